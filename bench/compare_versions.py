@@ -1,12 +1,13 @@
 """Measure the limit queries on two revisions, their passes interleaved, and judge whether the second is slower.
 
-Each revision is built in a folder of its own, with the interpreter that runs this. A run is three new processes, two of
-the first revision and one of the second, with generated kernels; they take turns, a pass each (CPU time, Arrow in to
-Arrow out), so that all meet the same clock rate and the same neighbours. A run's ratio is that of the medians of their
-passes; the result is the median ratio of the runs, because where a process lies in memory alone moves it by some per
-cent. The two processes of the first revision tell how far that goes: the noise (`bench.verdict`).
+Each revision is built in its own folder, with the interpreter that runs this module. A run consists of three new
+processes, two of the first revision and one of the second, with generated kernels. They alternate pass by pass (CPU
+time, Arrow in to Arrow out), so that all run at the same clock rate and under the same load. The ratio of a run is that
+of the medians of its passes. The result is the median ratio of all runs, because the location of a process in memory
+alone changes the time by some per cent. The two processes of the first revision measure this noise (`bench.verdict`).
 
-Without ``--gate`` it writes ``results/versions.json``; with it, it ends with 1 if the second is slower by more.
+Without ``--gate``, it writes ``results/versions.json``. With it, it exits with 1 if the second revision is slower by
+more than the noise.
 """
 
 from __future__ import annotations
@@ -44,21 +45,23 @@ for _ in sys.stdin:
 
 
 def main() -> None:
-    """Build, run, print the table, write the results or judge."""
+    """Build and measure both revisions, print the table, then write the results or judge."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("before", help="revision to compare with, such as a commit, or a folder with sources")
-    parser.add_argument("after", nargs="?", default="HEAD", help="another; '.' for the sources as they are here")
+    parser.add_argument("before", help="first revision, such as a commit, or a folder with sources")
+    parser.add_argument("after", nargs="?", default="HEAD", help="second revision; '.' for the current sources")
     parser.add_argument("--runs", type=int, default=15)
-    parser.add_argument("--passes", type=int, default=21, help="of each run")
-    parser.add_argument("--gate", action="store_true", help="write no results; end with 1 on a slowdown")
-    parser.add_argument("--floor", type=float, default=FLOOR, help="the smallest slowdown that fails, as a share")
-    given = parser.parse_args()
+    parser.add_argument("--passes", type=int, default=21, help="passes of each run")
+    parser.add_argument("--gate", action="store_true", help="write no results; exit with 1 on a slowdown")
+    parser.add_argument(
+        "--floor", type=float, default=FLOOR, help="smallest slowdown that fails, as a share of the time"
+    )
+    options = parser.parse_args()
     rows, verdicts = {}, {}
     with tempfile.TemporaryDirectory() as name:
-        before, after = (_build(given.before, Path(name, "before")), _build(given.after, Path(name, "after")))
+        before, after = (_build(options.before, Path(name, "before")), _build(options.after, Path(name, "after")))
         for query in QUERIES:
-            runs = [_run([before, before, after], query, number, given.passes) for number in range(given.runs)]
-            verdict = judge([run[0] / run[2] for run in runs], [run[0] / run[1] for run in runs], given.floor)
+            runs = [_run([before, before, after], query, number, options.passes) for number in range(options.runs)]
+            verdict = judge([run[0] / run[2] for run in runs], [run[0] / run[1] for run in runs], options.floor)
             verdicts[query] = verdict
             milliseconds = [round(statistics.median(column) * 1e3, 1) for column in zip(*runs, strict=True)]
             rows[query] = {
@@ -70,9 +73,9 @@ def main() -> None:
                 "ratios_of_twins": sorted(round(run[0] / run[1], 3) for run in runs),
             }
     _print(rows, verdicts)
-    if not given.gate:
-        commits = {"before": _commit(given.before), "after": _commit(given.after)}
-        store("versions", commits | {"runs": given.runs, "passes": given.passes, "queries": rows})
+    if not options.gate:
+        commits = {"before": _commit(options.before), "after": _commit(options.after)}
+        store("versions", commits | {"runs": options.runs, "passes": options.passes, "queries": rows})
     elif any(verdict.slower for verdict in verdicts.values()):
         raise SystemExit(1)
 
@@ -92,20 +95,22 @@ def _print(rows: dict[str, dict[str, object]], verdicts: dict[str, Verdict]) -> 
 def _build(revision: str, folder: Path) -> Path:
     """Check out a revision, or copy a folder, and compile it in place."""
     if _is_folder(revision):
-        shutil.copytree(revision, folder, symlinks=True, ignore=NOT_COPIED)  # what is built already is kept
+        shutil.copytree(revision, folder, symlinks=True, ignore=NOT_COPIED)  # compiled files are copied too
     else:
         folder.mkdir()
         files = subprocess.run(["git", "archive", revision], stdout=subprocess.PIPE, check=True).stdout
         subprocess.run(["tar", "-x", "-C", folder], input=files, check=True)
     build = [sys.executable, "setup.py", "-q", "build_ext", "--inplace", f"-j{os.cpu_count() or 1}"]
-    done = subprocess.run(build, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{done.stdout[-4000:]}\n{revision} cannot be built; its output is above")
+    process = subprocess.run(
+        build, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    if process.returncode:
+        raise SystemExit(f"{process.stdout[-4000:]}\n{revision} cannot be built; its output is above")
     return folder
 
 
 def _is_folder(revision: str) -> bool:
-    return Path(revision, "setup.py").is_file()  # a branch may be called like a folder here
+    return Path(revision, "setup.py").is_file()  # a branch may have the name of a folder
 
 
 def _commit(revision: str) -> str:
@@ -116,15 +121,15 @@ def _commit(revision: str) -> str:
 
 
 def _run(folders: list[Path], name: str, number: int, passes: int) -> tuple[float, ...]:
-    """The median pass of each side, in seconds; the number of the run says who goes first."""
+    """Return the median pass of each folder, in seconds; the number of the run decides which one starts."""
     first = number % len(folders)
     order = [*range(first, len(folders)), *range(first)]
     with ExitStack() as stack:
         workers = [stack.enter_context(_worker(folder, name)) for folder in folders]
         seconds: list[list[float]] = [[] for _ in workers]
         for _ in range(passes):
-            for at in order:
-                seconds[at].append(_pass(workers[at]))
+            for index in order:
+                seconds[index].append(_pass(workers[index]))
     return tuple(map(statistics.median, seconds))
 
 
@@ -139,10 +144,10 @@ def _worker(folder: Path, name: str) -> subprocess.Popen[str]:
 def _pass(worker: subprocess.Popen[str]) -> float:
     assert worker.stdin is not None and worker.stdout is not None
     print(file=worker.stdin, flush=True)
-    told = worker.stdout.readline()
-    if not told:
+    seconds = worker.stdout.readline()
+    if not seconds:
         raise SystemExit("a worker ended early; its error is above")
-    return float(told)
+    return float(seconds)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Measure QS from files to Arrow matches, per format, and ``fastcep run`` as a whole; write ``results/io.json``.
+"""Measure QS from files of each format to Arrow matches, and ``fastcep run``; write ``results/io.json``.
 
-The first part is in one process, engine and kernels made before: the formats take turns, a pass each, from opening the
-file to the last match. The second starts the command on short and on long CSV; what does not grow with the file is the
-start (interpreter, imports, query, kernels), what grows is the speed.
+The first part runs in one process, with the engine and its kernels ready: the formats alternate pass by pass, from
+opening the file to the last match. The second part runs the command on short and long CSV files. The time that does not
+grow with the file is the start (interpreter, imports, query, kernels); the growth gives the speed.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ NAMED = (
 
 
 def document(form: str) -> fc.Document:
-    """QS for a file of this format, with generated kernels ready."""
+    """Return QS for a file of this format, with generated kernels ready."""
     parsed = fc.parse_document(NUMBERED if "csv" in form else NAMED)
     assert fc.Engine(parsed.queries).compile("5min"), "the generated kernels are not in use"
     return parsed
 
 
 def match(engine: fc.Engine, schema: fc.Schema, path: Path) -> int:
-    """From opening a file to the last match in Arrow; returns the number of matches."""
+    """Match a file, from opening it to the last match in Arrow, and return the number of matches."""
     with open_source(path, schema) as source:
         return sum(len(engine.process(batch, origin=source.origin, rows=source.rows).to_arrow()) for batch in source)
 
@@ -65,13 +65,13 @@ def write(folder: Path) -> dict[str, Path]:
         writer.write_table(table, max_chunksize=65_536)
     columns = [column.to_pylist() for column in table.columns]
     with paths["jsonl"].open("w") as lines:
-        for kind, ident, value, moment in zip(*columns, strict=True):
-            lines.write(f'{{"type": "{kind}", "ID": {ident}, "V": {value}, "ts": {moment}}}\n')
+        for type_name, key, value, timestamp in zip(*columns, strict=True):
+            lines.write(f'{{"type": "{type_name}", "ID": {key}, "V": {value}, "ts": {timestamp}}}\n')
     return paths
 
 
 def formats(folder: Path, passes: int) -> dict[str, Any]:
-    """Million events per second by format, of CPU time and of wall time."""
+    """Return million events per second of CPU time and of wall time, for each format."""
     paths, documents = write(folder), {name: document(name) for name in FORMATS}
     seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in FORMATS}
     for _ in range(passes):
@@ -81,48 +81,48 @@ def formats(folder: Path, passes: int) -> dict[str, Any]:
             matches = match(engine, documents[name].schema, path)
             seconds[name].append((time.process_time() - start[0], time.perf_counter() - start[1]))
             assert matches == COUNTS["QS"], f"{name}: wrong number of matches"
-    found = {}
+    speeds = {}
     for name, path in paths.items():
         cpu, wall = (EVENTS / statistics.median(column) / 1e6 for column in zip(*seconds[name], strict=True))
-        found[name] = {
+        speeds[name] = {
             "million_events_per_cpu_second": round(cpu, 2), "million_events_per_second": round(wall, 2),
             "bytes_per_event": round(path.stat().st_size / EVENTS, 1),
         }  # fmt: skip
         print(f"{name:8} {cpu:6.2f} M events/s of CPU time, {wall:6.2f} of wall time")
-    return found
+    return speeds
 
 
 def command(folder: Path, passes: int) -> dict[str, Any]:
-    """CPU seconds of ``fastcep run`` on CSV, from process start to exit."""
+    """Return the CPU seconds of ``fastcep run`` on CSV files, from process start to exit."""
     query, long = folder / "qs.cep", folder / "long.csv"
     query.write_text(NUMBERED)
     write_ds1_csv(long, LONG, 7)
-    empty = folder / "none.csv"
+    empty = folder / "empty.csv"
     empty.write_text("")
     seconds: dict[int, list[float]] = {}
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     for _ in range(passes):
         for count, path in ((0, empty), (EVENTS, folder / "ds1.csv"), (LONG, long)):
             run = [sys.executable, "-m", "fastcep", "run", str(query), "--input", str(path), "--json"]
-            start = _children()
+            start = _cpu_seconds_of_children()
             subprocess.run(run, env=environ, capture_output=True, check=True)
-            seconds.setdefault(count, []).append(_children() - start)
-    taken = {count: statistics.median(values) for count, values in seconds.items()}
-    speed = (LONG - EVENTS) / (taken[LONG] - taken[EVENTS]) / 1e6
-    print(f"fastcep run: {taken[0]:.2f} s for no event; {speed:.2f} M events/s of CPU time from then on")
+            seconds.setdefault(count, []).append(_cpu_seconds_of_children() - start)
+    medians = {count: statistics.median(values) for count, values in seconds.items()}
+    speed = (LONG - EVENTS) / (medians[LONG] - medians[EVENTS]) / 1e6
+    print(f"fastcep run: {medians[0]:.2f} s without an event; {speed:.2f} M events/s of CPU time after the start")
     return {
-        "cpu_seconds_by_events": {str(count): round(value, 3) for count, value in taken.items()},
+        "cpu_seconds_by_events": {str(count): round(value, 3) for count, value in medians.items()},
         "million_events_per_cpu_second_beyond_the_start": round(speed, 2),
     }
 
 
-def _children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def _cpu_seconds_of_children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure, print and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--passes", type=int, default=7)
     passes = parser.parse_args().passes

@@ -1,6 +1,6 @@
-"""Measure generated kernels (tier 1) against the interpreter (tier 0), and what compiling, loading and a start cost.
+"""Measure generated kernels (tier 1) against the interpreter (tier 0), and the cost of compiling and loading them.
 
-Writes ``results/kernels.json``. The predicate runs over rows of a bucket in chunks of the engine's size, all in C.
+Writes ``results/kernels.json``. The predicate runs over the rows of a bucket, in chunks of the engine's size and in C.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from fastcep.datasets import write_ds1_csv
 from fastcep.kernels import Kernels
 
 SIZES = (10, 100, 1_000, 10_000)
-#: Three conjuncts over two registers and two values of the event; about one row in five passes.
+#: Three conjuncts over two columns of rows and two values of the event; about one row in five passes.
 PREDICATE = "PATTERN SEQ(A a, B b) WHERE a.V < b.V AND a.ID != b.ID AND a.V + a.ID > 40 + b.ID WITHIN 1ms"
-#: Four queries whose programs are all different, as a user's first call meets them.
+#: Four queries whose programs all differ, as in a user's first call.
 COLD = "\n".join(
     f"QUERY q{number}\nPATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND {text} AND c.V > b.V WITHIN 1ms"
     for number, text in enumerate(("a.V < b.V", "a.V + b.V < c.V", "a.V * 2 > b.V", "a.V % 3 = b.V % 3"))
@@ -37,8 +37,8 @@ DOCUMENT = "STREAM TIME 3 UNIT us TYPE 0 NO HEADER\n" + "".join(
 )
 
 
-#: Queries whose time goes into conditions: inequalities over whole buckets.
-WHOLE = {
+#: Queries that spend their time in conditions: inequalities over all rows of a bucket.
+CONDITION_BOUND = {
     "inequalities": "PATTERN SEQ(A a, B b) WHERE a.V * 3 < b.V AND a.ID + b.ID > 17 AND a.V != b.ID WITHIN 20ms",
     "keyed": "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.V < b.V AND b.V * 2 < c.V AND c.V - a.V > 3 "
     "WITHIN 1ms",
@@ -46,7 +46,7 @@ WHOLE = {
 
 
 class Predicate:
-    """The predicate as the matcher runs it, with data."""
+    """A predicate as the matcher runs it, with data."""
 
     def __init__(self) -> None:
         engine = fc.Engine(fc.parse(PREDICATE, SCHEMA))
@@ -55,19 +55,19 @@ class Predicate:
         self.tasks = tasks
         self.address = 0
         self.program: Any = tasks[0][0]
-        draw = np.random.default_rng(7)
+        generator = np.random.default_rng(7)
         bits = np.zeros(max(SIZES), np.int64)
         self.evaluator = Evaluator(self.program, hash)
         self.keep = np.ones(max(SIZES), np.uint8)
         self.inputs: list[Any] = []
         for kind, number in self.program.inputs:
             if kind == "row":
-                self.inputs.append((draw.integers(0, 60, max(SIZES)), None, bits, number, 1))
+                self.inputs.append((generator.integers(0, 60, max(SIZES)), None, bits, number, 1))
             else:
                 self.inputs.append((np.array([30]), None, None, 0, 0))
 
     def use_kernels(self, kernels: Mapping[Any, int]) -> None:
-        """Note the address of the kernel."""
+        """Store the address of the kernel."""
         self.address = kernels[self.tasks[0]]
 
     def ready(self) -> None:
@@ -75,23 +75,23 @@ class Predicate:
         assert Kernels([self]).wait(120 * 10**9)
 
     def run(self, tier: int, rows: int, repeat: int) -> int:
-        """Run ``repeat`` times over ``rows`` rows."""
+        """Run ``repeat`` times over ``rows`` rows and return the number of rows that pass."""
         self.evaluator.use_kernel(self.address if tier else 0)
-        return self.evaluator.pieces(self.inputs, None, self.keep, None, None, rows, repeat)
+        return self.evaluator.run_chunks(self.inputs, None, self.keep, None, None, rows, repeat)
 
     def nanoseconds(self, tier: int, rows: int, passes: int = 15) -> float:
-        """Per row, median of passes of about 20 ms."""
+        """Return the time per row, the median of passes of about 20 ms."""
         repeat = max(2, 2_000_000 // rows)
-        found = []
+        times = []
         for _ in range(passes):
             start = time.perf_counter_ns()
             self.run(tier, rows, repeat)
-            found.append((time.perf_counter_ns() - start) / repeat / rows)
-        return statistics.median(found)
+            times.append((time.perf_counter_ns() - start) / repeat / rows)
+        return statistics.median(times)
 
 
 def speed() -> dict[str, Any]:
-    """Nanoseconds a row by tier and number of rows."""
+    """Return the nanoseconds per row for each tier and number of rows."""
     predicate = Predicate()
     predicate.ready()
     assert predicate.run(0, 10_000, 2) == predicate.run(1, 10_000, 2) > 0
@@ -104,10 +104,10 @@ def speed() -> dict[str, Any]:
 
 
 def end_to_end() -> dict[str, Any]:
-    """CPU seconds of a whole query over 500,000 events in memory, by tier, medians of interleaved passes."""
+    """Return the CPU seconds of queries over 500,000 events in memory with each tier, medians of interleaved passes."""
     table = events(500_000)
-    found = {}
-    for name, text in WHOLE.items():
+    results = {}
+    for name, text in CONDITION_BOUND.items():
         query, seconds = fc.parse(text, SCHEMA), {"0": list[float](), "1": list[float]()}
         counts = set()
         for jit in ["0", "1"] * 7:
@@ -120,13 +120,13 @@ def end_to_end() -> dict[str, Any]:
         assert len(counts) == 1
         slow, fast = (statistics.median(seconds[jit]) for jit in "01")
         figures = {"tier_0": round(slow, 3), "tier_1": round(fast, 3), "ratio": round(slow / fast, 2)}
-        found[name] = {"query": text, **figures}
+        results[name] = {"query": text, **figures}
         print(f"{name}: tier 0 {slow:.3f} s, tier 1 {fast:.3f} s, ratio {slow / fast:.2f}")
-    return found
+    return results
 
 
 def start_up(folder: Path) -> dict[str, Any]:
-    """Seconds until a query's kernels are in use, cold (compiled) and warm (loaded in another process)."""
+    """Return the seconds until the kernels of Q1 are in use: compiled (cold), loaded (warm), and disabled (off)."""
     code = f"""
 import time, fastcep as fc
 from bench.queries import SCHEMA
@@ -137,7 +137,7 @@ made = time.perf_counter() - start
 assert engine.compile("120s")
 print(made, time.perf_counter() - start, engine.metrics()["kernels"]["total"])
 """
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, passes, clear in (("cold", 5, True), ("warm", 9, False), ("off", 9, False)):
         times = []
         for _ in range(passes):
@@ -149,21 +149,21 @@ print(made, time.perf_counter() - start, engine.metrics()["kernels"]["total"])
             command, environ = [sys.executable, "-c", text], environment(folder, jit)
             out = subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout.split()
             times.append((float(out[0]), float(out[1])))
-            found["kernels"] = int(out[2])
-            time.sleep(0.5)  # the compiling process may still be ending
+            results["kernels"] = int(out[2])
+            time.sleep(0.5)  # the compiling process may not have ended yet
         made, ready = (statistics.median(column) for column in zip(*times, strict=True))
-        found[name] = {"engine_made": round(made, 4)} | ({} if name == "off" else {"kernels_in_use": round(ready, 4)})
+        results[name] = {"engine_made": round(made, 4)} | ({} if name == "off" else {"kernels_in_use": round(ready, 4)})
         print(f"{name:5} Engine(...) {made * 1e3:6.1f} ms, kernels in use after {ready * 1e3:7.1f} ms")
-    return found
+    return results
 
 
 def first_match(folder: Path) -> dict[str, Any]:
-    """Seconds of ``fastcep run`` on 10,000 events, process start to exit, by state of the cache."""
+    """Return the seconds of ``fastcep run`` on 10,000 events, process start to exit, for each state of the cache."""
     query, csv = folder / "cold.cep", folder / "events.csv"
     query.write_text(DOCUMENT + COLD)
     write_ds1_csv(csv, 10_000, 7)
     command = [sys.executable, "-m", "fastcep", "run", str(query), "--input", str(csv), "--json"]
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, passes in (("cold", 7), ("warm", 7), ("off", 7)):
         times = []
         for number in range(passes):
@@ -177,20 +177,20 @@ def first_match(folder: Path) -> dict[str, Any]:
             times.append(time.perf_counter() - start)
             assert json.loads(out)["matches"] > 0
             if name == "cold":
-                time.sleep(6)  # let the compiling process end: the next pass is to meet an idle machine
-        found[name] = {"median": round(statistics.median(times), 3), "worst": round(max(times), 3)}
-        print(f"fastcep run, {name:4} cache: {found[name]['median']:.3f} s, worst {found[name]['worst']:.3f} s")
-    return found
+                time.sleep(6)  # let the compiling process end, so that the next pass starts on an idle machine
+        results[name] = {"median": round(statistics.median(times), 3), "worst": round(max(times), 3)}
+        print(f"fastcep run, {name:4} cache: {results[name]['median']:.3f} s, worst {results[name]['worst']:.3f} s")
+    return results
 
 
 def environment(folder: Path, jit: str) -> dict[str, str]:
-    """The environment of a measured process."""
+    """Return the environment variables of a measured process."""
     paths = os.pathsep.join(path for path in sys.path if path)
     return {**os.environ, "FASTCEP_CACHE_DIR": str(folder), "FASTCEP_JIT": jit, "PYTHONPATH": paths}
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure, print and write the results."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         os.environ["FASTCEP_CACHE_DIR"], os.environ["FASTCEP_JIT"] = str(folder / "speed"), "1"

@@ -1,7 +1,7 @@
 """Measure 100 queries with common event filters in one engine against one, and write ``results/many_queries.json``.
 
-A run is a new process in which both sides take turns, a pass each (CPU time, Arrow in to Arrow out, generated kernels,
-the engine made before). A run's ratio is that of the medians of its passes; the result is the median of the runs.
+A run is a new process in which both engines alternate pass by pass (CPU time, Arrow in to Arrow out, generated kernels
+ready). The ratio of a run is that of the medians of its passes; the result is the median of the runs.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from functools import partial
 from typing import Any
 
 import fastcep as fc
+from bench.interleaved import Side, engine_side, median_ms, runs_of
 from bench.queries import SAME, SCHEMA, store
-from bench.turns import Side, engine_side, median_ms, runs_of
 
 QUERIES = 100
 PASSES = 7
-#: What the queries ask of single events, by name; ``{x}`` is the variable and ``{n}`` changes from query to query.
+#: Event-local conditions of the queries, by name; ``{x}`` is the variable, and ``{n}`` differs between queries.
 FILTERS = {
     "a hundredth of the events": "{x}.V = 10 AND {x}.ID = 3",
     "a hundredth, from ten filters": "{x}.V = 10 AND {x}.ID = {n}",
@@ -25,24 +25,24 @@ FILTERS = {
 
 
 def queries(filters: str) -> list[fc.Query]:
-    """Queries of different windows and with different conditions on their events together."""
-    built = []
+    """Return queries with these event filters and different windows and join conditions."""
+    parsed = []
     for number in range(QUERIES):
-        each = " AND ".join(filters.format(x=x, n=1 + number % 10) for x in "abc")
-        joint = f"{SAME} AND c.time - a.time > {100 + number}us"
-        text = f"PATTERN SEQ(A a, B b, C c) WHERE {each} AND {joint} WITHIN {900 + 2 * number}us"
-        built.append(fc.parse(text, SCHEMA, name=f"q{number}"))
-    return built
+        local = " AND ".join(filters.format(x=x, n=1 + number % 10) for x in "abc")
+        join = f"{SAME} AND c.time - a.time > {100 + number}us"
+        text = f"PATTERN SEQ(A a, B b, C c) WHERE {local} AND {join} WITHIN {900 + 2 * number}us"
+        parsed.append(fc.parse(text, SCHEMA, name=f"q{number}"))
+    return parsed
 
 
 def sides(filters: str) -> dict[str, Side]:
-    """One of the queries with these filters, and all."""
-    every = queries(filters)
-    return {"one": engine_side(every[:1]), "all": engine_side(every)}
+    """Return an engine with one of the queries with these filters, and one with all of them."""
+    all_queries = queries(filters)
+    return {"one": engine_side(all_queries[:1]), "all": engine_side(all_queries)}
 
 
 def main() -> None:
-    """Run, print the table, write the results."""
+    """Measure, print the table, write the results."""
     cases = {name: partial(sides, filters) for name, filters in FILTERS.items()}
     rows: dict[str, dict[str, Any]] = {}
     for name, runs in runs_of("bench.many_queries", __doc__.splitlines()[0], cases, PASSES):

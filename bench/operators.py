@@ -1,6 +1,6 @@
-"""Throughput with every operator on DS1, and write ``results/operators.json``.
+"""Measure the throughput of every operator on DS1 and write ``results/operators.json``.
 
-CPU time from Arrow in to Arrow out, the median of passes with generated kernels.
+Results are CPU time from Arrow in to Arrow out, the median of several passes with generated kernels.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PASSES = 7
 
 
 def main() -> None:
-    """Run every query, print the table, write the results."""
+    """Measure every query, print the table, write the results."""
     table = events()
     rows = {}
     for name, text in OPERATORS.items():

@@ -1,6 +1,13 @@
-"""Draw ``results/sweeps.json`` as ``docs/images/sweep_NAME.svg``, one picture a sweep, and hand-written C, fastcep and
-its peers (``results/limit.json``, ``peers.json``) as ``docs/images/limit.svg``, and the baselines of load shedding
-(``shedding.json``) as ``shedding_bounds.svg``; the README's picture is ``overview.svg``. Nothing is measured.
+"""Draw stored results into ``docs/images``.
+
+================================= ====================================================
+picture                           results
+================================= ====================================================
+``sweep_NAME.svg``                a sweep of ``sweeps.json``
+``limit.svg``                     C, fastcep and its peers: ``limit.json``, ``peers.json``
+``shedding_bounds.svg``           baselines of load shedding: ``shedding.json``
+``overview.svg``, for the README  ``papers/hybrid_fig5.json``, ``peers.json``
+================================= ====================================================
 """
 
 from __future__ import annotations
@@ -32,7 +39,7 @@ MARKERS = ("o", "s", "^")
 
 
 def draw(name: str, sweep: dict[str, Any], path: Path) -> None:
-    """Draw a sweep: events per second, and beside it growth of the time, or bytes, where there are such."""
+    """Draw a sweep: events per second and, on a second plot, the growth of the time or the memory if it is known."""
     second = next((kind for kind in ("growth", "bytes_per_key") if _has(sweep, kind)), None)
     figure = Figure(figsize=(9 if second else 5.5, 3.6), layout="constrained")
     canvas = FigureCanvasSVG(figure)
@@ -41,8 +48,8 @@ def draw(name: str, sweep: dict[str, Any], path: Path) -> None:
     axes[0].set_ylabel("million events per CPU second")
     if second == "growth":
         _lines(axes[1], sweep, "growth")
-        own = {"series": {"fastcep": sweep["series"]["fastcep"]}}
-        _lines(axes[1], own, "growth_without_system", "fastcep, without the system's pages")
+        fastcep = {"series": {"fastcep": sweep["series"]["fastcep"]}}
+        _lines(axes[1], fastcep, "growth_without_system", "fastcep, without the system's pages")
         axes[1].set_ylabel("time, relative to the shortest window")
     elif second is not None:
         _lines(axes[1], sweep, "bytes_per_key", "a key")
@@ -64,22 +71,22 @@ def draw(name: str, sweep: dict[str, Any], path: Path) -> None:
 
 
 def draw_limit(limit: dict[str, Any], peers: list[dict[str, Any]], path: Path) -> None:
-    """Draw what the limit queries reach: C and fastcep from one run, the peers from another."""
+    """Draw the throughput of the limit queries: C and fastcep from one run, the peers from another."""
     names = list(limit)
     speeds = {"hand-written C": [limit[name]["limit"] for name in names]}
     speeds["fastcep"] = [limit[name]["fastcep"] for name in names]
     others = [row for row in peers if row["asked"] == "all matches" and row["peer"] != "fastcep"]
     for peer in dict.fromkeys(row["peer"] for row in others):
-        known = {row["query"]: row["million_events_per_cpu_second"] for row in others if row["peer"] == peer}
-        speeds[peer] = [known.get(name, 0.0) for name in names]
+        by_query = {row["query"]: row["million_events_per_cpu_second"] for row in others if row["peer"] == peer}
+        speeds[peer] = [by_query.get(name, 0.0) for name in names]
     figure = Figure(figsize=(9, 3.8), layout="constrained")
     canvas = FigureCanvasSVG(figure)
     axes = figure.subplots()
     width = 0.85 / len(speeds)
-    for at, (who, values) in enumerate(speeds.items()):
-        places = [place + at * width for place in range(len(names))]
-        axes.bar(places, values, width, label=who, color=f"C{at}")
-    axes.set_xticks([place + 0.425 - width / 2 for place in range(len(names))], names)
+    for number, (program, values) in enumerate(speeds.items()):
+        positions = [group + number * width for group in range(len(names))]
+        axes.bar(positions, values, width, label=program, color=f"C{number}")
+    axes.set_xticks([group + 0.425 - width / 2 for group in range(len(names))], names)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.set_ylabel("million events per CPU second")
@@ -89,15 +96,15 @@ def draw_limit(limit: dict[str, Any], peers: list[dict[str, Any]], path: Path) -
 
 
 def draw_bounds(bounds: dict[str, Any], path: Path) -> None:
-    """Draw the recall of every baseline over the latency bound, by which equalities rows are found."""
+    """Draw the recall of every baseline over the latency bound, for each ``index`` option."""
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     canvas = FigureCanvasSVG(figure)
-    for axes, (index, own) in zip(figure.subplots(1, 2, sharey=True), bounds.items(), strict=True):
-        for at, name in enumerate(dict.fromkeys(row["shedder"] for row in own["rows"])):
-            rows = [row for row in own["rows"] if row["shedder"] == name]
+    for axes, (index, results) in zip(figure.subplots(1, 2, sharey=True), bounds.items(), strict=True):
+        for number, name in enumerate(dict.fromkeys(row["shedder"] for row in results["rows"])):
+            rows = [row for row in results["rows"] if row["shedder"] == name]
             axes.plot(
                 [row["bound"] for row in rows], [row["recall"] for row in rows],
-                color=f"C{at}", marker="os^vDxP"[at], markersize=4, linewidth=1.2, label=name,
+                color=f"C{number}", marker="os^vDxP"[number], markersize=4, linewidth=1.2, label=name,
             )  # fmt: skip
         axes.set_title(f'index="{index}"', fontsize="medium")
         axes.set_xlabel("bound on the mean latency, share of the mean without shedding")
@@ -108,16 +115,16 @@ def draw_bounds(bounds: dict[str, Any], path: Path) -> None:
 
 
 def draw_overview(bounds: dict[str, Any], peers: list[dict[str, Any]], path: Path) -> None:
-    """Draw the README's picture: recall under latency bounds, and throughput beside that of other engines."""
+    """Draw the README's picture: recall under latency bounds, and throughput compared with other engines."""
     figure = Figure(figsize=(9, 3.2), layout="constrained")
     canvas = FigureCanvasSVG(figure)
     left, right = figure.subplots(1, 2)
     for name, label in (("hybrid", "hybrid"), ("rs", "random partial matches"), ("ri", "random events")):
         rows = [row for row in bounds["rows"] if row["shedder"] == name]
         shares = [float(row["target"].rstrip("%")) for row in rows]
-        at = len(left.lines)
+        number = len(left.lines)
         recalls = [row["recall"] for row in rows]
-        left.plot(shares, recalls, color=COLOURS[at], marker=MARKERS[at], markersize=4, label=label)
+        left.plot(shares, recalls, color=COLOURS[number], marker=MARKERS[number], markersize=4, label=label)
     left.invert_xaxis()
     left.set_xlabel("latency bound, % of the latency without shedding")
     left.set_ylabel("matches found (recall)")
@@ -138,23 +145,23 @@ def draw_overview(bounds: dict[str, Any], peers: list[dict[str, Any]], path: Pat
 
 
 def _has(sweep: dict[str, Any], kind: str) -> bool:
-    """Whether something is known of all points of some series; of several series only what is relative is drawn."""
+    """Return whether all points have a value of this kind; with several series only the growth is drawn."""
     series = list(sweep["series"].values())
     return (len(series) == 1 or kind == "growth") and all(kind in point for points in series for point in points)
 
 
 def _lines(axes: Axes, sweep: dict[str, Any], kind: str, label: str | None = None) -> None:
     for series, points in sweep["series"].items():
-        at = len(axes.lines)
+        number = len(axes.lines)
         axes.plot(
             [point["x"] for point in points], [point[kind] for point in points],
-            color=COLOURS[at], marker=MARKERS[at], markersize=4, linewidth=1.2, label=label or series,
+            color=COLOURS[number], marker=MARKERS[number], markersize=4, linewidth=1.2, label=label or series,
         )  # fmt: skip
 
 
 def main() -> None:
-    """Draw all that are known."""
-    rcParams["svg.hashsalt"] = "fastcep"  # the same picture from the same figures
+    """Draw all pictures."""
+    rcParams["svg.hashsalt"] = "fastcep"  # the same ids of elements in every run
     IMAGES.mkdir(parents=True, exist_ok=True)
     for name, sweep in json.loads((RESULTS / "sweeps.json").read_text())["sweeps"].items():
         if name in TITLES:

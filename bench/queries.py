@@ -1,4 +1,4 @@
-"""The four limit queries on DS1 (see ``limit/limit.c``) and how to run them."""
+"""The four limit queries on DS1 (see ``limit/limit.c``), and functions to run them and to store results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUERIES = {
     "QK": "PATTERN SEQ(A a, B+ k[], C c) WHERE a.ID = k[i].ID AND a.ID = c.ID AND k[i].V = a.V WITHIN 1ms",
 }
 COUNTS = {"Q1": 2_244_896, "Q1s": 34_837, "QS": 751, "QK": 83_737}
-#: One query per operator, all within 1 ms, which is about a hundred events; NEG is Q4 of the hybrid paper.
+#: One query for each operator, all within 1 ms (about a hundred events); NEG is Q4 of the hybrid paper.
 OPERATORS = {
     "SEQ": "SEQ(A a, B b) WHERE a.ID = b.ID AND a.V = b.V",
     "AND": f"AND(A a, B b, C c) WHERE {SAME} AND a.V = b.V AND b.V = c.V",
@@ -43,13 +43,13 @@ OPERATORS = {
 
 
 def events(count: int = 1_000_000) -> pa.Table:
-    """DS1 with seed 7; the type dictionary-coded, as Arrow sources usually give it."""
+    """Generate DS1 with seed 7; the type column is dictionary-encoded, as in most Arrow sources."""
     table = ds1(events=count, seed=7)
     return table.set_column(0, "type", table["type"].dictionary_encode()).combine_chunks()
 
 
 def run(query: fc.Query, table: pa.Table, batch_rows: int | None = None) -> int:
-    """One run, Arrow in to Arrow out; returns the number of matches."""
+    """Run a query from Arrow to Arrow and return the number of matches."""
     engine = fc.Engine(query)
     if batch_rows is None:
         return len(engine.process(table).to_arrow())
@@ -57,13 +57,13 @@ def run(query: fc.Query, table: pa.Table, batch_rows: int | None = None) -> int:
 
 
 def run_to_end(query: fc.Query, table: pa.Table) -> int:
-    """One run with the end of the stream; returns the number of matches."""
+    """Run a query from Arrow to Arrow, flush at the end of the stream, and return the number of matches."""
     engine = fc.Engine(query)
     return len(engine.process(table).to_arrow()) + len(engine.flush().to_arrow())
 
 
 def environment() -> dict[str, Any]:
-    """Where and when figures were measured."""
+    """Return the machine, versions, date and commit of a measurement."""
     cpu = next((line.split(":")[1].strip() for line in _cpuinfo() if line.startswith("model name")), platform.machine())
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return {
@@ -77,7 +77,7 @@ def environment() -> dict[str, Any]:
 
 
 def store(name: str, figures: dict[str, Any]) -> None:
-    """Write figures with their environment to ``results/NAME.json``."""
+    """Write results and their environment to ``results/NAME.json``."""
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps({"environment": environment(), **figures}, indent=2) + "\n")
 

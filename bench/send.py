@@ -1,12 +1,12 @@
 """Measure ``send`` and batches of every size on Q1s, and write ``results/send.json``.
 
-Latency: the time on the clock around each of 250,000 calls of ``send``, with the values at hand and generated kernels.
-The clock's own cost, the median of calls of it around nothing, is taken off, and stated. What was loaded before is
-frozen, so that Python's collector has only the calls' own garbage to look through.
+Latency: wall time of each of 250,000 calls of ``send``, with the values ready and generated kernels. The cost of
+reading the clock, measured around an empty statement, is subtracted and stated. Objects that exist before the
+measurement are frozen, so that the garbage collector traverses only those of the calls.
 
-Throughput: CPU time of ``process`` over DS1 in batches that were made before, per batch size and input, each way of
-taking the matches: counted, or made an Arrow table per batch. The sizes take turns, pass by pass; a figure is the
-median of the passes, a ratio that to the best size of the same input and way.
+Throughput: CPU time of ``process`` over DS1 in batches that are built beforehand, for each batch size, type of input
+and use of the matches: counted, or converted to an Arrow table per batch. The sizes alternate pass by pass. A result is
+the median of the passes; its ratio is to the fastest size with the same input and use.
 """
 
 from __future__ import annotations
@@ -27,111 +27,113 @@ from fastcep.engine.store_trial import TRIED
 
 SENT = 250_000
 SIZES = (1, 16, 64, 256, 1024, 4096, 65536, None)
-#: At most so many batches in a pass, so that small ones do not take forever.
-BATCHES = 20_000
+#: Largest number of batches in a pass, which limits the time for small batches.
+MAX_BATCHES = 20_000
 INPUTS = ("record batch", "dict")
+#: Kinds of calls: the first ones, during the store trial, are separate from all others.
 CALLS = ("all", "nothing found", "found", "tried")
-WAYS = ("counted", "Arrow")
+USES = ("counted", "Arrow")
 
 
 def engine() -> fc.Engine:
-    """An engine for Q1s that runs generated code."""
-    made = fc.Engine(fc.parse(QUERIES["Q1s"], SCHEMA))
-    assert made.compile("5min"), "the generated kernels are not in use"
-    return made
+    """Return an engine for Q1s that runs generated kernels."""
+    new = fc.Engine(fc.parse(QUERIES["Q1s"], SCHEMA))
+    assert new.compile("5min"), "the generated kernels are not in use"
+    return new
 
 
 # ------------------------------------------------------------------------ latency
 
 
 def clock_cost(calls: int = 200_000) -> float:
-    """Median nanoseconds between two readings of the clock."""
+    """Return the median nanoseconds between two readings of the clock."""
     clock = time.perf_counter_ns
     return statistics.median([-clock() + clock() for _ in range(calls)])
 
 
 def latencies(table: pa.Table) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Nanoseconds of each call, and whether it found something."""
+    """Return the nanoseconds of each call, and whether it returned a match."""
     types, ids, values, times = (table[name].to_pylist() for name in ("type", "ID", "V", "ts"))
-    took, found = np.zeros(len(table), np.int64), np.zeros(len(table), np.bool_)
-    live, clock = engine(), time.perf_counter_ns
+    nanoseconds, has_match = np.zeros(len(table), np.int64), np.zeros(len(table), np.bool_)
+    receiver, clock = engine(), time.perf_counter_ns
     gc.collect()
     gc.freeze()
     for row in range(len(table)):
-        kind, key, value, at = types[row], ids[row], values[row], times[row]
+        kind, key, value, timestamp = types[row], ids[row], values[row], times[row]
         start = clock()
-        matches = live.send(kind, ID=key, V=value, ts=at)
-        took[row] = clock() - start
-        found[row] = len(matches) > 0
+        matches = receiver.send(kind, ID=key, V=value, ts=timestamp)
+        nanoseconds[row] = clock() - start
+        has_match[row] = len(matches) > 0
     gc.unfreeze()
-    return took, found
+    return nanoseconds, has_match
 
 
 def latency(table: pa.Table, runs: int) -> dict[str, Any]:
-    """Quantiles of all calls, and of kinds of them: medians of the runs. Calls in which stores are tried are apart."""
+    """Return quantiles of each kind of calls, as medians of the runs."""
     rows: dict[str, list[list[float]]] = {name: [] for name in CALLS}
     costs = []
     for _ in range(runs):
         cost = clock_cost()
-        took, found = latencies(table)
+        nanoseconds, has_match = latencies(table)
         costs.append(cost)
-        tried, took, found = took[:TRIED], took[TRIED:], found[TRIED:]
-        for name, chosen in zip(CALLS, (took, took[~found], took[found], tried), strict=True):
-            rows[name].append([float(np.quantile(chosen, q)) - cost for q in (0.5, 0.99, 0.999)])
-    out: dict[str, Any] = {"clock_ns": statistics.median(costs), "finding": round(float(found.mean()), 4)}
-    for name, of in rows.items():
-        medians = [round(statistics.median(column)) for column in zip(*of, strict=True)]
-        out[name] = dict(zip(("median_ns", "p99_ns", "p99.9_ns"), medians, strict=True))
-        out[name]["medians_ns"] = [round(row[0]) for row in of]
-    return out
+        trial, nanoseconds, has_match = nanoseconds[:TRIED], nanoseconds[TRIED:], has_match[TRIED:]
+        kinds = (nanoseconds, nanoseconds[~has_match], nanoseconds[has_match], trial)
+        for name, calls in zip(CALLS, kinds, strict=True):
+            rows[name].append([float(np.quantile(calls, q)) - cost for q in (0.5, 0.99, 0.999)])
+    results: dict[str, Any] = {"clock_ns": statistics.median(costs), "finding": round(float(has_match.mean()), 4)}
+    for name, quantiles in rows.items():
+        medians = [round(statistics.median(column)) for column in zip(*quantiles, strict=True)]
+        results[name] = dict(zip(("median_ns", "p99_ns", "p99.9_ns"), medians, strict=True))
+        results[name]["medians_ns"] = [round(row[0]) for row in quantiles]
+    return results
 
 
 # --------------------------------------------------------------------- throughput
 
 
 def batches(table: pa.Table, size: int | None, form: str) -> list[Any]:
-    """The events in batches of one size."""
+    """Return the events in batches of one size."""
     length = len(table) if size is None else size
-    cut = table.slice(0, length * BATCHES).to_batches(max_chunksize=length)
+    record_batches = table.slice(0, length * MAX_BATCHES).to_batches(max_chunksize=length)
     if form == "record batch":
-        return list(cut)
+        return list(record_batches)
     return [
         {name: batch.column(name) if name == "type" else batch.column(name).to_numpy() for name in batch.schema.names}
-        for batch in cut
+        for batch in record_batches
     ]
 
 
-def seconds(data: Sequence[Any], way: str) -> float:
-    """CPU time of all batches through a new engine."""
-    live = engine()
+def seconds(data: Sequence[Any], use: str) -> float:
+    """Return the CPU time of a new engine for all batches."""
+    new = engine()
     start = time.process_time()
-    if way == "counted":
+    if use == "counted":
         for batch in data:
-            len(live.process(batch))
+            len(new.process(batch))
     else:
         for batch in data:
-            live.process(batch).to_arrow()
+            new.process(batch).to_arrow()
     return time.process_time() - start
 
 
 def throughput(table: pa.Table, passes: int) -> list[dict[str, Any]]:
-    """Per input, way and batch size, nanoseconds per event and the ratio to the best size."""
+    """Return nanoseconds per event, and the ratio to the fastest size, for each input, use and batch size."""
     rows = []
     for form in INPUTS:
-        cut = {size: batches(table, size, form) for size in SIZES}
-        counts = {size: min(len(table), (size or len(table)) * BATCHES) for size in SIZES}
+        data = {size: batches(table, size, form) for size in SIZES}
+        counts = {size: min(len(table), (size or len(table)) * MAX_BATCHES) for size in SIZES}
         gc.collect()
         gc.freeze()
-        for way in WAYS:
-            took: dict[int | None, list[float]] = {size: [] for size in SIZES}
+        for use in USES:
+            times: dict[int | None, list[float]] = {size: [] for size in SIZES}
             for _ in range(passes):
                 for size in SIZES:
-                    took[size].append(seconds(cut[size], way) / counts[size] * 1e9)
-            each = {size: statistics.median(of) for size, of in took.items()}
-            best = min(each.values())
-            for size, ns in each.items():
+                    times[size].append(seconds(data[size], use) / counts[size] * 1e9)
+            medians = {size: statistics.median(values) for size, values in times.items()}
+            best = min(medians.values())
+            for size, ns in medians.items():
                 rows.append(
-                    {"input": form, "matches": way, "batch": size or len(table), "ns_per_event": round(ns, 1)}
+                    {"input": form, "matches": use, "batch": size or len(table), "ns_per_event": round(ns, 1)}
                     | {"us_per_batch": round(ns * (size or len(table)) / 1e3, 2), "ratio": round(best / ns, 3)}
                 )
         gc.unfreeze()
@@ -139,22 +141,22 @@ def throughput(table: pa.Table, passes: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Run, print the tables, write the results."""
+    """Measure, print the tables, write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--passes", type=int, default=5)
-    given = parser.parse_args()
+    options = parser.parse_args()
     table = events()
-    sent = latency(table.slice(0, SENT), given.runs)
-    print(f"send: clock {sent['clock_ns']} ns taken off, {sent['finding']:.1%} of the calls find something")
+    sent = latency(table.slice(0, SENT), options.runs)
+    print(f"send: clock {sent['clock_ns']} ns subtracted, {sent['finding']:.1%} of the calls return matches")
     for name in CALLS:
         row = sent[name]
         print(f"  {name:14} median {row['median_ns']:6} ns   p99 {row['p99_ns']:6}   p99.9 {row['p99.9_ns']:6}")
-    rows = throughput(table, given.passes)
+    rows = throughput(table, options.passes)
     for row in rows:
         print(
-            f"{row['input']:13} {row['matches']:8} {row['batch']:9,} events  {row['ns_per_event']:9.1f} ns an event  "
-            f"{row['us_per_batch']:10.1f} us a batch  ratio {row['ratio']:.3f}"
+            f"{row['input']:13} {row['matches']:8} {row['batch']:9,} events  {row['ns_per_event']:9.1f} ns per event  "
+            f"{row['us_per_batch']:10.1f} us per batch  ratio {row['ratio']:.3f}"
         )
     store("send", {"query": "Q1s", "events_sent": SENT, "send": sent, "batches": rows})
 

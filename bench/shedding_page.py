@@ -1,4 +1,4 @@
-"""Write the tables of ``results/shedding.json`` into docs/shedding.md, behind "## Measured"; nothing is measured."""
+"""Write the section "Measured" of docs/shedding.md, the last one, from ``results/shedding.json``."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ HEADING = "## Measured\n"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def by_shedder(rows: Sequence[dict[str, Any]], key: str, cell: Callable[[dict[str, Any]], str]) -> str:
-    """A table with a row per shedder and a column per value of ``key``."""
+    """Return a table with a row for each shedder and a column for each value of ``key``."""
     values = list(dict.fromkeys(row[key] for row in rows))
     names = list(dict.fromkeys(row["shedder"] for row in rows))
     cells = {(row["shedder"], row[key]): cell(row) for row in rows}
@@ -28,80 +28,86 @@ def by_shedder(rows: Sequence[dict[str, Any]], key: str, cell: Callable[[dict[st
     return table(header, [[name, *(cells[name, value] for value in values)] for name in names])
 
 
-def kept(rows: Sequence[dict[str, Any]]) -> str:
-    """How many runs kept the bound, and which did not."""
-    missed = [f"{row['shedder']} at {row['rate']:.0%}" for row in rows if row["within"] < 0.999]
-    if not missed:
-        return f"All {len(rows)} runs kept 99.9 % within the bound."
-    return f"Of {len(rows)} runs {len(rows) - len(missed)} kept 99.9 % within the bound, not {', '.join(missed)}."
+def within_bound(rows: Sequence[dict[str, Any]]) -> str:
+    """Return a sentence on the runs that held the bound."""
+    exceptions = [f"{row['shedder']} at {row['rate']:.0%}" for row in rows if row["within"] < 0.999]
+    if not exceptions:
+        return f"In all {len(rows)} runs, 99.9 % of the events were within the bound."
+    verb = "exception is" if len(exceptions) == 1 else "exceptions are"
+    return (
+        f"In {len(rows) - len(exceptions)} of {len(rows)} runs, 99.9 % of the events were within the bound; the {verb} "
+        f"{', '.join(exceptions)}."
+    )
 
 
 def page(results: dict[str, Any]) -> str:
-    """All tables, with what they show."""
-    where, parts = results["environment"], results["parts"]
+    """Return the section: all tables and their explanations."""
+    environment, parts = results["environment"], results["parts"]
     text = [
-        f"Q1 over DS1, a million events, a window of 8 ms (about 800 events), seed 1; {where['machine']}, Python "
-        f"{where['python']}, {where['date']}, commit {where['commit']}. `python -m bench.shedding` measures again, and "
-        "`python -m bench.shedding_page` writes this section.\n",
-        "**Bounds on the mean latency** (virtual clock, table `paper`, `index=\"key\"`): mean latency behind the first "
-        "2 % as a share of the bound, then recall and, in brackets, its estimate. Columns are bounds as shares of the "
-        "mean without shedding.\n",
+        "All runs use Q1 over one million events of DS1 with a window of 8 ms (about 800 events) and seed 1. They were "
+        f"measured on an {environment['machine']} with Python {environment['python']} on {environment['date']}. "
+        "`python -m bench.shedding` repeats the measurements; `python -m bench.shedding_page` writes this section.\n",
+        "**Bounds on the mean latency** (virtual clock, table `paper`, `index=\"key\"`). Columns are bounds, as "
+        "shares of the mean latency without shedding. Each cell has the mean latency after the first 2 % of the "
+        "events, as a share of the bound, then the recall and, in brackets, the estimated recall.\n",
         by_shedder(
             parts["bounds"]["key"]["rows"], "bound",
             lambda row: f"{row['mean']:.3f}, {row['recall']:.2f} ({row['estimated_recall']:.2f})",
         ),
         "![Recall over the bound, by shedder](images/shedding_bounds.svg)\n",
     ]  # fmt: skip
-    for costs in ("paper", "measured"):
+    explanations = {
+        "paper": "Columns are arrival rates, as shares of the maximum rate. Each cell has the longest event latency, "
+        "as a share of the bound, then the recall.",
+        "measured": "Columns and cells are as before. Here a decision takes 30 us and the bound is 0.3 ms, so "
+        "there are few decisions. From 150 % on, the first episode begins too late. PM-BL drops only at decisions and "
+        "cannot hold the bound at 200 %.",
+    }
+    for costs, explanation in explanations.items():
         text += [
-            f"**More arrives than can be taken** (virtual clock, table `{costs}`, bound = the time of 2,000 events, "
-            "`QueueLength()`): the longest event latency as a share of the bound, then recall. Columns are rates as "
-            "shares of what is possible."
-            + ("" if costs == "paper" else " A decision takes 30 us here and the bound is 0.3 ms, so decisions "
-               "are few: from 150 % on the first episode begins too late, and PM-BL, which drops only at decisions, "
-               "cannot hold it at 200 % at all.") + "\n",
-            by_shedder(
-                parts["rates"][costs]["rows"], "rate", lambda row: f"{row['longest']:.2f}, {row['recall']:.2f}"
-            ),
-        ]  # fmt: skip
+            f"**Arrival rates above the maximum** (virtual clock, table `{costs}`, bound = the time for 2,000 events, "
+            f"`QueueLength()`). {explanation}\n",
+            by_shedder(parts["rates"][costs]["rows"], "rate", lambda row: f"{row['longest']:.2f}, {row['recall']:.2f}"),
+        ]
     bursts = parts["bursts"]["rows"]
     text += [
-        "**Bursts** (a microsecond per operation; 25 % of what is possible, ten times as much for 2 s of every 20 s): "
-        "episodes, the longest event latency as a share of the bound, looks between bursts at which load was shed, "
-        "bytes held.\n",
+        "**Bursts** (one microsecond per operation; events arrive at 25 % of the maximum rate, and at ten times that "
+        "for 2 s of every 20 s). Columns are the number of bursts, the number of episodes, the longest event latency "
+        "as a share of the bound, how many of the checks between bursts found load being shed, and the bytes held.\n",
         table(
             ["shedder", "bursts", "episodes", "longest", "shed between", "bytes"],
             [[row["shedder"], f"{row['bursts']:.1f}", str(row["episodes"]), f"{row['longest']:.2f}",
               str(row["shed_between"]), f"{row['memory_bytes'][0]:,} to {row['memory_bytes'][1]:,}"] for row in bursts],
         ),
-        f"**For real** (wall clock, window of 64 ms, {parts['wall']['maximum'] / 1e6:.2f} M events/s at most, bound "
-        "100 ms, `QueueLength(f=0.7)`, 10 s a run, events made by a second thread): share of the events within the "
-        "bound behind the first 10 %, the longest event latency in ms, the share of the time that shedding took, "
-        "recall and, in brackets, its estimate, how often the thread that replays stalled. Hybrid has a model of "
-        "150,000 other events.\n",
+        f"**Wall clock** (window of 64 ms, maximum rate {parts['wall']['maximum'] / 1e6:.2f} M events/s, bound 100 ms, "
+        "`QueueLength(f=0.7)`, 10 s a run, events generated by a second thread). Columns are arrival rates, as shares "
+        "of the maximum rate. Each cell has, after the first 10 % of the events: the share of the events within the "
+        "bound, the longest event latency in ms, the share of the time that shedding took, the recall and, in "
+        "brackets, the estimated recall, and the number of stalls of the replay thread. The model of `hybrid` is "
+        "fitted on 150,000 other events.\n",
         by_shedder(
             parts["wall"]["rows"], "rate",
             lambda row: f"{row['within']:.3%}, {row['longest_ms']:.0f}, {row['overhead']:.1%}, "
             f"{row['recall']:.3f} ({row['estimated_recall']:.3f}), {row['stalls']}",
         ),
-        f"{kept(parts['wall']['rows'])} PM-BL drops only at decisions; with a window of 16 ms, which passes in 0.7 ms "
-        "here, there are two or three of them, and it holds nothing back.\n",
+        f"{within_bound(parts['wall']['rows'])} PM-BL drops only at decisions. With a window of 16 ms, which passes in "
+        "0.7 ms here, there are only two or three decisions in a window, and PM-BL has no effect.\n",
     ]  # fmt: skip
     text += [
-        "**Dropping buys time.** Classes are the values of `a.V + b.V`; those in a random order (seed "
-        f"{parts['buys']['key']['seed']}) that hold 60 % of Q1's pairs are refused.\n",
+        "**Time saved by dropping.** Classes are the values of `a.V + b.V`. Classes in random order (seed "
+        f"{parts['buys']['key']['seed']}) that together hold 60 % of Q1's pairs are refused.\n",
         table(
             ["index", "pairs refused", "operations", "events per CPU second"],
-            [[f"`{index}`", f"{own['share_refused']:.1%}", f"{own['fewer_operations']:.2f}x fewer",
-              f"{own['faster']:.2f}x"] for index, own in parts["buys"].items()],
+            [[f"`{index}`", f"{row['share_refused']:.1%}", f"{row['fewer_operations']:.2f}x fewer",
+              f"{row['faster']:.2f}x"] for index, row in parts["buys"].items()],
         ),
     ]  # fmt: skip
     seconds = parts["ready"]["cpu_seconds"]
     text += [
-        "**To be ready** for shedding and not to shed costs CPU time, in ratios to an engine without: "
-        f"{seconds['measured'] / seconds['plain']:.2f} with latencies measured, "
-        f"{seconds['ready'] / seconds['plain']:.2f} with a shedder, {seconds['classes'] / seconds['plain']:.2f} with "
-        "classes.\n",
+        "**Cost without overload.** An engine that can shed but does not have to takes more CPU time than an engine "
+        f"without overload control: {seconds['measured'] / seconds['plain']:.2f} times with latencies measured, "
+        f"{seconds['ready'] / seconds['plain']:.2f} times with a shedder, {seconds['classes'] / seconds['plain']:.2f} "
+        "times with classes.\n",
     ]
     return "\n".join(text)
 

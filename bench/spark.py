@@ -1,12 +1,13 @@
-"""Spark: what `fastcep.spark` takes for twenty million events, beside Spark SQL's self-join and one engine.
+"""Measure `fastcep.spark` on twenty million events against a self-join in Spark SQL and against one engine.
 
-``python -m bench.spark [--history] [--events N] [--limit SECONDS]`` writes ``results/spark.json``, or, for the
-history, ``spark_history.json``, and the tables in docs/spark.md. The stream is DS1 in a Parquet file; all runs are in
-one session, ``local[*]``. A self-join is written as somebody would who knows SQL (``join``), and once more with the
-time cut into buckets that are joined, too (``buckets``). A run that takes longer than the limit is broken off; what
-takes less than half a minute is run until it gets no faster, as the JVM compiles in the first runs, and the fastest
-is told, beside the first. Memory is the peak of what the driver, the executors and all their Python workers hold
-together, beside that before the run.
+``python -m bench.spark [--history] [--events N] [--limit SECONDS]`` writes ``results/spark.json``, or
+``spark_history.json`` for the history, and the tables in docs/spark.md. The stream is DS1 in a Parquet file; all runs
+share one session, ``local[*]``.
+
+There are two self-joins: a plain one (``join``), and one that also joins on buckets of time (``buckets``). A run that
+takes longer than the limit is cancelled. A run of less than half a minute is repeated until it gets no faster, because
+the JVM compiles in the first runs; both the fastest and the first run are reported. Memory is the peak of the driver,
+the executors and all their Python workers together, minus the memory before the run.
 """
 
 from __future__ import annotations
@@ -37,15 +38,17 @@ NUMBERED = fc.Schema(TYPES, time="ts", type="type", time_unit="us", sequence="ro
 PAGE = RESULTS.parents[1] / "docs" / "spark.md"
 BEGIN, END = "<!-- python -m bench.spark -->", "<!-- end -->"
 WINDOW = 1_000  # us
-AGAIN = 30  # seconds
-#: A run is faster than another if it takes so much of its time; what is not so often is as fast as it gets.
-FASTER, SLOWER = 0.97, 2
+REPEATED_BELOW = 30  # seconds
+#: A run is faster than another if it takes less than this share of its time.
+FASTER = 0.97
+#: Number of runs in a row without a faster one that ends the repetition.
+PATIENCE = 2
 SAME = {"QS": "{0}.V = 10 AND {1}.V = 10", "Q1s": "true"}
 LAST = {"QS": "c.V = 10", "Q1s": "a.V + b.V = c.V"}
 
 
 def write(path: Path, events: int) -> None:
-    """DS1 with the numbers of its rows."""
+    """Write DS1 with row numbers to a Parquet file."""
     row, writer = 0, None
     for batch in ds1_batches(events, 7):
         numbers = pa.array(range(row, row + batch.num_rows), pa.int64())
@@ -57,13 +60,13 @@ def write(path: Path, events: int) -> None:
     writer.close()
 
 
-def later(one: str, other: str) -> str:
-    """SQL: the other event comes after the one."""
-    return f"({other}.ts > {one}.ts OR {other}.ts = {one}.ts AND {other}.row > {one}.row)"
+def later(first: str, second: str) -> str:
+    """Return the SQL condition that the second event comes after the first."""
+    return f"({second}.ts > {first}.ts OR {second}.ts = {first}.ts AND {second}.row > {first}.row)"
 
 
 def join(name: str) -> str:
-    """The query as a self-join."""
+    """Return the query as a self-join."""
     return f"""
         SELECT a.row AS a, b.row AS b, c.row AS c FROM events a
         JOIN events b ON b.ID = a.ID AND {later("a", "b")} AND b.ts <= a.ts + {WINDOW}
@@ -72,7 +75,7 @@ def join(name: str) -> str:
 
 
 def buckets(name: str) -> str:
-    """The same with buckets of the window's length: an event meets those of its own bucket and of the next one."""
+    """Return the self-join with buckets of the window's length: an event joins its own bucket and the next one."""
     return f"""
         WITH e AS (SELECT *, floor(ts / {WINDOW}) AS bucket FROM events),
         x AS (SELECT *, explode(array(bucket, bucket + 1)) AS met FROM e WHERE type = 'A')
@@ -84,7 +87,7 @@ def buckets(name: str) -> str:
 
 
 def resident() -> int:
-    """Bytes that this process and all processes below it hold."""
+    """Return the resident memory of this process and all its descendants in bytes."""
     parents, sizes = {}, {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -93,21 +96,21 @@ def resident() -> int:
                 sizes[int(folder.name)] = int((folder / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
             except (OSError, IndexError):
                 continue
-    mine, grown = {os.getpid()}, True
+    family, grown = {os.getpid()}, True
     while grown:
-        more = {one for one, parent in parents.items() if parent in mine} - mine
-        mine, grown = mine | more, bool(more)
-    return sum(sizes.get(one, 0) for one in mine)
+        children = {process for process, parent in parents.items() if parent in family} - family
+        family, grown = family | children, bool(children)
+    return sum(sizes.get(process, 0) for process in family)
 
 
 @contextmanager
-def peak(found: dict[str, float]) -> Iterator[None]:
-    """Note seconds and the peak of memory."""
-    before, stop, most = resident(), threading.Event(), [0]
+def measured(figures: dict[str, float]) -> Iterator[None]:
+    """Add the seconds of a block and its additional peak memory to ``figures``."""
+    before, stop, peak = resident(), threading.Event(), [0]
 
     def watch() -> None:
         while not stop.wait(0.5):
-            most[0] = max(most[0], resident())
+            peak[0] = max(peak[0], resident())
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -115,55 +118,55 @@ def peak(found: dict[str, float]) -> Iterator[None]:
     try:
         yield
     finally:
-        found["seconds"] = round(time.perf_counter() - start, 2)
+        figures["seconds"] = round(time.perf_counter() - start, 2)
         stop.set()
         watcher.join()
-        found["more_mib"] = round(max(0, most[0] - before) / 2**20)
+        figures["more_mib"] = round(max(0, peak[0] - before) / 2**20)
 
 
 def limited(session: Any, run: Callable[[], int], limit: float) -> dict[str, Any]:
-    """Run a query, more often if it is short, until it gets no faster, and break it off after so many seconds."""
-    found = first = once(session, run, limit)
-    slower = 0
-    while found["seconds"] < AGAIN and slower < SLOWER:
-        again = once(session, run, limit)
-        slower = 0 if again["seconds"] < FASTER * found["seconds"] else slower + 1
-        found = min(found, again, key=lambda one: one["seconds"])
-    return found if found is first else found | {"first": first["seconds"]}
+    """Run a query with a limit in seconds; repeat a short run until it gets no faster."""
+    fastest = first = once(session, run, limit)
+    not_faster = 0
+    while fastest["seconds"] < REPEATED_BELOW and not_faster < PATIENCE:
+        repeated = once(session, run, limit)
+        not_faster = 0 if repeated["seconds"] < FASTER * fastest["seconds"] else not_faster + 1
+        fastest = min(fastest, repeated, key=lambda figures: figures["seconds"])
+    return fastest if fastest is first else fastest | {"first": first["seconds"]}
 
 
 def once(session: Any, run: Callable[[], int], limit: float) -> dict[str, Any]:
-    """Run a query, and break it off after so many seconds."""
-    found: dict[str, Any] = {}
+    """Run a query once, and cancel it after ``limit`` seconds."""
+    figures: dict[str, Any] = {}
     timer = threading.Timer(limit, session.sparkContext.cancelAllJobs)
     timer.start()
     try:
-        with peak(found):
-            found["matches"] = run()
+        with measured(figures):
+            figures["matches"] = run()
     except Exception:
-        if found["seconds"] < limit:
+        if figures["seconds"] < limit:
             raise
-        found["broken_off"] = True
+        figures["broken_off"] = True
     finally:
         timer.cancel()
-    return found
+    return figures
 
 
-def numbering(frame: Any, query: fc.Query) -> int:
-    """Detect in events without numbers."""
+def detect_and_number(frame: Any, query: fc.Query) -> int:
+    """Detect matches in events without sequence numbers, and return their number."""
     import fastcep.spark
 
     return int(fastcep.spark.detect(frame, query, order_by="row").count())
 
 
 def one_engine(path: Path, name: str) -> int:
-    """One engine, from the file that is sorted already to its matches."""
+    """Run one engine over the sorted file, and return the number of matches."""
     engine = fc.Engine(fc.parse(QUERIES[name], SCHEMA, name=name))
     return sum(len(engine.process(batch).to_arrow()) for batch in pq.ParquetFile(path).iter_batches(65_536))
 
 
-def session_of() -> Any:
-    """A session of this machine's cores."""
+def start_session() -> Any:
+    """Start a Spark session on all cores of this machine."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
@@ -174,7 +177,7 @@ def session_of() -> Any:
 
 
 def detections(session: Any, path: Path, limit: float) -> dict[str, Any]:
-    """Both queries in all ways."""
+    """Measure both queries with every method."""
     import fastcep.spark
 
     frame = session.read.parquet(str(path))
@@ -185,13 +188,13 @@ def detections(session: Any, path: Path, limit: float) -> dict[str, Any]:
         rows[name] = limited(session, run, limit)
         print(f"{name:24}", rows[name], flush=True)
 
-    session.range(1_000_000).selectExpr("sum(id)").collect()  # what Spark does once
+    session.range(1_000_000).selectExpr("sum(id)").collect()  # initialises Spark
     for name in ("QS", "Q1s"):
         query = fc.parse(QUERIES[name], NUMBERED, name=name)
         plain = fc.parse(QUERIES[name], SCHEMA, name=name)
-        fastcep.spark.detect(frame.limit(100_000), query).count()  # workers that have begun, kernels that are compiled
+        fastcep.spark.detect(frame.limit(100_000), query).count()  # starts workers, compiles kernels
         note(f"{name} detect", lambda q=query: fastcep.spark.detect(frame, q).count())
-        note(f"{name} detect, numbering", partial(numbering, frame, plain))
+        note(f"{name} detect, numbering", partial(detect_and_number, frame, plain))
         note(f"{name} one engine", lambda n=name: one_engine(path, n))
         note(f"{name} buckets", lambda n=name: session.sql(buckets(n)).count())
         note(f"{name} join", lambda n=name: session.sql(join(n)).count())
@@ -199,7 +202,7 @@ def detections(session: Any, path: Path, limit: float) -> dict[str, Any]:
 
 
 def histories(session: Any, path: Path) -> dict[str, Any]:
-    """What models are fitted from, and a model."""
+    """Measure the fit of a model and the statistics that other models are fitted from."""
     import fastcep.spark
 
     frame = session.read.parquet(str(path))
@@ -212,57 +215,57 @@ def histories(session: Any, path: Path) -> dict[str, Any]:
         ("Q1s transition counts", lambda: fastcep.spark.transition_counts(frame, query).collect()),
         ("position counts", lambda: fastcep.spark.position_counts(frame, windows, bins=10).collect()),
     ):
-        found: dict[str, Any] = {}
-        with peak(found):
+        figures: dict[str, Any] = {}
+        with measured(figures):
             run()
-        rows[name] = found
-        print(f"{name:24}", found, flush=True)
+        rows[name] = figures
+        print(f"{name:24}", figures, flush=True)
     return rows
 
 
 def table(results: dict[str, Any], arguments: str) -> str:
-    """A table of the page."""
+    """Return a table of the page."""
     rows, events = results["rows"], results["events"]
     environment = results["environment"]
     lines = [
         f"DS1, {events:,} events in a Parquet file, `local[{results['cores']}]` ({environment['machine']}, shared; "
-        f"Spark {results['spark']}, commit {environment['commit']}, {environment['date']}; "
-        f"`python -m bench.spark{arguments}`):",
-        "", "| | seconds (the first time) | beside `detect` | memory, more |", "|---|---|---|---|",
+        f"Spark {results['spark']}, {environment['date']}; `python -m bench.spark{arguments}`):",
+        "", "| run | seconds (first run) | relative to `detect` | additional memory |", "|---|---|---|---|",
     ]  # fmt: skip
-    for name, found in rows.items():
-        own = rows.get(f"{name.split(' ')[0]} detect", {}).get("seconds")
-        ratio = f"{found['seconds'] / own:.1f}x" if own and "fit" not in name and "counts" not in name else ""
-        broken = found.get("broken_off")
-        seconds, ratio = (f"> {found['seconds']:.0f}", f"> {ratio}") if broken else (f"{found['seconds']:.1f}", ratio)
-        if "first" in found:
-            seconds += f" ({found['first']:.1f})"
-        lines.append(f"| {name} | {seconds} | {ratio} | {found['more_mib']:,} MiB |")
+    for name, figures in rows.items():
+        detect = rows.get(f"{name.split(' ')[0]} detect", {}).get("seconds")
+        ratio = f"{figures['seconds'] / detect:.1f}x" if detect and "fit" not in name and "counts" not in name else ""
+        seconds = f"{figures['seconds']:.1f}"
+        if figures.get("broken_off"):
+            seconds, ratio = f"> {figures['seconds']:.0f}", f"> {ratio}"
+        if "first" in figures:
+            seconds += f" ({figures['first']:.1f})"
+        lines.append(f"| {name} | {seconds} | {ratio} | {figures['more_mib']:,} MiB |")
     return "\n".join(lines)
 
 
 def page() -> None:
-    """Write the tables of what is stored."""
-    stored = [(RESULTS / "spark.json", ""), (RESULTS / "spark_history.json", " --history")]
-    tables = [table(json.loads(path.read_text()), arguments) for path, arguments in stored if path.exists()]
-    head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    """Write the tables of the stored results into docs/spark.md."""
+    files = [(RESULTS / "spark.json", ""), (RESULTS / "spark_history.json", " --history")]
+    tables = [table(json.loads(path.read_text()), arguments) for path, arguments in files if path.exists()]
+    head, tail = PAGE.read_text(encoding="utf-8").split(BEGIN)
     text = "\n\n".join(tables)
-    PAGE.write_text(f"{head}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    PAGE.write_text(f"{head}{BEGIN}\n{text}\n{END}{tail.split(END)[1]}", encoding="utf-8")
 
 
 def main() -> None:
-    """Measure, print, and write the tables."""
+    """Measure, print, and write the results and the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, help="of the stream; default: 20 million, of a history 100 million")
-    parser.add_argument("--history", action="store_true", help="only what learns, from a longer stream")
-    parser.add_argument("--limit", type=float, default=600, help="seconds after which a query is broken off")
+    parser.add_argument("--events", type=int, help="number of events; default: 20 million, with --history 100 million")
+    parser.add_argument("--history", action="store_true", help="measure only fits, on a longer stream")
+    parser.add_argument("--limit", type=float, default=600, help="seconds after which a query is cancelled")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     events = options.events or (100_000_000 if options.history else 20_000_000)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ds1.parquet"
         write(path, events)
-        session = session_of()
+        session = start_session()
         rows = {} if options.history else detections(session, path, options.limit)
         rows |= histories(session, path)
         session.stop()

@@ -1,6 +1,6 @@
-"""What users' functions cost: ns a call over chunks (tier 0), and the compile.
+"""pytest-benchmark suites of user functions: nanoseconds per call over chunks (tier 0), and compile time.
 
-``extra_info["ns_per_call"]`` is the time of the whole program (load, call, store) by its calls.
+``extra_info["ns_per_call"]`` is the time of the program (load, call, store) divided by the number of calls.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def columns(count: int) -> list[Any]:
 
 @pytest.mark.parametrize(("python", "count"), [(add, 2), (ratio, 2), (haversine, 4)])
 def test_call(benchmark: Any, python: Callable[..., float], count: int) -> None:
-    own = registered(python, count)
-    code = program(Op("call", "f", tuple(Op("event", "f", (), (k,)) for k in range(count)), (own.signature,)))
-    own.check()
+    function = registered(python, count)
+    code = program(Op("call", "f", tuple(Op("event", "f", (), (k,)) for k in range(count)), (function.signature,)))
+    function.check()
     values = columns(count)
     benchmark.pedantic(
         lambda: evaluate(code, lambda signature: native_of(signature).address, values, [None] * count, ROWS),
@@ -71,9 +71,9 @@ def test_operator_for_comparison(benchmark: Any) -> None:
 
 
 def test_exceptions(benchmark: Any) -> None:
-    own = registered(ratio, 2)
-    code = program(Op("call", "f", tuple(Op("event", "f", (), (k,)) for k in range(2)), (own.signature,)))
-    own.check()
+    function = registered(ratio, 2)
+    code = program(Op("call", "f", tuple(Op("event", "f", (), (k,)) for k in range(2)), (function.signature,)))
+    function.check()
     values = [columns(1)[0], np.zeros(ROWS).view(np.int64)]
     benchmark.pedantic(
         lambda: evaluate(code, lambda signature: native_of(signature).address, values, [None] * 2, ROWS),
@@ -83,10 +83,10 @@ def test_exceptions(benchmark: Any) -> None:
 
 
 def test_compile(benchmark: Any) -> None:
-    registered(add, 2).check()  # the first of a process also loads Numba
+    registered(add, 2).check()  # the first compilation of a process also loads Numba
     benchmark.pedantic(lambda: registered(haversine, 4).check(), rounds=3)
 
 
 def note(benchmark: Any) -> None:
-    if benchmark.stats is not None:  # None where benchmarks are off
+    if benchmark.stats is not None:  # None if benchmarks are disabled
         benchmark.extra_info["ns_per_call"] = round(benchmark.stats.stats.min / ROWS * 1e9, 2)

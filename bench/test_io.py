@@ -20,12 +20,12 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_match(benchmark: Any, paths: dict[str, Path], form: str) -> None:
-    asked = document(form)
+    parsed = document(form)
 
-    def ready() -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return (fc.Engine(asked.queries), asked.schema, paths[form]), {}
+    def setup() -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return (fc.Engine(parsed.queries), parsed.schema, paths[form]), {}
 
-    assert benchmark.pedantic(match, setup=ready, rounds=3, warmup_rounds=1) == COUNTS["QS"]
+    assert benchmark.pedantic(match, setup=setup, rounds=3, warmup_rounds=1) == COUNTS["QS"]
 
 
 @pytest.mark.parametrize("form", FORMATS)

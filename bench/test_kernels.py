@@ -35,7 +35,7 @@ def test_three_conjuncts(benchmark: Any, jit: Path, tier: int, rows: int) -> Non
 def test_limit_query_by_generated_kernels(benchmark: Any, jit: Path, name: str) -> None:
     table = events()
 
-    def ready() -> tuple[tuple[fc.Engine], dict[str, Any]]:
+    def setup() -> tuple[tuple[fc.Engine], dict[str, Any]]:
         engine = fc.Engine(fc.parse(QUERIES[name], SCHEMA))
         assert engine.compile("60s")
         return (engine,), {}
@@ -43,7 +43,7 @@ def test_limit_query_by_generated_kernels(benchmark: Any, jit: Path, name: str) 
     def run(engine: fc.Engine) -> int:
         return len(engine.process(table).to_arrow())
 
-    assert benchmark.pedantic(run, setup=ready, rounds=5) == COUNTS[name]
+    assert benchmark.pedantic(run, setup=setup, rounds=5) == COUNTS[name]
 
 
 def test_generate(benchmark: Any) -> None:

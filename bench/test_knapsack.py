@@ -1,6 +1,6 @@
-"""What it costs to choose what to drop, in CPU time: with a new table, another demand of the same items, and greedily.
+"""pytest-benchmark suites of the covering knapsack, in CPU time: new items, a new demand, and the greedy solution.
 
-Wanted: 60 items in at most 60 µs, 480 in at most 400 µs, both with 1,000 steps.
+The goals are 60 µs for 60 items and 400 µs for 480 items, both with 1,000 steps.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.benchmark(timer=time.process_time)
 
 
 def cells(n: int, seed: int = 7) -> tuple[Any, Any]:
-    """Values and weights of cells: counts of partial matches, times what each is worth and costs."""
+    """Return values and weights of cells: counts of partial matches times the value and the cost of each."""
     rng = np.random.default_rng(seed)
     counts = rng.integers(1, 100, n)
     return counts * rng.beta(0.5, 2, n), counts * rng.uniform(1, 20, n)

@@ -1,6 +1,6 @@
-"""pytest-benchmark suites of what is there before the first event: imports, queries, kernels; ``make bench``.
+"""pytest-benchmark suites of the start before the first event, imports and kernels: ``make bench``.
 
-Imports and kernels are measured in processes of their own. ``test_import[numpy, pyarrow]`` is the yardstick.
+Each measurement is a new process. ``test_import[numpy, pyarrow]`` is the reference.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ def start(code: str, environ: dict[str, str]) -> None:
     subprocess.run([sys.executable, "-c", code], env=environ, check=True)
 
 
-@pytest.mark.parametrize("what", IMPORTS)
-def test_import(benchmark: Any, what: str) -> None:
+@pytest.mark.parametrize("name", IMPORTS)
+def test_import(benchmark: Any, name: str) -> None:
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    environ.pop("PYTHONDONTWRITEBYTECODE", None)  # bytecode is there when a user imports
-    benchmark.pedantic(start, (IMPORTS[what], environ), rounds=5, warmup_rounds=1)
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)  # users import compiled bytecode
+    benchmark.pedantic(start, (IMPORTS[name], environ), rounds=5, warmup_rounds=1)
 
 
 @pytest.mark.parametrize("cache", ["cold", "warm"])
 def test_kernels_in_use(benchmark: Any, tmp_path: Path, cache: str) -> None:
-    """From the start of Python to generated kernels in use for Q1; an engine works before, by bytecode."""
+    """Measure from the start of Python until Q1 uses generated kernels; until then the engine runs bytecode."""
     environ = environment(tmp_path, "1")
 
-    def ready() -> None:
+    def clear_cache() -> None:
         if cache == "cold":
             for path in tmp_path.glob("*.kernel"):
                 path.unlink()
 
-    benchmark.pedantic(start, (COMPILE, environ), setup=ready, rounds=3, warmup_rounds=1)
+    benchmark.pedantic(start, (COMPILE, environ), setup=clear_cache, rounds=3, warmup_rounds=1)

@@ -1,6 +1,6 @@
-"""What snapshots cost: of 100,000 partial matches, of an empty key group, and their format alone: ``make bench``.
+"""pytest-benchmark suites of snapshots: 100,000 partial matches, an empty key group, the format: ``make bench``.
 
-``test_copy`` is the yardstick of the large tables: the same columns joined to one piece of bytes.
+``test_copy`` is the reference for the large tables: it joins the same columns into one bytes object.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def test_groups_of_texts(benchmark: Any) -> None:
 
 QUERY = "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 1h"
 PARTIAL_MATCHES = 100_000
-#: How many keys they have; with few of them an event extends many.
+#: Number of keys of the partial matches; with few keys, an event extends many partial matches.
 KEYS = {"a key each": PARTIAL_MATCHES, "1,000 keys": 1_000}
 
 
 def engine_with(keys: int) -> fc.Engine:
-    """An engine with so many live partial matches, all of one event."""
+    """Return an engine with `PARTIAL_MATCHES` live partial matches of one event each."""
     count = PARTIAL_MATCHES
     engine = fc.Engine(fc.parse(QUERY, SCHEMA, name="q"))
     numbers = np.arange(count)
@@ -80,11 +80,11 @@ def test_snapshot(benchmark: Any, keys: str) -> None:
 
 @pytest.mark.parametrize("keys", KEYS)
 def test_restore(benchmark: Any, keys: str) -> None:
-    """The engine that is made is freed outside of what is measured."""
+    """Measure a restore without the time to free the engine."""
     snapshot = engine_with(KEYS[keys]).snapshot()
-    made: list[fc.Engine] = []
+    engines: list[fc.Engine] = []
     benchmark.pedantic(
-        lambda: made.append(fc.Engine.restore(snapshot)), setup=lambda: made.clear(), rounds=30, warmup_rounds=2
+        lambda: engines.append(fc.Engine.restore(snapshot)), setup=lambda: engines.clear(), rounds=30, warmup_rounds=2
     )
 
 
@@ -96,10 +96,10 @@ def test_snapshot_of_an_empty_group(benchmark: Any) -> None:
 
 def test_extract_of_an_empty_group(benchmark: Any) -> None:
     engine = fc.Engine(fc.parse(QUERY, SCHEMA, name="q"))
-    taken: list[bytes] = []
+    states: list[bytes] = []
     benchmark.pedantic(
-        lambda: taken.append(engine.extract([5])),
-        setup=lambda: engine.merge(taken.pop()) if taken else None,
+        lambda: states.append(engine.extract([5])),
+        setup=lambda: engine.merge(states.pop()) if states else None,
         rounds=2_000,
         warmup_rounds=10,
     )

@@ -1,4 +1,4 @@
-"""Is the head of a branch slower than its base? From pairs that took turns, and pairs of the base with itself."""
+"""Decide whether a revision is slower than its base, given the noise between two processes of the base."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-FLOOR = 0.05  # a slowdown smaller than this share of the time is let pass, however quiet the machine
-SAMPLES = 4000
+FLOOR = 0.05  # smaller slowdowns, as a share of the time, always pass
+SAMPLES = 4000  # of the bootstrap
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of the head's speed.
+    """Speed of the head relative to the base, and whether it is too low.
 
     Attributes
     ----------
     speed
-        Of the head, relative to the base: the median over pairs.
+        Speed of the head, relative to the base: the median over runs.
     noise
-        How far such a median is from the truth in one of a hundred cases, as a share: the larger of what pairs of the
-        base with itself show and what the spread of the head's pairs does.
+        The 99 % quantile of the error of this median, as a share: the larger one of two bootstrap estimates, from the
+        runs of the base against itself and from the runs of the head.
     allowed
-        The slowdown that passes: `noise`, at least the floor.
+        Largest slowdown that passes: `noise`, but at least the floor.
     slower
-        Whether the head is slower by more than is allowed.
+        Whether the head is slower by more than `allowed`.
     """
 
     speed: float
@@ -36,29 +36,29 @@ class Verdict:
 
 
 def judge(head: Sequence[float], twin: Sequence[float], floor: float = FLOOR) -> Verdict:
-    """Judge the ratios of paired passes.
+    """Compare the head with the base, given the ratios of interleaved runs.
 
     Parameters
     ----------
     head
-        Of each run, the base's time over the head's: below 1 the head is slower.
+        For each run, the time of the base divided by that of the head; below 1 the head is slower.
     twin
-        The base's time over that of the base in another process.
+        For each run, the time of the base divided by that of the base in another process.
     floor
-        The smallest slowdown that can fail, as a share.
+        Smallest slowdown that can fail, as a share of the time.
 
     Raises
     ------
     ValueError
-        If there are fewer than three of each, or one is no positive number.
+        If there are fewer than three ratios of a kind, or one is not a positive number.
     """
-    logs, null = _logs(head), _logs(twin)
-    draw = np.random.default_rng(7)
-    middle = float(np.median(logs))
-    of_twin, of_head = _medians(null, draw), _medians(logs, draw) - middle
-    noise = float(np.expm1(max(np.quantile(np.abs(of_twin), 0.99), np.quantile(np.abs(of_head), 0.99))))
+    head_logs, twin_logs = _logs(head), _logs(twin)
+    generator = np.random.default_rng(7)
+    median = float(np.median(head_logs))
+    twin_errors, head_errors = _medians(twin_logs, generator), _medians(head_logs, generator) - median
+    noise = float(np.expm1(max(np.quantile(np.abs(twin_errors), 0.99), np.quantile(np.abs(head_errors), 0.99))))
     allowed = max(noise, floor)
-    return Verdict(float(np.exp(middle)), noise, allowed, bool(np.expm1(-middle) > allowed))
+    return Verdict(float(np.exp(median)), noise, allowed, bool(np.expm1(-median) > allowed))
 
 
 def _logs(ratios: Sequence[float]) -> npt.NDArray[np.float64]:
@@ -69,7 +69,7 @@ def _logs(ratios: Sequence[float]) -> npt.NDArray[np.float64]:
     return logs
 
 
-def _medians(logs: npt.NDArray[np.float64], draw: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Medians of as many values drawn from these, again and again (the bootstrap)."""
-    medians: npt.NDArray[np.float64] = np.median(draw.choice(logs, (SAMPLES, len(logs))), axis=1)
+def _medians(logs: npt.NDArray[np.float64], generator: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Return the medians of bootstrap samples."""
+    medians: npt.NDArray[np.float64] = np.median(generator.choice(logs, (SAMPLES, len(logs))), axis=1)
     return medians

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# usage: ci/bench.sh BASE [PYTHON] -- fail if the sources here are slower than the revision BASE by more than noise explains.
-# Both are built and measured in this one job, their passes interleaved. RUNS and PASSES make it shorter or surer.
+# usage: ci/bench.sh BASE [PYTHON] -- fail if the current sources are slower than the revision BASE by more than the noise.
+# Both are built and measured in one job, their passes interleaved. RUNS and PASSES set the number of runs and passes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 base=${1:?"usage: ci/bench.sh BASE [PYTHON]; BASE is a revision such as origin/main"}

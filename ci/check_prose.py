@@ -1,8 +1,8 @@
-"""usage: ci/check_prose.py [--write] -- count habits of style that a machine can see, file by file.
+"""usage: ci/check_prose.py [--write] -- count faults of style in each file.
 
 It checks docstrings and comments of the package, and the pages of docs/: docstrings that begin with a question word,
-overused words, and files of more than 500 lines. `ci/prose_allowed.toml` lists how many each file may still have. The
-check fails for a file with more, and for one with fewer, so that the list shrinks: ``--write`` updates it.
+overused words, and files of more than 500 lines. `ci/prose_allowed.toml` lists the number of faults that each file may
+have. The check fails for a file with more faults or fewer, so that the list shrinks; ``--write`` updates it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ALLOWED = ROOT / "ci" / "prose_allowed.toml"
-MOST_LINES = 500
+MAX_LINES = 500
 
 QUESTION = re.compile(r"\s*(What|How|Whether|Where|Who|Whose|Which|Why)\b")
 WORDS = re.compile(
@@ -40,7 +40,7 @@ def python_prose(text: str) -> Iterator[tuple[bool, str]]:
 
 
 def cython_prose(text: str) -> Iterator[tuple[bool, str]]:
-    """Yield docstrings and comments as `python_prose`, of what Python's parser cannot read."""
+    """Yield docstrings and comments as `python_prose` does, for files that Python's parser cannot read."""
     for quoted in re.findall(r'^\s*(?:"""|/\*)(.*?)(?:"""|\*/)', text, re.DOTALL | re.MULTILINE):
         yield True, quoted
     for comment in re.findall(r"#:? ([^\n]*)|// ([^\n]*)", text):
@@ -59,35 +59,35 @@ READERS = {".py": python_prose, ".pyi": python_prose, ".pyx": cython_prose, ".px
 
 
 def offences(path: Path) -> Iterator[str]:
-    """Yield what is wrong with the prose of a file."""
+    """Yield the faults of style of a file."""
     text = path.read_text(encoding="utf-8")
-    if path.suffix != ".md" and text.count("\n") > MOST_LINES:
-        yield f"{text.count(chr(10))} lines, more than {MOST_LINES}"
+    if path.suffix != ".md" and text.count("\n") > MAX_LINES:
+        yield f"{text.count(chr(10))} lines, more than {MAX_LINES}"
     for is_docstring, prose in READERS[path.suffix](text):
         if is_docstring and (match := QUESTION.match(prose)):
             yield f"begins with {match[1]!r}: {prose.strip().splitlines()[0][:60]}"
         for match in WORDS.finditer(prose):
-            around = prose[max(0, match.start() - 25) : match.end() + 15].replace("\n", " ")
-            yield f"{match[0].strip(' .:;')!r}: …{around}…"
+            context = prose[max(0, match.start() - 25) : match.end() + 15].replace("\n", " ")
+            yield f"{match[0].strip(' .:;')!r}: …{context}…"
 
 
 def main() -> int:
-    """Compare all files with the list."""
+    """Compare the faults of all files with the list."""
     files = sorted(
         path
         for folder in ("fastcep", "docs", "README.md", "CONTRIBUTING.md")
         for path in ([ROOT / folder] if folder.endswith(".md") else (ROOT / folder).rglob("*"))
         if path.suffix in READERS and path.name != "matrix.md"
     )
-    found = {path.relative_to(ROOT).as_posix(): list(offences(path)) for path in files}
+    faults_by_file = {path.relative_to(ROOT).as_posix(): list(offences(path)) for path in files}
     if "--write" in sys.argv[1:]:
-        lines = [f'"{name}" = {len(faults)}\n' for name, faults in found.items() if faults]
-        ALLOWED.write_text("# Per file, how many offences ci/check_prose.py still allows.\n" + "".join(lines))
+        lines = [f'"{name}" = {len(faults)}\n' for name, faults in faults_by_file.items() if faults]
+        ALLOWED.write_text("# Number of faults that ci/check_prose.py allows in each file.\n" + "".join(lines))
         return 0
     allowed = tomllib.loads(ALLOWED.read_text(encoding="utf-8"))
     failed = False
-    for name in sorted({*found, *allowed}):
-        faults, number = found.get(name, []), allowed.get(name, 0)
+    for name in sorted({*faults_by_file, *allowed}):
+        faults, number = faults_by_file.get(name, []), allowed.get(name, 0)
         if len(faults) > number:
             failed = True
             print(f"{name}: {len(faults)} faults of style, {number} allowed", *faults, sep="\n    ")

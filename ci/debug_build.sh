@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: ci/debug_build.sh PYTHON -- the engine's tests on a build with bounds checks and C asserts, in a copy of the sources.
+# usage: ci/debug_build.sh PYTHON -- test the engine on a build with bounds checks and C asserts, in a copy of the sources.
 # FASTCEP_SANITIZE=address,undefined adds the compiler's sanitizers.
 set -euo pipefail
 python=$(realpath --no-symlinks "$1")
@@ -24,7 +24,7 @@ tests=(
     tests/test_matrix.py::test_bytecode
 )
 if [[ "${FASTCEP_SANITIZE:-}" == *address* ]]; then
-    # Python itself is not instrumented: the runtime comes first, and its own leaks are not ours.
+    # Python is not instrumented: preload the sanitizer's runtime, and ignore Python's own leaks.
     export LD_PRELOAD ASAN_OPTIONS=detect_leaks=0
     LD_PRELOAD=$("${CC:-gcc}" -print-file-name=libasan.so)
 fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Print the path of a Java that Spark 4 runs on (17 or newer); fail with a hint if there is none.
+# Print the path of a Java that Spark 4 supports (17 or newer); fail with installation instructions if there is none.
 set -euo pipefail
 java=${JAVA_HOME:+$JAVA_HOME/bin/}java
 version=$("$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p') || version=""

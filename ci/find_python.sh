@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the first interpreter that can build fastcep: Python 3.11 or newer with venv, pip and the C headers.
-# $PYTHON, when set, is the only candidate. Says on standard error what is missing, and how to mend it.
+# Print the first interpreter that can build fastcep: Python 3.11 or newer with venv, pip and the C headers.
+# If $PYTHON is set, it is the only candidate. On failure, print what is missing and how to install it.
 set -euo pipefail
 
 probe='

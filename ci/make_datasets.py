@@ -1,8 +1,8 @@
-"""Derive the Parquet files that fastcep ships from their sources: ``make_datasets.py SOURCE [OUT]``.
+"""Convert the source files of the shipped data sets to Parquet: ``make_datasets.py SOURCE [OUT]``.
 
-SOURCE holds ``bayarea_bikeshare/batrips_2014.csv.gz`` and ``google2011/task_events-part-00000-of-00500.csv.gz``
-(where each comes from: ``docs/datasets.md``). OUT is by default ``fastcep/datasets/files``. Rows keep their original
-order; only columns that queries need are kept.
+SOURCE holds ``bayarea_bikeshare/batrips_2014.csv.gz`` and ``google2011/task_events-part-00000-of-00500.csv.gz``;
+``docs/datasets.md`` gives their origin. OUT is by default ``fastcep/datasets/files``. Rows keep their order; columns
+that no query needs are removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LIMIT = 5_000_000  # bytes, all files together
 
 
 def bayarea(source: Path) -> pa.Table:
-    """Return the trips of 2014: start time, stations (number and name) and bike of each.
+    """Return the trips of 2014: start time, stations (number and name) and bike.
 
     Parameters
     ----------
@@ -62,10 +62,10 @@ def google(source: Path) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        172,825 rows in the order of the source; ``time`` in microseconds; ``machine`` is null where no machine
-        has been given to the task yet.
+        172,825 rows in the order of the source; ``time`` in microseconds; ``machine`` is null if the task
+        has no machine yet.
     """
-    wanted = {
+    columns = {
         "f0": ("time", pa.int64()),
         "f2": ("job", pa.int64()),
         "f3": ("task", pa.int64()),
@@ -73,18 +73,18 @@ def google(source: Path) -> pa.Table:
         "f5": ("kind", pa.int8()),
     }
     options = pv.ConvertOptions(
-        column_types={number: dtype for number, (_, dtype) in wanted.items()},
-        include_columns=list(wanted),
+        column_types={number: dtype for number, (_, dtype) in columns.items()},
+        include_columns=list(columns),
         null_values=[""],
     )
     table = pv.read_csv(
         source, read_options=pv.ReadOptions(autogenerate_column_names=True), convert_options=options
-    ).rename_columns([name for name, _ in wanted.values()])
+    ).rename_columns([name for name, _ in columns.values()])
     return table.filter(pc.greater(table["time"], 0))
 
 
 def write(table: pa.Table, path: Path, delta: list[str]) -> None:
-    """Write a table as zstd Parquet; the columns of ``delta`` delta-coded, the others dictionary-coded."""
+    """Write a table as zstd Parquet, with the columns of ``delta`` delta-encoded and the others dictionary-encoded."""
     pq.write_table(
         table.combine_chunks(),
         path,
@@ -97,7 +97,7 @@ def write(table: pa.Table, path: Path, delta: list[str]) -> None:
 
 
 def main() -> None:
-    """Write both files and print their rows and sizes."""
+    """Write both files and print their numbers of rows and bytes."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("source", type=Path, help="folder with the two source folders")
     parser.add_argument("out", type=Path, nargs="?", default=Path("fastcep/datasets/files"))

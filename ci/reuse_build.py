@@ -1,7 +1,7 @@
-"""usage: ci/reuse_build.py TREE SOURCE -- hand compiled extensions of a source tree to an unpacked source distribution.
+"""usage: ci/reuse_build.py TREE SOURCE -- copy compiled extensions of a source tree to an unpacked source distribution.
 
-First it checks that the distribution has every file that compiling needs, with the content that the tree has.
-Extensions that are missing or older than their sources in the tree are left out, and are compiled.
+First check that the distribution has every file that the compilation needs, with the same content as in the tree.
+Extensions that are missing in the tree, or older than their sources, are not copied; the build compiles them.
 """
 
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: ci/setup.sh VENV -- make a virtual environment and install fastcep into it, editable, with all that development needs.
+# usage: ci/setup.sh VENV -- create a virtual environment and install fastcep into it, editable, with the development dependencies.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$1
@@ -10,7 +10,7 @@ if ! command -v "${CC:-cc}" >/dev/null 2>&1 && ! command -v gcc >/dev/null 2>&1;
 fi
 if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     python=$(ci/find_python.sh)
-    echo "fastcep: making $venv with $python" >&2
+    echo "fastcep: creating $venv with $python" >&2
     "$python" -m venv --clear "$venv"
 fi
 echo "fastcep: installing into $venv (a minute or two the first time)" >&2

@@ -1,4 +1,4 @@
-"""Asserts that the installed package, and not a source tree, answers a small query."""
+"""Check that the installed package, not a source tree, answers a small query."""
 
 import sysconfig
 from pathlib import Path

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: ci/spark_tests.sh PYTHON [MARKS] -- run the tests of Spark, in one session; MARKS says which of them.
+# usage: ci/spark_tests.sh PYTHON [MARKS] -- run the Spark tests in one session; MARKS is a pytest expression that selects them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 ci/find_java.sh >/dev/null

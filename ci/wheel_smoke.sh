@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# usage: ci/wheel_smoke.sh PYTHON -- source distribution, wheel from it, and a clean environment that has only the wheel.
-# The wheel takes the extensions that the source tree has compiled already, where their sources are the same.
+# usage: ci/wheel_smoke.sh PYTHON -- build a source distribution and a wheel from it, and test the wheel in a clean environment.
+# Extensions that the source tree has already compiled are reused if their sources are the same.
 set -euo pipefail
 python=$(realpath --no-symlinks "$1")
 here=$(cd "$(dirname "$0")" && pwd)

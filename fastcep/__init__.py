@@ -5,7 +5,7 @@
 >>> query = fc.parse("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 8ms", schema)
 >>> engine = fc.Engine(query)
 
-A name is imported when it is first used.
+Names are imported on first use.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ _MODULE_OF = {
     "to_text": "fastcep.query",
     "with_attributes": "fastcep.query",
 }
-_FOLDERS = ("arrivals", "datasets", "evaluation", "query", "shedding")
+_PACKAGES = ("arrivals", "datasets", "evaluation", "query", "shedding")
 
 __all__ = [
     "CostTable",
@@ -172,15 +172,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FOLDERS:
+    if name in _PACKAGES:
         return import_module(f"fastcep.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'fastcep' has no attribute {name!r}")
     if name == "Schema":
-        import_module("fastcep.query")  # event types of a schema make the variables of built queries
+        import_module("fastcep.query")  # sets Schema._variable_factory, which the query builder needs
     value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULE_OF, *_FOLDERS])
+    return sorted([*globals(), *_MODULE_OF, *_PACKAGES])

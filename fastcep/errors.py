@@ -1,6 +1,6 @@
-"""The exceptions of fastcep: what a user can catch, and nothing else.
+"""The exceptions that fastcep raises.
 
-Every message says what was found, what was expected and how to mend it.
+Every message says what was found, what was expected and how to fix it.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ __all__ = [
 ]
 
 
-#: How much of a long text, such as a name, a value or an expression, a message shows.
+#: Characters that a message shows of a long text, such as a name, a value or an expression.
 _SHOWN = 80
-#: Length of a line of a query from which on a message shows a part of it only.
+#: A message shows only a part of a query line that is longer than this.
 _LONGEST_LINE = 1000
 _LONG = re.compile(r"""(?<!\w)'[^'\n]{500,}'(?!\w)|(?<!\w)"[^"\n]{500,}"(?!\w)|\S{500,}""")
 
 
 def shortened(text: str) -> str:
-    """Cut a text for a message: its first characters, an ellipsis and the length of all of it."""
+    """Shorten a text for a message: its first characters, an ellipsis and the full length."""
     return text if len(text) <= _SHOWN + 40 else f"{text[:_SHOWN]}… ({len(text):,} characters)"
 
 
 def _readable(message: str) -> str:
-    """Cut the long words and quoted texts of a message, such as names and values, which would bury what it says."""
-    return _LONG.sub(lambda word: shortened(word[0]), message)
+    """Shorten long words and quoted texts of a message, such as names and values, to keep the message readable."""
+    return _LONG.sub(lambda match: shortened(match[0]), message)
 
 
 class FastcepError(Exception):
-    """Base class of every error that fastcep raises on purpose."""
+    """Base class of all errors that fastcep raises on purpose."""
 
     def __str__(self) -> str:
         return _readable(super().__str__())
@@ -63,14 +63,13 @@ class DataError(FastcepError):
 
 
 class OrderError(DataError):
-    """The input runs backwards in time, and no ``allowed_lateness`` lets it.
+    """The input is out of time order, and ``allowed_lateness`` is not set.
 
     Parameters
     ----------
     what
-        What was found and expected.
-    mend
-        What to do about it.
+        First part of the message: what was found, and what was expected. The second argument is the second part, the
+        remedy.
     """
 
     def __init__(self, what: str, mend: str) -> None:
@@ -84,18 +83,18 @@ class OrderError(DataError):
 
 @dataclass(frozen=True, slots=True)
 class OverLimit:
-    """A query that needed more memory than it may hold.
+    """A query that ran out of memory.
 
     Attributes
     ----------
     query
-        Its name.
+        Name of the query.
     event
-        Number, by order of the stream from 0, of the event for which there was no room. The query took neither it nor
-        the rest of its batch; but if it is the first of a batch, it may have given way to what all queries share, and
-        have taken the batch.
+        Position in the stream, from 0, of the event for which there was no memory. The query skipped this event and
+        the rest of its batch. If the event is the first of its batch, the query may instead have freed memory that all
+        queries share, and have processed the batch.
     dropped
-        How many partial matches it lost.
+        Number of partial matches that the query lost.
     """
 
     query: str
@@ -104,16 +103,16 @@ class OverLimit:
 
 
 class MemoryLimitError(FastcepError):
-    """An engine came to its memory limit; it can go on.
+    """An engine reached its memory limit. It can continue.
 
     Attributes
     ----------
-    what, mend
-        The two parts of the message: what happened, and what to do about it.
+    what
+        First part of the message: what happened. The second argument is the second part, the remedy.
     matches
-        The `fastcep.Matches` that the call found, or None if nothing of its batch was taken.
+        The `fastcep.Matches` that the call found, or None if the whole batch was rejected.
     over
-        The queries concerned, as `OverLimit`; empty if nothing of the batch was taken.
+        The queries that ran out of memory, as `OverLimit`; empty if the whole batch was rejected.
     """
 
     def __init__(self, what: str, mend: str, matches: Any = None, over: tuple[OverLimit, ...] = ()) -> None:
@@ -128,12 +127,12 @@ class MemoryLimitError(FastcepError):
 
 
 class QueryError(FastcepError):
-    """A query of an engine failed in a call, for another reason than the memory limit; the others did not.
+    """Some queries of an engine failed in a call, for a reason other than the memory limit.
 
     Attributes
     ----------
     failed
-        What happened, by the name of the query.
+        The exception of each failed query, by name of the query.
     matches
         The `fastcep.Matches` that the call found.
     """
@@ -144,26 +143,26 @@ class QueryError(FastcepError):
         self.matches = matches
 
     def __str__(self) -> str:
-        told = "; ".join(f"{name!r}: {type(error).__name__}: {error}" for name, error in self.failed.items())
+        reasons = "; ".join(f"{name!r}: {type(error).__name__}: {error}" for name, error in self.failed.items())
         return _readable(
-            f"failed: {told}. The other queries took the whole batch, and the matches found are in the error's "
-            ".matches; the engine can go on. Query and message are worth a report"
+            f"failed: {reasons}. The other queries processed the whole batch; the matches are in the error's .matches, "
+            "and the engine can continue. Please report the query and this message"
         )
 
 
 class ModelError(FastcepError):
-    """A shedder has no model, or one of another query or schema than it is to shed for."""
+    """A shedder has no model, or its model was fitted for another query or schema."""
 
 
 class QueueFullError(FastcepError):
-    """An input queue has no room, and the time to wait for some is over.
+    """An input queue stayed full for the whole time-out.
 
     Attributes
     ----------
-    what, mend
-        The two parts of the message: what happened, and what to do about it.
+    what
+        First part of the message: what happened. The second argument is the second part, the remedy.
     taken
-        How many events of the batch are in the queue, from its first one on.
+        Number of events, from the first of the batch, that are in the queue.
     """
 
     def __init__(self, what: str, mend: str, taken: int = 0) -> None:
@@ -177,7 +176,7 @@ class QueueFullError(FastcepError):
 
 
 class SnapshotError(FastcepError):
-    """A snapshot is damaged, of another version, or of another engine than it is given to."""
+    """A snapshot is damaged, has an unsupported version, or was written by a different engine."""
 
 
 class ParseError(FastcepError):
@@ -186,11 +185,11 @@ class ParseError(FastcepError):
     Parameters
     ----------
     message
-        What is wrong, what was expected, a suggestion.
+        What is wrong, what was expected, and a suggestion.
     source
-        The whole text.
+        The full query text.
     line, column
-        One-based position of the fault.
+        One-based position of the error.
     length
         Number of characters to underline (at least 1).
     filename
@@ -221,10 +220,10 @@ class ParseError(FastcepError):
         lines = self.source.splitlines() or [""]
         text = lines[self.line - 1] if self.line <= len(lines) else ""
         first, last = 0, len(text)
-        if len(text) > _LONGEST_LINE:  # show what is around the fault
+        if len(text) > _LONGEST_LINE:  # show the text around the error
             first = max(0, self.column - 1 - _SHOWN // 2)
             last = first + _SHOWN
         width = min(self.length, max(1, min(len(text), last) - self.column + 1))
-        before, behind = "…" * (first > 0), "…" * (last < len(text))
-        marker = " " * (len(before) + self.column - 1 - first) + "^" * width
-        return f"{place}: {self.message}\n  {before}{text[first:last]}{behind}\n  {marker}"
+        prefix, suffix = "…" * (first > 0), "…" * (last < len(text))
+        marker = " " * (len(prefix) + self.column - 1 - first) + "^" * width
+        return f"{place}: {self.message}\n  {prefix}{text[first:last]}{suffix}\n  {marker}"

@@ -1,7 +1,7 @@
-"""What stored JSON may hold: headers of snapshots, records of checkpoints, numbers of models, as tables of checks.
+"""Checks of stored JSON: snapshot headers, checkpoint records and model parameters.
 
-A check takes a value and its name, and raises `Misfit` if it is anything else than what was written; nothing is
-converted. Who reads the JSON says in the error what to do.
+A check takes a value and its name, and raises `Misfit` if the value cannot have been written by fastcep. It converts
+nothing. The caller adds the remedy to the error message.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ __all__ = [
 
 Check = Callable[[Any, str], None]
 
-#: No counter gets there, and nothing overflows that is added to it.
+#: Upper limit of counters: none reaches it, and a sum of two does not overflow int64.
 MOST = 1 << 62
-#: Products of three of these are finite.
+#: Largest float: a product of three is still finite.
 _LARGE = 1e100
 _LONGEST = 80
-_ROUNDING = 1e-6  # of a share
+_ROUNDING = 1e-6  # tolerance of a share
 
 
 class Misfit(ValueError):
-    """Stored data whose checksums are right, but that was never written.
+    """Stored data with a valid checksum that fastcep cannot have written.
 
     Parameters
     ----------
     name
-        Of the field, such as ``queries[0].numbers.last``.
+        Path of the field, such as ``queries[0].numbers.last``.
     found
-        What stands there.
+        Description of the value.
     expected
-        What may.
+        Description of the valid values.
     """
 
     def __init__(self, name: str, found: str, expected: str) -> None:
@@ -42,7 +42,7 @@ class Misfit(ValueError):
 
 
 def shown(value: Any) -> str:
-    """A value and its type, for a message."""
+    """Return a value and its type as text for a message."""
     try:
         text = repr(value)
     except ValueError:  # an int of too many digits
@@ -52,7 +52,7 @@ def shown(value: Any) -> str:
 
 
 def whole(low: int = -(1 << 63), high: int = (1 << 63) - 1) -> Check:
-    """An int, and no bool, from `low` to `high`."""
+    """Check for an int, not a bool, from `low` to `high`."""
 
     def check(value: Any, name: str) -> None:
         if type(value) is not int or not low <= value <= high:
@@ -62,7 +62,7 @@ def whole(low: int = -(1 << 63), high: int = (1 << 63) - 1) -> Check:
 
 
 def number(low: float = -_LARGE, high: float = _LARGE) -> Check:
-    """An int or float from `low` to `high`."""
+    """Check for an int or float from `low` to `high`."""
 
     def check(value: Any, name: str) -> None:
         if type(value) not in (int, float) or not low <= value <= high:
@@ -72,10 +72,10 @@ def number(low: float = -_LARGE, high: float = _LARGE) -> Check:
 
 
 def one_of(*values: Any) -> Check:
-    """One of these values, of the same type."""
+    """Check for one of these values, of the same type."""
 
     def check(value: Any, name: str) -> None:
-        if not any(type(value) is type(own) and value == own for own in values):
+        if not any(type(value) is type(valid) and value == valid for valid in values):
             raise Misfit(name, shown(value), " or ".join(map(repr, values)))
 
     return check
@@ -90,72 +90,72 @@ def _typed(kind: type, expected: str) -> Check:
 
 
 def anything(value: Any, name: str) -> None:
-    """What somebody else checks."""
+    """Accept every value; the caller checks it."""
 
 
 def or_null(check: Check) -> Check:
-    """What `check` takes, or null."""
+    """Check for null or a value that passes `check`."""
 
-    def either_way(value: Any, name: str) -> None:
+    def check_unless_null(value: Any, name: str) -> None:
         if value is not None:
             check(value, name)
 
-    return either_way
+    return check_unless_null
 
 
 def listed(check: Check, length: int | None = None) -> Check:
-    """A list of what `check` takes, of this length (None: any)."""
+    """Check for a list, of this length if given, whose entries pass `check`."""
 
     def each(value: Any, name: str) -> None:
         if type(value) is not list:
             raise Misfit(name, shown(value), "a list")
         if length is not None and len(value) != length:
             raise Misfit(name, f"{len(value)} entries", f"{length}")
-        for place, entry in enumerate(value):
-            check(entry, f"{name}[{place}]")
+        for index, entry in enumerate(value):
+            check(entry, f"{name}[{index}]")
 
     return each
 
 
 def grid(check: Check, *sizes: int) -> Check:
-    """Lists in lists, of these lengths from the outermost on, of what `check` takes."""
+    """Check for nested lists of these lengths, outermost first, whose innermost entries pass `check`."""
     for size in reversed(sizes):
         check = listed(check, size)
     return check
 
 
 def sequence(*checks: Check) -> Check:
-    """A list with one entry for each check."""
-    length = listed(anything, len(checks))
+    """Check for a list with one entry for each check."""
+    check_length = listed(anything, len(checks))
 
     def each(value: Any, name: str) -> None:
-        length(value, name)
-        for place, (check, entry) in enumerate(zip(checks, value, strict=True)):
-            check(entry, f"{name}[{place}]")
+        check_length(value, name)
+        for index, (check, entry) in enumerate(zip(checks, value, strict=True)):
+            check(entry, f"{name}[{index}]")
 
     return each
 
 
 def record(fields: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
-    """An object with these fields, perhaps those that are optional, and no others."""
-    known = {**fields, **(optional or {})}
+    """Check for an object with these fields, any of the optional ones, and no others."""
+    checks = {**fields, **(optional or {})}
 
     def each(value: Any, name: str) -> None:
         if type(value) is not dict:
             raise Misfit(name, shown(value), f"an object with {', '.join(fields)}")
         for field in fields:
             if field not in value:
-                raise Misfit(_inside(name, field), "nothing", "a value")
+                raise Misfit(_path(name, field), "nothing", "a value")
         for field, entry in value.items():
-            if field not in known:
-                raise Misfit(name, f"the field {shown(field)}", f"only {', '.join(known) or 'an empty object'}")
-            known[field](entry, _inside(name, field))
+            if field not in checks:
+                raise Misfit(name, f"the field {shown(field)}", f"only {', '.join(checks) or 'an empty object'}")
+            checks[field](entry, _path(name, field))
 
     return each
 
 
 def by_name(check: Check) -> Check:
-    """An object whose values, under any names, `check` takes."""
+    """Check for an object with any field names, whose values pass `check`."""
 
     def each(value: Any, name: str) -> None:
         if type(value) is not dict:
@@ -166,7 +166,7 @@ def by_name(check: Check) -> Check:
     return each
 
 
-def _inside(name: str, field: str) -> str:
+def _path(name: str, field: str) -> str:
     return f"{name}.{field}" if name else field
 
 

@@ -1,6 +1,6 @@
-"""Settings of every test run: hypothesis repeats itself exactly, unless a seed is given with --hypothesis-seed.
+"""Settings of every test run: hypothesis repeats itself exactly, unless a seed is set with --hypothesis-seed.
 
-Conditions are interpreted (``FASTCEP_JIT=0``) unless a test asks for generated kernels by the fixture ``kernels``.
+Conditions are interpreted (``FASTCEP_JIT=0``) unless a test requests generated kernels with the fixture ``kernels``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture
 def kernels(monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config) -> Path:
-    """Generated kernels on, cached from one test run to the next (a key names all that a kernel depends on)."""
+    """Use generated kernels, cached across test runs (a cache key covers all that a kernel depends on)."""
     cache = getattr(pytestconfig, "cache", None)
     folder = Path(os.environ["FASTCEP_CACHE_DIR"]) if cache is None else Path(cache.mkdir("fastcep-kernels"))
     folder.chmod(0o700)
@@ -64,7 +64,7 @@ def kernels(monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config) -> Pat
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """One Spark session for all tests; workers run the same Python as the tests."""
+    """Return one Spark session for all tests; workers run the same Python as the tests."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
@@ -85,12 +85,12 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def kills() -> int:
-    """How many processes the tests of ``--checkpoint`` kill."""
+    """Return the number of processes that the tests of ``--checkpoint`` kill."""
     return KILLS
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """Name the seed and the number of examples, so that a run can be repeated."""
+    """Show the seed and the number of examples, so that a run can be repeated."""
     seed = config.getoption("--hypothesis-seed", default=None)
     shown = "fixed (derandomized; --hypothesis-seed=N for others)" if seed is None else seed
     return f"fastcep: hypothesis seed {shown}, {EXAMPLES} examples (FASTCEP_EXAMPLES)"
@@ -98,7 +98,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @pytest.fixture(scope="module")
 def decide_often() -> Iterator[None]:
-    """A decision after every two events or so; else the small streams would see none."""
+    """Make a decision after about every two events; otherwise the small streams would have none."""
     from fastcep.overload import decision_schedule
 
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""What is absent, and when a leading NEG is judged: cases by hand, of the reference matcher and of the engine."""
+"""Absent variables, and the time at which a leading NEG is judged: cases worked by hand, for reference and engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastcep.query import parse
 
 
 def matched(text: str, events: str) -> list[str]:
-    """What the reference matcher finds, and the engine too, in both stores and event by event."""
+    """Return the matches of the reference matcher; check the engine in both stores and event by event."""
     query, stream = parse(f"PATTERN {text}", SCHEMA), harness.stream(SCHEMA, events)
     harness.assert_same(query, stream, harness.rows(query, None, stream), "one batch")
     harness.assert_same(query, stream, harness.rows_by_send(query, None, stream), "event by event")
@@ -21,7 +21,7 @@ def matched(text: str, events: str) -> list[str]:
 
 
 def counted(text: str, events: str) -> list[list[Any]]:
-    """The RETURN columns of each match."""
+    """Return the RETURN columns of each match."""
     query, stream = parse(f"PATTERN {text}", SCHEMA), harness.stream(SCHEMA, events)
     harness.assert_same(query, stream, harness.rows(query, None, stream), "one batch")
     return [
@@ -53,7 +53,7 @@ def test_count_of_rounds_and_of_values_in_rounds() -> None:
     text = "SEQ(A a, (SEQ(B b, D? d))* g[], C c) WHERE %s WITHIN 10ns"
     assert matched(text % "COUNT(g[]) > 0", "A C") == []
     assert matched(text % "COUNT(g[].b.v) > 0", "A C") == ["a0 g.b[] g.d[] c1"]
-    # A variable that no round binds is absent, as it is for the other aggregates.
+    # A variable that no round binds is absent, as for the other aggregates.
     for conjunct in ("COUNT(g[].d.k) > 0", "SUM(g[].d.k) > 0"):
         assert matched(text % f"COUNT(g[]) > 0 AND {conjunct}", "A B C") == ["a0 g.b1 g.d- c2"], conjunct
         assert matched(text % f"COUNT(g[]) > 0 AND {conjunct}", "A B D C") == ["a0 g.b1 g.d- c3"], conjunct
@@ -68,14 +68,14 @@ def test_count_in_a_branch_that_is_not_taken_is_absent() -> None:
 
 
 def test_count_beside_a_negated_variable() -> None:
-    """A condition on n that does not apply is left out, so that every n counts."""
+    """A condition on n that does not apply is removed, so that every n counts."""
     text = "SEQ(B* b[], A a, NEG D n, C c) WHERE %s WITHIN 10ns"
     assert matched(text % "n.k > COUNT(b[].v)", "A D(k=-1) C") == []
     assert matched(text % "n.k > COUNT(b[])", "A D(k=-1) C") == ["b[] a0 c2"]
 
 
 def test_return_counts_nothing_as_zero() -> None:
-    """RETURN has no conjunct to leave out: a list is empty, and both ways to count give 0."""
+    """RETURN has no conjunct to remove: a list is empty, and both ways to count give 0."""
     text = "SEQ(A a, B* b[], C c) WITHIN 10ns RETURN COUNT(b[]) AS n, COUNT(b[].v) AS k, b[].v AS vs, SUM(b[].v) AS s"
     assert counted(text, "A C") == [[0, 0, [], None]]
     assert counted(text, "A B C")[1] == [1, 0, [None], None]
@@ -86,7 +86,7 @@ def test_return_counts_nothing_as_zero() -> None:
 
 def test_between_is_one_conjunct() -> None:
     text = "SEQ(A a, B? b, C c) WHERE %s WITHIN 10ns"
-    # b is absent: all of BETWEEN goes; written as two conjuncts only the one that mentions b does.
+    # b is absent: the whole BETWEEN is removed; of two conjuncts only the one that mentions b is.
     for conjunct in ("c.v BETWEEN a.v AND b.v", "c.v BETWEEN b.v AND a.v", "b.v BETWEEN a.v AND c.v"):
         assert matched(text % conjunct, "A(v=5) C(v=1)") == ["a0 b- c1"], conjunct
         assert matched(text % f"NOT {conjunct}", "A(v=5) C(v=5)") == ["a0 b- c1"], conjunct
@@ -119,7 +119,7 @@ NEXT = "STRATEGY skip_till_next"
 
 
 def test_a_leading_negation_is_judged_at_its_right_neighbour() -> None:
-    """The window is explicit, so all that it asks is known there: the first A begins no run."""
+    """The window is explicit, so all that the negation needs is known there: the first A starts no run."""
     text = f"SEQ(NEG D n, A a, B b) WINDOW OPEN ON C o CLOSE AFTER 20ns {NEXT}"
     assert matched(text, "C D A B") == []
     assert matched(text, "C A D B") == ["w0 a1 b3"]
@@ -133,7 +133,7 @@ def test_a_leading_negation_waits_for_what_its_conditions_mention() -> None:
 
 
 def test_a_leading_negation_under_within_is_judged_at_the_last_event() -> None:
-    """Where it looks back to depends on the last event, so it is decided when that is bound."""
+    """Its start depends on the last event, so it is decided when that is bound."""
     text = f"SEQ(NEG D n, A a, B b) WITHIN 5ns {NEXT}"
     assert matched(text, "D@0 A@3 B@5 B@6") == ["a1 b3"]  # with B@5 the window begins at 0, where D is
     assert matched(text, "D@0 A@3 B@5") == []

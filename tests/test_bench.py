@@ -1,4 +1,4 @@
-"""What `bench/` decides and prints, without measuring."""
+"""Verdicts and tables of `bench/`, without measurements."""
 
 import math
 
@@ -27,13 +27,13 @@ def scaled(ratios, speed):
         (scaled(QUIET, 1 / 1.08), QUIET, True),
         (scaled(QUIET, 1.5), QUIET, False),  # faster
         (LOUD, LOUD, False),
-        (scaled(QUIET, 1 / 1.08), LOUD, False),  # the base differs from itself by more
-        (scaled(LOUD, 1 / 1.08), QUIET, False),  # the head's own pairs leave it open
+        (scaled(QUIET, 1 / 1.08), LOUD, False),  # the base differs more from itself
+        (scaled(LOUD, 1 / 1.08), QUIET, False),  # the runs of the head are too noisy
         (scaled(LOUD, 1 / 1.6), LOUD, True),
-        ([*scaled(QUIET, 1.0)[:-1], 0.2], QUIET, False),  # one pair that something came across
+        ([*scaled(QUIET, 1.0)[:-1], 0.2], QUIET, False),  # one disturbed run
     ],
 )
-def test_slower_is_what_noise_does_not_explain(head, twin, slower):
+def test_a_slowdown_beyond_the_noise_is_slower(head, twin, slower):
     verdict = judge(head, twin)
     assert verdict.slower is slower
     assert verdict.allowed == max(verdict.noise, FLOOR)
@@ -63,6 +63,6 @@ def test_too_few_or_impossible_ratios_are_refused(wrong):
 
 
 def test_the_table_has_rows_of_all_results():
-    there = {name for name in TABLES if (RESULTS / f"{name}.json").exists()}
-    assert there >= {"limit", "io", "sweeps", "memory"}
-    assert {suite for suite, _, _ in rows()} == there
+    stored = {name for name in TABLES if (RESULTS / f"{name}.json").exists()}
+    assert stored >= {"limit", "io", "sweeps", "memory"}
+    assert {suite for suite, _, _ in rows()} == stored

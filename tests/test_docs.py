@@ -1,8 +1,8 @@
-"""Every fenced code block of README and docs is run, in order, one namespace and one folder for a file.
+"""Run every fenced code block of README and docs in order, with one namespace and one folder for each file.
 
 ========= =================================================================================================
 python    executed; warnings are errors
-console   each ``$ fastcep ...`` is run; lines below it are its standard output (``...`` stands for anything)
+console   each ``$ fastcep ...`` is run; lines below it are its standard output (``...`` matches anything)
 bash      run as a script
 cep       parsed as a document
 text      not run
@@ -116,7 +116,7 @@ def test_code_blocks_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     if page.stem == "spark":
-        request.getfixturevalue("spark")  # its examples take the session that is there
+        request.getfixturevalue("spark")  # its examples use the existing session
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     with own_registry():

@@ -1,4 +1,4 @@
-"""What `import fastcep` brings in, and what it shows."""
+"""The modules that `import fastcep` loads, and the names that it exports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEAVY = ("numba", "llvmlite", "pyspark", "pandas", "sklearn", "scipy", "matplotl
 
 
 def printed(code: str) -> str:
-    """Run code in a new process, in which a warning is an error; what it prints."""
+    """Run code in a new process, in which a warning is an error; return its output."""
     root = Path(fastcep.__file__).parent.parent
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], cwd=root, capture_output=True, text=True, check=False
@@ -38,7 +38,7 @@ def test_use_is_light(use: str) -> None:
 
 @pytest.mark.parametrize("first", ["Schema", "fit", "evaluate", "replay", "InputQueue", "shedding"])
 def test_any_name_may_be_used_first(first: str) -> None:
-    """Neither a folder nor an import that comes later takes the place of a public name."""
+    """Neither a folder nor a later import replaces a public name."""
     code = (
         f"import fastcep; fastcep.{first}; import fastcep.evaluation.report, fastcep.arrivals.replay, fastcep.cli\n"
         "assert callable(fastcep.evaluate) and callable(fastcep.replay) and callable(fastcep.fit)\n"

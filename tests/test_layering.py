@@ -1,4 +1,4 @@
-"""Imports point down only; the order of the rooms is the one of docs/architecture.md."""
+"""Imports point down only, in the order of the folders in docs/architecture.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "fastcep"
 
-# From the bottom up. Rooms on one line do not import each other.
+# From the bottom up. Folders on one line do not import each other.
 FLOORS = (
     {"errors", "option_types", "stored"},
     {"events"},
@@ -32,13 +32,13 @@ MAY_IMPORT_CORE = {"events"} | {room for room, floor in FLOOR.items() if floor >
 
 
 def room_of(module: str) -> str:
-    """``fastcep.query.ast`` is in the room ``query``; the package itself is the room ``""``."""
+    """Return the folder of a module: ``query`` for ``fastcep.query.ast``, ``""`` for the package itself."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else ""
 
 
 def imported_rooms(source: str, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
-    """Yield the line and the room of every import of fastcep, also those inside functions and ``TYPE_CHECKING``."""
+    """Yield the line and the folder of every import of fastcep, including those in functions and ``TYPE_CHECKING``."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -56,7 +56,7 @@ def imported_rooms(source: str, module: str, is_package: bool) -> Iterator[tuple
 
 
 def offences(source: str, module: str, is_package: bool = False) -> list[str]:
-    """Return what is wrong with a module's imports, one line each."""
+    """Return the wrong imports of a module, one line each."""
     here = room_of(module)
     if here not in FLOOR and here != "_core":
         return [f"{module}: the room {here!r} has no floor; add it to FLOORS and to docs/architecture.md"]
@@ -66,7 +66,7 @@ def offences(source: str, module: str, is_package: bool = False) -> list[str]:
             continue
         if room == "_core":
             allowed = here in MAY_IMPORT_CORE
-        else:  # `from fastcep import parse` may reach any room, so only cli, which is above all, may say it
+        else:  # `from fastcep import parse` may reach any folder, so only cli, which is above all, may use it
             allowed = FLOOR.get(room, FLOOR["cli"] - 1) < FLOOR.get(here, -1)
         if not allowed:
             found.append(f"{module}:{line}: {here} may not import {room or 'fastcep'}")
@@ -98,7 +98,7 @@ def python_modules() -> dict[str, Path]:
 
 
 def imported_modules(source: str, module: str, is_package: bool, known: Collection[str]) -> set[str]:
-    """Of ``known`` modules those that a module imports, also inside functions and ``TYPE_CHECKING``."""
+    """Return the modules among ``known`` that a module imports, including those in functions and ``TYPE_CHECKING``."""
     names = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -113,7 +113,7 @@ def imported_modules(source: str, module: str, is_package: bool, known: Collecti
 
 
 def cycles(imports: Mapping[str, set[str]]) -> list[str]:
-    """Give what keeps modules from an order in which each imports only those before it."""
+    """Return the imports that prevent an order in which each module imports only modules before it."""
     try:
         TopologicalSorter(imports).prepare()
     except CycleError as error:
@@ -130,14 +130,14 @@ def test_modules_import_each_other_in_one_direction() -> None:
 
 
 def core_rooms() -> list[str]:
-    """The folders of ``_core`` in the order that its docstring gives."""
+    """Return the folders of ``_core`` in the order of its docstring."""
     docstring = ast.get_docstring(ast.parse((PACKAGE / "_core" / "__init__.py").read_text(encoding="utf-8")))
     assert docstring is not None
     return re.findall(r"``(\w+)``", docstring)
 
 
 def core_imports(text: str) -> list[str]:
-    """What a Cython module imports of fastcep, as dotted names."""
+    """Return the imports of a Cython module from fastcep, as dotted names."""
     return re.findall(r"^\s*(?:from|import|cimport)\s+(fastcep[\w.]*|\.[\w.]*)", text, re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""Any query, run in any way, reports what the reference matcher does: matches, order, times, RETURN, late events."""
+"""Any query, run in any way, gives the results of the reference matcher: matches, order, times, RETURN, late rows."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def test_every_option_of_an_engine_is_drawn() -> None:
     """A new option needs a column, or a reason here."""
     drawn = {"store", "index", "threads", "timed_out", "attributes", "memory_limit", "allowed_lateness", "shedder",
              "clock", "latency_bound"}  # fmt: skip
-    limits = {"late_limit", "timed_out_limit", "on_memory_limit"}  # what happens beyond them has tests of its own
-    measuring = {"idle_timeout", "detector", "cost_table"}  # without effect where nothing is idle or shed
+    limits = {"late_limit", "timed_out_limit", "on_memory_limit"}  # other tests check the behaviour beyond these limits
+    measuring = {"idle_timeout", "detector", "cost_table"}  # no effect where nothing is idle or shed
     assert set(inspect.signature(fc.Engine).parameters) == {"queries", *drawn, *limits, *measuring}
     assert {field.name for field in dataclasses.fields(Run)} >= drawn - {"allowed_lateness", "clock", "latency_bound"}
 

@@ -1,4 +1,4 @@
-"""The papers' queries on explicit windows: the matches are those of loops over the windows (`paper_matches`)."""
+"""The papers' queries on explicit windows find the matches of loops over the windows (`paper_matches`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STRIKER = 10
 
 
 def paper(name: str, *swaps: tuple[str, str]) -> fc.Query:
-    """The query as it ships, with other sizes."""
+    """Return the shipped query with other sizes."""
     text = (PAPERS / f"{name}.cep").read_text(encoding="utf-8")
     for old, new in swaps:
         assert old in text
@@ -37,7 +37,7 @@ def paper(name: str, *swaps: tuple[str, str]) -> fc.Query:
 
 
 def found(query: fc.Query, table: pa.Table) -> list[pm.Match]:
-    """The engine's matches, each with the places of all its events."""
+    """Return the engine's matches, each with the places of all its events."""
     engine = fc.Engine(query)
     parts = [engine.process(part).to_arrow() for part in table.to_batches(max_chunksize=5_000)]
     rows = [row for part in [*parts, engine.flush().to_arrow()] for row in part.to_pylist()]
@@ -46,7 +46,7 @@ def found(query: fc.Query, table: pa.Table) -> list[pm.Match]:
 
 
 def places(bindings: Mapping[str, Any]) -> pm.Places:
-    """The events of a match, whatever they are bound to."""
+    """Return the events of a match, whatever variables bind them."""
     bound = [value if isinstance(value, list) else [value] for value in bindings.values() if value is not None]
     return tuple(sorted(chain.from_iterable(bound)))
 
@@ -97,7 +97,7 @@ Swaps = tuple[tuple[str, str], ...]
 
 
 class Case(NamedTuple):
-    """A query on a stream: what is changed in its text, how many windows open, and the matches."""
+    """A query on a stream: changes of its text, the number of windows, and the matches."""
 
     query: str
     stream: Callable[[], pa.Table]
@@ -148,7 +148,7 @@ EVERY_CASE = [
 
 
 def shown() -> dict[tuple[str, str], list[int]]:
-    """Per query and stream what the page says: windows, windows with a match, matches."""
+    """Return the figures of the page, by query and stream: windows, windows with a match, matches."""
     page = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \|.*?((?: \| [\d,]+){3}) \|$", page, flags=re.MULTILINE)
     return {
@@ -158,7 +158,7 @@ def shown() -> dict[tuple[str, str], list[int]]:
 
 
 @cache
-def wanted(case: Case) -> list[pm.Match]:
+def expected(case: Case) -> list[pm.Match]:
     return sorted(case.compute(case.stream()))
 
 
@@ -168,7 +168,7 @@ def test_the_page_shows_every_case() -> None:
 
 @pytest.mark.parametrize("case", EVERY_CASE)
 def test_counts_of_the_page(case: Case) -> None:
-    matches = wanted(case)
+    matches = expected(case)
     assert len(set(matches)) == len(matches)
     windows = len({window for window, _ in matches})
     assert shown()[case.query, case.stream.__name__] == [case.opened(case.stream()), windows, len(matches)]
@@ -176,14 +176,14 @@ def test_counts_of_the_page(case: Case) -> None:
 
 @pytest.mark.parametrize("case", EVERY_CASE)
 def test_matches(case: Case) -> None:
-    assert sorted(found(paper(case.query, *case.swaps), case.stream())) == wanted(case)
+    assert sorted(found(paper(case.query, *case.swaps), case.stream())) == expected(case)
 
 
 # ------------------------------------------------- small synthetic streams
 
 
 def reports(rows: int) -> pa.Table:
-    """Reports of 8 buses at 5 stops; a third of them delayed."""
+    """Make reports of 8 buses at 5 stops; a third of them is delayed."""
     rng = np.random.default_rng(1)
     return pa.table(
         {
@@ -239,7 +239,7 @@ def test_synthetic_streams(case: str) -> None:
 
 @pytest.mark.parametrize("name", ["espice_q1", "espice_q2", "espice_q3", "espice_q4"])
 def test_the_last_match_instead_of_the_first(name: str) -> None:
-    """One match a window, from the same event; made of the newest events."""
+    """One match per window, with the same first event, made of the newest events."""
     stream, swaps, compute = {
         "espice_q1": (datasets.soccer(23 * 150), (), lambda table: pm.espice_q1(table, 2, select="last")),
         "espice_q2": (small_market(1_000), (), lambda table: pm.espice_q2(table, 20, select="last")),
@@ -298,7 +298,7 @@ def test_the_loops_find_what_the_reference_matcher_finds(name: str) -> None:
 
 
 def test_who_has_overtaken_whom() -> None:
-    """As known from the passages themselves."""
+    """Computed from the passages themselves."""
     stream = datasets.traffic(1_000, rate=0.1)
     seen: dict[str, dict[int, int]] = {"Pos1": {}, "Pos2": {}}
     for place, row in enumerate(stream.to_pylist()):

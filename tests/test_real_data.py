@@ -1,4 +1,4 @@
-"""Known answers on real streams: bike trips, cluster tasks, and the papers' queries as they ship."""
+"""Known results on real streams: bike trips, cluster tasks, and the papers' queries as they ship."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_bayarea_hot_paths(bayarea: pa.Table, least: int, matches: int) -> None:
 
 
 def chains(table: pa.Table, least: int) -> set[tuple[tuple[int, ...], int]]:
-    """All hot paths by bike, written from the words of the query, without anything of the engine."""
+    """Return all hot paths by bike, computed from the words of the query, without the engine."""
     trips: defaultdict[int, list[tuple[int, int, int, int]]] = defaultdict(list)
     columns = [table[name].to_pylist() for name in ("bike", "time", "start", "end")]
     for seq, (bike, time, start, end) in enumerate(zip(*columns, strict=True)):
@@ -98,9 +98,9 @@ def test_citibike_hot_paths(month: str) -> None:
     for least in (1, 2):
         found = fc.Engine(fc.parse(HOT_PATHS % least, schema)).process(table.rename_columns({"time": "at"})).to_arrow()
         rows = [(tuple(a), b) for a, b in zip(found["a"].to_pylist(), found["b"].to_pylist(), strict=True)]
-        wanted = chains(table, least)
-        assert len(rows) == len(set(rows)) == len(wanted) > 0
-        assert set(rows) == wanted
+        expected = chains(table, least)
+        assert len(rows) == len(set(rows)) == len(expected) > 0
+        assert set(rows) == expected
 
 
 # --------------------------------------------------------------------- cluster
@@ -163,7 +163,7 @@ def test_hybrid_q1() -> None:
 
 
 def events_of(query: fc.Query, table: pa.Table) -> list[harness.Event]:
-    """Rows of a generated table (µs) as the reference matcher's events."""
+    """Convert rows of a generated table (µs) to events of the reference matcher."""
     found = []
     for row in table.to_pylist():
         dtypes = query.schema.attributes(row["type"])
@@ -176,7 +176,7 @@ def events_of(query: fc.Query, table: pa.Table) -> list[harness.Event]:
 
 
 def check(query: fc.Query, table: pa.Table, least: int) -> None:
-    """Engine and reference matcher agree; the sample is not trivial."""
+    """Check that engine and reference matcher agree, and that the sample is not trivial."""
     events = events_of(query, table)
     found = harness.table_rows(query, fc.Engine(query).process(table).to_arrow())
     assert len(found) >= least
@@ -186,7 +186,7 @@ def check(query: fc.Query, table: pa.Table, least: int) -> None:
 
 @pytest.mark.parametrize(("seed", "window"), [(11, 8_000_000), (7, 6_000_000)])
 def test_hybrid_q2_sample(seed: int, window: int) -> None:
-    """One ID, few values, a wider window for the thinned stream: subsets stay few and there are matches."""
+    """One ID, few values, a wider window for the thinned stream: few subsets, but some matches."""
     query = paper("hybrid_q2")
     table = datasets.ds1(4_000, seed).filter((pc.field("ID") == 1) & (pc.field("V") <= 3))
     check(replace(query, window=replace(query.window, nanoseconds=window)), table.slice(0, 100), 5)

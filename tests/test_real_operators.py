@@ -1,4 +1,4 @@
-"""Operators on real streams: the number of matches is that of an SQL query which says the same without any operator."""
+"""Operators on real streams: the number of matches equals that of an SQL query with the same meaning."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from fastcep.query import i
 PAPERS = Path(__file__).resolve().parents[1] / "examples" / "papers"
 CLUSTER = fc.parse_file(PAPERS / "cluster.cep").schema
 TRIPS = fc.parse_file(PAPERS / "hot_paths.cep").schema
-MINUTE = "60000000::BIGINT"  # µs, as times are in the trace
+MINUTE = "60000000::BIGINT"  # µs, like the times in the trace
 
 
 @pytest.fixture(scope="module")
 def database() -> duckdb.DuckDBPyConnection:
-    """Table e: the cluster's events, a row's number as seq. Table trip: bike trips, time in minutes."""
+    """Create table e: the cluster's events, with the row number as seq; and table trip: bike trips, time in minutes."""
     connection = duckdb.connect()
     for name, dataset in (("google", "google_2011"), ("bikes", "bayarea_2014")):
         table = pq.read_table(datasets.path(dataset))
@@ -51,7 +51,7 @@ def found(query: fc.Query, table: pa.Table) -> int:
 
 
 def between(kinds: str, more: str = "TRUE") -> str:
-    """No event n of the task, of these kinds, between a and b."""
+    """SQL: no event n of the task, of these kinds, between a and b."""
     return (
         f"NOT EXISTS (SELECT 1 FROM e n WHERE n.job = a.job AND n.task = a.task AND n.kind IN ({kinds}) "
         f"AND n.seq > a.seq AND n.seq < b.seq AND {more})"
@@ -59,7 +59,7 @@ def between(kinds: str, more: str = "TRUE") -> str:
 
 
 def after(event: str, kinds: str, minutes: str) -> str:
-    """No event n of the task, of these kinds, after an event until so many minutes after a."""
+    """SQL: no event n of the task, of these kinds, after an event until ``minutes`` minutes after a."""
     return (
         f"NOT EXISTS (SELECT 1 FROM e n WHERE n.job = a.job AND n.task = a.task AND n.kind IN ({kinds}) "
         f"AND n.seq > {event}.seq AND n.t <= a.t + {minutes} * {MINUTE})"
@@ -74,7 +74,7 @@ CASES = {
         f"AND b.t <= a.t + 10 * {MINUTE} AND {between('2, 5, 3')}",
         28_728,
     ),
-    # finished, and not put on another machine between; NULL machines spare nothing
+    # finished, and not moved to another machine between; NULL machines exclude nothing
     "middle_neg_with_a_condition": (
         "SEQ(Sc a, NEG Sc n, Fi b) WHERE [job, task] AND n.machine != a.machine WITHIN 1h",
         "e a JOIN e b USING (job, task) WHERE a.kind = 1 AND b.kind = 4 AND b.seq > a.seq "
@@ -157,12 +157,12 @@ CASES = {
 def test_cluster(case: str, database: duckdb.DuckDBPyConnection) -> None:
     pattern, sql, matches = CASES[case]
     query = fc.parse(f"PATTERN {pattern}", CLUSTER)
-    wanted = number(database, sql)
-    assert found(query, pq.read_table(datasets.path("google_2011"))) == wanted == matches
+    expected = number(database, sql)
+    assert found(query, pq.read_table(datasets.path("google_2011"))) == expected == matches
 
 
 def test_cluster_out_of_order() -> None:
-    """All of them in one engine, events up to 20 s late: the same numbers."""
+    """All queries in one engine, events up to 20 s late: the same numbers."""
     schema = fc.Schema(
         {name: CLUSTER.attributes(name) for name in CLUSTER.type_names},
         time="time", type="kind", time_unit="us", codes=CLUSTER.codes, sequence="row",
@@ -184,15 +184,15 @@ def test_cluster_out_of_order() -> None:
 
 
 def test_a_bike_that_nobody_rides_on(database: duckdb.DuckDBPyConnection) -> None:
-    """Not taken from where it was left for a day; built in Python."""
+    """Not taken for a day from the station where it was left; built in Python."""
     a, n = TRIPS.BikeTrip("a"), TRIPS.BikeTrip("n").negated()
     query = fc.seq(a, n).where(n.bike == a.bike, n.start == a.end).within("1d").build()
-    wanted = number(
+    expected = number(
         database,
         "trip a WHERE NOT EXISTS (SELECT 1 FROM trip n WHERE n.bike = a.bike AND n.s = a.e AND n.seq > a.seq "
         "AND n.t <= a.t + 1440)",
     )
-    assert found(query, pq.read_table(datasets.path("bayarea_2014"))) == wanted == 82_761
+    assert found(query, pq.read_table(datasets.path("bayarea_2014"))) == expected == 82_761
 
 
 def test_bikes_that_go_there_and_back(database: duckdb.DuckDBPyConnection) -> None:
@@ -200,25 +200,25 @@ def test_bikes_that_go_there_and_back(database: duckdb.DuckDBPyConnection) -> No
     trips = pq.read_table(datasets.path("bayarea_2014"))
     a, b = TRIPS.BikeTrip("a"), TRIPS.BikeTrip("b")
     both = fc.all_of(a, b).where(a.start == b.end, a.end == b.start, a.bike == b.bike, a.start < b.start)
-    wanted = number(
+    expected = number(
         database,
         "trip a JOIN trip b USING (bike) WHERE a.seq <> b.seq AND abs(a.t - b.t) <= 30 AND a.s = b.e AND a.e = b.s "
         "AND a.s < b.s",
     )
-    assert found(both.within("30min").build(), trips) == wanted == 3_708
+    assert found(both.within("30min").build(), trips) == expected == 3_708
     g = fc.group("g", fc.seq(a, b)).times(2)
     twice = fc.seq(g).where(g[i].a.start == g[i].b.end, g[i].a.end == g[i].b.start).partition_by("bike")
-    wanted = number(
+    expected = number(
         database,
         "trip a JOIN trip b USING (bike) JOIN trip c USING (bike) JOIN trip d USING (bike) WHERE a.seq < b.seq "
         "AND b.seq < c.seq AND c.seq < d.seq AND d.t <= a.t + 120 AND a.s = b.e AND a.e = b.s AND c.s = d.e "
         "AND c.e = d.s",
     )
-    assert found(twice.within("2h").build(), trips) == wanted > 0
+    assert found(twice.within("2h").build(), trips) == expected > 0
 
 
 def test_hybrid_q4() -> None:
-    """In SQL: a C sees the same last B of its ID as the A does."""
+    """In SQL: a C sees the same last B of its ID as the A."""
     table = datasets.ds1(1_000_000, 7)
     connection = duckdb.connect()
     connection.register("ds1", table.append_column("seq", pa.array(range(len(table)), pa.int64())))
@@ -226,10 +226,10 @@ def test_hybrid_q4() -> None:
         "CREATE TABLE e AS SELECT *, max(CASE WHEN type = 'B' THEN seq END) OVER (PARTITION BY ID ORDER BY seq) AS b "
         "FROM ds1"
     )
-    wanted = number(
+    expected = number(
         connection,
         "e a JOIN e c ON a.ID = c.ID AND c.seq > a.seq AND c.ts BETWEEN a.ts AND a.ts + 1000 "
         "WHERE a.type = 'A' AND c.type = 'C' AND a.b IS NOT DISTINCT FROM c.b",
     )
     (query,) = fc.parse_file(PAPERS / "hybrid_q4.cep").queries
-    assert found(query, table) == wanted == 229_893
+    assert found(query, table) == expected == 229_893

@@ -1,7 +1,7 @@
-"""What users of other engines reported as wrong, each as a case that the engine and the reference matcher get right.
+"""Errors that users of other engines reported, as cases that the engine and the reference matcher get right.
 
 A result is written as in `worked`, with the event at whose arrival it is reported: ``a0 b1 by 1``, or ``a0 by end`` if
-only the end of the stream brings it.
+only the end of the stream produces it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Report = Callable[[str, str], list[str]]
 
 
 def by_engine(text: str, line: str) -> list[str]:
-    """What the engine reports, events sent one by one."""
+    """Return the results of the engine; events are sent one by one."""
     query = parse(f"PATTERN {text}", SCHEMA)
     engine = harness.make_engine(query)
 
@@ -34,7 +34,7 @@ def by_engine(text: str, line: str) -> list[str]:
 
 
 def by_reference(text: str, line: str) -> list[str]:
-    """What must be reported."""
+    """Return the results that must be reported."""
     query = parse(f"PATTERN {text}", SCHEMA)
     events = harness.stream(SCHEMA, line)
 
@@ -51,7 +51,7 @@ def reported(request: pytest.FixtureRequest) -> Report:
 
 
 def test_a_result_does_not_wait_for_older_partial_matches(reported: Report) -> None:
-    """A match was held back until every partial match that began before it had ended."""
+    """A match was held back until every partial match that started before it had ended."""
     text = "SEQ(A a, B b, C c) WHERE a.k = b.k AND b.k = c.k WITHIN 1000ns"
     assert reported(text, "A(k=1)@0 B(k=1)@1 A(k=2)@2 B(k=2)@3 C(k=2)@4 A@5 C(k=1)@6") == [
         "a2 b3 c4 by 4", "a0 b1 c6 by 6",
@@ -59,12 +59,12 @@ def test_a_result_does_not_wait_for_older_partial_matches(reported: Report) -> N
 
 
 def test_a_greedy_loop_does_not_hold_its_first_results_back(reported: Report) -> None:
-    """With a loop at the end nothing came until the loop could not go on."""
+    """With a loop at the end, results came only when the loop could not continue."""
     assert reported("SEQ(A a, B+ b[]) WITHIN 1000ns", "A B B") == ["a0 b1 by 1", "a0 b2 by 2", "a0 b1,2 by 2"]
 
 
 def test_optional_steps_without_events_give_one_match(reported: Report) -> None:
-    """Each optional step that found nothing doubled the matches, as if left out in two ways."""
+    """Each optional step without events doubled the matches, as if it could be left out in two ways."""
     text = "SEQ(A a, B? b, B? c, B? d, B? e, C f) WITHIN 9ns"
     assert reported(text, "A C") == ["a0 b- c- d- e- f1 by 1"]
 
@@ -85,14 +85,14 @@ def test_an_optional_group_that_is_not_there_gives_one_match(reported: Report) -
 
 
 def test_two_loops_over_one_type(reported: Report) -> None:
-    """The first loop swallowed what the second needed, or results came twice."""
+    """The first loop consumed the events of the second, or results came twice."""
     assert reported("SEQ(A+ a[], A+ b[]) WITHIN 9ns", "A A A") == [
         "a0 b1 by 1", "a0 b2 by 2", "a1 b2 by 2", "a0,1 b2 by 2", "a0 b1,2 by 2",
     ]  # fmt: skip
 
 
 def test_two_loops_over_one_type_with_conditions(reported: Report) -> None:
-    """Falling, then rising: where one loop ends and the next begins is decided by the conditions alone."""
+    """Falling, then rising: the conditions alone decide where one loop ends and the next starts."""
     text = "SEQ(A{2,} a[], A{2,} b[]) WHERE a[i+1].v < a[i].v AND b[i+1].v > b[i].v WITHIN 9ns"
     assert reported(text, "A(v=3) A(v=1) A(v=2) A(v=4)") == ["a0,1 b2,3 by 3"]
 
@@ -105,32 +105,32 @@ def test_a_negation_beside_a_loop_at_the_top(reported: Report) -> None:
 
 
 def test_a_negation_before_and_behind_a_loop(reported: Report) -> None:
-    """Between b's elements a C does no harm."""
+    """A C between elements of b does not kill the match."""
     text = "SEQ(A a, NEG C n, B+ b[], NEG C m, D d) WITHIN 9ns"
     assert reported(text, "A B C B D") == ["a0 b1,3 d4 by 4"]
     assert reported(text, "A B B C D") == []
 
 
 def test_a_trailing_negation_when_a_later_event_comes(reported: Report) -> None:
-    """Any event after the deciding time brings the result, of whatever type and partition."""
+    """Any event after the deciding time produces the result, whatever its type and partition."""
     text = "SEQ(A a, NEG B n) WITHIN 5ns PARTITION BY k"
     assert reported(text, "A(k=1)@0 A(k=2)@1 B(k=2)@4 D@6") == ["a0 by 3"]
 
 
 def test_a_trailing_negation_waits_for_the_last_event_that_could_kill(reported: Report) -> None:
-    """An event at the deciding time still counts, so at that time nothing is reported yet."""
+    """An event at the deciding time still counts, so nothing is reported at that time yet."""
     text = "SEQ(A a, NEG B n) WITHIN 5ns"
     assert reported(text, "A@0 D@5 D@5 D@6") == ["a0 by 3"]
     assert reported(text, "A@0 D@5 B@5 D@6") == []
 
 
 def test_a_trailing_negation_when_no_further_event_comes(reported: Report) -> None:
-    """The result was lost with the end of the stream."""
+    """The result was lost at the end of the stream."""
     assert reported("SEQ(A a, B b, NEG C n) WITHIN 5ns", "A@0 B@2") == ["a0 b1 by end"]
 
 
 def test_a_trailing_negation_when_only_time_goes_on() -> None:
-    """On a quiet stream a clock decides, not the next event."""
+    """On a quiet stream the clock decides, not the next event."""
     query = parse("PATTERN SEQ(A a, NEG B n) WITHIN 5ns", SCHEMA)
     engine = harness.make_engine(query)
     assert len(harness.send(engine, SCHEMA, harness.stream(SCHEMA, "A@0")[0])) == 0

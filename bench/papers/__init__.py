@@ -1,4 +1,4 @@
-"""The figures of the papers, run again: declared per paper, run by ``python -m bench.papers``, told by `page`."""
+"""Figures of the papers, reproduced: declared by paper, run by ``python -m bench.papers``, described by `page`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draw what is stored of a figure; nothing is measured."""
+"""Draw the stored results of a figure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import LogLocator, NullLocator
 
 from bench.papers.figures import Figure, Panel, Picture
-from bench.papers.stored import Stored
+from bench.papers.results import PartResult
 from bench.plots import IMAGES
 
-__all__ = ["PLACE", "draw", "image"]
+__all__ = ["FOLDER", "draw", "image_path"]
 
-PLACE = IMAGES / "papers"
-#: The same everywhere: colour, mark.
+FOLDER = IMAGES / "papers"
+#: Colour and marker of each shedder, the same in all pictures.
 LOOK = {
     "ri": ("#1f5fa8", "o"), "si": ("#6aa5dc", "s"), "rs": ("#c4511d", "^"), "ss": ("#eaa05a", "v"),
     "pm-bl": ("#8b3a8f", "D"), "e-bl": ("#3b8a5a", "P"), "bl": ("#8fbf5a", "X"),
@@ -29,7 +29,7 @@ LOOK = {
     "hybrid-cut": ("#8a4fb3", ">"),
     "oracle": ("#222222", "*"), "informed": ("#888888", "d"),
 }  # fmt: skip
-#: The same picture from the same figures, with text as text.
+#: A fixed salt keeps the ids of elements the same in every run; text stays text.
 STYLE: dict[Any, Any] = {
     "svg.hashsalt": "fastcep", "svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"], "font.size": 9,
     "axes.linewidth": 0.6, "xtick.major.width": 0.6, "ytick.major.width": 0.6,
@@ -37,25 +37,25 @@ STYLE: dict[Any, Any] = {
 _SCALE = {"ns": 1.0, "us": 1e3, "ms": 1e6}
 
 
-def image(figure: Figure, picture: Picture) -> Path:
-    """Where a picture is."""
-    return PLACE / f"{figure.file}_{picture.name}.svg"
+def image_path(figure: Figure, picture: Picture) -> Path:
+    """Return the path of a picture."""
+    return FOLDER / f"{figure.stem}_{picture.name}.svg"
 
 
-def draw(figure: Figure, parts: Mapping[str, Stored]) -> None:
-    """Draw all pictures of a figure whose parts are there."""
-    PLACE.mkdir(parents=True, exist_ok=True)
-    for picture in figure.having(parts).pictures:
+def draw(figure: Figure, parts: Mapping[str, PartResult]) -> None:
+    """Draw the pictures of a figure whose parts have results."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for picture in figure.restricted_to(parts).pictures:
         with rc_context(STYLE):
-            _draw(picture, parts, image(figure, picture))
+            _draw_picture(picture, parts, image_path(figure, picture))
 
 
-def _draw(picture: Picture, parts: Mapping[str, Stored], path: Path) -> None:
+def _draw_picture(picture: Picture, parts: Mapping[str, PartResult], path: Path) -> None:
     rows = -(-len(picture.panels) // picture.columns)
     canvas = Canvas(figsize=(9, 2.7 * rows + 0.4), layout="constrained")
-    places = canvas.subplots(rows, picture.columns, squeeze=False).flat
-    for axes, panel in zip(places, picture.panels, strict=True):
-        (_course if panel.x == "series" else _lines)(axes, panel, parts[panel.part])
+    all_axes = canvas.subplots(rows, picture.columns, squeeze=False).flat
+    for axes, panel in zip(all_axes, picture.panels, strict=True):
+        (_draw_series if panel.x == "series" else _draw_lines)(axes, panel, parts[panel.part])
         axes.set_xlabel(panel.xlabel)
         axes.set_ylabel(panel.ylabel)
         if panel.log:
@@ -68,28 +68,28 @@ def _draw(picture: Picture, parts: Mapping[str, Stored], path: Path) -> None:
             axes.invert_xaxis()
         axes.grid(alpha=0.25, linewidth=0.5)
     plots = [axes for axes, panel in zip(canvas.axes, picture.panels, strict=True) if panel.x != "series"]
-    named = [(str(line.get_label()), line) for axes in plots for line in axes.lines]
-    handles = {name: line for name, line in named if not name.startswith("_")}
+    labelled = [(str(line.get_label()), line) for axes in plots for line in axes.lines]
+    handles = {name: line for name, line in labelled if not name.startswith("_")}
     if handles:
         canvas.legend(
             list(handles.values()), list(handles), loc="outside lower center", ncols=len(handles), frameon=False,
             fontsize="small",
         )  # fmt: skip
-    drawn = StringIO()
-    FigureCanvasSVG(canvas).print_figure(drawn, format="svg", metadata={"Date": None})
-    path.write_text(_small(drawn.getvalue()), encoding="utf-8")
+    buffer = StringIO()
+    FigureCanvasSVG(canvas).print_figure(buffer, format="svg", metadata={"Date": None})
+    path.write_text(_compact_svg(buffer.getvalue()), encoding="utf-8")
 
 
-def _small(text: str) -> str:
-    """The same picture in half of the bytes: no indentation, hundredths of a point, the style of marks told once."""
+def _compact_svg(text: str) -> str:
+    """Halve the size of a picture: no indentation, hundredths of a point, one style for all markers of a group."""
     text = re.sub(r' transform="rotate\(-?0 [^)]*\)"| id="[a-z0-9.]+_\d+"', "", text)
     text = re.sub(r"(?<![#\w.>-])-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", text)
     text = re.sub(r"\s*\n\s*", "\n", text)
-    return re.sub(r"<g([^>]*)>\n((?:<use [^>]*/>\n){2,})", _told_once, text)
+    return re.sub(r"<g([^>]*)>\n((?:<use [^>]*/>\n){2,})", _hoist_style, text)
 
 
-def _told_once(group: re.Match[str]) -> str:
-    """Marks in a group, where all have one style, which they inherit."""
+def _hoist_style(group: re.Match[str]) -> str:
+    """Move the style of a group's markers to the group if all have the same."""
     styles = set(re.findall(r' style="[^"]*"', group[2]))
     if len(styles) > 1 or "style=" in group[1]:
         return group[0]
@@ -97,23 +97,23 @@ def _told_once(group: re.Match[str]) -> str:
     return f"<g{group[1]}{style}>\n{group[2].replace(style, '')}"
 
 
-def _lines(axes: Axes, panel: Panel, part: Stored) -> None:
-    """A line per shedder, or those that do the same; points that do not count are hollow."""
+def _draw_lines(axes: Axes, panel: Panel, part: PartResult) -> None:
+    """Draw a line for each group of shedders with equal results; invalid points are hollow."""
     for names in part.groups():
         name = names[0]
         if panel.only and name not in panel.only:
             continue
         colour, mark = LOOK[name]
-        x, y = part.line(name, panel.x), part.line(name, panel.y)
+        x, y = part.values(name, panel.x), part.values(name, panel.y)
         reference = name in part.references
         (line,) = axes.plot(
             x, y, "--" if reference else "-", color=colour, linewidth=1.0, marker=mark, markersize=4,
             markeredgewidth=0.8, label=", ".join(names),
         )  # fmt: skip
-        hollow = [place for place, target in enumerate(part.targets) if not part.counts(name, target)]
+        hollow = [point for point, target in enumerate(part.targets) if not part.is_valid(name, target)]
         if hollow:
             axes.plot(
-                [x[place] for place in hollow], [y[place] for place in hollow], linestyle="none", marker=mark,
+                [x[point] for point in hollow], [y[point] for point in hollow], linestyle="none", marker=mark,
                 markersize=4, markeredgewidth=0.8, markeredgecolor=colour, markerfacecolor="white",
                 zorder=line.zorder + 1,
             )  # fmt: skip
@@ -121,8 +121,8 @@ def _lines(axes: Axes, panel: Panel, part: Stored) -> None:
         axes.set_ylim(0, None)
 
 
-def _course(axes: Axes, panel: Panel, part: Stored) -> None:
-    """Latency over time, and the bound, in the unit that the label names; or recall over time."""
+def _draw_series(axes: Axes, panel: Panel, part: PartResult) -> None:
+    """Draw latency over time and its bound, in the unit of the label, or recall over time."""
     scale = next((value for unit, value in _SCALE.items() if f", {unit}" in panel.ylabel), 1.0)
     for line in part.document["series"]:
         axes.plot(

@@ -1,4 +1,4 @@
-"""What a figure is: the paper's statement, what is run for it, what is drawn of it, and what is said of the numbers."""
+"""Declaration of a figure: the paper's statement, the runs, the pictures and tables, and the findings."""
 
 from __future__ import annotations
 
@@ -10,40 +10,41 @@ from typing import Any
 import pyarrow as pa
 
 import fastcep as fc
-from bench.papers.stored import Stored
+from bench.papers.results import PartResult
 
 __all__ = ["Figure", "Panel", "Paper", "Part", "Picture", "Table"]
 
 
 @dataclass(frozen=True)
 class Part:
-    """Runs of `fastcep.evaluate` under one setting, or several: strategies with several seeds, references with one.
+    """Runs of `fastcep.evaluate` under one or several settings: strategies with all seeds, references with one.
 
     Attributes
     ----------
     name, title
-        A word, and the setting in Markdown.
+        Key of the part in the results, and its setting in Markdown.
     query, events
-        What runs over what: ``events`` gives so many.
+        Function that returns the query, and function from the number of events to the stream.
     size, seeds
-        How many events, and seeds, if nothing else is asked for.
+        Default numbers of events and of seeds.
     strategies, references
-        What is judged. Those that are not there (yet) are left out.
+        Shedders to evaluate. Strategies and references that fastcep does not have are left out.
     options
-        Of `fastcep.evaluate`.
+        Options of `fastcep.evaluate`.
     history, model
-        What the strategies that learn learn from, by how many events are judged, and how.
+        Function from the number of evaluated events to the history that strategies learn from, and options of the fit.
     points
-        Several settings, each with one target: by label, a number, what differs from this part. Then these labels
-        stand where else targets do.
+        Settings to compare, each with one target: from a label, a number, to the fields that differ from this part.
+        The labels then take the place of the targets.
     series
-        Shedders and targets whose latency over time is kept, or recall.
-    recalls
-        So many parts of the events have a recall of their own, see `bench.papers.course`; 0: latency is kept.
-    needs
-        Data that not everybody has; without it the part is left out.
-    tells
-        Whether the page shows what ``Report.check`` says.
+        Pairs of a shedder and a target whose latency or recall over time is stored.
+    recall_intervals
+        Number of equal intervals of the stream whose recall is stored, see `bench.papers.recall_over_time`; 0: latency
+        over time is stored instead.
+    required_path
+        Data that does not ship; if it is missing, the part is not run.
+    shows_check
+        Whether the page shows the message of ``Report.check``.
     """
 
     name: str
@@ -56,43 +57,43 @@ class Part:
     references: tuple[str, ...] = ()
     seeds: int = 3
     series: tuple[tuple[str, str], ...] = ()
-    tells: bool = False
+    shows_check: bool = False
     history: Callable[[int], pa.Table] | None = None
     model: Mapping[str, Any] = field(default_factory=dict)
     points: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    recalls: int = 0
-    needs: Path | None = None
+    recall_intervals: int = 0
+    required_path: Path | None = None
 
     @property
     def targets(self) -> list[str]:
-        """What its columns are: targets, or labels of points."""
+        """Labels of the columns: targets, or labels of the points."""
         if self.points:
             return list(self.points)
-        given = next(self.options[mode] for mode in ("bounds", "rates", "demands") if mode in self.options)
-        return [given] if isinstance(given, str) else list(given)
+        targets = next(self.options[mode] for mode in ("bounds", "rates", "demands") if mode in self.options)
+        return [targets] if isinstance(targets, str) else list(targets)
 
-    def at(self, label: str) -> Part:
-        """The part at a point."""
+    def at_point(self, label: str) -> Part:
+        """Return the part with the setting of one of its points."""
         changes = dict(self.points[label])
         return replace(self, **{**changes, "options": {**self.options, **changes.get("options", {})}, "points": {}})
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A plot of one part: means over seeds, a line per shedder; or latency over time.
+    """Plot of one part: means over seeds, a line for each shedder; or latency or recall over time.
 
     Attributes
     ----------
     part
-        Which.
+        Name of the part.
     x, y
-        What `Stored.value` knows; ``x="series"`` draws latency over time, or what ``y`` says.
+        Keys of `PartResult.value`; with ``x="series"``, ``y`` (latency or recall) over time.
     xlabel, ylabel
-        Under and beside it.
+        Labels of the axes.
     only
-        These shedders; empty: all.
+        Shedders to draw; empty: all.
     falling
-        Whether the largest x is on the left.
+        Whether x falls from left to right.
     log
         Whether y is on a logarithmic scale.
     """
@@ -109,7 +110,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Picture:
-    """Panels beside each other, ``columns`` in a row: ``docs/images/papers/NAME.svg``."""
+    """Panels side by side, ``columns`` in a row, in ``docs/images/papers/PAPER_FIGURE_NAME.svg``."""
 
     name: str
     caption: str
@@ -119,7 +120,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a part: a row per shedder, a column per target, in each cell the keys' values; empty targets: all."""
+    """Table of a part: a row for each shedder, a column for each target (empty: all), the keys' values in each cell."""
 
     part: str
     caption: str
@@ -129,53 +130,54 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper, or what stands for one.
+    """Figure of a paper, or a further experiment on the paper's setting.
 
     Attributes
     ----------
     paper, name
-        Words: results are in ``bench/results/papers/PAPER_NAME.json``.
+        Names of the paper and the figure: the results are in ``bench/results/papers/PAPER_NAME.json``.
     title
-        Of its section.
+        Heading of its section.
     statement
-        What the paper says, in short.
-    shown
-        What is run here, in a sentence or two.
+        Summary of the paper's result.
+    setup
+        Description of the runs, in a few sentences.
     parts, pictures, tables
-        What is run, drawn and tabled.
-    difference
-        Says what is true of the stored numbers: between the paper's and ours, and between strategies.
+        Runs, pictures and tables.
+    findings
+        Function from the results to sentences that compare them with the paper and the strategies with each other.
     """
 
     paper: str
     name: str
     title: str
     statement: str
-    shown: str
+    setup: str
     parts: tuple[Part, ...]
     pictures: tuple[Picture, ...]
     tables: tuple[Table, ...]
-    difference: Callable[[Mapping[str, Stored]], list[str]] = field(default=lambda parts: [])
+    findings: Callable[[Mapping[str, PartResult]], list[str]] = field(default=lambda parts: [])
 
     @property
-    def file(self) -> str:
-        """Name of its results, and how the names of its pictures begin."""
+    def stem(self) -> str:
+        """Name of the results without their suffix, and prefix of the names of the pictures."""
         return f"{self.paper}_{self.name}"
 
-    def having(self, names: Collection[str]) -> Figure:
-        """The figure with those of its parts, and of its pictures and tables that need no other ones."""
+    def restricted_to(self, names: Collection[str]) -> Figure:
+        """Return the figure with only these parts, and only the pictures and tables that need no others."""
         return replace(
             self,
             parts=tuple(part for part in self.parts if part.name in names),
-            pictures=tuple(one for one in self.pictures if {panel.part for panel in one.panels} <= set(names)),
-            tables=tuple(one for one in self.tables if one.part in names),
+            pictures=tuple(
+                picture for picture in self.pictures if {panel.part for panel in picture.panels} <= set(names)
+            ),
+            tables=tuple(table for table in self.tables if table.part in names),
         )
 
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper: its title here, its figures, and what is not here yet."""
+    """Paper: the heading of its chapter, and its figures."""
 
     title: str
     figures: tuple[Figure, ...]
-    later: str = ""

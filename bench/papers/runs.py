@@ -1,4 +1,4 @@
-"""Carry out the runs of a figure."""
+"""Run the evaluations of a figure."""
 
 from __future__ import annotations
 
@@ -8,65 +8,72 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.papers.course import courses
 from bench.papers.figures import Figure, Part
-from bench.papers.stored import condensed, path_of, read, swept
-from bench.papers.strategies import learns, strategies, there
+from bench.papers.recall_over_time import recall_over_time
+from bench.papers.results import condense, merge_points, read, results_path
+from bench.papers.strategies import available, needs_history, strategies
 from fastcep.errors import ValidationError
 from fastcep.evaluation import Report, evaluate
 from fastcep.evaluation.references import REFERENCES
 
-__all__ = ["joined", "report_of", "run"]
+__all__ = ["evaluate_part", "merge_reports", "run_figure"]
 
 
-def run(
+def run_figure(
     figure: Figure, *, events: int | None = None, seeds: int | None = None, reports: Path | None = None
 ) -> dict[str, Any]:
-    """Run all parts of a figure, and give what is stored of them; of what cannot be run here what was stored before.
+    """Run all parts of a figure and return the results to store.
+
+    A part whose data is missing keeps the results that are stored already.
 
     Parameters
     ----------
     figure
-        Which.
+        Figure to run.
     events, seeds
-        How many, instead of what the parts say.
+        Numbers of events and of seeds that replace those of the parts.
     reports
-        Folder for the whole report of each part, as JSON and as a page.
+        Folder for the full report of each part, as JSON and as HTML.
     """
     parts = {}
     for part in figure.parts:
-        if part.needs is not None and not part.needs.exists():
-            print(f"{figure.file} {part.name}: not run, as it needs {part.needs.name}", flush=True)
-            old = read(figure.file)["parts"] if path_of(figure.file).exists() else {}
-            parts |= {name: stored for name, stored in old.items() if name == part.name}
+        if part.required_path is not None and not part.required_path.exists():
+            print(f"{figure.stem} {part.name}: not run, as it needs {part.required_path.name}", flush=True)
+            old = read(figure.stem)["parts"] if results_path(figure.stem).exists() else {}
+            parts |= {name: result for name, result in old.items() if name == part.name}
             continue
         begin = time.perf_counter()
-        parts[part.name] = _run(figure, part, events, seeds, reports)
+        parts[part.name] = _run_part(figure, part, events, seeds, reports)
         runs = len(parts[part.name]["rows"])
-        print(f"{figure.file} {part.name}: {runs} runs in {time.perf_counter() - begin:.0f} s", flush=True)
+        print(f"{figure.stem} {part.name}: {runs} runs in {time.perf_counter() - begin:.0f} s", flush=True)
     return parts
 
 
-def _run(figure: Figure, part: Part, events: int | None, seeds: int | None, reports: Path | None) -> dict[str, Any]:
-    """What is stored of a part."""
+def _run_part(
+    figure: Figure, part: Part, events: int | None, seeds: int | None, reports: Path | None
+) -> dict[str, Any]:
+    """Run a part and return the results to store."""
     if part.points:
-        named = {label: replace(part.at(label), name=f"{part.name}_{label.rstrip('%')}") for label in part.points}
-        return swept({label: _run(figure, point, events, seeds, reports) for label, point in named.items()})
+        points = {
+            label: replace(part.at_point(label), name=f"{part.name}_{label.rstrip('%')}") for label in part.points
+        }
+        results = {label: _run_part(figure, point, events, seeds, reports) for label, point in points.items()}
+        return merge_points(results)
     size = events or part.size
-    report = report_of(part, size, seeds or part.seeds)
+    report = evaluate_part(part, size, seeds or part.seeds)
     if reports is not None:
         reports.mkdir(parents=True, exist_ok=True)
-        report.to_json(reports / f"{figure.file}_{part.name}.json")
-        report.to_html(reports / f"{figure.file}_{part.name}.html")
-    stored = condensed(report.document, part.series, _check(report) if part.tells else "")
-    return {**stored, "series": courses(part, size)} if part.recalls else stored
+        report.to_json(reports / f"{figure.stem}_{part.name}.json")
+        report.to_html(reports / f"{figure.stem}_{part.name}.html")
+    result = condense(report.document, part.series, _check(report) if part.shows_check else "")
+    return {**result, "series": recall_over_time(part, size)} if part.recall_intervals else result
 
 
-def report_of(part: Part, events: int, seeds: int) -> Report:
-    """Judge the strategies of a part with several seeds, and its references, that draw next to nothing, with one."""
+def evaluate_part(part: Part, events: int, seeds: int) -> Report:
+    """Evaluate the strategies of a part with several seeds, and its references, which are hardly random, with one."""
     query, table, reports = part.query(), part.events(events), []
     if part.strategies:
-        history = {} if part.history is None or not any(map(learns, there(part.strategies))) else {
+        history = {} if part.history is None or not any(map(needs_history, available(part.strategies))) else {
             "history": part.history(events)
         }  # fmt: skip
         shedders = strategies(part.strategies, part.model)
@@ -74,24 +81,25 @@ def report_of(part: Part, events: int, seeds: int) -> Report:
     references = [name for name in part.references if name in REFERENCES]
     if references:
         reports.append(evaluate(query, table, shedders=references, seeds=1, **part.options))
-    return joined(reports)
+    return merge_reports(reports)
 
 
-def joined(reports: Sequence[Report]) -> Report:
-    """One report of several about the same events, targets and setting, each with strategies of its own."""
+def merge_reports(reports: Sequence[Report]) -> Report:
+    """Merge reports on the same events, targets and setting, but different strategies, into one."""
     documents = [report.document for report in reports]
     first = documents[0]
-    if any(own["truth"] != first["truth"] for own in documents):
-        raise ValueError("reports about different events cannot be joined")
+    if any(document["truth"] != first["truth"] for document in documents):
+        raise ValueError("reports on different events cannot be merged")
     targets = first["setting"]["targets"]
-    together = {
+    merged = {
         key: sorted(
-            (item for own in documents for item in own[key]), key=lambda item: targets.index(item["target"])
+            (item for document in documents for item in document[key]),
+            key=lambda item: targets.index(item["target"]),
         )
         for key in ("rows", "series", "shed_by")
     }  # fmt: skip
-    strategies = [item for own in documents for item in own["setting"]["strategies"]]
-    return Report({**first, **together, "setting": {**first["setting"], "strategies": strategies}})
+    strategies = [item for document in documents for item in document["setting"]["strategies"]]
+    return Report({**first, **merged, "setting": {**first["setting"], "strategies": strategies}})
 
 
 def _check(report: Report) -> str:

@@ -1,4 +1,4 @@
-"""What the words for strategies mean: those of fastcep, and those that learn from history."""
+"""Names of strategies: the shedders of fastcep, and strategies that are fitted on a history."""
 
 from __future__ import annotations
 
@@ -14,74 +14,75 @@ from fastcep.shedding.hybrid import Hybrid, HybridInput, HybridState
 from fastcep.shedding.names import SHEDDERS
 
 __all__ = [
-    "BASELINES", "COUNTING", "CUTTING", "HYBRID", "INPUT", "OURS", "STATE", "Learned", "learns", "strategies", "there",
+    "BASELINES", "COUNTING", "CUTTING", "HYBRID", "INPUT", "OURS", "STATE", "FittedStrategy", "available",
+    "needs_history", "strategies",
 ]  # fmt: skip
 
 INPUT, STATE = ("ri", "si"), ("rs", "ss")
 BASELINES = (*INPUT, *STATE)
 HYBRID = "hybrid"
 OURS = (HYBRID, "hyi", "hys")
-#: Hybrid to which every partial match costs the same.
+#: Hybrid whose cost model gives every partial match the same cost.
 COUNTING = "hybrid-count"
-#: Hybrid that cuts off the work for single events.
+#: Hybrid that may stop the work for a single event early.
 CUTTING = "hybrid-cut"
 _KINDS: Mapping[str, type[Hybrid]] = {"hybrid": Hybrid, "hyi": HybridInput, "hys": HybridState}
-#: By word: the spelling, what is fitted otherwise, and options of the shedder.
-_LEARNED: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
+#: From a name to the shedder's name in fastcep, options of the fit that differ, and options of the shedder.
+_FITTED: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
     **{name: (name, {}, {}) for name in OURS},
     COUNTING: (HYBRID, {"cost_table": fc.CostTable("a partial match", created=1.0)}, {}),
     CUTTING: (HYBRID, {}, {"cut": True}),
 }
-#: Of the paper, for Q1, Q2 and Q4.
-_USUAL = {"slices": 4, "clusters": 10}
+#: Options of the fit that the paper uses for Q1, Q2 and Q4.
+_DEFAULT_FIT = {"slices": 4, "clusters": 10}
 
 
-class Learned(ShedderFit):
-    """One of the strategies that learn; those of one evaluation share what they learn.
+class FittedStrategy(ShedderFit):
+    """Strategy that is fitted on a history; the strategies of one evaluation share their models.
 
     Parameters
     ----------
     name
-        A word of this module.
+        Name of this module.
     model
-        How to fit, in place of what the paper does.
-    found
-        What was learned in this evaluation.
+        Options of the fit that replace the paper's.
+    models
+        Cache of the models that were fitted in this evaluation, by options.
     """
 
-    def __init__(self, name: str, model: Mapping[str, Any], found: dict[str, Any]) -> None:
+    def __init__(self, name: str, model: Mapping[str, Any], models: dict[str, Any]) -> None:
         self.name = self.label = name
-        self._spelling, own, self._shedder = _LEARNED[name]
-        self._options, self._found = {**_USUAL, **model, **own}, found
+        self._kind, fit_options, self._shedder_options = _FITTED[name]
+        self._fit_options, self._models = {**_DEFAULT_FIT, **model, **fit_options}, models
 
-    def fit(self, queries: Sequence[fc.Query], history: pa.Table, **given: Any) -> Callable[[int], Any]:
-        """Fit a model, or take the one that another strategy has fitted by the same options."""
-        key = repr(sorted(self._options.items()))
-        if key not in self._found:
-            options = {**given, **self._options}
-            self._found[key] = tuple(fc.fit(query, history, kind=HYBRID, **options) for query in queries)
-        return partial(_KINDS[self._spelling], self._found[key], **self._shedder)
-
-
-def learns(name: str) -> bool:
-    """Whether this strategy learns from history."""
-    return name in _LEARNED
+    def fit(self, queries: Sequence[fc.Query], history: pa.Table, **options: Any) -> Callable[[int], Any]:
+        """Fit a model for each query, or reuse models that another strategy fitted with the same options."""
+        key = repr(sorted(self._fit_options.items()))
+        if key not in self._models:
+            merged = {**options, **self._fit_options}
+            self._models[key] = tuple(fc.fit(query, history, kind=HYBRID, **merged) for query in queries)
+        return partial(_KINDS[self._kind], self._models[key], **self._shedder_options)
 
 
-def there(names: Sequence[str]) -> tuple[str, ...]:
-    """Those of the strategies that are built already."""
-    return tuple(name for name in names if _LEARNED.get(name, (name,))[0] in SHEDDERS)
+def needs_history(name: str) -> bool:
+    """Return whether this strategy is fitted on a history."""
+    return name in _FITTED
+
+
+def available(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the strategies that this version of fastcep has."""
+    return tuple(name for name in names if _FITTED.get(name, (name,))[0] in SHEDDERS)
 
 
 def strategies(names: Sequence[str], model: Mapping[str, Any]) -> list[Any]:
-    """What `fastcep.evaluate` takes, of those that are there.
+    """Return the available strategies in the form that `fastcep.evaluate` takes.
 
     Parameters
     ----------
     names
-        Words of this module, or spellings.
+        Names of this module, or of shedders.
     model
-        How those that learn are fitted.
+        Options of the fit.
     """
-    found: dict[str, Any] = {}
-    return [Learned(name, model, found) if learns(name) else name for name in there(names)]
+    models: dict[str, Any] = {}
+    return [FittedStrategy(name, model, models) if needs_history(name) else name for name in available(names)]

@@ -14,36 +14,38 @@ from bench.peers.pandas_ import Pandas
 from bench.peers.protocol import Peer, Result, Unavailable
 from bench.peers.siddhi import JOINS, PATTERNS
 from bench.peers.spark import Spark
-from bench.peers.table import Row, table
+from bench.peers.table import Row, rich_table
 from bench.queries import events, store
 
 PEERS: tuple[Peer, ...] = (Fastcep(), Pandas(), DuckDB(), JOINS, PATTERNS, API, SQL, Spark())
 
 
 def main() -> None:
-    """Run those that are there, print the table, write the results."""
+    """Measure the available peers, print the table, write the results."""
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__.splitlines()[0])
-    parser.add_argument("--only", action="append", help="peers whose name holds this; may be given again")
-    parser.add_argument("--events", type=int, default=1_000_000, help="the first events of the stream only")
-    parser.add_argument("--setup", action="store_true", help="download what is missing to build/peers before")
-    given = parser.parse_args()
-    chosen = [peer for peer in PEERS if not given.only or any(x.lower() in peer.name.lower() for x in given.only)]
-    missing, there = _available(chosen, given.setup)
-    rows = _measure(there, given.events, missing)
+    parser.add_argument("--only", action="append", help="peers whose name contains this; repeatable")
+    parser.add_argument("--events", type=int, default=1_000_000, help="number of events, the first ones of the stream")
+    parser.add_argument("--setup", action="store_true", help="first download missing peers to build/peers")
+    options = parser.parse_args()
+    selected = [
+        peer for peer in PEERS if not options.only or any(part.lower() in peer.name.lower() for part in options.only)
+    ]
+    missing, available = _available(selected, options.setup)
+    rows = _measure(available, options.events, missing)
     console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(table(rows))
+    console.print(rich_table(rows))
     for name, reason in missing.items():
         console.print(f"{name}: {reason}")
     wrong = [text for row in rows if (text := row.check())]
     if wrong:
         raise SystemExit("\n".join(wrong))
-    if not given.only and given.events == 1_000_000:
-        about = {peer.name: {"version": peer.version(), "clock": peer.clock} for peer in there}
-        store("peers", {"peers": about, "missing": missing, "rows": [row.figures() for row in rows]})
+    if not options.only and options.events == 1_000_000:
+        descriptions = {peer.name: {"version": peer.version(), "clock": peer.clock} for peer in available}
+        store("peers", {"peers": descriptions, "missing": missing, "rows": [row.figures() for row in rows]})
 
 
 def _available(peers: list[Peer], setup: bool) -> tuple[dict[str, str], list[Peer]]:
-    """Why some are missing, and those that are not."""
+    """Return the reasons why peers are missing, and the available peers."""
     missing: dict[str, str] = {}
     for peer in peers:
         reason = peer.available()
@@ -59,20 +61,20 @@ def _available(peers: list[Peer], setup: bool) -> tuple[dict[str, str], list[Pee
 
 
 def _measure(peers: list[Peer], count: int, missing: dict[str, str]) -> list[Row]:
-    """One row for every peer and query; fastcep runs beside each, on the same events. A peer that fails is missing."""
+    """Measure every peer and query, and fastcep on the same events; a peer that fails is added to ``missing``."""
     stream = events()
     rows = []
     for peer in peers:
         for query, case in peer.cases.items():
-            given = stream.slice(0, min(case.events, count))
-            ours = Fastcep(peer.asked).run(query, given)
+            table = stream.slice(0, min(case.events, count))
+            fastcep = Fastcep(peer.semantics).run(query, table)
             try:
-                found: Result = ours if isinstance(peer, Fastcep) else peer.run(query, given)
+                result: Result = fastcep if isinstance(peer, Fastcep) else peer.run(query, table)
             except Unavailable as error:
                 missing[f"{peer.name}, {query}"] = str(error)
                 continue
-            rows.append(Row(query, peer.name, peer.asked, len(given), found, ours))
-            print(f"{peer.name}, {query}: {found}", file=sys.stderr)
+            rows.append(Row(query, peer.name, peer.semantics, len(table), result, fastcep))
+            print(f"{peer.name}, {query}: {result}", file=sys.stderr)
     return rows
 
 

@@ -1,4 +1,4 @@
-"""DuckDB: a self-join. Its newest wheels do not know MATCH_RECOGNIZE, which would not give all matches either."""
+"""DuckDB: a self-join. Its newest wheels do not have MATCH_RECOGNIZE, which would not return all matches either."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.peers.protocol import ALL, Case, Result, timed
 from bench.peers.sql import self_join
 from bench.queries import QUERIES
 
-#: All subsets of the B's between an A and a C, by the bits of a number; faster than a recursive query.
+#: All subsets of the B's between an A and a C, one for each bit mask; faster than a recursive query.
 SUBSETS = """
     SELECT a, list_filter(b, lambda x, i: (mask >> (i - 1)) & 1 = 1) AS b, c
     FROM (SELECT *, unnest(range(1, 1 << len(b))) AS mask
@@ -23,7 +23,7 @@ class DuckDB:
 
     name = "DuckDB self-join"
     clock = "a table of DuckDB in memory in, matches (times of their events) as an Arrow table out; planning inside"
-    asked = ALL
+    semantics = ALL
     cases = dict.fromkeys(QUERIES, Case())
 
     def available(self) -> str | None:
@@ -35,23 +35,23 @@ class DuckDB:
     def version(self) -> str:
         import duckdb
 
-        return f"DuckDB {duckdb.__version__}, MATCH_RECOGNIZE: {'yes' if knows_match_recognize() else 'no'}"
+        return f"DuckDB {duckdb.__version__}, MATCH_RECOGNIZE: {'yes' if has_match_recognize() else 'no'}"
 
     def run(self, query: str, events: pa.Table) -> Result:
         import duckdb
 
         connection = duckdb.connect()
         connection.execute("SET threads = 1")
-        connection.register("given", events)
-        connection.execute("CREATE TABLE events AS SELECT * FROM given")
+        connection.register("arrow_events", events)
+        connection.execute("CREATE TABLE events AS SELECT * FROM arrow_events")
         text = self_join(query)
         if query == "QK":
             text = SUBSETS.format(pairs=text)
         return timed(lambda: connection.sql(text).to_arrow_table().num_rows, self.cases[query].runs)
 
 
-def knows_match_recognize() -> bool:
-    """Whether this DuckDB takes a MATCH_RECOGNIZE clause."""
+def has_match_recognize() -> bool:
+    """Return whether this version of DuckDB has the MATCH_RECOGNIZE clause."""
     import duckdb
 
     text = (

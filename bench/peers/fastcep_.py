@@ -1,4 +1,4 @@
-"""fastcep: what the peers are compared with, and what says how many matches there are."""
+"""fastcep, the reference for times and numbers of matches."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from bench.queries import QUERIES, SCHEMA, run
 
 
 class Fastcep:
-    """fastcep's engine, asked as a peer is."""
+    """fastcep's engine, with the semantics of a peer."""
 
     name = "fastcep"
-    clock = "an Arrow table in, matches as an Arrow table out; the engine made inside, its kernels compiled before"
+    clock = "an Arrow table in, matches as an Arrow table out; the engine is created inside, its kernels before"
 
-    def __init__(self, asked: str = ALL) -> None:
-        self.asked = asked
+    def __init__(self, semantics: str = ALL) -> None:
+        self.semantics = semantics
         self.cases = {query: Case(runs=10) for query in QUERIES}
 
     def available(self) -> str | None:
@@ -31,6 +31,6 @@ class Fastcep:
         return version("fastcep")
 
     def run(self, query: str, events: pa.Table) -> Result:
-        parsed = fc.parse(query_text(query, self.asked), SCHEMA, name=query.lower())
+        parsed = fc.parse(query_text(query, self.semantics), SCHEMA, name=query.lower())
         fc.Engine(parsed).compile("5min")
         return timed(lambda: run(parsed, events), self.cases[query].runs)

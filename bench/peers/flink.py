@@ -1,4 +1,4 @@
-"""Flink CEP on the jars of the wheel ``apache-flink-libraries``, which is what the wheel ``apache-flink`` runs on."""
+"""Flink CEP, with the jars of the wheel ``apache-flink-libraries``, which the wheel ``apache-flink`` uses."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Flink:
 
     clock = "from the first event that the source (an array in memory) emits to the end of the job; start-up outside"
 
-    def __init__(self, name: str, program: str, asked: str, cases: dict[str, Case]) -> None:
+    def __init__(self, name: str, program: str, semantics: str, cases: dict[str, Case]) -> None:
         self.name = name
         self.program = program
-        self.asked = asked
+        self.semantics = semantics
         self.cases = cases
 
     def available(self) -> str | None:
         absent = not any((FOLDER / "flink").glob("flink-cep-*.jar"))
-        return jvm.missing() or (f"the jars of {PACKAGE} are not there (--setup)" if absent else None)
+        return jvm.missing() or (f"the jars of {PACKAGE} are missing (--setup)" if absent else None)
 
     def setup(self) -> None:
         jvm.fetch_jars(PACKAGE, r"pyflink/lib/.*\.jar", "flink")

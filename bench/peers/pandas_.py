@@ -20,7 +20,7 @@ class Pandas:
 
     name = "pandas"
     clock = "a data frame in, matches (times of their events) as a data frame out"
-    asked = ALL
+    semantics = ALL
     cases = dict.fromkeys(QUERIES, Case())
 
     def available(self) -> str | None:
@@ -38,12 +38,12 @@ class Pandas:
 
 
 def find(query: str, frame: pd.DataFrame) -> pd.DataFrame:
-    """Every match, a row with the times ``a``, ``b``, ``c``; in QK also ``b2``, ``b3``, …, null where there is none."""
+    """Return a row for each match with the times ``a``, ``b``, ``c``; in QK also ``b2``, ``b3``, …, or null."""
     window = WINDOWS[query]
     if query == "QS":
         frame = frame[frame["V"] == 10]
     a = _bucketed(frame, "A", window)
-    b, c = (_both(_bucketed(frame, x, window), window) for x in "BC")
+    b, c = (_two_buckets(_bucketed(frame, x, window), window) for x in "BC")
     key = ["ID", "bucket"]
     if query == "QK":
         return _subsets(_pairs(a, b, [*key, "V"], window), c, window)
@@ -59,11 +59,12 @@ def find(query: str, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _bucketed(frame: pd.DataFrame, name: str, window: int) -> pd.DataFrame:
-    chosen = frame.loc[frame["type"] == name, ["ts", "ID", "V"]].rename(columns={"ts": name.lower()})
-    return chosen.assign(bucket=chosen[name.lower()] // window)
+    of_type = frame.loc[frame["type"] == name, ["ts", "ID", "V"]].rename(columns={"ts": name.lower()})
+    return of_type.assign(bucket=of_type[name.lower()] // window)
 
 
-def _both(frame: pd.DataFrame, window: int) -> pd.DataFrame:
+def _two_buckets(frame: pd.DataFrame, window: int) -> pd.DataFrame:
+    """Repeat every event in the bucket before its own."""
     import pandas as pd
 
     return pd.concat([frame, frame.assign(bucket=frame["bucket"] - 1)])
@@ -75,19 +76,19 @@ def _pairs(a: pd.DataFrame, b: pd.DataFrame, key: list[str], window: int) -> pd.
 
 
 def _completed(pairs: pd.DataFrame, c: pd.DataFrame, key: list[str], window: int, last: str = "b") -> pd.DataFrame:
-    found = pairs.merge(c, on=key)
-    return found[(found["c"] > found[last]) & (found["c"] <= found["a"] + window)]
+    matches = pairs.merge(c, on=key)
+    return matches[(matches["c"] > matches[last]) & (matches["c"] <= matches["a"] + window)]
 
 
 def _subsets(pairs: pd.DataFrame, c: pd.DataFrame, window: int) -> pd.DataFrame:
-    """Every run of B's, one longer in every round, completed by every later C."""
+    """Extend runs of B's by one in every round, and complete each run with every later C."""
     import pandas as pd
 
     c = c.drop(columns="V")
-    runs, more, last, found = pairs, pairs[["a", "b"]], "b", []
+    runs, extensions, last, matches = pairs, pairs[["a", "b"]], "b", []
     while len(runs):
-        found.append(_completed(runs, c, ["ID", "bucket"], window, last))
-        longer = f"b{len(found) + 1}"
-        runs = runs.merge(more.rename(columns={"b": longer}), on="a")
+        matches.append(_completed(runs, c, ["ID", "bucket"], window, last))
+        longer = f"b{len(matches) + 1}"
+        runs = runs.merge(extensions.rename(columns={"b": longer}), on="a")
         runs, last = runs[runs[longer] > runs[last]], longer
-    return pd.concat(found)
+    return pd.concat(matches)

@@ -1,4 +1,4 @@
-"""What a peer is: something that answers the limit queries of ``bench.queries`` and whose clock is known."""
+"""Protocol of a peer: a program that answers the limit queries of ``bench.queries`` and reports its times."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import pyarrow as pa
 
 from bench.queries import QUERIES
 
-#: Where peers are downloaded and compiled to; git-ignored.
+#: Folder that peers are downloaded to and compiled in; git ignores it.
 FOLDER = Path(__file__).parents[2] / "build" / "peers"
 WINDOWS = {"Q1": 8000, "Q1s": 1000, "QS": 1000, "QK": 1000}
-#: What is asked of every query, and how fastcep is asked for the same.
+#: Semantics of the results, and the clause that gives fastcep the same semantics.
 ALL, FIRST = "all matches", "first of every A"
-ASKED = {ALL: "", FIRST: " AFTER MATCH SKIP TO NEXT"}
+CLAUSES = {ALL: "", FIRST: " AFTER MATCH SKIP TO NEXT"}
 
 
 class Unavailable(Exception):
-    """A peer cannot be had here; the text says why."""
+    """A peer cannot run; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """How many events a peer is given for a query, at most, and how often it runs; the first run only warms up."""
+    """Largest number of events that a peer gets for a query, and number of runs; the first run only warms up."""
 
     events: int = 1_000_000
     runs: int = 5
@@ -35,7 +35,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """Matches, and seconds of all threads (``cpu``) and of the clock on the wall."""
+    """Number of matches, CPU seconds of all threads, and wall seconds."""
 
     matches: int
     cpu: float
@@ -43,45 +43,45 @@ class Result:
 
 
 class Peer(Protocol):
-    """One way to answer the queries.
+    """Program that answers the queries.
 
     Attributes
     ----------
     name
-        What the table and ``--only`` call it.
+        Name in the table and for ``--only``.
     clock
-        What is inside the clock, in words.
-    asked
+        Description of what the time covers.
+    semantics
         ``ALL`` or ``FIRST``.
     cases
-        The queries that it can express.
+        Queries that it can express.
     """
 
     name: str
     clock: str
-    asked: str
+    semantics: str
     cases: Mapping[str, Case]
 
     def available(self) -> str | None:
-        """Why it cannot run here and now; ``None`` if it can."""
+        """Return why it cannot run on this machine; ``None`` if it can."""
 
     def setup(self) -> None:
-        """Download what it needs into `FOLDER`; raises `Unavailable`."""
+        """Download its dependencies into `FOLDER`; raise `Unavailable` if that fails."""
 
     def version(self) -> str:
-        """Its version, and that of what it runs on."""
+        """Return its version and that of its platform."""
 
     def run(self, query: str, events: pa.Table) -> Result:
-        """Find the matches of a query of `cases` in these events (columns as of ``bench.queries.events``)."""
+        """Match a query of `cases` over events with the columns of ``bench.queries.events``."""
 
 
-def query_text(query: str, asked: str = ALL) -> str:
-    """The query as fastcep is asked it."""
-    return QUERIES[query] + ASKED[asked]
+def query_text(query: str, semantics: str = ALL) -> str:
+    """Return the text of a query for fastcep."""
+    return QUERIES[query] + CLAUSES[semantics]
 
 
 def timed(find: Callable[[], int], runs: int) -> Result:
-    """Run something in this process, time it, and take the median."""
+    """Run a function several times in this process and return the median times."""
     results = []
     for _ in range(runs):
         cpu, wall = time.process_time(), time.perf_counter()
@@ -91,7 +91,7 @@ def timed(find: Callable[[], int], runs: int) -> Result:
 
 
 def median(results: Sequence[Result]) -> Result:
-    """The median of the runs after the first, which must all have found as many matches."""
+    """Return the median times of all runs but the first; all must have the same number of matches."""
     warm = results[1:] or results
     (matches,) = {result.matches for result in results}
     return Result(

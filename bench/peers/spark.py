@@ -1,4 +1,4 @@
-"""PySpark: a self-join, in an environment of its own."""
+"""PySpark: a self-join, in a separate virtual environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.queries import QUERIES
 
 PACKAGE = "pyspark==4.3.0"
 PYTHON = FOLDER / "spark" / "bin" / "python"
-#: All subsets of the B's between an A and a C, by the bits of a number.
+#: All subsets of the B's between an A and a C, one for each bit mask.
 SUBSETS = """
     SELECT a, filter(b, (x, i) -> (shiftright(mask, i) & 1) = 1) AS b, c
     FROM (SELECT *, explode(sequence(1, shiftleft(1, size(b)) - 1)) AS mask
@@ -29,15 +29,15 @@ class Spark:
 
     name = "PySpark self-join"
     clock = "a cached data frame in, matches (times of their events) into Spark's sink `noop`; planning inside"
-    asked = ALL
+    semantics = ALL
     cases = dict.fromkeys(QUERIES, Case(runs=4)) | {"Q1": Case(300_000, 3)}
 
     def available(self) -> str | None:
         if not Path("/proc/self/stat").exists():
-            return "the CPU time of its Java is read from /proc, which is not there"
+            return "the CPU time of its Java process is read from /proc, which is missing"
         if jvm.tool("java") is None:
             return "no java (Debian: openjdk-17-jre-headless)"
-        return None if PYTHON.exists() else f"{PACKAGE} is not there (--setup)"
+        return None if PYTHON.exists() else f"{PACKAGE} is missing (--setup)"
 
     def setup(self) -> None:
         jvm.call([sys.executable, "-m", "venv", "--clear", str(PYTHON.parents[1])])

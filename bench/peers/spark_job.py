@@ -1,6 +1,6 @@
-"""The self-joins on Spark, run by the Python of its own environment: spark_job.py EVENTS.parquet RUNS SQL.
+"""Run a self-join on Spark, with the Python of its virtual environment: spark_job.py EVENTS.parquet RUNS SQL.
 
-Prints ``run MATCHES CPU WALL`` for every run; the CPU time is that of Spark's Java and of this process.
+Print ``run MATCHES CPU WALL`` for every run; the CPU time is that of Spark's Java process and of this process.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from pyspark.sql import Lineage, SparkSession
+from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as sf
 
 
@@ -31,16 +31,16 @@ def main() -> None:
     events.createOrReplaceTempView("events")
     for _ in range(int(runs)):
         cpu, wall = _seconds(java), time.perf_counter()
-        seen = Lineage()
-        found = spark.sql(text).observe(seen, sf.count(sf.lit(1)).alias("matches"))
-        found.write.format("noop").mode("overwrite").save()
+        seen = Observation()
+        matches_frame = spark.sql(text).observe(seen, sf.count(sf.lit(1)).alias("matches"))
+        matches_frame.write.format("noop").mode("overwrite").save()
         matches = seen.get["matches"]
         print("run", matches, _seconds(java) - cpu, time.perf_counter() - wall, flush=True)
     spark.stop()
 
 
 def _seconds(process: int) -> float:
-    """User and system time of another process, of all its threads, and of this one."""
+    """Return the user and system seconds of another process with all its threads, and of this process."""
     fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + time.process_time()
 

@@ -1,7 +1,8 @@
-"""The limit queries as self-joins in SQL, as good as one writes them by hand; DuckDB and Spark both take them.
+"""The limit queries as hand-optimised self-joins in SQL, for both DuckDB and Spark.
 
-A join on a range of times looks at every pair of events, so time is cut into buckets as long as the window. An A is in
-its own bucket, and every other event in its own and in the one before: whatever may match an A is in the A's bucket.
+A join on a range of times compares every pair of events. So time is divided into buckets as long as the window: an A is
+in its own bucket, every other event in its own bucket and in the one before. All events that may match an A are then in
+the bucket of the A.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from bench.peers.protocol import WINDOWS
 
 
 def self_join(query: str) -> str:
-    """Select the times of the events of every match of a query from the table ``events``; in QK without B's."""
+    """Return SQL that selects the times of each match's events from the table ``events``; in QK, matches with one B."""
     window = WINDOWS[query]
-    only = " AND V = 10" if query == "QS" else ""
+    filter_ = " AND V = 10" if query == "QS" else ""
     own = f"SELECT ts, ID, V, ts - ts % {window} AS bucket FROM events WHERE type = "
     before = f"SELECT ts, ID, V, ts - ts % {window} - {window} AS bucket FROM events WHERE type = "
     events = ", ".join(
-        [f"a AS ({own}'A'{only})"] + [f"{x.lower()} AS ({own}'{x}'{only} UNION ALL {before}'{x}'{only})" for x in "BC"]
+        [f"a AS ({own}'A'{filter_})"]
+        + [f"{x.lower()} AS ({own}'{x}'{filter_} UNION ALL {before}'{x}'{filter_})" for x in "BC"]
     )
     near = "{0}.ID = a.ID AND {0}.bucket = a.bucket AND {0}.ts > {1}.ts AND {0}.ts <= a.ts + " + str(window)
     of_b = " AND b.V = a.V" if query == "QK" else ""

@@ -53,7 +53,7 @@ class ReplayStats:
         self.late: deque[tuple[int, int]] = deque()
         self.watch: Callable[[int, Floats], None] | None = None
         self._skip, self._bound, self._collect = skip, bound, collect
-        self._paused: Callable[[], AbstractContextManager[None]] = nullcontext if clock is None else clock.standing
+        self._paused: Callable[[], AbstractContextManager[None]] = nullcontext if clock is None else clock.paused
         self._counted = self._over = self._processing = self._event = 0
         self._longest = [0.0, 0.0]
 

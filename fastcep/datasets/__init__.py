@@ -1,4 +1,4 @@
-"""Data sets: real streams that ship with fastcep, events derived from public data, and generators of synthetic ones."""
+"""Data sets: real streams that ship with fastcep, events derived from public data, and synthetic streams."""
 
 from __future__ import annotations
 

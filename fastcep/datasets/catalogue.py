@@ -1,4 +1,4 @@
-"""The catalogue of data sets: what ships, what can be generated, and under which terms."""
+"""Catalogue of the shipped and generated data sets, with their terms of use."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ FILES = Path(__file__).parent / "files"
 
 @dataclass(frozen=True)
 class Dataset:
-    """One entry of the catalogue.
+    """An entry of the catalogue.
 
     Attributes
     ----------
     name
-        What `show`, `path` and `make` are called with.
+        Name for `show`, `path` and `make`.
     title
-        One line of description.
+        Description in one line.
     rows
-        Number of rows that ship; None for a generated stream, whose length is chosen.
+        Number of rows; None for a generated stream of any length.
     columns
         Pairs of column name and description (type, unit, nulls).
     credit, terms
-        Who made the data and how it may be used.
+        Authors of the data, and terms of use.
     shipped
         True for a file of the package (see `path`), False for a generated stream (see `make`).
     notes
-        What a user should know before using it.
+        Remarks on the use of the data.
     """
 
     name: str
@@ -83,7 +83,7 @@ _CATALOGUE = (
             ("time", "int64, microseconds since 600 s before the trace, ascending"),
             ("job", "int64, job ID"),
             ("task", "int64, index of the task in its job"),
-            ("machine", "int64, machine ID; null where none is given yet (62,105 rows)"),
+            ("machine", "int64, machine ID; null if the event has none (62,105 rows)"),
             ("kind", "int8: 0 submit, 1 schedule, 2 evict, 3 fail, 4 finish, 5 kill"),
         ),
         credit="Charles Reiss, John Wilkes; Google.",
@@ -96,23 +96,23 @@ _CATALOGUE = (
         title="Synthetic stream DS1 of the papers",
         rows=None,
         columns=(
-            ("type", "string, A to D, even"),
-            ("ID", "int64, 1 to 10, even"),
-            ("V", "int64, 1 to 10, even"),
+            ("type", "string, A to D, uniform"),
+            ("ID", "int64, 1 to 10, uniform"),
+            ("V", "int64, 1 to 10, uniform"),
             ("ts", "int64, microseconds, strictly ascending, mean gap 10"),
         ),
         credit="fastcep",
         terms="none needed: generated",
         shipped=False,
-        notes="Seed 7 with 1,000,000 events is the stream that the C limit was measured on.",
+        notes="The C limit was measured on seed 7 with 1,000,000 events.",
     ),
     Dataset(
         name="ds2",
         title="Synthetic stream DS2 of the papers",
         rows=None,
         columns=(
-            ("type", "string, A to D, even"),
-            ("ID", "int64, 1 to 10, even"),
+            ("type", "string, A to D, uniform"),
+            ("ID", "int64, 1 to 10, uniform"),
             ("x", "float64, (0, 2] with probability 0.33, (2, 4] with 0.67; null for C and D"),
             ("y", "as x"),
             ("v", "int64; B: 2 (0.33) or 5 (0.67); C: 3 or 5; D: 5 (0.33) or 2 (0.67); null for A"),
@@ -124,20 +124,20 @@ _CATALOGUE = (
     ),
     Dataset(
         name="market",
-        title="Synthetic market: 500 symbols, the moves of 5 are followed by the others",
+        title="Synthetic market: 500 symbols, of which 5 lead and the others follow",
         rows=None,
         columns=(
             ("type", "string: RE rising quote, FE falling, QE neither"),
-            ("number", "int64, of the symbol: 0 to 499; 0 to 4 lead"),
+            ("number", "int64, number of the symbol: 0 to 499; 0 to 4 lead"),
             ("symbol", "string, S000 to S499"),
             ("price", "float64, whole cents"),
-            ("change", "float64, from the quote before"),
+            ("change", "float64, difference from the previous quote"),
             ("ts", "int64, milliseconds, strictly ascending; each symbol once a minute"),
         ),
         credit="fastcep",
         terms="none needed: generated",
         shipped=False,
-        notes="Stands in for the papers' quotes of 500 symbols, which are not public.",
+        notes="Replaces the papers' quotes of 500 symbols, which are not public.",
     ),
     Dataset(
         name="soccer",
@@ -145,8 +145,8 @@ _CATALOGUE = (
         rows=None,
         columns=(
             ("type", "string: STR striker with the ball, DF defender within 3 m of a striker, PO other position"),
-            ("player", "int64: 0 the ball, 1 to 11 and 12 to 22 the teams; 11 and 22 are the strikers"),
-            ("striker", "int64, of the other team; null for the ball"),
+            ("player", "int64: 0 is the ball, 1 to 11 and 12 to 22 are the teams; 11 and 22 are the strikers"),
+            ("striker", "int64, striker of the other team; null for the ball"),
             ("distance", "float64, metres to that striker; null for the ball"),
             ("x", "float64, metres along the field"),
             ("y", "float64, metres across the field"),
@@ -155,15 +155,15 @@ _CATALOGUE = (
         credit="fastcep",
         terms="none needed: generated",
         shipped=False,
-        notes="Stands in for the positions of a whole match, as the public ones are of one team without a ball.",
+        notes="Replaces positions of a full match; the public ones cover only one team, without a ball.",
     ),
     Dataset(
         name="traffic",
         title="Synthetic traffic through a no-passing zone, with vehicles that overtake",
         rows=None,
         columns=(
-            ("type", "string: Pos1 where the zone begins, Pos2 where it ends"),
-            ("vehicle", "int64, in the order of arrival"),
+            ("type", "string: Pos1 at the start of the zone, Pos2 at its end"),
+            ("vehicle", "int64, numbered in order of arrival"),
             ("ts", "int64, milliseconds, ascending; 5 vehicles a second arrive"),
         ),
         credit="fastcep",
@@ -173,19 +173,19 @@ _CATALOGUE = (
     ),
     Dataset(
         name="bike_chains",
-        title="Synthetic bike trips, fitted to the Bay Area's, 120 times as fast",
+        title="Synthetic bike trips, fitted to those of the Bay Area, 120 times as fast",
         rows=None,
         columns=(
             ("start_date", "timestamp[ms], no zone, ascending, from 2014"),
-            ("start_terminal", "int16, where the trip starts; the numbers of bayarea_2014"),
-            ("end_terminal", "int16, where it ends"),
+            ("start_terminal", "int16, number of the station where the trip starts, as in bayarea_2014"),
+            ("end_terminal", "int16, number of the station where it ends"),
             ("bike_id", "int32, 1 to 687"),
             ("user", "string: Subscriber or Customer"),
         ),
         credit="fastcep",
         terms="none needed: generated",
         shipped=False,
-        notes="An hour of it is what five days were, so that bikes make chains of six trips within an hour.",
+        notes="An hour of the stream is five days of real time, so that bikes make chains of six trips within an hour.",
     ),
     Dataset(
         name="task_lives",
@@ -194,15 +194,15 @@ _CATALOGUE = (
         columns=(
             ("time", "int64, microseconds from 0, ascending"),
             ("job", "int64, from 0"),
-            ("task", "int64, from 0 in its job"),
-            ("machine", "int64, 0 to 10,543; null with submit"),
+            ("task", "int64, index in its job, from 0"),
+            ("machine", "int64, 0 to 10,543; null for submit events"),
             ("kind", "int8: 0 submit, 1 schedule, 2 evict, 3 fail, 4 finish, 5 kill"),
-            ("priority", "int8: 0, whose tasks are evicted, or 2"),
+            ("priority", "int8: 0 or 2; only tasks of priority 0 are evicted"),
         ),
         credit="fastcep",
         terms="none needed: generated",
         shipped=False,
-        notes="Half of the jobs have priority 0, of whose tasks one in ten fails when scheduled; the trace has less.",
+        notes="Half of the jobs have priority 0; one in ten of their tasks fails when scheduled. The trace has fewer.",
     ),
 )
 
@@ -238,14 +238,14 @@ def show(name: str) -> Dataset:
     Raises
     ------
     ValidationError
-        If there is no such data set.
+        If the data set does not exist.
     """
     for entry in _CATALOGUE:
         if entry.name == name:
             return entry
     names = [entry.name for entry in _CATALOGUE]
-    near = difflib.get_close_matches(name, names, 1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    close = difflib.get_close_matches(name, names, 1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
     raise ValidationError(f"unknown data set {name!r}: expected one of {', '.join(names)}{hint}")
 
 
@@ -265,7 +265,7 @@ def path(name: str) -> Path:
     Raises
     ------
     ValidationError
-        If there is no such data set, or it is generated.
+        If the data set does not exist, or is generated.
     """
     if not show(name).shipped:
         raise ValidationError(f"data set {name!r} is generated and has no file: write one with make({name!r}, out)")
@@ -278,25 +278,25 @@ def make(name: str, out: str | PathLike[str], events: int = 1_000_000, seed: int
     Parameters
     ----------
     name
-        Name of a generated data set, as ``ds1`` or ``market``.
+        Name of a generated data set, such as ``ds1`` or ``market``.
     out
-        The file; its ending ``.csv`` or ``.parquet`` is the format.
+        Path of the file. Its ending, ``.csv`` or ``.parquet``, sets the format.
     events
         Number of events, at least 1.
     seed
         Seed of the random numbers.
     header
-        CSV only: write a first line with the names of the columns.
+        CSV only: write a first line with the column names.
 
     Returns
     -------
     pathlib.Path
-        The file written.
+        Path of the file.
 
     Raises
     ------
     ValidationError
-        If there is no such data set, it is a shipped one, the ending is another, or ``events`` is below 1.
+        If the data set does not exist or is shipped, the ending is invalid, or ``events`` is below 1.
     """
     if show(name).shipped:
         raise ValidationError(f"data set {name!r} ships with fastcep and is not generated: read path({name!r})")

@@ -1,6 +1,6 @@
-"""Events of the papers derived from public data: quotes, soccer positions, buses, passages of vehicles.
+"""Derive events of the papers from public data: stock quotes, soccer positions, buses, passages of vehicles.
 
-None of these data ship with fastcep; the user names a file.
+fastcep does not ship these data; the user names a file.
 """
 
 from __future__ import annotations
@@ -69,29 +69,29 @@ _SIRI = [
     "timestamp", "lineID", "direction", "journeyPatternID", "timeframe", "vehicleJourneyID", "operator", "congestion",
     "lon", "lat", "delay", "blockID", "vehicleID", "stopID", "atStop",
 ]  # fmt: skip
-_STALE = 1_000_000_000  # ns; a position of the striker older than that says nothing of where he is
+_STALE = 1_000_000_000  # ns; an older position of the striker is not used
 
 
 def stock_events(path: AnyPath, leading: Sequence[str] = ()) -> pa.Table:
     """Derive rising and falling quotes from minute bars.
 
-    A bar is compared with the last one of its symbol: a higher close is a rising quote, a lower one a falling quote.
+    A bar whose close is above that of the previous bar of its symbol is a rising quote; below, a falling quote.
 
     Parameters
     ----------
     path
-        CSV, also gzipped, ordered by time: with a header that names at least ``Time``, ``symbol`` and ``close``, or
-        in Metastock form (no header; ticker, minute as YYYYMMDDhhmm, open, high, low, close, volume).
+        CSV, optionally gzipped, ordered by time: with a header that names at least ``Time``, ``symbol`` and ``close``,
+        or in Metastock form (no header; ticker, minute as YYYYMMDDhhmm, open, high, low, close, volume).
     leading
-        Symbols that get the numbers 0, 1, …; the others follow in the order in which they first appear.
+        Symbols that get the numbers 0, 1, …; the others follow in order of their first appearance.
 
     Returns
     -------
     pyarrow.Table
-        One row a bar, in the order of the file: ``type`` (string: ``RE`` rising, ``FE`` falling, ``QE`` neither, or
-        the symbol's first bar), ``number`` (int64, of the symbol), ``symbol`` (string), ``price`` (float64, the
-        close), ``change`` (float64, from the bar before; null in the first one) and ``ts`` (int64, milliseconds since
-        1970, in the time of the exchange).
+        One row for each bar, in the order of the file: ``type`` (string: ``RE`` rising, ``FE`` falling, ``QE`` neither,
+        or the first bar of the symbol), ``number`` (int64, number of the symbol), ``symbol`` (string), ``price``
+        (float64, the close), ``change`` (float64, difference from the previous bar; null in the first one) and ``ts``
+        (int64, milliseconds since 1970, local time of the exchange).
 
     Raises
     ------
@@ -105,57 +105,58 @@ def stock_events(path: AnyPath, leading: Sequence[str] = ()) -> pa.Table:
         ts = _integers(table["Time"])
     else:
         table = _read(path, _METASTOCK_BARS, _METASTOCK)
-        ts = _minutes(_integers(table["minute"]))
+        ts = _milliseconds(_integers(table["minute"]))
     _check_order(path, ts)
     encoded = table["symbol"].combine_chunks().dictionary_encode()
-    codes, seen = _integers(encoded.indices), [str(name) for name in encoded.dictionary.to_pylist()]
-    missing = sorted(set(leading) - set(seen))
+    codes, symbols = _integers(encoded.indices), [str(name) for name in encoded.dictionary.to_pylist()]
+    missing = sorted(set(leading) - set(symbols))
     if missing:
-        raise ValidationError(f"leading={missing}: expected symbols that the file has, as {', '.join(seen[:5])}")
-    names = [*dict.fromkeys(leading), *(name for name in seen if name not in set(leading))]
-    place = {name: number for number, name in enumerate(names)}
+        raise ValidationError(f"leading={missing}: expected symbols of the file, such as {', '.join(symbols[:5])}")
+    names = [*dict.fromkeys(leading), *(name for name in symbols if name not in set(leading))]
+    number_of = {name: number for number, name in enumerate(names)}
     price = table["close"].combine_chunks().to_numpy(zero_copy_only=False)
     by_symbol = np.argsort(codes, kind="stable")
-    first = np.ones(len(codes), np.bool_)
-    first[1:] = np.diff(codes[by_symbol]) != 0
+    is_first_sorted = np.ones(len(codes), np.bool_)
+    is_first_sorted[1:] = np.diff(codes[by_symbol]) != 0
     moves = np.zeros(len(codes))
     moves[1:] = np.diff(price[by_symbol])
-    change, new = np.empty(len(codes)), np.empty(len(codes), np.bool_)
-    change[by_symbol], new[by_symbol] = np.where(first, 0.0, moves), first
-    numbers = np.array([place[name] for name in seen], np.int64)[codes]
-    columns = [_kinds(change), numbers, table["symbol"], price, pa.array(change, mask=new), ts]
+    change, is_first = np.empty(len(codes)), np.empty(len(codes), np.bool_)
+    change[by_symbol], is_first[by_symbol] = np.where(is_first_sorted, 0.0, moves), is_first_sorted
+    numbers = np.array([number_of[name] for name in symbols], np.int64)[codes]
+    columns = [_quote_types(change), numbers, table["symbol"], price, pa.array(change, mask=is_first), ts]
     return pa.table(columns, schema=QUOTES)
 
 
 def soccer_events(path: AnyPath, striker: int, reach: float = 3.0) -> pa.Table:
-    """Derive possession and defending from positions of players of one team, thinned to one event a second for each.
+    """Derive possession and defending from positions of the players of one team, one event per player and second.
 
-    There is neither a ball nor a second team in such data. So every event of the one chosen player counts as his
-    having the ball, and another player defends against him when within reach.
+    These data have neither a ball nor a second team. Therefore every event of the chosen striker counts as possession
+    of the ball, and another player within reach counts as defending against the striker.
 
     Parameters
     ----------
     path
-        CSV, also gzipped, ordered by time, whose header names at least ``t``, ``id``, ``x`` and ``y`` (metres).
+        CSV, optionally gzipped, ordered by time, whose header names at least ``t``, ``id``, ``x`` and ``y`` (metres).
     striker
-        The id of the player who is the striker.
+        Id of the player who is the striker.
     reach
-        Metres from him within which another player defends.
+        Distance from the striker, in metres, within which another player defends.
 
     Returns
     -------
     pyarrow.Table
-        The first position of each player in each second: ``type`` (string: ``STR`` the striker, ``DF`` another player
-        within reach, ``PO`` any other), ``player`` (int64), ``striker`` (int64, to whom the distance is; null for
-        himself and where he was not seen for a second), ``distance`` (float64, metres from his last position before;
-        null as ``striker``), ``x`` and ``y`` (float64, metres) and ``ts`` (int64, milliseconds since 1970, local).
+        First position of each player in each second: ``type`` (string: ``STR`` the striker, ``DF`` another player
+        within reach, ``PO`` any other), ``player`` (int64), ``striker`` (int64, id of the striker; null for himself,
+        and if the last position of the striker is older than a second), ``distance`` (float64, metres to the last
+        position of the striker; null if ``striker`` is), ``x`` and ``y`` (float64, metres) and ``ts`` (int64,
+        milliseconds since 1970, local time).
 
     Raises
     ------
     DataError
         If the file cannot be read, lacks a column or is not ordered by time.
     ValidationError
-        If nobody has the id of the striker, or ``reach`` is not positive.
+        If no player has the id ``striker``, or ``reach`` is not positive.
     """
     if not reach > 0:
         raise ValidationError(f"reach={reach}: expected a positive number of metres")
@@ -164,22 +165,22 @@ def soccer_events(path: AnyPath, striker: int, reach: float = 3.0) -> pa.Table:
     time, player = _integers(table["t"]), _integers(table["id"])
     _check_order(path, time)
     x, y = (table[name].combine_chunks().to_numpy() for name in "xy")
-    own = np.flatnonzero(player == striker)
-    if not len(own):
+    striker_rows = np.flatnonzero(player == striker)
+    if not len(striker_rows):
         raise ValidationError(f"striker={striker}: expected one of the players {np.unique(player).tolist()}")
-    kept = _first_a_second(time, player)
-    last = np.searchsorted(own, kept) - 1  # the striker's last position before each
-    known = (last >= 0) & (player[kept] != striker)
-    at = own[np.maximum(last, 0)]
-    known &= time[kept] - time[at] <= _STALE
-    dx, dy = x[kept] - x[at], y[kept] - y[at]
+    kept = _first_in_each_second(time, player)
+    last = np.searchsorted(striker_rows, kept) - 1  # the last position of the striker before each row
+    has_distance = (last >= 0) & (player[kept] != striker)
+    last_row = striker_rows[np.maximum(last, 0)]
+    has_distance &= time[kept] - time[last_row] <= _STALE
+    dx, dy = x[kept] - x[last_row], y[kept] - y[last_row]
     distance = np.sqrt(dx * dx + dy * dy)
-    kinds = np.where(player[kept] == striker, 0, np.where(known & (distance <= reach), 1, 2))
+    kinds = np.where(player[kept] == striker, 0, np.where(has_distance & (distance <= reach), 1, 2))
     columns = [
         names_of(["STR", "DF", "PO"], kinds),
         player[kept],
-        pa.array(np.full(len(kept), striker), mask=~known),
-        pa.array(distance, mask=~known),
+        pa.array(np.full(len(kept), striker), mask=~has_distance),
+        pa.array(distance, mask=~has_distance),
         x[kept],
         y[kept],
         time[kept] // 1_000_000,
@@ -188,21 +189,21 @@ def soccer_events(path: AnyPath, striker: int, reach: float = 3.0) -> pa.Table:
 
 
 def bus_events(path: AnyPath, delay: int = 60) -> pa.Table:
-    """Derive delayed buses and their stops from reports of Dublin's buses.
+    """Derive delayed buses and their stops from vehicle reports of buses in Dublin.
 
     Parameters
     ----------
     path
-        CSV, also gzipped, of the 15 columns of the source (with or without its header), ordered by time.
+        CSV, optionally gzipped, with the 15 columns of the source (with or without a header), ordered by time.
     delay
-        A bus is delayed at the stop that it is at or drives to if it is at least so many seconds late.
+        Delay, in seconds, from which on a bus counts as delayed.
 
     Returns
     -------
     pyarrow.Table
-        One row a report, in the order of the file: ``type`` (string: ``DE`` delayed at a known stop, ``BE`` any other),
-        ``vehicle`` (int64), ``stop`` (int64, the stop that it is at or drives to; null if unknown), ``at_stop``
-        (bool), ``delay`` (int64, seconds; negative is early) and ``ts`` (int64, milliseconds since 1970, UTC).
+        One row for each report, in the order of the file: ``type`` (string: ``DE`` delayed at a known stop, ``BE`` any
+        other), ``vehicle`` (int64), ``stop`` (int64, the current or next stop; null if unknown), ``at_stop`` (bool),
+        ``delay`` (int64, seconds; negative is early) and ``ts`` (int64, milliseconds since 1970, UTC).
 
     Raises
     ------
@@ -219,35 +220,35 @@ def bus_events(path: AnyPath, delay: int = 60) -> pa.Table:
     table = _read(path, types, None if _first_line(path).startswith("timestamp") else _SIRI)
     time = _integers(table["timestamp"])
     _check_order(path, time)
-    late, known = _integers(table["delay"]), table["stopID"].is_valid().to_numpy()
+    delays, has_stop = _integers(table["delay"]), table["stopID"].is_valid().to_numpy()
     columns = [
-        names_of(["BE", "DE"], (late >= delay) & known),
+        names_of(["BE", "DE"], (delays >= delay) & has_stop),
         table["vehicleID"],
         table["stopID"],
         pa.array(_integers(table["atStop"]) == 1),
-        late,
+        delays,
         time // 1_000,
     ]
     return pa.table(columns, schema=BUSES)
 
 
 def toll_events(path: AnyPath, route: str = "A-2") -> pa.Table:
-    """Derive the two passages of every vehicle on one route from travels between an intersection and a tollgate.
+    """Derive the two passages of every vehicle on one route, from trips between an intersection and a tollgate.
 
     Parameters
     ----------
     path
-        CSV, also gzipped, whose header names at least ``intersection_id``, ``tollgate_id``, ``vehicle_id``,
-        ``starting_time`` and ``travel_time`` (seconds), as table 5 of KDD Cup 2017. Equal rows count once.
+        CSV, optionally gzipped, whose header names at least ``intersection_id``, ``tollgate_id``, ``vehicle_id``,
+        ``starting_time`` and ``travel_time`` (seconds), as table 5 of KDD Cup 2017 does. Equal rows count once.
     route
-        The intersection and the tollgate, as ``A-2``.
+        Intersection and tollgate, such as ``A-2``.
 
     Returns
     -------
     pyarrow.Table
-        Two rows a travel, ordered by time: ``type`` (string: ``Pos1`` at the intersection, ``Pos2`` at the tollgate),
-        ``vehicle`` (int64) and ``ts`` (int64, milliseconds since 1970, local). At one time Pos1 comes before Pos2,
-        and of two the travel that is listed first.
+        Two rows for each trip, ordered by time: ``type`` (string: ``Pos1`` at the intersection, ``Pos2`` at the
+        tollgate), ``vehicle`` (int64) and ``ts`` (int64, milliseconds since 1970, local time). At equal times, Pos1
+        comes before Pos2, and then the trip that is listed first.
 
     Raises
     ------
@@ -268,7 +269,7 @@ def toll_events(path: AnyPath, route: str = "A-2") -> pa.Table:
     routes = [f"{intersection}-{tollgate}" for intersection, tollgate in ends]
     if route not in routes:
         raise ValidationError(f"route={route!r}: expected one of {', '.join(sorted(set(routes)))}")
-    table = table.filter(pa.array([taken == route for taken in routes]))
+    table = table.filter(pa.array([row_route == route for row_route in routes]))
     started, vehicle = _integers(table["starting_time"]), _integers(table["vehicle_id"])
     travel = np.rint(table["travel_time"].combine_chunks().to_numpy() * 1_000).astype(np.int64)
     distinct = np.sort(np.unique(np.stack([started, vehicle, travel]), axis=1, return_index=True)[1])
@@ -277,19 +278,19 @@ def toll_events(path: AnyPath, route: str = "A-2") -> pa.Table:
 
 
 def passes(first: Ints, second: Ints, vehicle: Ints) -> pa.RecordBatch:
-    """Put the passages of both points in the order of time; at one time first points and earlier vehicles lead.
+    """Sort the passages of both points by time; at equal times by point, then in the order of the vehicles.
 
     Parameters
     ----------
     first, second
-        Per vehicle when it passes the points, in milliseconds.
+        int64[n], milliseconds; times at which each vehicle passes the first and the second point.
     vehicle
-        Their numbers.
+        int64[n], number of each vehicle.
 
     Returns
     -------
     pyarrow.RecordBatch
-        Two rows a vehicle, of the schema `PASSES`.
+        Two rows for each vehicle, with the schema `PASSES`.
     """
     ts = np.concatenate([first, second])
     order = np.argsort(ts, kind="stable")
@@ -300,35 +301,35 @@ def passes(first: Ints, second: Ints, vehicle: Ints) -> pa.RecordBatch:
 
 
 def names_of(names: list[str], numbers: npt.NDArray[Any]) -> Any:
-    """Return an Arrow array of strings: for each number its name.
+    """Return the name of each number as an Arrow array.
 
     Parameters
     ----------
     names
         At most 127 names.
     numbers
-        Places in ``names``.
+        Indices into ``names``.
 
     Returns
     -------
     pyarrow.StringArray
-        As long as ``numbers``.
+        One name for each entry of ``numbers``.
     """
     return pa.DictionaryArray.from_arrays(numbers.astype(np.int8), pa.array(names)).cast(pa.string())
 
 
-def _kinds(change: Floats) -> Any:
+def _quote_types(change: Floats) -> Any:
     return names_of(["QE", "RE", "FE"], np.where(change > 0, 1, np.where(change < 0, 2, 0)))
 
 
-def _first_a_second(time: Ints, player: Ints) -> Ints:
-    """Return the places of each player's first row in each second, ascending."""
+def _first_in_each_second(time: Ints, player: Ints) -> Ints:
+    """Return the ascending indices of each player's first row in each second."""
     pairs = np.stack([player, time // 1_000_000_000])
     return np.sort(np.unique(pairs, axis=1, return_index=True)[1])
 
 
-def _minutes(stamps: Ints) -> Ints:
-    """Return minutes written as YYYYMMDDhhmm as milliseconds since 1970."""
+def _milliseconds(stamps: Ints) -> Ints:
+    """Convert minutes written as YYYYMMDDhhmm to milliseconds since 1970."""
     year, month, day = stamps // 10**8, stamps // 10**6 % 100, stamps // 10**4 % 100
     months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
     days = months.astype("datetime64[D]").astype(np.int64) + day - 1
@@ -340,9 +341,9 @@ def _integers(column: Any) -> Ints:
 
 
 def _check_order(path: AnyPath, time: Ints) -> None:
-    back = np.flatnonzero(np.diff(time) < 0)
-    if len(back):
-        raise DataError(f"{fspath(path)!r}: row {back[0] + 1} is earlier than the one before; sort the file by time")
+    earlier = np.flatnonzero(np.diff(time) < 0)
+    if len(earlier):
+        raise DataError(f"{fspath(path)!r}: row {earlier[0] + 1} is earlier than the one before; sort the file by time")
 
 
 def _first_line(path: AnyPath) -> str:
@@ -354,14 +355,13 @@ def _first_line(path: AnyPath) -> str:
 
 
 def _read(path: AnyPath, types: Types, names: list[str] | None = None) -> pa.Table:
-    """Read columns of a CSV file; ``names`` are given where it has no header."""
-    _first_line(path)  # so that a wrong path is one error everywhere
+    """Read columns of a CSV file. ``names`` are its column names if it has no header."""
+    _first_line(path)  # raises the same error for a wrong path everywhere
     convert = pv.ConvertOptions(column_types=types, include_columns=list(types), null_values=["", "null"])
     try:
         table = pv.read_csv(path, read_options=pv.ReadOptions(column_names=names), convert_options=convert)
     except (pa.ArrowInvalid, KeyError) as error:
-        wanted = ", ".join(types)
-        raise DataError(f"{fspath(path)!r}: {error}; expected CSV with the columns {wanted}") from error
+        raise DataError(f"{fspath(path)!r}: {error}; expected CSV with the columns {', '.join(types)}") from error
     for name in types:
         if table[name].null_count and name != "stopID":
             row = table[name].is_valid().index(False).as_py()

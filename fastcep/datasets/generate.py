@@ -1,4 +1,4 @@
-"""Generators of the synthetic streams DS1 and DS2: the same seed gives the same events, whatever the chunk."""
+"""Generators of the synthetic streams DS1 and DS2. The same seed gives the same events for any chunk size."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ __all__ = [
 ]
 
 CHUNK = 65_536  # events
-C_VALUES = (1, 10)  # of V of the events of type C in DS1, as of all others
-TYPES = ["A", "B", "C", "D"]  # not yet an Arrow array: making one at import would load pandas
+C_VALUES = (1, 10)  # range of V of events of type C in DS1; the same as for all other types
+TYPES = ["A", "B", "C", "D"]  # not an Arrow array: creating one at import would load pandas
 _DS1: dict[str, pa.DataType] = {"type": pa.string(), "ID": pa.int64(), "V": pa.int64(), "ts": pa.int64()}
 _DS2: dict[str, pa.DataType] = {
     "type": pa.string(),
@@ -43,7 +43,7 @@ _DS2: dict[str, pa.DataType] = {
 }
 DS1_SCHEMA, DS2_SCHEMA = pa.schema(_DS1), pa.schema(_DS2)
 
-_FINE = 1 << 20  # steps between two quantiles
+_STEPS = 1 << 20  # interpolation steps between two quantiles
 
 Ints = npt.NDArray[np.int64]
 _KINDS, _IDS, _VALUES, _GAPS = (0, 4), (1, 11), (1, 11), (1, 20)  # half-open ranges of the draws of DS1
@@ -52,11 +52,11 @@ _KINDS, _IDS, _VALUES, _GAPS = (0, 4), (1, 11), (1, 11), (1, 20)  # half-open ra
 def ds1_batches(
     events: int = 1_000_000, seed: int = 7, chunk: int = CHUNK, c_values: tuple[int, int] = C_VALUES
 ) -> Iterator[pa.RecordBatch]:
-    """Generate DS1 piece by piece, in memory bounded by the chunk.
+    """Generate DS1 batch by batch, in memory bounded by the chunk size.
 
-    The concatenated batches equal ``ds1(events, seed, c_values)`` exactly. DS1 draws whole columns one after the other
-    from one random stream, so each column is given its own copy of the stream, wound forward past the columns before it
-    (a few nanoseconds an event, once at the start).
+    The concatenated batches equal ``ds1(events, seed, c_values)`` exactly. DS1 draws one column after the other from a
+    single random stream. Therefore each column uses its own copy of the stream, advanced past the columns before it
+    (a few nanoseconds per event, once at the start).
 
     Parameters
     ----------
@@ -65,10 +65,11 @@ def ds1_batches(
     seed
         Seed of ``numpy.random.default_rng``.
     chunk
-        Events in a batch, at least 1; the last batch may hold fewer.
+        Number of events of a batch, at least 1; the last batch can have fewer.
     c_values
-        The least and the largest ``V`` of the events of type C, each value equally likely. If it is not (1, 10), they
-        are drawn from a random stream of their own, spawned from the seed; all else stays as it is.
+        Smallest and largest ``V`` of the events of type C; all values in between are equally likely. If it is not
+        (1, 10), they are drawn from a random stream of their own, spawned from the seed, and all other columns are
+        unchanged.
 
     Yields
     ------
@@ -79,7 +80,7 @@ def ds1_batches(
     Raises
     ------
     ValidationError
-        If ``events`` or ``chunk`` is below 1, or ``c_values`` no range.
+        If ``events`` or ``chunk`` is below 1, or ``c_values`` is not a range.
     """
     check_size(events=events, chunk=chunk)
     check_values(c_values)
@@ -87,15 +88,15 @@ def ds1_batches(
 
 
 def ds2_batches(events: int = 1_000_000, seed: int = 7, chunk: int = CHUNK) -> Iterator[pa.RecordBatch]:
-    """Generate DS2 piece by piece, in memory bounded by the chunk.
+    """Generate DS2 batch by batch, in memory bounded by the chunk size.
 
-    The concatenated batches equal ``ds2(events, seed)`` exactly: every column draws from its own random stream,
+    The concatenated batches equal ``ds2(events, seed)`` exactly: every column is drawn from its own random stream,
     spawned from the seed.
 
     Parameters
     ----------
     events, seed, chunk
-        As for `ds1_batches`.
+        See `ds1_batches`.
 
     Yields
     ------
@@ -118,7 +119,7 @@ def ds1(events: int = 1_000_000, seed: int = 7, c_values: tuple[int, int] = C_VA
     Parameters
     ----------
     events, seed, c_values
-        As for `ds1_batches`.
+        See `ds1_batches`.
 
     Returns
     -------
@@ -128,7 +129,7 @@ def ds1(events: int = 1_000_000, seed: int = 7, c_values: tuple[int, int] = C_VA
     Raises
     ------
     ValidationError
-        If ``events`` is below 1, or ``c_values`` no range.
+        If ``events`` is below 1, or ``c_values`` is not a range.
     """
     return pa.Table.from_batches(ds1_batches(events, seed, c_values=c_values), DS1_SCHEMA).combine_chunks()
 
@@ -137,13 +138,13 @@ def ds2(events: int = 1_000_000, seed: int = 7) -> pa.Table:
     """Generate the stream DS2 as one table.
 
     Type, ID and times are as in DS1. For A and B, ``x`` and ``y`` are in (0, 2] with probability 0.33 and in (2, 4]
-    with 0.67, uniform inside; ``B.v`` is 2 (0.33) or 5 (0.67), ``C.v`` 3 or 5 (0.5 each), ``D.v`` 5 (0.33) or
-    2 (0.67). What the papers leave open is null: ``v`` of A, ``x`` and ``y`` of C and D.
+    with 0.67, uniform in each interval; ``B.v`` is 2 (0.33) or 5 (0.67), ``C.v`` 3 or 5 (0.5 each), ``D.v`` 5 (0.33) or
+    2 (0.67). Attributes that the papers do not specify are null: ``v`` of A, ``x`` and ``y`` of C and D.
 
     Parameters
     ----------
     events, seed
-        As for `ds1_batches`.
+        See `ds1_batches`.
 
     Returns
     -------
@@ -161,17 +162,17 @@ def ds2(events: int = 1_000_000, seed: int = 7) -> pa.Table:
 def write_ds1_csv(path: str | PathLike[str], events: int = 1_000_000, seed: int = 7, *, header: bool = False) -> None:
     """Write DS1 as CSV, in bounded memory.
 
-    With seed 7 and 1,000,000 events and no header the file is, byte for byte, the stream that the C limit was
-    measured on (sha256 ``c54f9ea3…``).
+    With seed 7, 1,000,000 events and no header, the file is byte for byte the stream that the C limit was measured on
+    (sha256 ``c54f9ea3…``).
 
     Parameters
     ----------
     path
-        The file to write; an existing one is replaced.
+        File to write; an existing one is replaced.
     events, seed
-        As for `ds1_batches`.
+        See `ds1_batches`.
     header
-        Write a first line with the names of the columns.
+        Write a first line with the column names.
 
     Raises
     ------
@@ -184,18 +185,18 @@ def write_ds1_csv(path: str | PathLike[str], events: int = 1_000_000, seed: int 
 def write_csv(
     batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: str | PathLike[str], *, header: bool = False
 ) -> None:
-    """Write batches as CSV: no quotes, null as the empty field, lines ended by a line feed.
+    """Write batches as CSV without quotes, with null as the empty field, and lines that end with a line feed.
 
     Parameters
     ----------
     batches
-        Batches of this schema; their strings hold no comma, quote or line end.
+        Batches of this schema. Their strings contain no comma, quote or line end.
     schema
-        The Arrow schema of the batches.
+        Arrow schema of the batches.
     path
-        The file to write; an existing one is replaced.
+        File to write; an existing one is replaced.
     header
-        Write a first line with the names of the columns.
+        Write a first line with the column names.
     """
     options = pv.WriteOptions(include_header=False, quoting_style="none")
     with open(path, "wb") as file:
@@ -214,11 +215,11 @@ def check_size(**sizes: int) -> None:
 
 
 def check_values(c_values: tuple[int, int]) -> None:
-    """Raise ValidationError if this is not a range of whole numbers."""
+    """Raise ValidationError if `c_values` is not a range of whole numbers."""
     pair = isinstance(c_values, tuple | list) and len(c_values) == 2
-    if not pair or not all(_whole(value) for value in c_values) or c_values[0] > c_values[1]:
+    if not pair or not all(_is_integer(value) for value in c_values) or c_values[0] > c_values[1]:
         raise ValidationError(
-            f"c_values={c_values!r}: expected two whole numbers, the least and the largest value, such as (2, 10)"
+            f"c_values={c_values!r}: expected two whole numbers, the smallest and the largest value, such as (2, 10)"
         )
 
 
@@ -230,37 +231,37 @@ def check_share(**shares: float) -> None:
 
 
 def by_quantiles(stream: np.random.Generator, knots: Ints, size: int) -> Ints:
-    """Draw whole numbers whose distribution is given by its quantiles, straight between two of them.
+    """Draw whole numbers from a distribution given by its quantiles, with linear interpolation between them.
 
     Parameters
     ----------
     stream
-        Gives one number per draw.
+        Random generator; one number is drawn for each value.
     knots
-        Evenly spread quantiles, from the least to the largest value.
+        Evenly spaced quantiles, from the smallest to the largest value.
     size
-        How many to draw.
+        Number of values.
 
     Returns
     -------
     numpy.ndarray
-        Of int64; computed in whole numbers, so that every machine gives the same.
+        int64[size], computed with integers, so that all machines give the same values.
     """
-    place, beyond = np.divmod(stream.integers(0, (len(knots) - 1) * _FINE, size), _FINE)
-    return np.asarray(knots[place] + np.diff(knots)[place] * beyond // _FINE)
+    interval, step = np.divmod(stream.integers(0, (len(knots) - 1) * _STEPS, size), _STEPS)
+    return np.asarray(knots[interval] + np.diff(knots)[interval] * step // _STEPS)
 
 
 def rechunk(batches: Iterator[pa.RecordBatch], events: int, chunk: int) -> Iterator[pa.RecordBatch]:
-    """Cut an endless stream of batches into batches of another size, and end it.
+    """Convert an endless stream of batches to a finite one with batches of another size.
 
     Parameters
     ----------
     batches
-        Batches of one schema, without end.
+        Endless iterator over batches of one schema.
     events
-        Rows to hand on.
+        Number of rows to yield.
     chunk
-        Rows in a batch; the last one may hold fewer.
+        Number of rows of a batch; the last one can have fewer.
 
     Yields
     ------
@@ -280,7 +281,7 @@ def rechunk(batches: Iterator[pa.RecordBatch], events: int, chunk: int) -> Itera
         rows -= size
 
 
-def _whole(value: object) -> bool:
+def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 62
 
 
@@ -291,7 +292,7 @@ def _sizes(events: int, chunk: int) -> Iterator[int]:
 
 def _ds1_batches(events: int, seed: int, chunk: int, c_values: tuple[int, int]) -> Iterator[pa.RecordBatch]:
     stream = np.random.default_rng(seed)
-    others = stream.spawn(1)[0] if tuple(c_values) != C_VALUES else None  # draws nothing from the stream itself
+    c_stream = stream.spawn(1)[0] if tuple(c_values) != C_VALUES else None  # spawning does not advance the stream
     draws: list[Callable[[int], Ints]] = []
     for low, high in (_KINDS, _IDS, _VALUES, _GAPS):
         draws.append(_integers(_copy(stream), low, high))
@@ -304,8 +305,8 @@ def _ds1_batches(events: int, seed: int, chunk: int, c_values: tuple[int, int]) 
         kind, ts = kinds(size), np.cumsum(gaps(size)) + last
         last = int(ts[-1])
         value = values(size)
-        if others is not None:
-            value = np.where(kind == TYPES.index("C"), others.integers(*c_values, size, endpoint=True), value)
+        if c_stream is not None:
+            value = np.where(kind == TYPES.index("C"), c_stream.integers(*c_values, size, endpoint=True), value)
         yield pa.record_batch([_type_names(kind), ids(size), value, ts], schema=DS1_SCHEMA)
 
 
@@ -330,10 +331,10 @@ def _ds2_batches(events: int, seed: int, chunk: int) -> Iterator[pa.RecordBatch]
         yield pa.record_batch(columns, schema=DS2_SCHEMA)
 
 
-def _coordinate(half: np.random.Generator, inside: np.random.Generator, size: int) -> npt.NDArray[np.float64]:
-    """Draw from (0, 2] with probability 0.33, else from (2, 4]."""
-    upper = np.where(half.random(size) < 0.33, 2.0, 4.0)
-    return np.asarray(upper - 2.0 * inside.random(size))
+def _coordinate(interval: np.random.Generator, offset: np.random.Generator, size: int) -> npt.NDArray[np.float64]:
+    """Draw from (0, 2] with probability 0.33, otherwise from (2, 4]."""
+    upper = np.where(interval.random(size) < 0.33, 2.0, 4.0)
+    return np.asarray(upper - 2.0 * offset.random(size))
 
 
 def _integers(stream: np.random.Generator, low: int, high: int) -> Callable[[int], Ints]:
@@ -341,9 +342,9 @@ def _integers(stream: np.random.Generator, low: int, high: int) -> Callable[[int
 
 
 def _copy(stream: np.random.Generator) -> np.random.Generator:
-    twin = np.random.default_rng(0)
-    twin.bit_generator.state = stream.bit_generator.state
-    return twin
+    copy = np.random.default_rng(0)
+    copy.bit_generator.state = stream.bit_generator.state
+    return copy
 
 
 def _type_names(kind: Ints) -> Any:

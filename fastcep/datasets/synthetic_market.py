@@ -1,6 +1,6 @@
-"""Generator of a market: a few leading symbols, whose moves the others follow. Synthetic.
+"""Generate quotes of a synthetic market: a few symbols lead, and the others follow their moves.
 
-It draws only integers and evenly distributed reals and computes with whole cents, so that a seed gives the same events
+The generator draws only integers and uniform floats and computes with whole cents, so that a seed gives the same events
 on every machine.
 """
 
@@ -20,7 +20,7 @@ from fastcep.errors import ValidationError
 __all__ = ["market", "market_batches"]
 
 _MINUTE = 60_000  # ms
-_UP, _DOWN = 48, 96  # per cent of own moves that go up; up or down
+_UP, _DOWN = 48, 96  # percent of independent moves that go up; that go up or down
 
 
 def market_batches(
@@ -34,12 +34,12 @@ def market_batches(
     persistence: float = 0.7,
     lag: int = 2,
 ) -> Iterator[pa.RecordBatch]:
-    """Generate quotes of a synthetic market piece by piece, in memory bounded by the chunk.
+    """Generate quotes of a synthetic market batch by batch, in memory bounded by the chunk size.
 
-    Every symbol has one quote a minute, in the order of the symbols' numbers and evenly spread over the minute. The
-    leading symbols are the first ones. The others are dealt to them in blocks of neighbours, and inside a block the
-    later ones follow later: 0 minutes behind their leader, then 1, up to ``lag``. A longer stream begins with a
-    shorter one.
+    Every symbol has one quote a minute, in order of the symbols' numbers and evenly spaced over the minute. The first
+    symbols are the leaders. Each leader has a block of consecutive followers; inside a block, followers with larger
+    numbers follow later: with a delay of 0 minutes, then 1, up to ``lag``. A shorter stream with the same seed is a
+    prefix of a longer one.
 
     Parameters
     ----------
@@ -48,21 +48,21 @@ def market_batches(
     seed
         Seed of ``numpy.random.default_rng``.
     chunk
-        Quotes in a batch, at least 1; the last batch may hold fewer.
+        Number of quotes of a batch, at least 1; the last batch can have fewer.
     symbols, leaders
-        How many symbols there are, and how many of them lead.
+        Number of symbols, and number of leaders among them.
     influence
-        Probability that a follower moves as its leader did; else it rises (0.48), falls (0.48) or stays.
+        Probability that a follower repeats the move of its leader. Otherwise it rises (0.48), falls (0.48) or stays.
     persistence
-        Probability that a leader moves on as in the minute before, if it moved.
+        Probability that a leader that moved in the last minute moves in the same direction again.
     lag
-        The largest delay of a follower, in minutes.
+        Largest delay of a follower, in minutes.
 
     Yields
     ------
     pyarrow.RecordBatch
-        The columns of `stock_events`: ``type`` (RE, FE or QE), ``number`` (0 to symbols - 1), ``symbol`` (S000, …),
-        ``price`` and ``change`` (whole cents; a move is of 1 to 5) and ``ts`` (milliseconds from 0). ``change`` is
+        Columns of `stock_events`: ``type`` (RE, FE or QE), ``number`` (0 to symbols - 1), ``symbol`` (S000, …),
+        ``price`` and ``change`` (whole cents; moves are 1 to 5 cents) and ``ts`` (milliseconds from 0). ``change`` is
         never null.
 
     Raises
@@ -83,7 +83,7 @@ def market(events: int = 1_000_000, seed: int = 7, **options: Any) -> pa.Table:
     Parameters
     ----------
     events, seed, **options
-        As for `market_batches`.
+        See `market_batches`.
 
     Returns
     -------
@@ -104,12 +104,12 @@ def _minutes(
     rng = np.random.default_rng(seed)
     number = np.arange(symbols)
     names = pa.array([f"S{k:03}" for k in range(symbols)])
-    place = np.maximum(number - leaders, 0) * leaders  # among the followers, times leaders
+    scaled = np.maximum(number - leaders, 0) * leaders  # index among the followers, times the number of leaders
     followers = symbols - leaders
-    leader = place // followers
-    delay = place % followers * (lag + 1) // followers
+    leader = scaled // followers
+    delay = scaled % followers * (lag + 1) // followers
     price = rng.integers(2_000, 20_001, symbols)  # cents
-    before: deque[np.ndarray[tuple[int], np.dtype[np.int64]]] = deque(
+    leader_moves: deque[np.ndarray[tuple[int], np.dtype[np.int64]]] = deque(
         (np.zeros(leaders, np.int64) for _ in range(lag + 1)), maxlen=lag + 1
     )
     start = 0
@@ -117,13 +117,13 @@ def _minutes(
         drawn = rng.integers(0, 100, symbols)
         sign = np.where(drawn < _UP, 1, np.where(drawn < _DOWN, -1, 0))
         u, ticks = rng.random(symbols), rng.integers(1, 6, symbols)
-        goes_on = (u[:leaders] < persistence) & (before[0] != 0)
-        before.appendleft(np.where(goes_on, before[0], sign[:leaders]))
-        sign[:leaders] = before[0]
-        led = np.stack(before)[delay, leader]  # what each one's leader did, delay minutes ago
-        sign[leaders:] = np.where(u < influence, led, sign)[leaders:]
+        persists = (u[:leaders] < persistence) & (leader_moves[0] != 0)
+        leader_moves.appendleft(np.where(persists, leader_moves[0], sign[:leaders]))
+        sign[:leaders] = leader_moves[0]
+        followed = np.stack(leader_moves)[delay, leader]  # move of each symbol's leader, delay minutes ago
+        sign[leaders:] = np.where(u < influence, followed, sign)[leaders:]
         move = sign * ticks
-        move = np.where(price + move < 100, np.abs(move), move)  # a price does not fall below 1
+        move = np.where(price + move < 100, np.abs(move), move)  # a price never falls below 1.00
         price = price + move
         yield pa.record_batch(
             [

@@ -1,7 +1,7 @@
-"""Generator of a soccer match: two teams and a ball. Synthetic.
+"""Generate positions of a synthetic soccer match: two teams and a ball.
 
-It draws only integers and evenly distributed reals and computes with the four operations and square roots, which every
-machine rounds alike, so that a seed gives the same events everywhere.
+The generator draws only integers and uniform floats, and computes only with the four operations and square roots, which
+all machines round equally. A seed therefore gives the same events on every machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LENGTH, _WIDTH = 105.0, 68.0  # metres
 _LINES = ((5.0, (34.0,)), (25.0, (10.0, 26.0, 42.0, 58.0)), (48.0, (10.0, 26.0, 42.0, 58.0)), (72.0, (22.0, 46.0)))
 _CORNER = np.array([_LENGTH, _WIDTH])
 _BLOCK = 256  # seconds
-_PRESSING = 4  # opponents who run at the one who has the ball
+_PRESSING = 4  # opponents who run at the player with the ball
 
 Floats = npt.NDArray[np.float64]
 
@@ -40,35 +40,35 @@ def soccer_batches(
     losing: float = 0.2,
     reach: float = 3.0,
 ) -> Iterator[pa.RecordBatch]:
-    """Generate positions, possession and defending of a synthetic match, in memory bounded by the chunk.
+    """Generate positions, possession and defending of a synthetic match, in memory bounded by the chunk size.
 
-    Every object has one event a second, the ball first, then the players in the order of their numbers. Players keep
-    to their places in a 4-4-2, moved a quarter of the way with the ball; the four opponents nearest to the one who has
-    the ball run at him. A longer stream begins with a shorter one.
+    Every object has one event a second: the ball first, then the players in order of their numbers. Players keep their
+    places in a 4-4-2 formation, shifted by a quarter of the displacement of the ball; the four opponents nearest to the
+    player with the ball run at that player. A shorter stream with the same seed is a prefix of a longer one.
 
     Parameters
     ----------
     events
-        Number of positions, at least 1; 23 are a second.
+        Number of positions, at least 1; there are 23 for each second.
     seed
         Seed of ``numpy.random.default_rng``.
     chunk
-        Positions in a batch, at least 1; the last batch may hold fewer.
+        Number of positions of a batch, at least 1; the last batch can have fewer.
     passing
-        Probability in each second that the ball is played to another player.
+        Probability in each second that the ball goes to another player.
     losing
-        Probability that it is then an opponent, the nearest one; else it is one of the own team, the striker as
-        likely as three others.
+        Probability that this player is the nearest opponent. Otherwise it is a player of the same team, drawn with
+        three times the weight for the striker.
     reach
-        Metres from a striker within which a player of the other team defends.
+        Distance from a striker, in metres, within which a player of the other team defends.
 
     Yields
     ------
     pyarrow.RecordBatch
-        The columns of `soccer_events`: ``type`` (STR a striker who has the ball, DF a player within reach of the
-        other team's striker, PO any other position), ``player`` (0 the ball, 1 to 11 one team, 12 to 22 the other; 11
-        and 22 are the strikers), ``striker`` (that of the other team; null for the ball), ``distance`` (metres to
-        him; null for the ball), ``x`` and ``y`` (metres on a field of 105 by 68, to the centimetre) and ``ts``
+        Columns of `soccer_events`: ``type`` (STR a striker with the ball, DF a player within reach of the other team's
+        striker, PO any other position), ``player`` (0 the ball, 1 to 11 one team, 12 to 22 the other; 11 and 22 are the
+        strikers), ``striker`` (striker of the other team; null for the ball), ``distance`` (metres to that striker;
+        null for the ball), ``x`` and ``y`` (metres on a field of 105 by 68, rounded to centimetres) and ``ts``
         (milliseconds from 0).
 
     Raises
@@ -89,7 +89,7 @@ def soccer(events: int = 1_000_000, seed: int = 7, **options: Any) -> pa.Table:
     Parameters
     ----------
     events, seed, **options
-        As for `soccer_batches`.
+        See `soccer_batches`.
 
     Returns
     -------
@@ -121,13 +121,13 @@ def _blocks(seed: int, passing: float, losing: float, reach: float) -> Iterator[
 
 
 def _events(start: int, places: Floats, holders: npt.NDArray[np.int64], reach: float) -> pa.RecordBatch:
-    """Return the events of the seconds from ``start`` on: of places[seconds, objects, 2] and holders[seconds, 1]."""
+    """Return the events from second ``start`` on, for places[seconds, objects, 2] and holders[seconds, 1]."""
     seconds = len(places)
     number = np.arange(OBJECTS)
     other = np.where(number < 12, STRIKERS[1], STRIKERS[0])  # the striker of the other team
     distance = _distances(places, places[:, other])
-    has_it = (number == holders) & np.isin(number, STRIKERS)
-    kinds = np.where(has_it, 0, np.where((distance <= reach) & (number > 0), 1, 2))
+    has_ball = (number == holders) & np.isin(number, STRIKERS)
+    kinds = np.where(has_ball, 0, np.where((distance <= reach) & (number > 0), 1, 2))
     ts = (start + np.arange(seconds)[:, None]) * 1_000 + number * 1_000 // OBJECTS
     ball = np.tile(number == 0, seconds)
     columns = [
@@ -143,35 +143,35 @@ def _events(start: int, places: Floats, holders: npt.NDArray[np.int64], reach: f
 
 
 def _homes() -> Floats:
-    """Return where everyone stands when the ball is in the middle; the second team is the mirrored first."""
-    own = [(x, y) for x, ys in _LINES for y in ys]
-    mirrored = [(_LENGTH - x, _WIDTH - y) for x, y in own]
-    return np.array([(_LENGTH / 2, _WIDTH / 2), *own, *mirrored])
+    """Return the positions of all objects when the ball is in the middle. The teams are mirror images."""
+    first_team = [(x, y) for x, ys in _LINES for y in ys]
+    second_team = [(_LENGTH - x, _WIDTH - y) for x, y in first_team]
+    return np.array([(_LENGTH / 2, _WIDTH / 2), *first_team, *second_team])
 
 
 def _receiver(rng: np.random.Generator, holder: int, place: Floats, losing: float) -> int:
-    """Draw who gets the ball."""
-    own = 1 if holder < 12 else 12
+    """Draw the player who gets the ball."""
+    team = 1 if holder < 12 else 12  # first number of the holder's team
     if rng.random() < losing:
-        opponents = 13 - own  # the first of the other team
+        opponents = 13 - team  # first number of the other team
         distance = _distances(place[opponents : opponents + 11], place[holder])
         return opponents + int(np.argmin(distance))
-    return own + min(int(rng.integers(0, 13)), 10)  # 10 and above: the striker, the last of his team
+    return team + min(int(rng.integers(0, 13)), 10)  # 10 and above: the striker, who has the last number of the team
 
 
 def _moved(place: Floats, home: Floats, holder: int, speed: Floats, noise: Floats) -> Floats:
-    """Return the places after a second."""
+    """Return the positions after one second."""
     target = home + (place[0] - home[0]) / 4
     opponents = 12 if holder < 12 else 1
     distance = _distances(place[opponents : opponents + 11], place[holder])
     target[opponents + np.argsort(distance, kind="stable")[:_PRESSING]] = place[holder]
     target[holder] = place[holder]
     target[holder, 0] += 4.0 if holder < 12 else -4.0  # towards the other goal
-    way = target - place
+    path = target - place
     length = np.maximum(_distances(target, place), 1e-9)
-    found = place + way * (np.minimum(speed, length) / length)[:, None] + noise
-    found[0] = found[holder]  # the ball is with him
-    return np.asarray(np.minimum(np.maximum(found, 0.0), _CORNER))
+    moved = place + path * (np.minimum(speed, length) / length)[:, None] + noise
+    moved[0] = moved[holder]  # the ball is with the holder
+    return np.asarray(np.minimum(np.maximum(moved, 0.0), _CORNER))
 
 
 def _distances(a: Floats, b: Floats) -> Floats:

@@ -1,13 +1,13 @@
-"""Generator of task life cycles fitted to the Google cluster trace of 2011, with more evictions than there.
+"""Generate task life cycles fitted to the Google cluster trace of 2011, with more evictions than the trace.
 
 All constants are counted over the 172,825 events of ``google_2011`` (priorities in its source, which has more columns).
-Times are drawn from evenly spread quantiles (every 5 %; the ends are the quantiles 0.1 and 99.5 %). In the trace
-9,073 of the 56,320 tasks (16 %) have priority 0, and 3,799 of the 3,924 that are evicted are among these. Once a task
-was evicted, it is evicted again with probability 0.70; it fails with 0.011 each time. The defaults are 0.5 for the
-share of priority 0 and 0.1 for failing.
+Times are drawn from evenly spaced quantiles (every 5 %; the ends are the quantiles 0.1 and 99.5 %). In the trace,
+9,073 of the 56,320 tasks (16 %) have priority 0, and so have 3,799 of the 3,924 evicted tasks. A task that was evicted
+is evicted again with probability 0.70; each time it fails with probability 0.011. The defaults are 0.5 for the share of
+priority 0 and 0.1 for failing.
 
-It draws only integers and evenly distributed reals and computes with the four operations, which every machine rounds
-alike, so that a seed gives the same events everywhere.
+The generator draws only integers and uniform floats, and computes only with the four operations, which all machines
+round equally. A seed therefore gives the same events on every machine.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ TASKS = pa.schema(
      "priority": pa.int8()}
 )  # fmt: skip
 _SUBMIT, _SCHEDULE, _EVICT, _FAIL, _FINISH, _KILL = range(6)  # kinds
-_JOBS = 256  # that are made at a time, and whose tasks arrive mixed
-_MACHINES = 10_544  # that events name
-_FIRST, _AGAIN = 0.42, 0.70  # probability that a task of priority 0 is evicted: 3,799 of 9,073; later
-_KILLED, _FAILED = 0.10, 0.003  # 9,740 of 57,012; 125 of 42,363 of priority 2
-_STAYS = 0.057  # 359 of 6,290 that are scheduled again get the same machine
-_BACK = 0.53  # 5,523 of 10,505 that are killed are submitted again
-#: Tasks of a job, of 1,199; at most 400 (1,200 in the trace), so that no job is most of a stream.
+_JOBS = 256  # generated at a time; their tasks arrive mixed
+_MACHINES = 10_544  # machines that occur in the events
+_FIRST, _AGAIN = 0.42, 0.70  # probability that a task of priority 0 is evicted: first (3,799 of 9,073), and again
+_KILLED, _FAILED = 0.10, 0.003  # 9,740 of 57,012; 125 of 42,363 with priority 2
+_STAYS = 0.057  # 359 of 6,290 rescheduled tasks get the same machine
+_BACK = 0.53  # 5,523 of 10,505 killed tasks are submitted again
+#: Tasks per job, over 1,199 jobs; at most 400 (1,200 in the trace), so that no single job dominates a stream.
 _SIZES = np.array([1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 9, 30, 177, 400])
-#: Milliseconds from submit to schedule, and from that to what ends it.
+#: Milliseconds from submit to schedule, and from schedule to each kind of end.
 _DELAYS = {
     _SCHEDULE: [720, 850, 1450, 1480, 1500, 1550, 1600, 1650, 1710, 1820, 1970, 2170, 2330, 2410, 2890, 3080, 3520,
                 4770, 5150, 6040, 574270],
@@ -64,12 +64,12 @@ def task_lives_batches(
     failing: float = 0.1,
     rate: float = 0.1,
 ) -> Iterator[pa.RecordBatch]:
-    """Generate events of tasks, in memory bounded by the chunk and the tasks that live.
+    """Generate events of tasks, in memory bounded by the chunk size and the number of live tasks.
 
-    A task is submitted, scheduled on a machine, and then evicted, failed, finished or killed; after an eviction or a
-    failure it is submitted again at once, as are half of those that are killed. Tasks arrive as a Poisson process, job
-    by job; all tasks of a job have its priority. Only those of priority 0 are evicted. A longer stream begins with a
-    shorter one.
+    A task is submitted, scheduled on a machine, and then evicted, failed, finished or killed. After an eviction or a
+    failure it is submitted again immediately, and so are half of the killed tasks. Tasks arrive as a Poisson process,
+    job by job; all tasks of a job have the priority of the job. Only tasks of priority 0 are evicted. A shorter stream
+    with the same seed is a prefix of a longer one.
 
     Parameters
     ----------
@@ -78,20 +78,20 @@ def task_lives_batches(
     seed
         Seed of ``numpy.random.default_rng``.
     chunk
-        Events in a batch, at least 1; the last batch may hold fewer.
+        Number of events of a batch, at least 1; the last batch can have fewer.
     low
-        Share of the jobs with priority 0, whose tasks are evicted again and again. In the trace 0.16.
+        Share of the jobs with priority 0, whose tasks are evicted repeatedly. In the trace 0.16.
     failing
-        Probability that such a task fails when it was scheduled, at most 0.2. In the trace 0.011.
+        Probability that a task of priority 0 fails after it was scheduled, at most 0.2. In the trace 0.011.
     rate
-        Tasks that arrive in a second, on average, at most 1,000,000. In the trace 11.2, of which an hour would hold
-        more than 200,000 events; with 0.1 it holds about 2,500.
+        Mean number of tasks that arrive in a second, at most 1,000,000. In the trace 11.2, which gives more than
+        200,000 events in an hour; 0.1 gives about 2,500.
 
     Yields
     ------
     pyarrow.RecordBatch
         Columns of `google_2011`: ``time`` (int64, microseconds from 0, ascending), ``job`` and ``task`` (int64, from
-        0), ``machine`` (int64, from 0; null with submit), ``kind`` (int8: 0 submit, 1 schedule, 2 evict, 3 fail,
+        0), ``machine`` (int64, from 0; null for submit), ``kind`` (int8: 0 submit, 1 schedule, 2 evict, 3 fail,
         4 finish, 5 kill); and ``priority`` (int8: 0 or 2).
 
     Raises
@@ -114,7 +114,7 @@ def task_lives(events: int = 1_000_000, seed: int = 7, **options: Any) -> pa.Tab
     Parameters
     ----------
     events, seed, **options
-        As for `task_lives_batches`.
+        See `task_lives_batches`.
 
     Returns
     -------
@@ -129,72 +129,72 @@ def task_lives(events: int = 1_000_000, seed: int = 7, **options: Any) -> pa.Tab
     return pa.Table.from_batches(task_lives_batches(events, seed, **options), TASKS).combine_chunks()
 
 
-class _Lives:
-    """Draws what becomes of tasks."""
+class _LifeCycles:
+    """Draws the events of tasks."""
 
     def __init__(self, streams: list[np.random.Generator], failing: float) -> None:
         self._ends, self._again, self._machines, self._times = streams
         self._failing = failing
 
-    def live(self, begin: Ints, priority: Ints) -> Ints:
+    def events(self, begin: Ints, priority: Ints) -> Ints:
         """Return all events of tasks that are submitted at these times: rows of time, task, step, machine, kind."""
-        who = np.arange(len(begin))
+        task = np.arange(len(begin))
         now, machine = begin.copy(), np.full(len(begin), -1)
         evicted = np.zeros(len(begin), np.bool_)
         rows, step = [], 0
-        while len(who):
-            rows.append(self._row(now, who, step, np.full(len(who), -1), _SUBMIT))
-            now = now + self._after(_SCHEDULE, len(who))
-            fresh = self._machines.integers(0, _MACHINES, len(who))
-            stays = (self._machines.random(len(who)) < _STAYS) & (machine >= 0)
-            machine = np.where(stays, machine, fresh)
-            rows.append(self._row(now, who, step + 1, machine, _SCHEDULE))
-            kind = self._kind(priority[who], evicted)
-            now = now + np.choose(kind - _EVICT, [self._after(k, len(who)) for k in range(_EVICT, _KILL + 1)])
-            rows.append(self._row(now, who, step + 2, machine, kind))
-            back = (kind <= _FAIL) | ((kind == _KILL) & (self._again.random(len(who)) < _BACK))
-            evicted = (evicted | (kind == _EVICT))[back]
-            who, now, machine, step = who[back], now[back], machine[back], step + 3
+        while len(task):
+            rows.append(self._rows(now, task, step, np.full(len(task), -1), _SUBMIT))
+            now = now + self._delays(_SCHEDULE, len(task))
+            new_machine = self._machines.integers(0, _MACHINES, len(task))
+            stays = (self._machines.random(len(task)) < _STAYS) & (machine >= 0)
+            machine = np.where(stays, machine, new_machine)
+            rows.append(self._rows(now, task, step + 1, machine, _SCHEDULE))
+            kind = self._end_kinds(priority[task], evicted)
+            now = now + np.choose(kind - _EVICT, [self._delays(k, len(task)) for k in range(_EVICT, _KILL + 1)])
+            rows.append(self._rows(now, task, step + 2, machine, kind))
+            again = (kind <= _FAIL) | ((kind == _KILL) & (self._again.random(len(task)) < _BACK))
+            evicted = (evicted | (kind == _EVICT))[again]
+            task, now, machine, step = task[again], now[again], machine[again], step + 3
         return np.concatenate(rows, axis=1)
 
-    def _kind(self, priority: Ints, evicted: npt.NDArray[np.bool_]) -> Ints:
-        """What ends the time on a machine."""
+    def _end_kinds(self, priority: Ints, evicted: npt.NDArray[np.bool_]) -> Ints:
+        """Draw the kind of event that ends the time on a machine."""
         low = priority == 0
         evict = np.where(low, np.where(evicted, _AGAIN, _FIRST), 0.0)
         fail = evict + np.where(low, self._failing, _FAILED)
         u = self._ends.random(len(priority))
         return np.select([u < evict, u < fail, u < fail + _KILLED], [_EVICT, _FAIL, _KILL], _FINISH).astype(np.int64)
 
-    def _after(self, kind: int, size: int) -> Ints:
-        """How long it takes until this, in microseconds."""
+    def _delays(self, kind: int, size: int) -> Ints:
+        """Draw the times, in microseconds, until an event of this kind."""
         return by_quantiles(self._times, np.array(_DELAYS[kind]) * 1_000, size)
 
-    def _row(self, time: Ints, who: Ints, step: int, machine: Ints, kind: Any) -> Ints:
-        return np.stack([time, who, np.full(len(who), step), machine, np.broadcast_to(kind, len(who))])
+    def _rows(self, time: Ints, task: Ints, step: int, machine: Ints, kind: Any) -> Ints:
+        return np.stack([time, task, np.full(len(task), step), machine, np.broadcast_to(kind, len(task))])
 
 
 def _blocks(seed: int, low: float, failing: float, rate: float) -> Iterator[pa.RecordBatch]:
     gaps, sizes, priorities, *streams = np.random.default_rng(seed).spawn(7)
-    lives = _Lives(streams, failing)
+    life_cycles = _LifeCycles(streams, failing)
     waiting = np.empty((7, 0), np.int64)  # time, job, task, step, machine, kind, priority
     last = jobs = 0  # microseconds of the last arrival; jobs so far
     while True:
-        many = by_quantiles(sizes, _SIZES, _JOBS)
-        mixed = priorities.permutation(int(many.sum()))
-        job = np.repeat(np.arange(jobs, jobs + _JOBS), many)[mixed]
-        task = mixed - (np.cumsum(many) - many)[job - jobs]
+        job_sizes = by_quantiles(sizes, _SIZES, _JOBS)
+        mixed = priorities.permutation(int(job_sizes.sum()))
+        job = np.repeat(np.arange(jobs, jobs + _JOBS), job_sizes)[mixed]
+        task = mixed - (np.cumsum(job_sizes) - job_sizes)[job - jobs]
         priority = np.where(priorities.random(_JOBS) < low, 0, 2)[job - jobs]
-        gap = np.maximum(-logarithm(1.0 - gaps.random(len(job))), 0.0) / rate  # the logarithm may miss 0 by a hair
+        gap = np.maximum(-logarithm(1.0 - gaps.random(len(job))), 0.0) / rate  # log 1 can round to nonzero
         begin = last + np.cumsum(np.floor(gap * 1e6).astype(np.int64))
-        time, who, step, machine, kind = lives.live(begin, priority)
-        new = np.stack([time, job[who], task[who], step, machine, kind, priority[who]])
+        time, index, step, machine, kind = life_cycles.events(begin, priority)
+        new = np.stack([time, job[index], task[index], step, machine, kind, priority[index]])
         waiting = np.concatenate([waiting, new], axis=1)
         waiting = waiting[:, np.lexsort(waiting[3::-1])]
         last, jobs = int(begin[-1]), jobs + _JOBS
-        sure = int(np.searchsorted(waiting[0], last))
-        if sure:
-            yield _batch(waiting[:, :sure])
-        waiting = waiting[:, sure:]
+        final = int(np.searchsorted(waiting[0], last))  # rows before which no later event can come
+        if final:
+            yield _batch(waiting[:, :final])
+        waiting = waiting[:, final:]
 
 
 def _batch(rows: Ints) -> pa.RecordBatch:

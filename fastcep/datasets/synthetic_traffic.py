@@ -1,7 +1,7 @@
-"""Generator of traffic through a no-passing zone between two control points, with vehicles that overtake. Synthetic.
+"""Generate synthetic traffic through a no-passing zone between two control points, with vehicles that overtake.
 
-It draws only evenly distributed reals and computes with the four operations, which every machine rounds alike, so that
-a seed gives the same events everywhere.
+The generator draws only uniform floats and computes only with the four operations, which all machines round equally. A
+seed therefore gives the same events on every machine.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def traffic_batches(
     fastest: float = 72.0,
     fast: float = 0.1,
 ) -> Iterator[pa.RecordBatch]:
-    """Generate passages of the two ends of a no-passing zone, in memory bounded by the chunk and the zone's vehicles.
+    """Generate passages of both ends of a no-passing zone, in memory bounded by chunk size and vehicles in the zone.
 
-    Vehicles arrive as a Poisson process, each with a speed that it keeps. A longer stream begins with a shorter one;
-    at its end some vehicles are still in the zone.
+    Vehicles arrive as a Poisson process, each with a constant speed. A shorter stream with the same seed is a prefix of
+    a longer one. At the end of the stream, some vehicles are still in the zone.
 
     Parameters
     ----------
@@ -49,22 +49,22 @@ def traffic_batches(
     seed
         Seed of ``numpy.random.default_rng``.
     chunk
-        Passages in a batch, at least 1; the last batch may hold fewer.
+        Number of passages of a batch, at least 1; the last batch can have fewer.
     rate
-        Vehicles that arrive in a second, on average.
+        Mean number of vehicles that arrive in a second.
     length
-        Of the zone, in km.
+        Length of the zone, in km.
     speed, fastest
-        In km/h: of most vehicles, and the highest.
+        Speed of most vehicles, and highest speed, in km/h.
     fast
-        Share of the vehicles that drive faster, evenly distributed between ``speed`` and ``fastest``.
+        Share of the vehicles that drive faster than ``speed``, with uniform speeds up to ``fastest``.
 
     Yields
     ------
     pyarrow.RecordBatch
-        ``type`` (string: ``Pos1`` where the zone begins, ``Pos2`` where it ends), ``vehicle`` (int64: 0, 1, … in the
-        order of their arrival) and ``ts`` (int64, milliseconds from 0). At one time Pos1 comes before Pos2, and of
-        two the vehicle that arrived first.
+        ``type`` (string: ``Pos1`` at the start of the zone, ``Pos2`` at its end), ``vehicle`` (int64: 0, 1, … in order
+        of arrival) and ``ts`` (int64, milliseconds from 0). At equal times, Pos1 comes before Pos2, and then the
+        vehicle that arrived first.
 
     Raises
     ------
@@ -82,12 +82,12 @@ def traffic_batches(
 
 
 def traffic(events: int = 1_000_000, seed: int = 7, **options: Any) -> pa.Table:
-    """Generate passages of the two ends of a no-passing zone as one table.
+    """Generate passages of both ends of a no-passing zone as one table.
 
     Parameters
     ----------
     events, seed, **options
-        As for `traffic_batches`.
+        See `traffic_batches`.
 
     Returns
     -------
@@ -105,39 +105,39 @@ def traffic(events: int = 1_000_000, seed: int = 7, **options: Any) -> pa.Table:
 def _blocks(
     seed: int, rate: float, length: float, speed: float, fastest: float, fast: float
 ) -> Iterator[pa.RecordBatch]:
-    gaps, which, speeds = np.random.default_rng(seed).spawn(3)
-    waiting: pa.Table = pa.Table.from_batches([], PASSES)  # passages that later vehicles may come before
+    gaps, is_fast, speeds = np.random.default_rng(seed).spawn(3)
+    waiting: pa.Table = pa.Table.from_batches([], PASSES)  # passages that a later vehicle can precede
     last = count = 0  # µs of the last arrival; vehicles so far
     while True:
-        gap = np.maximum(-logarithm(1.0 - gaps.random(_BLOCK)), 0.0) / rate  # the logarithm may miss 0 by a hair
+        gap = np.maximum(-logarithm(1.0 - gaps.random(_BLOCK)), 0.0) / rate  # log 1 can round to nonzero
         arrival = last + np.cumsum(np.floor(gap * 1e6).astype(np.int64))
         last = int(arrival[-1])
-        faster = (fastest - speed) * speeds.random(_BLOCK)
-        kmh = np.where(which.random(_BLOCK) < fast, speed + faster, speed)
+        excess = (fastest - speed) * speeds.random(_BLOCK)
+        kmh = np.where(is_fast.random(_BLOCK) < fast, speed + excess, speed)
         first = arrival // 1_000
         second = first + np.floor(length / kmh * 3_600_000).astype(np.int64)
         new = pa.Table.from_batches([passes(first, second, np.arange(count, count + _BLOCK))])
         waiting = pa.concat_tables([waiting, new]).sort_by(
             [("ts", "ascending"), ("type", "ascending"), ("vehicle", "ascending")]
         )
-        sure = int(np.searchsorted(waiting["ts"].to_numpy(), last // 1_000))
-        yield from waiting.slice(0, sure).combine_chunks().to_batches()
-        waiting = waiting.slice(sure)
+        final = int(np.searchsorted(waiting["ts"].to_numpy(), last // 1_000))  # rows that no later vehicle can precede
+        yield from waiting.slice(0, final).combine_chunks().to_batches()
+        waiting = waiting.slice(final)
         count += _BLOCK
 
 
 def logarithm(u: Floats) -> Floats:
-    """Return natural logarithms by the four operations alone; libraries round theirs differently.
+    """Return natural logarithms, computed with the four operations only, because libraries round theirs differently.
 
     Parameters
     ----------
     u
-        Numbers in (0, 1].
+        float64[n] in (0, 1].
 
     Returns
     -------
     numpy.ndarray
-        Within 1e-14 of the logarithms.
+        float64[n], the logarithms with an error of at most 1e-14.
     """
     mantissa, exponent = np.frexp(u)  # u = mantissa · 2^exponent, mantissa in [1/2, 1)
     s = (mantissa - 1.0) / (mantissa + 1.0)

@@ -1,4 +1,4 @@
-"""The engine: queries and batches of events in, matches out."""
+"""The engine: matches queries against batches of events."""
 
 from fastcep.engine.engine import Engine
 from fastcep.engine.matches import Matches

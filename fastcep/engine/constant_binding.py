@@ -1,4 +1,4 @@
-"""The words that stand for the constants of a query's programs in one engine."""
+"""Bind the constants of a query's programs to int64 words of one engine."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["ConstantBinder"]
 
 
 class ConstantBinder:
-    """Gives the int64 of a constant that is no number: a string's code, the address of a user's function.
+    """Map constants that are not numbers to int64 words: a string to its code, a user's function to its address.
 
-    A function is looked up once, so that a query keeps the code it began with, also when its name is registered
-    anew; the linker keeps that code alive.
+    A function is looked up once. So a query keeps the code that it started with, even if the name is registered
+    again later; this object keeps that code alive.
 
     Parameters
     ----------
     strings
-        The engine's strings.
+        The string table of the engine.
 
     Attributes
     ----------
     codes
-        Codes of the strings that the query names.
+        Codes of the strings in the query.
     """
 
     def __init__(self, strings: StringTable) -> None:
@@ -38,18 +38,18 @@ class ConstantBinder:
         self._functions: dict[ast.Signature, Native] = {}
 
     def __call__(self, constant: str | ast.Signature) -> int:
-        """The word of ``constant``; ValidationError if a function is not there or cannot be compiled."""
+        """Return the word of ``constant``; `ValidationError` if a function is not registered or cannot be compiled."""
         if isinstance(constant, str):
             code = self._strings.intern(constant)
             self.codes.add(code)
             return code
-        found = self._functions.get(constant)
-        if found is None:
-            found = self._functions[constant] = native_of(constant)
-        return found.address
+        function = self._functions.get(constant)
+        if function is None:
+            function = self._functions[constant] = native_of(constant)
+        return function.address
 
     def prepare(self, query: ast.Query) -> None:
-        """Look up every function that ``query`` calls, in RETURN too; the error names the query."""
+        """Look up every function that ``query`` calls, including those in RETURN; the error names the query."""
         for expression in ast.expressions(query):
             for node in ast.walk(expression):
                 if isinstance(node, ast.UserCall):

@@ -1,4 +1,4 @@
-"""What went wrong with single queries in a call: noted while the others go on, told when the batch is done."""
+"""Errors of single queries in a call: recorded while the other queries continue, raised when the batch is done."""
 
 from __future__ import annotations
 
@@ -9,64 +9,76 @@ __all__ = ["Faults"]
 
 
 class Faults:
-    """Collects what went wrong in a call.
+    """Collect the errors of a call.
 
     Parameters
     ----------
     limit
         Bytes that the engine may hold, or None.
     sheds
-        Whether partial matches may go for the limit's sake without an error.
+        True: it is no error if a query drops partial matches to stay below the limit.
     """
 
     def __init__(self, limit: int | None, sheds: bool = False) -> None:
         self._limit, self._sheds = limit, sheds
-        self._over: list[OverLimit] = []
-        self._failed: dict[str, Exception] = {}
-        self._out_of_memory = False
+        self._over_limit: list[OverLimit] = []
+        self._errors: dict[str, Exception] = {}
+        self._machine_is_full = False
 
-    def gave_up(self, query: str, event: int, dropped: int, *, limited: bool) -> None:
-        """Note that a query gave way at an event: for the limit (``limited``), or because the machine has no more."""
+    def note_out_of_memory(self, query: str, event: int, dropped: int, *, limited: bool) -> None:
+        """Record that a query ran out of memory at an event.
+
+        Parameters
+        ----------
+        query
+            Name of the query.
+        event
+            Position of the event.
+        dropped
+            Number of partial matches that were dropped.
+        limited
+            True: the query needed more than its share of the limit. False: the machine has no more memory.
+        """
         if limited and self._sheds:
             return  # `dropped_partial_matches` counts them
-        self._out_of_memory |= not limited
-        self._over.append(OverLimit(query, event, dropped))
+        self._machine_is_full |= not limited
+        self._over_limit.append(OverLimit(query, event, dropped))
 
-    def failed(self, query: str, error: Exception) -> None:
-        """Note that a query failed otherwise."""
-        self._failed.setdefault(query, error)
+    def note_error(self, query: str, error: Exception) -> None:
+        """Record an error of a query that does not concern memory; the first one of a query counts."""
+        self._errors.setdefault(query, error)
 
-    def settle(self, found: Matches) -> Matches:
-        """Return ``found``, or raise what was noted.
+    def settle(self, matches: Matches) -> Matches:
+        """Return ``matches``, or raise the recorded errors.
 
         Raises
         ------
         MemoryLimitError, QueryError
-            With ``found`` as its ``matches``; the second if any query failed for another reason than memory.
+            With ``matches`` as an attribute. `QueryError` if any query failed for another reason than memory.
         """
-        over, failed = tuple(self._over), self._failed
-        short = self._memory_error(over, found) if over else None
-        self._over, self._failed, self._out_of_memory = [], {}, False
-        if failed:
-            if short is not None:
-                failed = failed | {item.query: short for item in over}
-            first = next(iter(failed.values()))
-            raise QueryError(failed, found) from first
-        if short is not None:
-            raise short
-        return found
+        over_limit, errors = tuple(self._over_limit), self._errors
+        memory_error = self._memory_error(over_limit, matches) if over_limit else None
+        self._over_limit, self._errors, self._machine_is_full = [], {}, False
+        if errors:
+            if memory_error is not None:
+                errors = errors | {item.query: memory_error for item in over_limit}
+            first = next(iter(errors.values()))
+            raise QueryError(errors, matches) from first
+        if memory_error is not None:
+            raise memory_error
+        return matches
 
-    def _memory_error(self, over: tuple[OverLimit, ...], found: Matches) -> MemoryLimitError:
+    def _memory_error(self, over_limit: tuple[OverLimit, ...], matches: Matches) -> MemoryLimitError:
         reason, advice = f"over memory_limit={self._limit or 0:,} bytes", "Raise the limit"
-        if self._out_of_memory:
+        if self._machine_is_full:
             reason, advice = "the machine has no more memory", "Set memory_limit"
-        told = ", ".join(
-            f"{item.query!r} at event {item.event:,} ({item.dropped:,} partial matches dropped)" for item in over
+        queries = ", ".join(
+            f"{item.query!r} at event {item.event:,} ({item.dropped:,} partial matches dropped)" for item in over_limit
         )
         return MemoryLimitError(
-            f"{reason}: {told}",
-            "The other queries took the whole batch, and the matches found are in the error's .matches; the engine can "
-            f"go on. {advice}, shorten the window or narrow the conditions",
-            found,
-            over,
+            f"{reason}: {queries}",
+            "The other queries processed the whole batch; the error's .matches has the matches, and the engine remains "
+            f"usable. {advice}, shorten the window or narrow the conditions",
+            matches,
+            over_limit,
         )

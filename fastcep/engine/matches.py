@@ -1,4 +1,4 @@
-"""Matches: what the engine found in one call, in the defined order, exported as Arrow."""
+"""The matches of one engine call, in a defined order, exported as Arrow."""
 
 from __future__ import annotations
 
@@ -22,31 +22,35 @@ from fastcep.query.patterns import leaves_of
 Ints = npt.NDArray[np.int64]
 
 
-def no_query(name: object, known: Iterable[str]) -> str:
-    """What to say of a name that no query has."""
-    names = list(known)
+def no_query(name: object, names: Iterable[str]) -> str:
+    """Return the error message for a name that none of the queries called ``names`` has."""
+    names = list(names)
     hint = suggestion(name, names) if names else ", which has none now"
     return f"no query named {name!r} in the engine{hint}"
 
 
 @dataclass(frozen=True, slots=True)
 class QueryMatches:
-    """Matches of one query: ``bindings`` hold sequence numbers; ``detected`` and ``times`` are one per detecting event.
+    """Matches of one query, grouped by the event that completed them.
 
     Attributes
     ----------
-    counts
-        int64, matches per detecting event.
+    query
+        The query.
+    bindings
+        The bound events of each match, by sequence number.
     detected
-        int64, arrival position of each detecting event; -1 for a decision at a time, without an event.
+        int64, arrival position of each completing event; -1 for matches that a time decided, without an event.
+    counts
+        int64, number of matches for each entry of `detected`.
     times
-        int64 ns, their time.
+        int64 ns, time of each entry of `detected`.
     returned
         RETURN columns by name.
     windows
         int64, the window of each match; None if the query has no explicit windows.
     partial
-        Whether these are partial matches, which may leave any variable unbound.
+        True for partial matches, which may leave any variable unbound.
     """
 
     query: ast.Query
@@ -60,17 +64,17 @@ class QueryMatches:
 
     @property
     def n(self) -> int:
-        """How many there are."""
+        """Number of matches."""
         return self.bindings.n
 
     def table(self) -> pa.Table:
-        """All columns."""
+        """Return all columns as a table."""
         codes = from_numpy(np.zeros(self.bindings.n, np.int8), pa.int8())
         names = pa.DictionaryArray.from_arrays(codes, from_texts([self.query.name]))
         return pa.table({"query": names} | self.columns())
 
     def columns(self) -> dict[str, Any]:
-        """Arrow arrays by column name, all but the query's name."""
+        """Return Arrow arrays by column name, without the column of the query's name."""
         times = repeated(self.times, self.counts)
         out: dict[str, Any] = {
             "window_id": all_null(times) if self.windows is None else from_numpy(self.windows),
@@ -88,7 +92,7 @@ class QueryMatches:
 
 
 def read(part: QueryMatches | Output) -> QueryMatches:
-    """The matches of a query that has no ``RETURN``, and whose events have their positions as numbers, as columns."""
+    """Convert compiled output to columns, for a query without ``RETURN`` whose sequence numbers are the positions."""
     if isinstance(part, QueryMatches):
         return part
     values, lengths, detected, times, counts, windows = part.arrays()
@@ -96,24 +100,26 @@ def read(part: QueryMatches | Output) -> QueryMatches:
 
 
 def _joined(parts: Sequence[QueryMatches | Output]) -> QueryMatches | Output:
-    """The matches of a query in several calls, one behind the other."""
-    some = [part for part in parts if part.n]
-    if len(some) < 2:
-        return some[0] if some else parts[-1]
-    all_ = [read(part) for part in some]
-    first, join = all_[0], np.concatenate
-    values = [join([part.bindings.values[number] for part in all_]) for number in range(len(first.bindings.values))]
+    """Concatenate the matches of a query from several calls."""
+    nonempty = [part for part in parts if part.n]
+    if len(nonempty) < 2:
+        return nonempty[0] if nonempty else parts[-1]
+    columns = [read(part) for part in nonempty]
+    first, join = columns[0], np.concatenate
+    values = [join([part.bindings.values[number] for part in columns]) for number in range(len(first.bindings.values))]
     lengths: list[Ints | None] = [
-        None if own is None else join([_present(part.bindings.lengths[number]) for part in all_])
-        for number, own in enumerate(first.bindings.lengths)
+        None if sizes is None else join([_present(part.bindings.lengths[number]) for part in columns])
+        for number, sizes in enumerate(first.bindings.lengths)
     ]
-    detected, counts, times = (join([getattr(part, name) for part in all_]) for name in ("detected", "counts", "times"))
-    windows = None if first.windows is None else join([_present(part.windows) for part in all_])
+    detected, counts, times = (
+        join([getattr(part, name) for part in columns]) for name in ("detected", "counts", "times")
+    )
+    windows = None if first.windows is None else join([_present(part.windows) for part in columns])
     returned = {
-        name: pa.chunked_array([part.returned[name] for part in all_]).unify_dictionaries().combine_chunks()
+        name: pa.chunked_array([part.returned[name] for part in columns]).unify_dictionaries().combine_chunks()
         for name in first.returned
     }
-    bindings = Bindings(sum(part.n for part in all_), values, lengths)
+    bindings = Bindings(sum(part.n for part in columns), values, lengths)
     return QueryMatches(first.query, bindings, detected, counts, times, returned, windows, first.partial)
 
 
@@ -123,12 +129,12 @@ def _present(values: Ints | None) -> Ints:
 
 
 class Layout:
-    """The columns of a table of several queries' matches; looked up once for all calls.
+    """The columns of a table with the matches of several queries; computed once for all calls.
 
     Parameters
     ----------
     parts
-        Matches of each query, in order; how many does not matter.
+        Matches of each query, in order; there may be none.
     """
 
     def __init__(self, parts: Sequence[QueryMatches | Output]) -> None:
@@ -137,20 +143,20 @@ class Layout:
 
     @property
     def empty(self) -> pa.Table:
-        """The table without rows; ValidationError if two queries have one column of different types."""
+        """The table without rows; `ValidationError` if two queries have a column of one name with different types."""
         if self._empty is None:
-            none = np.empty(0, np.int64)
-            times = from_numpy(none, pa.timestamp("ns", "UTC"))
-            columns: dict[str, Any] = {"query": from_texts([]), "window_id": all_null(none), "detected_at": times}
+            no_rows = np.empty(0, np.int64)
+            times = from_numpy(no_rows, pa.timestamp("ns", "UTC"))
+            columns: dict[str, Any] = {"query": from_texts([]), "window_id": all_null(no_rows), "detected_at": times}
             owners: dict[str, str] = {}
             for part in self._parts:
-                self._look(read(part), columns, owners)
+                self._add_columns(read(part), columns, owners)
             self._empty = pa.table(columns)
         return self._empty
 
     @staticmethod
-    def _look(part: QueryMatches, columns: dict[str, Any], owners: dict[str, str]) -> None:
-        """Note the columns of a query; those that others have, too, must be of their type."""
+    def _add_columns(part: QueryMatches, columns: dict[str, Any], owners: dict[str, str]) -> None:
+        """Add the columns of a query; a column that another query has too must have the same type."""
         for column, values in part.columns().items():
             kind, owner = (
                 columns.setdefault(column, values.slice(0, 0)).type,
@@ -167,8 +173,9 @@ class Layout:
 class Matches:
     """The matches of one engine call.
 
-    They come by the time they are detected (at one time those of an event, by event, before those that waited for it),
-    then query (in the order of the engine's queries), then birth order. Nothing is copied until :meth:`to_arrow`.
+    They are ordered by the time of their detection, then query (in the order of the engine's queries), then birth
+    order. At equal times, matches that an event completes come first, event by event, then matches that waited for this
+    time. Nothing is copied until :meth:`to_arrow`.
     """
 
     def __init__(self, parts: Sequence[QueryMatches | Output], layout: Layout | None = None) -> None:
@@ -176,17 +183,17 @@ class Matches:
         self._layout = Layout(parts) if layout is None else layout
 
     @staticmethod
-    def joined(found: Sequence[Matches]) -> Matches:
-        """The matches of several calls of one engine, one behind the other, in the order of its queries in the last."""
-        if len(found) == 1:
-            return found[0]
-        by_query: dict[int, list[QueryMatches | Output]] = {id(part.query): [] for part in found[-1]._parts}
-        for part in (part for matches in found for part in matches._parts):
+    def joined(calls: Sequence[Matches]) -> Matches:
+        """Concatenate the matches of several calls of one engine, in the order of its queries in the last call."""
+        if len(calls) == 1:
+            return calls[0]
+        by_query: dict[int, list[QueryMatches | Output]] = {id(part.query): [] for part in calls[-1]._parts}
+        for part in (part for matches in calls for part in matches._parts):
             by_query.setdefault(id(part.query), []).append(part)
-        parts = [_joined(own) for own in by_query.values()]
-        now = len(found[-1]._parts)  # behind these stand those of queries that the engine has no longer
-        gone = [part for part in parts[now:] if part.n]
-        return Matches([*parts[:now], *gone], None if gone else found[-1]._layout)
+        parts = [_joined(of_query) for of_query in by_query.values()]
+        current = len(calls[-1]._parts)  # parts after these are of queries that have been removed from the engine
+        removed = [part for part in parts[current:] if part.n]
+        return Matches([*parts[:current], *removed], None if removed else calls[-1]._layout)
 
     def __len__(self) -> int:
         return sum([part.n for part in self._parts])
@@ -199,7 +206,7 @@ class Matches:
         return {part.query.name: part.n for part in self._parts}
 
     def query(self, name: str) -> Matches:
-        """The matches of one query.
+        """Return the matches of one query.
 
         Raises
         ------
@@ -222,7 +229,7 @@ class Matches:
         Raises
         ------
         ValidationError
-            If a column has one type in one query and another in the next; ``query(name).to_arrow()`` works then.
+            If a column has different types in two queries; ``query(name).to_arrow()`` works then.
         """
         if len(self._parts) == 1:
             return read(self._parts[0]).table()
@@ -230,16 +237,16 @@ class Matches:
         if not parts:
             return empty
         tables = [pa.table(part.columns()) for part in parts]
-        whole = pa.concat_tables([empty.remove_column(0), *tables], promote_options="default")
+        table = pa.concat_tables([empty.remove_column(0), *tables], promote_options="default")
         owner = np.repeat(np.arange(len(parts)), [part.bindings.n for part in parts])
         if len(parts) > 1:
             detected = np.concatenate([np.repeat(part.detected, part.counts) for part in parts])
             times = np.concatenate([np.repeat(part.times, part.counts) for part in parts])
-            # What was decided at a time comes behind the matches of the events at that time.
+            # Matches that a time decides come after those that events of that time complete.
             order = np.lexsort((detected, detected < 0, times))
-            whole, owner = whole.combine_chunks().take(from_numpy(order)), owner[order]
+            table, owner = table.combine_chunks().take(from_numpy(order)), owner[order]
         names = from_texts([part.query.name for part in parts])
-        return whole.add_column(0, empty.field(0), names.take(from_numpy(owner)))
+        return table.add_column(0, empty.field(0), names.take(from_numpy(owner)))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export as an Arrow stream (PyCapsule interface)."""

@@ -1,9 +1,9 @@
-"""The memory limit of an engine: who may hold how much, and what happens to a query that needs more.
+"""The memory limit of an engine: the share of each query, and the handling of a query that needs more.
 
-What all queries share (event ring, strings, held and late events) and what they hold when empty is taken off first; the
-rest is divided equally, so that a query's share does not depend on what the others hold. A query that needs more loses
-its partial matches and sits out the rest of the batch, or of the 8,192 events of it that are taken at once; the others
-go on. The error comes when the batch is done and carries the matches that were found.
+The limit, less the bytes that all queries share (event ring, strings, held and late events) and the bytes that they
+need when empty, is divided equally. So the share of a query does not depend on the memory that the others use. A query
+that needs more loses its partial matches and skips the remaining events of the batch, or of the piece of 8,192 events
+that is matched at once; the others continue. The error is raised at the end of the batch and carries the matches.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ __all__ = ["MemoryLimit"]
 
 
 class MemoryLimit:
-    """Keeps the queries of an engine within a number of bytes.
+    """Keep the queries of an engine within a number of bytes.
 
     Parameters
     ----------
     limit
         Bytes, or text such as ``"512MiB"``; None for no limit.
     on_limit
-        ``raise`` an error when a query gives way, or ``shed``: then that is counted and no error.
+        ``raise``: raise an error when a query runs out of memory; ``shed``: only count its dropped partial matches.
 
     Attributes
     ----------
     bytes
-        The limit.
+        The limit, or None.
     sheds
-        Whether load is shed to stay below it.
+        True: the engine sheds load to stay below the limit.
     faults
-        Where it is noted who gave way.
+        Records the queries that run out of memory.
 
     Raises
     ------
     ValidationError
-        If an option is wrong.
+        If an option is invalid.
     """
 
     def __init__(self, limit: str | int | None, on_limit: str) -> None:
@@ -60,57 +60,59 @@ class MemoryLimit:
         self._empty = 0
 
     def check_queries(self, running: Sequence[RunningQuery], shared: int) -> None:
-        """Refuse queries that would have no room to work in beside ``shared`` bytes; ValidationError says how much."""
+        """Check that the limit has room for these queries beside ``shared`` bytes; if not, raise `ValidationError`."""
         empty = sum(item.empty for item in running)
         least = shared + 2 * empty
         if self.bytes is not None and self.bytes < least:
             raise ValidationError(
-                f"memory_limit={self._limit!r} is too small: these queries hold {shared + empty:,} bytes without any "
+                f"memory_limit={self._limit!r} is too small: these queries need {shared + empty:,} bytes without any "
                 f"partial match; give at least {least:,}"
             )
 
     def hold(self, running: Sequence[RunningQuery]) -> None:
-        """Keep the room that these queries need when they hold nothing."""
+        """Reserve the bytes that these queries need when they are empty."""
         self._empty = sum(item.empty for item in running)
 
     def has_room(self, events: int, ring: EventRing | None, held: int, other: int) -> bool:
-        """Whether `check_batch` would let the batch pass."""
+        """Return True if `check_batch` would accept the batch."""
         return self.bytes is None or self._needed(events, ring, held, other) <= self.bytes
 
     def _needed(self, events: int, ring: EventRing | None, held: int, other: int) -> int:
         return self._empty + other + (0 if ring is None else ring.bytes_with(held + events))
 
     def check_batch(self, events: int, ring: EventRing | None, held: int, other: int, origin: str) -> None:
-        """Refuse a batch for which there would be no room even without partial matches.
+        """Reject a batch that would not fit even without partial matches.
 
         Parameters
         ----------
-        events, ring
-            How many the batch has, and where the engine keeps them (None: nowhere).
+        events
+            Number of events in the batch.
+        ring
+            The event ring; None: the engine keeps no events.
         held
-            Events held back, which may be matched together with the batch.
+            Number of events held back, which may be matched together with the batch.
         other
-            Bytes held besides ring and partial matches, the batch included if it is going to be held back.
+            Bytes in use besides ring and partial matches, including the batch if it will be held back.
         origin
-            For the message.
+            Name of the input, for the error message.
 
         Raises
         ------
         MemoryLimitError
-            Nothing of the batch has been taken.
+            The batch does not fit. No event of it has been processed.
         """
         if self.bytes is not None and not self.has_room(events, ring, held, other):
             needed = self._needed(events, ring, held, other)
             raise MemoryLimitError(
                 f"{origin}: no room for {events:,} more events: with {held:,} held back they need {needed:,} "
                 f"bytes, and memory_limit is {self.bytes:,}; nothing of the batch was taken",
-                "Give smaller batches, raise the limit, or, with allowed_lateness, call late() or shorten it",
+                "Use smaller batches, raise the limit, or, with allowed_lateness, call late() or shorten it",
             )
 
     def make_room(self, queries: QuerySet, count: int, other: int, position: int) -> None:
-        """Let the ring have room for ``count`` more events: the query that needs the oldest event gives way.
+        """Make room in the ring for ``count`` more events; the query that needs the oldest event drops its state.
 
-        ``other`` is as for `check_batch`, which has let the events pass; ``position`` is that of the first of them.
+        ``other`` is as for `check_batch`, which has accepted the events; ``position`` is that of the first new event.
         """
         ring = queries.ring
         assert ring is not None
@@ -120,10 +122,10 @@ class MemoryLimit:
             if oldest == position or self.has_room(len(ring) + count, ring, 0, other):
                 return
             item = next(item for item in queries if item.matcher.first_needed == oldest)
-            self._give_way(item, position)
+            self._drop_state(item, position)
 
     def divide(self, queries: QuerySet, shared: int, position: int) -> None:
-        """Give every query its share of what is left beside ``shared`` bytes; one that holds more gives way.
+        """Set the share of every query beside ``shared`` bytes; a query that holds more drops its partial matches.
 
         ``position`` is that of the next event.
         """
@@ -131,16 +133,16 @@ class MemoryLimit:
         for item in queries:
             if share is not None and item.nbytes > item.empty + share:
                 if item.matcher.live:
-                    self._give_way(item, position)
+                    self._drop_state(item, position)
                 else:
                     item.matcher.drop()
             for part in parts_of_query(item.matcher) if share is not None else ():
-                if part.nbytes > part.limit and part.live:  # of several, whose query holds less than its share
-                    self.faults.gave_up(item.name, position, part.live, limited=True)
+                if part.nbytes > part.limit and part.live:  # one part holds too much, though the query does not
+                    self.faults.note_out_of_memory(item.name, position, part.live, limited=True)
                     part.drop()
 
     def share_out(self, queries: QuerySet, shared: int) -> int | None:
-        """Give every query its share, also if it holds more now; returns it, None for no limit."""
+        """Set the share of every query, even if it holds more now; return the share in bytes, None for no limit."""
         if self.bytes is None or not len(queries):
             return None
         share = (self.bytes - shared - self._empty) // len(queries)
@@ -150,6 +152,6 @@ class MemoryLimit:
                 item.windows.set_limit(item.empty + share)
         return share
 
-    def _give_way(self, item: RunningQuery, position: int) -> None:
-        self.faults.gave_up(item.name, position, item.matcher.live, limited=True)
+    def _drop_state(self, item: RunningQuery, position: int) -> None:
+        self.faults.note_out_of_memory(item.name, position, item.matcher.live, limited=True)
         item.matcher.drop()

@@ -1,4 +1,4 @@
-"""What an engine tells about itself."""
+"""Collect the metrics of an engine from its parts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fastcep.events import StringTable
 __all__ = ["collect", "shared_bytes"]
 
 
-def shared_bytes(queries: QuerySet, strings: StringTable, order: Reorderer | None) -> int:
-    """Bytes that an engine holds for all queries together."""
-    return strings.nbytes + queries.nbytes + (0 if order is None else order.nbytes)
+def shared_bytes(queries: QuerySet, strings: StringTable, reorder: Reorderer | None) -> int:
+    """Return the bytes that an engine holds for all queries together."""
+    return strings.nbytes + queries.nbytes + (0 if reorder is None else reorder.nbytes)
 
 
-def collect(queries: QuerySet, strings: StringTable, order: Reorderer | None) -> dict[str, Any]:
-    """The part of ``Engine.metrics`` that its parts know."""
+def collect(queries: QuerySet, strings: StringTable, reorder: Reorderer | None) -> dict[str, Any]:
+    """Return the entries of ``Engine.metrics`` that queries, strings and reorderer count."""
     running, ring = queries.running, queries.ring
     matchers = [item.matcher for item in running]
     by_query = {item.name: item.nbytes for item in running}
@@ -41,23 +41,23 @@ def collect(queries: QuerySet, strings: StringTable, order: Reorderer | None) ->
         "open_windows": sum(matcher.open_windows for matcher in matchers),
         "keys": keys,
         "strings": len(strings),
-        "arithmetic_nulls": sum(_both(item, "arithmetic_nulls") for item in running),
-        "function_errors": sum(_both(item, "function_errors") for item in running),
-        "held_events": 0 if order is None else order.held_events,
-        "late_events": 0 if order is None else order.late_events,
-        "late_waiting": 0 if order is None else order.late_waiting,
+        "arithmetic_nulls": sum(_with_returns(item, "arithmetic_nulls") for item in running),
+        "function_errors": sum(_with_returns(item, "function_errors") for item in running),
+        "held_events": 0 if reorder is None else reorder.held_events,
+        "late_events": 0 if reorder is None else reorder.late_events,
+        "late_waiting": 0 if reorder is None else reorder.late_waiting,
         "foreign_events": queries.foreign_events,
-        "memory_bytes": sum(by_query.values()) + shared_bytes(queries, strings, order),
+        "memory_bytes": sum(by_query.values()) + shared_bytes(queries, strings, reorder),
         "memory_by_query": by_query,
         "bytes_per_key": sum(matcher.key_bytes for matcher in matchers) / keys if keys else 0.0,
         "bytes_per_row": sum(matcher.row_bytes for matcher in matchers) / rows if rows else 0.0,
         "bytes_per_event": ring.nbytes / len(ring) if ring is not None and len(ring) else 0.0,
         "threads": queries.threads,
-        "queries": {item.name: _of_query(item) for item in running},
+        "queries": {item.name: _query_metrics(item) for item in running},
     }
 
 
-def _of_query(item: RunningQuery) -> dict[str, Any]:
+def _query_metrics(item: RunningQuery) -> dict[str, Any]:
     return {
         "weight": item.query.weight,
         "store": item.plan.store,
@@ -67,14 +67,14 @@ def _of_query(item: RunningQuery) -> dict[str, Any]:
         "matches": item.matcher.matches,
         "live_partial_matches": item.matcher.live,
         "dropped_partial_matches": item.matcher.lost,
-        "arithmetic_nulls": _both(item, "arithmetic_nulls"),
-        "function_errors": _both(item, "function_errors"),
+        "arithmetic_nulls": _with_returns(item, "arithmetic_nulls"),
+        "function_errors": _with_returns(item, "function_errors"),
         "memory_bytes": item.nbytes,
     }
 
 
-def _both(item: RunningQuery, counter: str) -> int:
-    """A counter of a query's conditions and of its RETURN."""
-    returned: int = 0 if item.returns is None else getattr(item.returns, counter)
-    matched: int = getattr(item.matcher, counter)
-    return matched + returned
+def _with_returns(item: RunningQuery, counter: str) -> int:
+    """Return a counter of a query's conditions plus the same counter of its RETURN."""
+    of_returns: int = 0 if item.returns is None else getattr(item.returns, counter)
+    of_conditions: int = getattr(item.matcher, counter)
+    return of_conditions + of_returns

@@ -1,4 +1,4 @@
-"""From what the matchers found in a call to its matches."""
+"""Turn the output of a matcher into matches: sequence numbers and RETURN columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from fastcep._core.matches.output import Output
 from fastcep.engine.matches import QueryMatches
-from fastcep.engine.partitioned_matcher import Matching
+from fastcep.engine.partitioned_matcher import AnyMatcher
 from fastcep.engine.returns import Bindings, Returns
 from fastcep.events import EventRing
 from fastcep.plan import Plan
@@ -18,16 +18,20 @@ Ints = npt.NDArray[np.int64]
 
 
 def take_matches(
-    plan: Plan, matcher: Matching, returns: Returns | None, numbers: EventRing | None
+    plan: Plan, matcher: AnyMatcher, returns: Returns | None, numbers: EventRing | None
 ) -> QueryMatches | Output:
-    """Take what a matcher found in a batch.
+    """Take the matches of one query out of its matcher.
 
     Parameters
     ----------
-    plan, matcher, returns
-        Of one query; `returns` is None if it has no RETURN.
+    plan
+        Plan of the query.
+    matcher
+        Matcher of the query.
+    returns
+        Its RETURN columns; None if it has none.
     numbers
-        The ring with the events' sequence numbers; None if these are the positions.
+        The ring that holds the events' sequence numbers; None if these are the positions.
     """
     output = matcher.take_output()
     if isinstance(output, Output):
@@ -43,15 +47,15 @@ def take_matches(
 
 
 def numbered(positions: Ints, ring: EventRing) -> Ints:
-    """Sequence numbers of events by position; -1 stays."""
-    out = np.full(len(positions), -1, np.int64)
-    here = positions >= 0
-    out[here] = ring.take("seq", positions[here])[0]
-    return out
+    """Return the sequence numbers of the events at these positions; -1 stays -1."""
+    numbers = np.full(len(positions), -1, np.int64)
+    bound = positions >= 0
+    numbers[bound] = ring.take("seq", positions[bound])[0]
+    return numbers
 
 
 def no_matches(plan: Plan, returns: Returns | None) -> QueryMatches:
-    """The matches of a query in a call that found none."""
+    """Return an empty result of a query, with all of its columns."""
     empty = np.empty(0, np.int64)
     lengths = [empty if listed else None for listed in plan.lists]
     bindings = Bindings(0, [empty] * len(lengths), lengths)

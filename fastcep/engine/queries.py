@@ -1,4 +1,4 @@
-"""What an engine is given to answer: queries, or builders of them, that fit together."""
+"""Build and check the queries that a user passes to an engine."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Buildable", "built_queries", "check_query", "warn_unbounded"]
 
 
 class Buildable(Protocol):
-    """What the query builder gives: something that builds a query."""
+    """An object that builds a query, such as a query builder."""
 
     def build(self) -> ast.Query:
-        """Return the query."""
+        """Build the query."""
         ...
 
 
@@ -30,34 +30,37 @@ def built_queries(
     Parameters
     ----------
     queries
-        One or several.
+        One or several queries or builders.
     attributes
-        Whether they return the attributes of all matched events.
+        True: they return the attributes of all matched events.
 
     Raises
     ------
     ValidationError
-        If there is none, if one is no query, or if they disagree on the schema or share a name.
+        If there is no query, if an item is not a query, or if queries disagree on the schema or share a name.
     """
     items = list(queries) if isinstance(queries, Sequence) and not isinstance(queries, str) else [queries]
-    built: list[ast.Query] = []
+    checked: list[ast.Query] = []
     for item in items:
-        built.append(check_query(item, attributes, built))
-    if not built:
+        checked.append(check_query(item, attributes, checked))
+    if not checked:
         raise ValidationError("an engine needs at least one query")
-    return built
+    return checked
 
 
 def check_query(item: object, attributes: bool, others: Sequence[ast.Query], schema: Schema | None = None) -> ast.Query:
-    """Build a query that is to run beside others, over the engine's schema; the same parameters and errors."""
+    """Build a query, and check that it can run beside others; parameters and errors as `built_queries`.
+
+    The query must have the schema ``schema``, or that of the other queries if ``schema`` is None.
+    """
     query = _built(item)
     query = with_attributes(query) if attributes else query
-    wanted = others[0].schema if schema is None and others else schema
-    if wanted is not None and query.schema != wanted:
-        whose = f"than {others[0].name!r}" if others else "than the engine"
+    expected = others[0].schema if schema is None and others else schema
+    if expected is not None and query.schema != expected:
+        other = repr(others[0].name) if others else "the engine"
         raise ValidationError(
-            f"query {query.name!r} has another schema {whose}: {difference(query.schema, wanted)}; "
-            "use one engine each, or parse it with the same schema"
+            f"query {query.name!r} has another schema than {other}: {difference(query.schema, expected)}; "
+            "use one engine for each, or parse it with the same schema"
         )
     if any(query.name == other.name for other in others):
         raise ValidationError(f"two queries are named {query.name!r}; give each its own name")
@@ -65,10 +68,10 @@ def check_query(item: object, attributes: bool, others: Sequence[ast.Query], sch
 
 
 def warn_unbounded(query: ast.Query) -> None:
-    """Warn whoever called the engine of a query whose state nothing bounds.
+    """Warn the caller of the engine if nothing bounds the state of a query.
 
-    Of explicit windows, of those that each wait for a closing event of their own: some may wait in vain. An event that
-    closes whatever is open is taken to come again and again.
+    That includes explicit windows that each wait for a closing event of their own, because some of those may never
+    come. If any closing event closes all open windows, there is no warning: such events are expected to recur.
     """
     window = query.window
     if isinstance(window, ast.Unbounded):
@@ -91,5 +94,5 @@ def _built(item: object) -> ast.Query:
     build = getattr(item, "build", None)
     query = build() if callable(build) else None
     if not isinstance(query, ast.Query):
-        raise ValidationError(f"found {type(item).__name__}, expected a query: fastcep.parse(text, schema) gives one")
+        raise ValidationError(f"found {type(item).__name__}, expected a query; fastcep.parse(text, schema) returns one")
     return query

@@ -1,4 +1,4 @@
-"""The queries that an engine runs, all together."""
+"""Run the queries of an engine: their matchers, and what they share."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from fastcep.engine.constant_binding import ConstantBinder
 from fastcep.engine.faults import Faults
 from fastcep.engine.matches import Layout, Matches, QueryMatches, no_query
 from fastcep.engine.output import no_matches, take_matches
-from fastcep.engine.parallel_match import match_in_threads
-from fastcep.engine.partitioned_matcher import Matching, make_matcher
+from fastcep.engine.partitioned_matcher import AnyMatcher, make_matcher
 from fastcep.engine.returns import Returns
 from fastcep.engine.running_query import RunningQuery
 from fastcep.engine.state.foreign_events import foreign_events
-from fastcep.engine.store_trial import CUT_SHORT, TRIED, StoreTrial
+from fastcep.engine.store_trial import CUT_SHORT, StoreTrial
 from fastcep.engine.stores import check_index, check_store, plan_for
 from fastcep.engine.thread_pool import ThreadPool
 from fastcep.engine.timeouts import TimedOut
@@ -36,52 +35,53 @@ from fastcep.query import ast
 
 __all__ = ["QuerySet"]
 
-#: Events that all queries go over before the next ones: the shared lists of relevant events stay this small.
+#: Number of events that all queries process before the next ones. It limits the size of the shared lists of relevant
+#: events.
 _SLICE = 1 << 15
 
 
 class QuerySet:
-    """The queries of an engine, in order, and what is kept for all of them together.
+    """The queries of an engine, in order, with the event ring, filters and kernels that they share.
 
     Parameters
     ----------
     schema
-        Theirs.
+        The schema of all queries.
     strings
-        The engine's.
+        The string table of the engine.
     numbered
-        Whether events have other sequence numbers than their positions: then the ring keeps those.
+        Whether sequence numbers of events differ from their positions; the ring then keeps them.
     timed_out
-        Whether partial matches that time out are told.
+        Whether partial matches that time out are reported.
     store
-        ``auto``, ``rows`` or ``factorised``.
+        Store of partial matches: ``auto``, ``rows`` or ``factorised``.
     index
-        By which equalities rows are found: ``full``, ``key`` or ``off``.
+        Equalities that are indexed: ``full``, ``key`` or ``off``.
     limited
         Whether memory is limited.
     pool
-        Threads that share the work; None: there is only the calling one.
+        Threads that share the work; None for the calling thread alone.
     control
-        Keeps latency and memory within bounds; None: nothing does.
+        Overload control, which keeps latency and memory within bounds; None for none.
 
     Attributes
     ----------
     running
-        The queries; another tuple whenever they change.
+        The queries; a new tuple whenever they change.
     ring
-        The recent events, if anything reads them.
+        The recent events, if a query reads them later.
     kernels
         The generated kernels.
     defers
-        Whether anything of any query waits for time.
+        Whether matches or time-outs of any query may wait for time.
     trials
-        How many queries try both stores.
+        Number of queries that compare two stores.
     owned
-        Key groups whose events are taken; None: all.
+        Key groups whose events are taken; None for all.
     layout
-        The columns of all queries' matches.
+        Columns of the matches of all queries.
     foreign_events
-        How many events of other groups have come (of the key of any query).
+        Number of events so far whose key, for any query, is in a group that is not owned.
     """
 
     def __init__(
@@ -99,8 +99,8 @@ class QuerySet:
     ) -> None:
         self.control = control
         self._store, self._index = check_store(store), check_index(index)
-        self._untried = "threads" if pool is not None else "a memory limit" if limited else ""
-        self._untried = "a latency bound" if control is not None else self._untried
+        self._no_trial = "threads" if pool is not None else "a memory limit" if limited else ""
+        self._no_trial = "a latency bound" if control is not None else self._no_trial
         self.pool = pool
         self.running: tuple[RunningQuery, ...] = ()
         self.ring: EventRing | None = None
@@ -130,45 +130,45 @@ class QuerySet:
 
     @property
     def threads(self) -> int:
-        """How many threads match, the calling one included."""
+        """Number of threads that match, including the calling one."""
         return 1 if self.pool is None else self.pool.threads
 
-    # ------------------------------------------------------------- which there are
+    # ------------------------------------------------------- adding, removing queries
 
     def prepare(self, query: ast.Query, position: int) -> RunningQuery:
-        """Make a query ready to run from ``position`` on; nothing is changed."""
+        """Return a query that is ready to run from ``position`` on. The set does not change."""
         link = ConstantBinder(self._strings)
         link.prepare(query)
         plan = self._plan(query, self._store)
         timed = TimedOut(plan) if self._timed_out else None
-        fresh = partial(make_matcher, plan, link, self.pool)
-        matcher = fresh()
+        make = partial(make_matcher, plan, link, self.pool)
+        matcher = make()
         windows = None if plan.windows is None else WindowBounds(plan, link)
-        running = RunningQuery(plan, link, matcher, position, 0, fresh, windows=windows, timed=timed)
+        running = RunningQuery(plan, link, matcher, position, 0, make, windows=windows, timed_out=timed)
         running.empty = running.nbytes
         if plan.other is not None:
-            untried = self._untried or ("key groups elsewhere" if self.owned is not None else "")
-            if untried:
-                running.plan = replace(plan, why=f"the usual one: with {untried} no other is tried")
+            obstacle = self._no_trial or ("key groups elsewhere" if self.owned is not None else "")
+            if obstacle:
+                running.plan = replace(plan, why=f"default: with {obstacle} no other store is tried")
             else:
                 running.trial = StoreTrial(replace(plan.other, why="tried"), link, position)
         return running
 
     def _plan(self, query: ast.Query, store: str) -> Plan:
-        more = {} if self.control is None else self.control.plan_options(query)
-        return plan_for(query, store, self._timed_out, self._index, **more)
+        control_options = {} if self.control is None else self.control.plan_options(query)
+        return plan_for(query, store, self._timed_out, self._index, **control_options)
 
     def use(self, running: Sequence[RunningQuery], position: int) -> None:
-        """Run these from now on, at ``position``; those that are there already go on as they are."""
-        gone = [item for item in self.running if item not in running]
-        self._keep_events([*self.running, *running], position)  # what goes, goes last
+        """Run these queries from ``position`` on; those that run already keep their state."""
+        removed = [item for item in self.running if item not in running]
+        self._keep_events([*self.running, *running], position)  # columns of removed queries are dropped last
         for item in running:
             if item.query.returns and item.returns is None:
                 assert self.ring is not None
                 item.returns = Returns(item.query, self.ring, self._strings, item.link)
-            if item.nothing is None:
-                item.nothing = no_matches(item.plan, item.returns)
-        self._share(running, gone)
+            if item.no_matches is None:
+                item.no_matches = no_matches(item.plan, item.returns)
+        self._share(running, removed)
         self._keep_events(running, position)
         self.running = tuple(running)
         self.layout = Layout(self.nothings)
@@ -179,64 +179,64 @@ class QuerySet:
         self._run_kernels(running)
 
     def settle(self, stores: Sequence[str], position: int) -> None:
-        """Let queries without state have these stores, and try no other."""
+        """Give queries without state these stores, and end their trials."""
         for item, store in zip(self.running, stores, strict=True):
             if store != item.plan.store or item.trial is not None:
                 plan = self._plan(item.query, store)
                 self._choose(item, replace(plan, why="as in the snapshot"))
-                item.matcher = item.fresh()
+                item.matcher = item.new_matcher()
                 if item.filters is not None:
                     item.matcher.share(item.filters)
         self.use(list(self.running), position)
 
     def end_trials(self, why: str) -> None:
-        """Let all queries that try both stores keep their rows."""
+        """End all trials: the queries keep their rows."""
         for item in self.running:
             if item.trial is not None:
                 self._choose(item, replace(item.plan, why=why))
         if self.trials:
-            self.use(list(self.running), 0)  # where the ring, if it is needed, was long ago
+            self.use(list(self.running), 0)  # the ring exists already if it is needed
 
     def _choose(self, item: RunningQuery, plan: Plan) -> None:
-        """End the trial of a query; the plan, and the matcher that it has next, are for the store that was chosen."""
-        item.plan, item.trial, item.nothing = plan, None, no_matches(plan, item.returns)
-        item.fresh = partial(make_matcher, plan, item.link, self.pool)
+        """End the trial of a query: its plan, and the next matcher that it makes, are for the chosen store."""
+        item.plan, item.trial, item.no_matches = plan, None, no_matches(plan, item.returns)
+        item.new_matcher = partial(make_matcher, plan, item.link, self.pool)
 
-    def exchange(self, matchers: Sequence[Matching], owned: frozenset[int] | None) -> None:
-        """Run these matchers in the place of those that there are, one for each query, with these key groups."""
-        new = False
-        self.end_trials("key groups were moved while both were tried")
+    def exchange(self, matchers: Sequence[AnyMatcher], owned: frozenset[int] | None) -> None:
+        """Replace the matcher of each query; from now on the engine owns these key groups."""
+        changed = False
+        self.end_trials("key groups were moved while two stores were compared")
         for item, matcher in zip(self.running, matchers, strict=True):
             if matcher is not item.matcher:
-                new = True
+                changed = True
                 if item.filters is not None:
                     matcher.share(item.filters)
                 item.matcher = matcher
             matcher.ignore(None)
         self.owned = owned
-        if new and self.control is not None:
+        if changed and self.control is not None:
             self.control.use([(item.plan, item.matcher) for item in self.running])
-        if new:
+        if changed:
             self._run_kernels(self.running)
 
     @property
-    def matchers(self) -> list[Matching]:
-        """Of all queries, in order."""
+    def matchers(self) -> list[AnyMatcher]:
+        """The matcher of each query, in order."""
         return [item.matcher for item in self.running]
 
     @property
     def filters(self) -> Filters:
-        """What several queries share."""
+        """Filters that queries share."""
         return self._filters
 
     @property
     def nothings(self) -> list[QueryMatches]:
-        """The matches of each query in a call that found none."""
-        return [item.nothing for item in self.running if item.nothing is not None]
+        """Per query, its matches of a call that found none."""
+        return [item.no_matches for item in self.running if item.no_matches is not None]
 
     @property
     def is_plain(self) -> bool:
-        """Whether matches are no more than what the matchers put out."""
+        """Whether matches are exactly what the matchers put out, without sequence numbers or RETURN columns."""
         return not self._numbered and all(item.returns is None for item in self.running)
 
     def _run_kernels(self, running: Sequence[RunningQuery]) -> None:
@@ -244,7 +244,7 @@ class QuerySet:
         self.kernels.use([*(matcher for item in running for matcher in item.matchers), *returns, self._filters])
 
     def _keep_events(self, running: Sequence[RunningQuery], position: int) -> None:
-        """Let the ring keep, from now on, what these queries read."""
+        """Let the ring keep, from now on, the columns that these queries read."""
         kept = sorted({column for item in running for column in item.plan.ring_columns if column >= 0})
         if not (self._numbered or any(item.plan.ring_columns or item.query.returns for item in running)):
             self.ring = None
@@ -253,9 +253,9 @@ class QuerySet:
         else:
             self.ring.keep(kept)
 
-    def _share(self, running: Sequence[RunningQuery], gone: Sequence[RunningQuery]) -> None:
-        """Let several queries share their filters; one alone is faster with its own."""
-        for item in [*gone, *(running if len(running) == 1 else ())]:
+    def _share(self, running: Sequence[RunningQuery], removed: Sequence[RunningQuery]) -> None:
+        """Let several queries share their filters; a single query is faster with its own."""
+        for item in [*removed, *(running if len(running) == 1 else ())]:
             if item.filters is not None:
                 self._filters.release(item.filters)
                 item.filters = None
@@ -269,46 +269,31 @@ class QuerySet:
 
     # ----------------------------------------------------------------------- events
 
-    def match(self, batch: EventBatch, position: int, faults: Faults, of: int) -> None:
-        """Run all queries over a batch whose first event has this position; one that fails does not stop the others.
+    def prepare_piece(self, events: Batch, faults: Faults) -> set[int]:
+        """Prepare the queries for the next events: foreign key groups, explicit windows.
 
-        It may be a piece of a larger one, ``of`` so many events, by which it is seen whether threads share the work.
+        Returns
+        -------
+        set of int
+            Numbers of the queries that cannot take the events, because their windows could not be found.
         """
-        events = Batch(batch, position)
         if self.owned is not None:
-            self._ignore_foreign(batch, self.owned)
-        going = [item for item in self.running if self._bound(item, events, faults)]
-        if self.pool is not None:
-            match_in_threads(going, events, self.slices(events), self.ring, self.pool, faults, of)
-            return
-        for first, last, shared in self.slices(events):
-            going = [item for item in going if self._run(item, events, first, last, shared, faults)]
-            if self.control is not None:
-                self.control.taken(batch.time, first, last)
-            if self.trials:
-                lost = {
-                    item.trial.matcher for item in going
-                    if item.trial is not None and not item.trial.follow(events, self.ring, first, last, shared)
-                }  # fmt: skip
-                out = {number for number, item in enumerate(self.running) if item not in going}
-                times = events.source.time
-                self.judge(events.position + last, int(times[first]), int(times[last - 1]), out, lost)
-
-    def slices(self, events: Batch) -> Iterator[tuple[int, int, bool]]:
-        """The parts of a batch that all queries go over before the next, and whether they share filters in it."""
-        count, first, alone = len(events.source), 0, len(self.running) == 1
-        while first < count:
-            last = min(first + (TRIED if self.trials else count if alone else _SLICE), count)
-            if self.control is not None:
-                last = first + self.control.stretch(last - first)
-            yield first, last, not alone and self._filters.run(events, first, last)
-            first = last
+            self._ignore_foreign(events.source, self.owned)
+        return {number for number, item in enumerate(self.running) if not self._find_windows(item, events, faults)}
 
     def judge(self, position: int, first_time: int, time: int, out: set[int], lost: set[Matcher]) -> bool:
-        """End the trials that have told enough, or cannot go on, at ``position``; returns whether any has ended.
+        """End the trials of stores that are decided, or cannot go on; return whether any has ended.
 
-        ``first_time`` and ``time`` are those of the first and the last of the events that were taken last. Queries
-        that are ``out`` (by number) have not taken all of them, nor have the matchers that are ``lost``.
+        Parameters
+        ----------
+        position
+            Position of the next event.
+        first_time, time
+            Times of the first and last of the latest events, ns.
+        out
+            Numbers of the queries that did not take all of these events.
+        lost
+            Matchers of candidate stores that did not take all of these events.
         """
         trials = self.trials
         for number, item in enumerate(self.running):
@@ -322,7 +307,7 @@ class QuerySet:
                 continue
             cheaper = trial.judge(rows, position, first_time, time)
             if cheaper is not None:
-                self._choose(item, replace(trial.plan if cheaper else item.plan, why=trial.told(rows, position)))
+                self._choose(item, replace(trial.plan if cheaper else item.plan, why=trial.reason(rows, position)))
                 item.matcher = trial.matcher if cheaper else rows
                 self.trials -= 1
         if self.trials < trials:
@@ -330,7 +315,7 @@ class QuerySet:
         return self.trials < trials
 
     def _ignore_foreign(self, batch: EventBatch, owned: frozenset[int]) -> None:
-        """Let no query bind events of key groups that are not here."""
+        """Let no query bind events of key groups that the engine does not own."""
         foreign = {item.plan.key: np.zeros(0, np.uint8) for item in self.running if isinstance(item.plan.key, KeyPlan)}
         for key in foreign:
             foreign[key] = foreign_events(key, batch, owned, self._strings)
@@ -340,75 +325,63 @@ class QuerySet:
                 matcher.ignore(foreign[item.plan.key])
         self.foreign_events += int(np.count_nonzero(np.any(list(foreign.values()), axis=0)))
 
-    def _bound(self, item: RunningQuery, events: Batch, faults: Faults) -> bool:
-        """Tell a query what opens and closes its explicit windows; returns whether it can go on."""
-        if item.windows is not None:
-            lost = item.matcher.lost
-            try:
-                item.matcher.use_bounds(*item.windows.find(events, self.ring))
-            except Exception as error:
-                item.matcher.drop(events.last_time)
-                item.matcher.forget_windows()
-                if isinstance(error, MemoryError):
-                    dropped = item.matcher.lost - lost
-                    faults.gave_up(item.name, events.position, dropped, limited=item.windows.refused)
-                else:
-                    faults.failed(item.name, error)
-                return False
+    def _find_windows(self, item: RunningQuery, events: Batch, faults: Faults) -> bool:
+        """Find which events open and close the explicit windows of a query; return whether the query can take them."""
+        if item.windows is None:
+            return True
+        lost = item.matcher.lost
+        try:
+            item.matcher.use_bounds(*item.windows.find(events, self.ring))
+        except Exception as error:
+            item.matcher.drop(events.last_time)
+            item.matcher.forget_windows()
+            if isinstance(error, MemoryError):
+                dropped = item.matcher.lost - lost
+                faults.note_out_of_memory(item.name, events.position, dropped, limited=item.windows.refused)
+            else:
+                faults.note_error(item.name, error)
+            return False
         return True
 
-    def _run(self, item: RunningQuery, events: Batch, first: int, last: int, shared: bool, faults: Faults) -> bool:
-        """Run one query; returns whether it took all the events."""
-        matcher = item.matcher
-        lost = matcher.lost
-        try:
-            taken = matcher.process(events, self.ring, first, last, shared)  # type: ignore[operator]  # no `PartitionedMatcher` here
-        except Exception as error:
-            item.fail(error, events.last_time, faults)
-            return False
-        if taken < last:
-            faults.gave_up(item.name, events.position + taken, matcher.lost - lost, limited=matcher.refused)
-        return taken == last
-
     def decide(self, clock: int | None, position: int, faults: Faults, *, complete: bool) -> None:
-        """Decide the matches that wait for a time before ``clock``; if the stream is complete, all."""
+        """Decide the matches that wait for a time before ``clock``; at the end of a ``complete`` stream, all."""
         for item in self.running:
             if item.defers and (complete or clock is not None):
                 self.decide_one(item, None if complete else clock, position, faults)
 
     def decide_one(self, item: RunningQuery, clock: int | None, position: int, faults: Faults) -> None:
-        """Decide what waits in one query, up to ``clock``; None ends the stream for it."""
+        """Decide the waiting matches of one query up to ``clock``; None ends the stream for it."""
         matcher, lost = item.matcher, item.matcher.lost
         done = matcher.finish(self.ring) if clock is None else matcher.advance(clock, position, self.ring)
         if not done:
-            faults.gave_up(item.name, position, matcher.lost - lost, limited=matcher.refused)
+            faults.note_out_of_memory(item.name, position, matcher.lost - lost, limited=matcher.refused)
 
-    def found(self, faults: Faults) -> Matches:
-        """Take what all queries have found."""
+    def take_matches(self, faults: Faults) -> Matches:
+        """Take the matches of all queries."""
         self._note_timed_out()
-        return Matches([self.found_by(item, faults) for item in self.running], self.layout)
+        return Matches([self.take_matches_of(item, faults) for item in self.running], self.layout)
 
-    def found_by(self, item: RunningQuery, faults: Faults) -> QueryMatches | Output:
-        """Take what a query has found; if that fails, nothing is found and the others are not concerned."""
-        assert item.nothing is not None
+    def take_matches_of(self, item: RunningQuery, faults: Faults) -> QueryMatches | Output:
+        """Take the matches of a query; if that fails, it loses them, and the other queries go on."""
+        assert item.no_matches is not None
         if item.trial is not None and not item.trial.forget_output():
             self._choose(item, replace(item.plan, why=CUT_SHORT))
             self.use(list(self.running), 0)
-        if not item.matcher.found:
-            return item.nothing
+        if not item.matcher.output_pending:
+            return item.no_matches
         try:
             return take_matches(item.plan, item.matcher, item.returns, self.ring if self._numbered else None)
         except Exception as error:
             item.lose(error, faults)
-            return item.nothing
+            return item.no_matches
 
     def oldest(self, position: int) -> int:
-        """Position before which no live partial match needs an event."""
+        """Return the position before which no live partial match needs an event."""
         needed = [matcher.first_needed for item in self.running for matcher in item.matchers]
         return min((at for at in needed if at is not None), default=position)
 
     def sweep(self, time: int, position: int) -> None:
-        """Drop the partial matches whose window ends before ``time``, and the events that none needs."""
+        """Drop the partial matches whose window ends before ``time``, and the events that no partial match needs."""
         for item in self.running:
             for matcher in item.matchers:
                 matcher.advance(time, position, self.ring)
@@ -419,13 +392,13 @@ class QuerySet:
             self.ring.reclaim(self.oldest(position))
 
     def end(self, position: int, *, complete: bool) -> None:
-        """Drop all state; if the stream is complete, every window ends."""
+        """Drop all state; at the end of a ``complete`` stream, every window ends first."""
         for item in self.running if complete and self._timed_out else ():
             item.matcher.finish(self.ring)
         self._note_timed_out()
-        self.end_trials("the stream ended before both were tried")
+        self.end_trials("the stream ended before two stores were compared")
         for item in self.running:
-            item.matcher.clear()  # so that nothing is decided any more
+            item.matcher.clear()  # so that finish() decides nothing
             item.matcher.finish(self.ring)
             item.matcher.forget_windows()
             if item.windows is not None:
@@ -436,23 +409,23 @@ class QuerySet:
             self.pool.close()
 
     def _note_timed_out(self) -> None:
-        """Take what has timed out, while the ring has its events."""
+        """Take the partial matches that have timed out, while the ring has their events."""
         for item in self.running:
-            if item.timed is not None:
-                item.timed.add(item.matcher, self.ring if self._numbered else None)
+            if item.timed_out is not None:
+                item.timed_out.add(item.matcher, self.ring if self._numbered else None)
 
     @property
     def timed_out(self) -> list[TimedOut]:
-        """Partial matches that have timed out, by query."""
-        return [item.timed for item in self.running if item.timed is not None]
+        """Per query, the partial matches that have timed out."""
+        return [item.timed_out for item in self.running if item.timed_out is not None]
 
     # ----------------------------------------------------------------------- memory
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are held for all of them: events, lists of relevant events."""
+        """Bytes held for all queries together: the event ring, lists of relevant events."""
         return self._filters.nbytes + (0 if self.ring is None else self.ring.nbytes)
 
-    def more_lists(self, events: int) -> int:
-        """Bytes by which those lists grow in a batch of so many events."""
+    def list_growth(self, events: int) -> int:
+        """Return the bytes by which the lists of relevant events grow in a batch with this many events."""
         return self._filters.bytes_with(min(events, _SLICE)) - self._filters.nbytes

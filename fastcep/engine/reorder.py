@@ -1,8 +1,8 @@
-"""Out-of-order input: hold events back until nothing earlier can come, and set those aside that come too late.
+"""Sort out-of-order input: hold events back until no earlier event can come, and set late events aside.
 
-Held events lie in *runs*: batches sorted by time and sequence number. A new run swallows the runs before it that are
-not much larger, so that there are few of them and an event is copied a logarithmic number of times, whatever the size
-of the batches. What the watermark has passed is the head of each run.
+Held events are stored in *runs*: batches sorted by time and sequence number. A new run absorbs the runs before it that
+are not much larger. So there are few runs, and an event is copied a logarithmic number of times, whatever the size of
+the batches. When the watermark moves, the events that it has passed are at the head of each run.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ from fastcep.stored import Misfit
 
 __all__ = ["Reorderer", "make_reorderer"]
 
-#: The most sources of an engine.
-_SOURCES = 4096
+#: Maximum number of sources of an engine.
+_MOST_SOURCES = 4096
 
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
 class _Source:
-    """How far an input has come: its largest time (None: no event yet), and when its last batch arrived."""
+    """Progress of an input: its largest time (None: no event yet), and the arrival time of its last batch."""
 
     largest: int | None
     arrived: int
 
 
 class _Run:
-    """Sorted events of which the head has been released; the memory is given back when half of it is unused."""
+    """Sorted events whose head may have been released; the memory is freed when half of it is unused."""
 
-    __slots__ = ("_made", "events", "nbytes")
+    __slots__ = ("_allocated", "events", "nbytes")
 
     def __init__(self, events: EventBatch) -> None:
         self.events = events
         self.nbytes = events.nbytes
-        self._made = len(events)
+        self._allocated = len(events)
 
     def __len__(self) -> int:
         return len(self.events)
 
     def pop(self, count: int) -> EventBatch:
-        """Take the first `count` events out."""
-        head, rest = self.events.slice(0, count), self.events.slice(count, len(self.events))
-        if 2 * len(rest) < self._made:
-            rest = EventBatch.concat([rest])
-            self.nbytes, self._made = rest.nbytes, len(rest)
-        self.events = rest
+        """Remove and return the first `count` events."""
+        head, tail = self.events.slice(0, count), self.events.slice(count, len(self.events))
+        if 2 * len(tail) < self._allocated:
+            tail = EventBatch.concat([tail])
+            self.nbytes, self._allocated = tail.nbytes, len(tail)
+        self.events = tail
         return head
 
 
@@ -67,7 +67,7 @@ def make_reorderer(
     late_limit: int,
     clock: Callable[[], int],
 ) -> Reorderer | None:
-    """Make what an engine's options ask for, None for input in order; ValidationError names a wrong option."""
+    """Make the reorderer for an engine's options, None for ordered input; `ValidationError` names an invalid option."""
     durations: list[int | None] = []
     for option, value in (("allowed_lateness", allowed_lateness), ("idle_timeout", idle_timeout)):
         try:
@@ -82,35 +82,36 @@ def make_reorderer(
             raise ValidationError("idle_timeout needs allowed_lateness: without it nothing is held back")
         return None
     if idle == 0:
-        raise ValidationError("idle_timeout is 0: expected a time in which an input is expected, such as '2s'")
+        raise ValidationError("idle_timeout is 0: expected a positive duration, such as '2s'")
     return Reorderer(schema, lateness, idle=idle, late_limit=late_limit, clock=clock)
 
 
 class Reorderer:
-    """Puts the events of one engine in stream order, (time, sequence number), inside a bound.
+    """Put the events of one engine in stream order, (time, sequence number), with bounded lateness.
 
-    The *watermark* is the largest time seen less `lateness`; with several sources, the smallest of their watermarks.
-    It never falls. An event that is older than it when it arrives is late. Where the batches are cut has no influence.
+    The *watermark* is the largest time seen, less `lateness`; with several sources, the smallest of their watermarks.
+    It never decreases. An event is late if it is older than the watermark when it arrives. The result does not depend
+    on the division of the input into batches.
 
     Parameters
     ----------
     schema
-        Of the events. Without a sequence column events are numbered as they arrive, late ones included.
+        Schema of the events. Without a sequence column, events are numbered as they arrive, including late ones.
     lateness
-        Nanoseconds.
+        Allowed lateness, ns.
     idle
-        Nanoseconds without input after which a source does not hold the watermark back; None: it always does.
+        Time without input after which a source no longer holds the watermark back, ns; None: it always does.
     late_limit
-        How many late events may wait for `take_late`.
+        Number of late events that may wait for `take_late`.
     clock
-        Nanoseconds that only grow, for `idle`.
+        Returns the time in ns, for `idle`; it never decreases.
 
     Attributes
     ----------
     watermark
-        No earlier event is taken. INT64_MIN: nothing seen yet.
+        Earlier events are late, ns. INT64_MIN: no event yet.
     late_events
-        Late events so far.
+        Number of late events so far.
     """
 
     def __init__(
@@ -132,69 +133,69 @@ class Reorderer:
     # ---------------------------------------------------------------- events in
 
     def push(self, batch: EventBatch, origin: str, first_row: int, source: str | None = None) -> EventBatch | None:
-        """Take a batch.
+        """Add a batch.
 
         Parameters
         ----------
         batch
-            In order of arrival. An empty one announces its source, if that has a name: the watermark waits for it.
+            Events in order of arrival. An empty batch of a named source announces it: the watermark waits for it.
         origin, first_row
-            For messages.
+            Name of the input, and the number of the batch's first row in it, for error messages.
         source
-            Which of several inputs it comes from.
+            Name of the input, if there are several.
 
         Returns
         -------
         EventBatch or None
-            Events that are now known to be next in the stream, in order; None if there are none.
+            The next events of the stream, in order: no earlier event can come. None if there are none.
 
         Raises
         ------
         ValidationError
-            If more than `late_limit` late events would wait, or there are too many sources. Nothing is taken then.
+            If more than `late_limit` late events would wait, or there are too many sources. The batch is not added.
         DataError
-            If an event has the time and the sequence number of another one. Nothing is taken then.
+            If an event has the time and the sequence number of another one. The batch is not added.
         """
         now = self._clock()
         self._check_source(source)
         if not len(batch):
             if source is not None:
                 self._sources.setdefault(source, _Source(None, now))
-            return self._release()  # what was put back
+            return self._release()  # events that were put back
         if batch.sequence is None:
             batch = replace(batch, sequence=np.arange(self._arrived, self._arrived + len(batch)))
         others = min(self._slowest(now, source), INT64_MAX)
-        highest = np.maximum.accumulate(batch.time)
-        known = self._sources.get(source)
-        if known is not None and known.largest is not None:
-            np.maximum(highest, known.largest, out=highest)
-        line = np.minimum(np.maximum(highest, INT64_MIN + self._lateness) - self._lateness, others)
-        late = (batch.time < line) | (batch.time < self.watermark)
+        largest = np.maximum.accumulate(batch.time)
+        progress = self._sources.get(source)
+        if progress is not None and progress.largest is not None:
+            np.maximum(largest, progress.largest, out=largest)
+        watermarks = np.minimum(np.maximum(largest, INT64_MIN + self._lateness) - self._lateness, others)
+        late = (batch.time < watermarks) | (batch.time < self.watermark)
         count = int(np.count_nonzero(late))
         self._check_late(count, origin)
         events = batch.take(np.flatnonzero(~late)) if count else batch
         if self._numbered and len(events):
-            self._check_twice(events, batch, late, origin, first_row)
-        # Nothing is refused from here on.
+            self._check_duplicates(events, batch, late, origin, first_row)
+        # No error is raised from here on.
         self._arrived += len(batch)
         self.late_events += count
         if count:
             self._set_aside(batch.take(np.flatnonzero(late)))
-        largest = int(highest[-1])
-        self._sources[source] = _Source(largest, now)
-        self.watermark = max(self.watermark, min(self._behind(largest), others))
+        self._sources[source] = _Source(int(largest[-1]), now)
+        self.watermark = max(self.watermark, min(self._less_lateness(int(largest[-1])), others))
         events = self._sorted(events)
-        cut = self._cut(events.time)
-        if cut < len(events):
-            self._hold(events.slice(cut, len(events)))
-        return self._release(events.slice(0, cut))
+        releasable = self._count_releasable(events.time)
+        if releasable < len(events):
+            self._hold(events.slice(releasable, len(events)))
+        return self._release(events.slice(0, releasable))
 
     def _check_source(self, source: str | None) -> None:
         if source is not None and not isinstance(source, str):
             raise ValidationError(f"source={source!r}: expected a name, or None for the only source")
-        if source not in self._sources and len(self._sources) >= _SOURCES:
+        if source not in self._sources and len(self._sources) >= _MOST_SOURCES:
             raise ValidationError(
-                f"source={source!r}: there are {_SOURCES:,} sources already; a source is an input, not an event's key"
+                f"source={source!r}: there are {_MOST_SOURCES:,} sources already; a source is an input, not the key of "
+                "an event"
             )
 
     def _check_late(self, count: int, origin: str) -> None:
@@ -203,13 +204,13 @@ class Reorderer:
             raise ValidationError(
                 f"{origin}: {count:,} late events in this batch and {waiting:,} waiting are more than "
                 f"late_limit={self._late_limit:,}; nothing of the batch was taken. Call late() to take those waiting, "
-                "hand over smaller batches, or raise late_limit or allowed_lateness"
+                "use smaller batches, or raise late_limit or allowed_lateness"
             )
 
-    def _check_twice(
+    def _check_duplicates(
         self, events: EventBatch, batch: EventBatch, late: npt.NDArray[np.bool_], origin: str, first_row: int
     ) -> None:
-        """Refuse an event whose time and number a held one, or one before it in the batch, has too."""
+        """Check that no event has the time and sequence number of a held event, or of one before it in the batch."""
         assert events.sequence is not None
         low, high = events.time.min(), events.time.max()
         times, numbers = [], []
@@ -221,14 +222,14 @@ class Reorderer:
             numbers.append(run.events.sequence[first:end])
         held = sum(map(len, times))
         time, number = np.concatenate([*times, events.time]), np.concatenate([*numbers, events.sequence])
-        order = np.lexsort((number, time))  # stable: of two equal ones that which came first stands first
+        order = np.lexsort((number, time))  # stable: of two equal events the one that arrived first comes first
         same = (np.diff(time[order]) == 0) & (np.diff(number[order]) == 0)
         if same.any():
-            at = int(order[1:][same].min()) - held
-            row = first_row + batch.row(int(np.flatnonzero(~late)[at]))
+            duplicate = int(order[1:][same].min()) - held
+            row = first_row + batch.row(int(np.flatnonzero(~late)[duplicate]))
             raise DataError(
-                f"{at_row(origin, row)}, column {self._column!r}: found {events.sequence[at]} at the time "
-                f"{format_time(int(events.time[at]))} for the second time; give each event its own number"
+                f"{at_row(origin, row)}, column {self._column!r}: found {events.sequence[duplicate]} at the time "
+                f"{format_time(int(events.time[duplicate]))} for the second time; give each event its own number"
             )
 
     def _set_aside(self, events: EventBatch) -> None:
@@ -240,23 +241,24 @@ class Reorderer:
         parts = [events]
         while self._runs and len(self._runs[-1]) <= 2 * sum(map(len, parts)):
             parts.append(self._runs.pop().events)
-        events = EventBatch.concat(parts[::-1])  # a copy also of one: the input's memory is the user's
+        events = EventBatch.concat(parts[::-1])  # copies even a single part: the user owns the input's memory
         self._runs.append(_Run(self._sorted(events)))
 
     # --------------------------------------------------------------- events out
 
     def advance(self, time: int) -> EventBatch | None:
-        """Raise the watermark to `time` and return what it has passed."""
+        """Raise the watermark to `time`, and return the events that it has passed."""
         self.watermark = max(self.watermark, time)
         return self._release()
 
     def poll(self) -> EventBatch | None:
-        """Return what idle sources alone hold back: everything when all of them are idle.
+        """Return the events that only idle sources hold back: all held events if every source is idle.
 
-        When all are idle the watermark goes to the largest time seen, and just past it where a sequence column may
-        number a later event lower.
+        If every source is idle, the watermark moves to the largest time seen; with a sequence column to 1 ns more,
+        because a later event of the same time may have a lower number.
         """
-        largest = max((known.largest for known in self._sources.values() if known.largest is not None), default=None)
+        times = (source.largest for source in self._sources.values() if source.largest is not None)
+        largest = max(times, default=None)
         if largest is None:
             return None
         slowest = self._slowest(self._clock())
@@ -264,46 +266,47 @@ class Reorderer:
         return self._release()
 
     def finish(self) -> EventBatch | None:
-        """Return everything held."""
+        """Return all held events."""
         parts = [run.events for run in self._runs]
         self._runs = []
         return self._merged(parts)
 
     def put_back(self, events: EventBatch) -> None:
-        """Hold events again that were given last; those that follow them in the stream come behind them."""
+        """Hold events again that were returned last; the events that follow them in the stream come after them."""
         if len(events):
             self._runs.insert(0, _Run(events))
 
-    def _slowest(self, now: int, but: object = ...) -> int:
-        """The smallest watermark of the active sources, but for one; past INT64_MAX if there are none."""
+    def _slowest(self, now: int, excluded: object = ...) -> int:
+        """Return the smallest watermark of the active sources, without ``excluded``; INT64_MAX + 1 if there is none."""
         return min(
             (
-                INT64_MIN if known.largest is None else self._behind(known.largest)
-                for name, known in self._sources.items()
-                if name != but and (self._idle is None or now - known.arrived < self._idle)
+                INT64_MIN if source.largest is None else self._less_lateness(source.largest)
+                for name, source in self._sources.items()
+                if name != excluded and (self._idle is None or now - source.arrived < self._idle)
             ),
             default=INT64_MAX + 1,
         )
 
-    def _behind(self, time: int) -> int:
+    def _less_lateness(self, time: int) -> int:
         return max(time - self._lateness, INT64_MIN)
 
-    def _cut(self, times: Ints) -> int:
-        """How many of these sorted times nothing can come before any more."""
-        if self.watermark > INT64_MAX:  # past the largest time there is
+    def _count_releasable(self, times: Ints) -> int:
+        """Return the number of these sorted times before which no event can come any more."""
+        if self.watermark > INT64_MAX:  # past the largest possible time
             return len(times)
-        # At the watermark itself more events may come. By arrival they come after, by a column perhaps before.
+        # More events of the watermark's time may come. Numbered by arrival they come later, by a column perhaps before.
         return int(np.searchsorted(times, self.watermark, "left" if self._numbered else "right"))
 
-    def _release(self, fresh: EventBatch | None = None) -> EventBatch | None:
+    def _release(self, arrived: EventBatch | None = None) -> EventBatch | None:
+        """Return the events that the watermark has passed, of the runs and of ``arrived``."""
         parts = []
         for run in self._runs:
-            cut = self._cut(run.events.time)
-            if cut:
-                parts.append(run.pop(cut))
+            count = self._count_releasable(run.events.time)
+            if count:
+                parts.append(run.pop(count))
         self._runs = [run for run in self._runs if len(run)]
-        if fresh is not None:
-            parts.append(fresh)
+        if arrived is not None:
+            parts.append(arrived)
         return self._merged(parts)
 
     def _merged(self, parts: list[EventBatch]) -> EventBatch | None:
@@ -313,40 +316,49 @@ class Reorderer:
         return self._sorted(EventBatch.concat(parts))
 
     def _sorted(self, events: EventBatch) -> EventBatch:
-        """Events in stream order; those not numbered by a column must come in order of arrival."""
+        """Sort events into stream order; without a sequence column they must be in order of arrival."""
         time, number = events.time, events.sequence
         if not self._numbered:
             return events if (time[1:] >= time[:-1]).all() else events.take(np.argsort(time, kind="stable"))
         assert number is not None
-        right = (time[1:] > time[:-1]) | ((time[1:] == time[:-1]) & (number[1:] > number[:-1]))
-        return events if right.all() else events.take(np.lexsort((number, time)))
+        in_order = (time[1:] > time[:-1]) | ((time[1:] == time[:-1]) & (number[1:] > number[:-1]))
+        return events if in_order.all() else events.take(np.lexsort((number, time)))
 
-    # ------------------------------------------------------------------- moving
+    # ------------------------------------------------------------------- snapshots
 
     def parts(self) -> tuple[dict[str, Any], list[EventBatch], list[EventBatch]]:
-        """What a snapshot needs: facts, for JSON; the held events, run by run; the late ones, likewise."""
+        """Return the state for a snapshot: facts for JSON, the runs of held events, and the batches of late events."""
         facts = {
             "watermark": self.watermark,
             "arrived": self._arrived,
             "late": self.late_events,
-            "sources": [[name, known.largest] for name, known in self._sources.items()],
+            "sources": [[name, source.largest] for name, source in self._sources.items()],
         }
         return facts, [run.events for run in self._runs], self._late
 
     def put(self, facts: dict[str, Any], held: list[EventBatch], late: list[EventBatch], time: int | None) -> None:
-        """Go on from `parts`, behind an event of this time; all sources are taken to have arrived just now.
+        """Restore the state that `parts` returned; every source counts as having arrived just now.
+
+        Parameters
+        ----------
+        facts, held, late
+            Result of `parts`.
+        time
+            Time of the last event that the engine has processed, ns; None: there is none.
 
         Raises
         ------
         Misfit
-            Held events are not in order, or come before that event.
+            Held events are out of order, or before that time.
         """
         names = [name for name, _ in facts["sources"]]
-        if len(set(names)) < len(names) or len(names) > _SOURCES:
-            raise Misfit("order.sources", f"{len(names)} of {len(set(names))} names", f"at most {_SOURCES}, each once")
+        if len(set(names)) < len(names) or len(names) > _MOST_SOURCES:
+            expected = f"at most {_MOST_SOURCES}, each once"
+            raise Misfit("order.sources", f"{len(names)} of {len(set(names))} names", expected)
         for number, events in enumerate(held):
             if self._sorted(events) is not events or (time is not None and events.time[0] < time):
-                raise Misfit("table 'held'", f"batch {number} out of order, or before time {time}", "what is to come")
+                problem = f"batch {number} out of order, or before time {time}"
+                raise Misfit("table 'held'", problem, "later events in order")
         now = self._clock()
         self.watermark, self._arrived, self.late_events = facts["watermark"], facts["arrived"], facts["late"]
         self._sources = {name: _Source(largest, now) for name, largest in facts["sources"]}
@@ -360,26 +372,26 @@ class Reorderer:
         return EventBatch.concat(waiting) if waiting else None
 
     def mark_codes(self, marks: npt.NDArray[np.uint8]) -> None:
-        """Set ``marks[c]`` for every string code c of an event that is held or waits."""
+        """Set ``marks[c]`` for every string code c of a held event, or of a late event that waits."""
         for batch in (*(run.events for run in self._runs), *self._late):
             batch.mark_codes(marks)
 
     @property
     def may_idle(self) -> bool:
-        """Whether there is a time after which a source is idle."""
+        """True if a source without input becomes idle after some time."""
         return self._idle is not None
 
     @property
     def held_events(self) -> int:
-        """Events held back now."""
+        """Number of events that are held back."""
         return sum(map(len, self._runs))
 
     @property
     def late_waiting(self) -> int:
-        """Late events that wait for `take_late`."""
+        """Number of late events that wait for `take_late`."""
         return sum(map(len, self._late))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of held and of waiting events."""
+        """Bytes of held events and of waiting late events."""
         return sum(run.nbytes for run in self._runs) + sum(batch.nbytes for batch in self._late)

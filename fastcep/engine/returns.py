@@ -1,4 +1,4 @@
-"""RETURN: evaluate its expressions over the matches of one batch, vectorised; attributes come from the event ring."""
+"""Evaluate RETURN over the matches of one batch, vectorised; attributes come from the event ring."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _AGGREGATES = ("known", "sum", "min", "max", "mean", "m2")
 
 @dataclass(frozen=True, slots=True)
 class _Expression:
-    """A compiled expression: its leaves in the order of the inputs, its program, what runs it."""
+    """A compiled expression: its leaves in the order of the inputs, its program, and the evaluator that runs it."""
 
     inputs: tuple[Op, ...]
     task: Task
@@ -40,10 +40,17 @@ class _Expression:
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """Bound events of ``n`` matches: per member positions; for a Kleene member elements one match after the other.
+    """Bound events of ``n`` matches, by variable.
 
-    ``values[m]`` is int64[n] with -1 for an untaken optional, or int64[sum(lengths[m])]; ``lengths[m]`` int64[n] or
-    None.
+    Attributes
+    ----------
+    n
+        Number of matches.
+    values
+        Positions of the events of each variable: int64[n], -1 for an optional variable that is not bound. For a Kleene
+        variable int64[sum(lengths[m])], the elements of one match after the other.
+    lengths
+        Number of elements of each match, int64[n], for a Kleene variable; None for other variables.
     """
 
     n: int
@@ -58,10 +65,12 @@ class Returns:
     ----------
     query
         The query.
-    ring, strings
-        Where attributes and string codes live.
+    ring
+        Holds the attributes of events.
+    strings
+        The string table of the engine.
     link
-        Gives the words of constants.
+        Maps constants to words.
     """
 
     def __init__(self, query: ast.Query, ring: EventRing, strings: StringTable, link: ConstantBinder) -> None:
@@ -76,16 +85,16 @@ class Returns:
             self._compile(expr)
 
     def columns(self, bindings: Bindings) -> dict[str, Any]:
-        """Arrow arrays by output name."""
-        out: dict[str, Any] = {}
+        """Return Arrow arrays by column name."""
+        arrays: dict[str, Any] = {}
         for item in self.query.returns:
             if isinstance(item.expression, ast.AttributeList):
-                out[item.name] = self._list(item.expression, bindings)
+                arrays[item.name] = self._list(item.expression, bindings)
                 continue
             expr = self.translate(item.expression)
-            values, nulls = self._evaluate(expr, lambda leaf: self._quantity(leaf, bindings), bindings.n)
-            out[item.name] = self._arrow(expr.dtype, values, nulls)
-        return out
+            values, nulls = self._evaluate(expr, lambda leaf: self._leaf_values(leaf, bindings), bindings.n)
+            arrays[item.name] = self._arrow(expr.dtype, values, nulls)
+        return arrays
 
     def _arrow(self, dtype: str, values: Ints, nulls: Nulls) -> Any:
         if dtype == "s":
@@ -94,15 +103,15 @@ class Returns:
         return from_numpy(typed, nulls=nulls)
 
     def _list(self, node: ast.AttributeList, bindings: Bindings) -> Any:
-        member = self.translate.variables[node.leaf]
-        lengths = bindings.lengths[member]
+        variable = self.translate.variables[node.leaf]
+        lengths = bindings.lengths[variable]
         assert lengths is not None
-        dtype = self.translate.dtype(member, node.name)
-        values, nulls = self._gather(member, node.name, dtype, bindings.values[member])
+        dtype = self.translate.dtype(variable, node.name)
+        values, nulls = self._gather(variable, node.name, bindings.values[variable])
         return from_lengths(lengths, self._arrow(dtype, values, nulls))
 
     def _expressions(self) -> Iterator[Op]:
-        """Every expression that is evaluated, those of the aggregates' steps included."""
+        """Yield every expression that is evaluated, including the steps of aggregates."""
         for item in self.query.returns:
             if isinstance(item.expression, ast.AttributeList):
                 continue
@@ -110,12 +119,12 @@ class Returns:
             yield expr
             for leaf in leaves(expr):
                 if leaf.data[0] in _AGGREGATES:
-                    member = leaf.data[1]
-                    yield from (step(op, repeat(member)) for op in _state(leaf))
+                    variable = leaf.data[1]
+                    yield from (step(op, repeat(variable)) for op in _state(leaf))
 
     def _compile(self, expr: Op) -> _Expression:
-        known = self._compiled.get(expr)
-        if known is None:
+        compiled = self._compiled.get(expr)
+        if compiled is None:
             inputs: list[Op] = []
 
             def resolve(node: Op) -> tuple[str, int] | None:
@@ -128,111 +137,112 @@ class Returns:
             compiler = Compiler(resolve)
             compiler.store(0, expr)
             program = compiler.finish()
-            known = _Expression(tuple(inputs), (program, "whole"), Evaluator(program, self.link))
-            self._compiled[expr] = known
-        return known
+            compiled = _Expression(tuple(inputs), (program, "whole"), Evaluator(program, self.link))
+            self._compiled[expr] = compiled
+        return compiled
 
     @property
     def tasks(self) -> list[Task]:
         """The programs, for generated kernels."""
-        return [known.task for known in self._compiled.values()]
+        return [compiled.task for compiled in self._compiled.values()]
 
     def use_kernels(self, kernels: Mapping[Task, int]) -> None:
         """Run programs by the generated code at these addresses."""
-        for known in self._compiled.values():
-            if known.task in kernels:
-                known.evaluator.use_kernel(kernels[known.task])
+        for compiled in self._compiled.values():
+            if compiled.task in kernels:
+                compiled.evaluator.use_kernel(kernels[compiled.task])
 
     @property
     def arithmetic_nulls(self) -> int:
-        """Overflows and integer divisions by zero so far."""
-        return sum(known.evaluator.arithmetic_nulls for known in self._compiled.values())
+        """Number of overflows and integer divisions by zero so far."""
+        return sum(compiled.evaluator.arithmetic_nulls for compiled in self._compiled.values())
 
     @property
     def function_errors(self) -> int:
-        """Exceptions in users' functions so far."""
-        return sum(known.evaluator.function_errors for known in self._compiled.values())
+        """Number of exceptions in users' functions so far."""
+        return sum(compiled.evaluator.function_errors for compiled in self._compiled.values())
 
     def _evaluate(self, expr: Op, leaf: Callable[[Op], Values], n: int) -> Values:
-        known = self._compile(expr)
-        columns = [leaf(node) for node in known.inputs]
-        return known.evaluator([values for values, _ in columns], [nulls for _, nulls in columns], n)
+        """Evaluate an expression for ``n`` rows; ``leaf`` returns the values of a leaf."""
+        compiled = self._compile(expr)
+        columns = [leaf(node) for node in compiled.inputs]
+        return compiled.evaluator([values for values, _ in columns], [nulls for _, nulls in columns], n)
 
-    def _gather(self, member: int, attr: str, dtype: str, positions: Ints) -> Values:
-        """Attribute of the events at ``positions`` (-1 gives null); a union may keep it in a column per type."""
+    def _gather(self, variable: int, attribute: str, positions: Ints) -> Values:
+        """Return an attribute of the events at ``positions``, null for -1; a union may have a column for each type."""
         nulls = (positions < 0).astype(np.uint8)
         values = np.zeros(len(positions), np.int64)
-        here = np.flatnonzero(positions >= 0)
-        if not len(here):
+        bound = np.flatnonzero(positions >= 0)
+        if not len(bound):
             return values, nulls
-        at = positions[here]
-        if attr in ("time", "seq"):
-            values[here] = self.ring.take(attr, at)[0]
+        events = positions[bound]
+        if attribute in ("time", "seq"):
+            values[bound] = self.ring.take(attribute, events)[0]
             return values, nulls
-        types = self.ring.take("type", at)[0]
-        if attr == "type":
-            values[here] = self.type_codes[types]
+        types = self.ring.take("type", events)[0]
+        if attribute == "type":
+            values[bound] = self.type_codes[types]
             return values, nulls
         schema = self.query.schema
-        columns = {name: schema.column_of(name, attr) for name in self.translate.leaves[member].member.types}
+        columns = {name: schema.column_of(name, attribute) for name in self.translate.leaves[variable].member.types}
         for column in set(columns.values()):
-            own = np.array([columns.get(name) == column for name in schema.type_names])[types]
-            found, missing = self.ring.take(column, at[own])
-            values[here[own]] = np.ascontiguousarray(found).view(np.int64)
-            if missing is not None:
-                nulls[here[own]] = missing
+            of_column = np.array([columns.get(name) == column for name in schema.type_names])[types]
+            column_values, column_nulls = self.ring.take(column, events[of_column])
+            values[bound[of_column]] = np.ascontiguousarray(column_values).view(np.int64)
+            if column_nulls is not None:
+                nulls[bound[of_column]] = column_nulls
         return values, nulls
 
-    def _quantity(self, leaf: Op, bindings: Bindings) -> Values:
-        kind, member, extra, attr = leaf.data
-        if member >= len(self.translate.leaves):  # rounds of a group: as many as any of its variables has elements
-            group = self.translate.groups[member - len(self.translate.leaves)]
-            member = next(n for n, one in enumerate(self.translate.leaves) if one.group == group and not one.negated)
-        lengths, values = bindings.lengths[member], bindings.values[member]
-        none = np.zeros(bindings.n, np.uint8)
+    def _leaf_values(self, leaf: Op, bindings: Bindings) -> Values:
+        """Return the values of a leaf: a count, an attribute of an event, or an aggregate over a Kleene variable."""
+        kind, variable, extra, attribute = leaf.data
+        if variable >= len(self.translate.leaves):  # rounds of a group: each of its variables has one element per round
+            group = self.translate.groups[variable - len(self.translate.leaves)]
+            variable = next(n for n, one in enumerate(self.translate.leaves) if one.group == group and not one.negated)
+        lengths, values = bindings.lengths[variable], bindings.values[variable]
+        no_nulls = np.zeros(bindings.n, np.uint8)
         if lengths is None:
             if kind == "count":
-                return (values >= 0).astype(np.int64), none
-            return self._gather(member, attr, leaf.dtype, values)
+                return (values >= 0).astype(np.int64), no_nulls
+            return self._gather(variable, attribute, values)
         if kind == "count":
-            return lengths, none
+            return lengths, no_nulls
         ends = np.cumsum(lengths)
         starts = ends - lengths
         if kind in ("first", "last", "at"):
-            at = starts + extra if kind != "last" else ends - 1
-            inside = (at >= starts) & (at < ends)
+            element = starts + extra if kind != "last" else ends - 1
+            exists = (element >= starts) & (element < ends)
             positions = np.full(bindings.n, -1, np.int64)
-            positions[inside] = values[at[inside]]
-            return self._gather(member, attr, leaf.dtype, positions)
-        return self._aggregate(leaf, starts, lengths, self._gather(member, attr, extra, values))
+            positions[exists] = values[element[exists]]
+            return self._gather(variable, attribute, positions)
+        return self._aggregate(leaf, starts, lengths, self._gather(variable, attribute, values))
 
     def _aggregate(self, leaf: Op, starts: Ints, lengths: Ints, elements: Values) -> Values:
-        """Running aggregates, one element of every match at a time, by the same operations as in the engine."""
-        member, n = leaf.data[1], len(lengths)
+        """Compute running aggregates, one element of every match at a time, with the operations of the matcher."""
+        variable, n = leaf.data[1], len(lengths)
         state: dict[Op, Values] = {
             op: (np.zeros(n, np.int64), np.full(n, op.data[0] != "known", np.uint8)) for op in _state(leaf)
         }
         for number in range(int(lengths.max(initial=0))):
             rows = np.flatnonzero(lengths > number)
-            at = starts[rows] + number
-            value = elements[0][at], elements[1][at]
-            before = {op: (values[rows], nulls[rows]) for op, (values, nulls) in state.items()}
+            element = starts[rows] + number
+            value = elements[0][element], elements[1][element]
+            previous = {op: (values[rows], nulls[rows]) for op, (values, nulls) in state.items()}
 
-            def input_of(node: Op, value: Values = value, before: dict[Op, Values] = before) -> Values:
-                return value if node.name == "event" else before[node]
+            def input_of(node: Op, value: Values = value, previous: dict[Op, Values] = previous) -> Values:
+                return value if node.name == "event" else previous[node]
 
             for op in state:
-                new = step(op, repeat(member))
-                values, nulls = self._evaluate(new, input_of, len(rows))
+                values, nulls = self._evaluate(step(op, repeat(variable)), input_of, len(rows))
                 state[op][0][rows], state[op][1][rows] = values, nulls
         return state[leaf]
 
 
 def _state(leaf: Op) -> list[Op]:
-    """What a running aggregate keeps: the number of values, the aggregate, for the deviation the mean too."""
-    kind, member, raw, attr = leaf.data
+    """Return the state of a running aggregate: the number of values, the aggregate, for the deviation also the mean."""
+    kind, variable, raw, attribute = leaf.data
     kinds = {"known": "i", kind: leaf.dtype} | ({"mean": "f"} if kind in ("m2", "mean") else {})
-    return [Op("q", dtype, (), (name, member, raw, attr)) for name, dtype in kinds.items()]
+    return [Op("q", dtype, (), (name, variable, raw, attribute)) for name, dtype in kinds.items()]
 
 
 __all__ = ["Bindings", "Returns"]

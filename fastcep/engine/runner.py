@@ -1,4 +1,4 @@
-"""What carries out independent pieces of work, perhaps elsewhere."""
+"""Protocol for objects that run independent tasks, perhaps on other machines."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Result = TypeVar("Result")
 
 
 class Runner(Protocol):
-    """Applies a function to items; ``concurrent.futures.ProcessPoolExecutor`` is one as it is.
+    """Applies a function to items, as ``concurrent.futures.ProcessPoolExecutor`` does.
 
-    Function, items and results can be pickled. The function reads a file of this machine, which is read once by each
-    process; a runner with an attribute ``remote`` that is true (`fastcep.spark.SparkRunner`) is given one that holds
-    all that it needs instead, and has to see to it that this is not sent for each item.
+    Function, items and results can be pickled. By default the function reads a local file, once in each process. A
+    runner whose attribute ``remote`` is true (`fastcep.spark.SparkRunner`) gets a function that contains its data
+    instead; such a runner should not send the function again for each item.
     """
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item], /) -> Iterable[Result]:

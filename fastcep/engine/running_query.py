@@ -1,4 +1,4 @@
-"""A query that an engine runs, and what belongs to it."""
+"""A query of an engine, with its plan, its state and its errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastcep._core.input.filters import Filter
 from fastcep.engine.constant_binding import ConstantBinder
 from fastcep.engine.faults import Faults
 from fastcep.engine.matches import QueryMatches
-from fastcep.engine.partitioned_matcher import Matching
+from fastcep.engine.partitioned_matcher import AnyMatcher
 from fastcep.engine.returns import Returns
 from fastcep.engine.store_trial import StoreTrial
 from fastcep.engine.timeouts import TimedOut
@@ -23,44 +23,52 @@ __all__ = ["RunningQuery"]
 
 @dataclass(slots=True, eq=False)
 class RunningQuery:
-    """A query, its plan, its state.
+    """A query, its plan and its state.
 
     Attributes
     ----------
+    plan
+        The plan, for the store that is in use.
+    link
+        Binds the constants of its programs.
+    matcher
+        Holds its partial matches.
     since
         Position of the first event that it sees.
     empty
-        Bytes that it holds without any event.
-    fresh
-        Makes a matcher like its own, without state.
-    nothing
-        Its matches of a call that found none.
+        Bytes that it needs without any event.
+    new_matcher
+        Makes a matcher like `matcher`, without state.
+    returns
+        Its RETURN columns; None if it has none.
+    no_matches
+        Its result in a call without matches.
     windows
-        Finds what opens and closes explicit windows; None without.
-    timed
-        Its partial matches that have timed out; None if they are not asked for.
+        Finds the events that open and close explicit windows; None if it has none.
+    timed_out
+        Its partial matches that have timed out; None if the engine does not keep them.
     filters
-        Those that it shares with other queries; None while it is alone.
+        Filters that it shares with other queries; None while it is the only query.
     trial
-        The other store, while it is tried.
+        The candidate store, while it is being tried.
     """
 
     plan: Plan
     link: ConstantBinder
-    matcher: Matching
+    matcher: AnyMatcher
     since: int
     empty: int
-    fresh: Callable[[], Matching]
+    new_matcher: Callable[[], AnyMatcher]
     returns: Returns | None = None
-    nothing: QueryMatches | None = None
+    no_matches: QueryMatches | None = None
     windows: WindowBounds | None = None
-    timed: TimedOut | None = None
+    timed_out: TimedOut | None = None
     filters: list[Filter] | None = None
     trial: StoreTrial | None = None
 
     @property
-    def matchers(self) -> tuple[Matching, ...]:
-        """All that take its events."""
+    def matchers(self) -> tuple[AnyMatcher, ...]:
+        """The matchers that process its events, including that of the candidate store."""
         return (self.matcher,) if self.trial is None else (self.matcher, self.trial.matcher)
 
     @property
@@ -70,32 +78,32 @@ class RunningQuery:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the query."""
         return self.plan.query.name
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it holds."""
-        held = [*self.matchers, *(() if self.windows is None else (self.windows,))]
-        return sum(int(item.nbytes) for item in held)
+        """Bytes in use."""
+        windows = () if self.windows is None else (self.windows,)
+        return sum(int(item.nbytes) for item in (*self.matchers, *windows))
 
     @property
     def defers(self) -> bool:
-        """Whether it has matches that wait for time, or tells of partial matches whose time is over."""
-        return self.timed is not None or any(state.deferred for state in self.plan.states)
+        """True if matches may wait for a time, or if the engine keeps partial matches that time out."""
+        return self.timed_out is not None or any(state.deferred for state in self.plan.states)
 
     def give_up(self, position: int, dropped: int, faults: Faults) -> None:
-        """Note that there was no memory for the event at a position, and how many partial matches were dropped."""
-        faults.gave_up(self.name, position, dropped, limited=self.matcher.refused)
+        """Record that the query ran out of memory at the event at ``position`` and dropped partial matches."""
+        faults.note_out_of_memory(self.name, position, dropped, limited=self.matcher.refused)
 
     def fail(self, error: Exception, last_time: int, faults: Faults) -> None:
-        """Let it go on after a batch that it could not take, which ends at ``last_time``."""
+        """Drop the state after a batch that raised an error; ``last_time`` is the time of the batch's last event."""
         self.matcher.drop(last_time)
         self.matcher.forget_windows()
-        faults.failed(self.name, error)
+        faults.note_error(self.name, error)
 
     def lose(self, error: Exception, faults: Faults) -> None:
-        """Forget what it has found, which cannot be given."""
-        faults.failed(self.name, error)
+        """Discard the matches of the call, because an error prevents their return."""
+        faults.note_error(self.name, error)
         with suppress(Exception):
-            self.matcher.take_output()  # what is left of it must not come with the next call
+            self.matcher.take_output()  # so that the next call does not return the remaining ones

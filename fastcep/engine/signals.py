@@ -42,19 +42,19 @@ def _is_main() -> bool:
 
 
 class Signals:
-    """Context manager that delays signal handlers; it may be nested. Outside of the main thread it does nothing.
+    """Context manager that delays signal handlers; it may be nested. Outside the main thread it does nothing.
 
     Attributes
     ----------
     torn
-        Whether a handler has raised in the middle of a call, because it had been delayed for too long.
+        True if a handler has raised in the middle of a call, because it had been delayed for too long.
     """
 
     def __init__(self) -> None:
         self.torn = False
         self._depth = 0
         self._handlers: dict[int, _Handler] = {}
-        self._waiting: dict[int, tuple[float, FrameType | None]] = {}  # when each came
+        self._waiting: dict[int, tuple[float, FrameType | None]] = {}  # by signal, the time when it came, s
 
     def __enter__(self) -> Self:
         if not _is_main():  # no handler runs in another thread
@@ -65,7 +65,7 @@ class Signals:
                 for number in _NUMBERS:
                     handler = _get_handler(number)
                     if callable(handler):
-                        _set_handler(number, self._note)  # raises what a handler does whose signal has come
+                        _set_handler(number, self._note)  # runs a handler whose signal is pending, which may raise
                         self._handlers[number] = handler
             except BaseException:
                 self._leave()
@@ -81,7 +81,7 @@ class Signals:
     def _leave(self) -> None:
         """Restore the handlers, and run those whose signals have come."""
         for number, handler in self._handlers.items():
-            if _get_handler(number) == self._note:  # else somebody has set another one meanwhile
+            if _get_handler(number) == self._note:  # not if the program has set another one meanwhile
                 _set_handler(number, handler)
         self._depth = 0
         try:
@@ -90,7 +90,7 @@ class Signals:
             self._handlers.clear()
 
     def deliver(self) -> None:
-        """Run the handlers of the signals that have come; what one raises is raised here."""
+        """Run the handlers of the signals that have come; an exception of a handler is raised here."""
         call_hook()
         if self._waiting and _is_main():
             self._run()
@@ -101,9 +101,10 @@ class Signals:
             self._handlers[number](number, frame)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
+        """Delay a signal; run its handler at once if an earlier signal has waited too long."""
         now = monotonic()
-        came, _ = self._waiting.setdefault(number, (now, frame))
-        if now - came > PATIENCE:
+        first_time, _ = self._waiting.setdefault(number, (now, frame))
+        if now - first_time > PATIENCE:
             del self._waiting[number]
             self.torn = True
             self._handlers[number](number, frame)

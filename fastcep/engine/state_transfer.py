@@ -1,4 +1,4 @@
-"""The calls by which an engine's state leaves it and comes back: what is checked before anything is done."""
+"""Take and restore snapshots of an engine, and move its key groups; all checks come before any change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ from fastcep.engine.running_query import RunningQuery
 from fastcep.engine.state.container import unpack
 from fastcep.engine.state.header import check_header
 from fastcep.engine.state.keygroups import GROUPS, check_groups
-from fastcep.engine.state.snapshot import EngineParts, extracted, layout, merged, put, snapshot
+from fastcep.engine.state.snapshot import (
+    EngineParts,
+    extract_groups,
+    merge_groups,
+    plan_layout,
+    restore_state,
+    write_snapshot,
+)
 from fastcep.engine.stream import Stream
 from fastcep.errors import FastcepError, SnapshotError, ValidationError
 from fastcep.events.units import INT64_MIN, format_time
@@ -25,13 +32,13 @@ from fastcep.stored import Misfit
 
 __all__ = ["StateTransfer", "StoredState", "make_like", "read_snapshot"]
 
-Made = TypeVar("Made")
+AnyEngine = TypeVar("AnyEngine")
 
 
 _ALL = frozenset(range(GROUPS))
-_MEND = "Its checksums are right, so it was written like that; take the snapshot again, or use an older one"
+_REMEDY = "Its checksums are right, so it was written like that; take the snapshot again, or use an older one"
 #: Options in which engines that exchange key groups must agree; limits may differ.
-_ALIKE = ("attributes", "allowed_lateness", "timed_out", "index")
+_SHARED_OPTIONS = ("attributes", "allowed_lateness", "timed_out", "index")
 
 
 class StateTransfer:
@@ -42,21 +49,21 @@ class StateTransfer:
     stream
         The stream.
     options
-        The options of its engine, for one that is restored.
+        The options of its engine; a snapshot includes them.
     """
 
     def __init__(self, stream: Stream, options: dict[str, Any]) -> None:
         self._stream, self._options = stream, options
-        #: Queries, and the part of a header that describes them: it is the same until they change.
-        self._described: tuple[tuple[RunningQuery, ...], dict[str, Any]] | None = None
+        #: The queries, and the part of a header that describes them; it does not change as long as they do not.
+        self._cached_description: tuple[tuple[RunningQuery, ...], dict[str, Any]] | None = None
 
     @property
     def groups(self) -> tuple[int, ...]:
-        """The key groups whose events are taken."""
-        return tuple(sorted(self._owns))
+        """The key groups of the engine, in ascending order."""
+        return tuple(sorted(self._owned_groups))
 
     @property
-    def _owns(self) -> frozenset[int]:
+    def _owned_groups(self) -> frozenset[int]:
         owned = self._stream.queries.owned
         return _ALL if owned is None else owned
 
@@ -64,112 +71,121 @@ class StateTransfer:
         """Return the state, or that of some key groups; see `Engine.snapshot`."""
         with self._stream.exclusive():
             self._stream.check_given()
-            return snapshot(self.parts(), None if groups is None else self._owned(groups))
+            return write_snapshot(self.parts(), None if groups is None else self._check_owned(groups))
 
     def extract(self, groups: Iterable[int]) -> bytes:
-        """Return the state of key groups, and give them up; see `Engine.extract`."""
+        """Remove the state of key groups and return it; see `Engine.extract`."""
         with self._stream.exclusive():
             self._stream.check_given()
-            chosen = self._owned(groups)
-            data, rest = extracted(self.parts(), chosen)
-            self._stream.queries.exchange(rest, self._owns.difference(chosen))
-            self._stream.choose_path()
+            extracted = self._check_owned(groups)
+            data, matchers = extract_groups(self.parts(), extracted)
+            self._stream.queries.exchange(matchers, self._owned_groups.difference(extracted))
+            self._stream.configure()
             return data
 
     def merge(self, snapshot: bytes | bytearray | memoryview) -> None:
-        """Take over the key groups of a snapshot; see `Engine.merge`."""
+        """Add the key groups of a snapshot; see `Engine.merge`."""
         stored = read_snapshot(snapshot)
         header, tables = stored.header, stored.tables
         with self._stream.exclusive():
             self._stream.check_given()
-            here = self.parts()
-            self.check_same(header)
+            engine = self.parts()
+            self._check_same(header)
             groups = header["groups"]
             if groups is None:
                 raise SnapshotError("the snapshot is of a whole engine; restore it, or extract key groups of it first")
-            own = sorted(self._owns.intersection(groups))
-            if own:
-                raise SnapshotError(f"the engine has key groups {_some(own)} of the snapshot; extract them first")
-            self._check_place(header)
+            common = sorted(self._owned_groups.intersection(groups))
+            if common:
+                raise SnapshotError(
+                    f"the engine already has key groups {_list_groups(common)} of the snapshot; extract them first"
+                )
+            self._check_progress(header)
             self._stream.memory.share_out(self._stream.queries, self._stream.shared_bytes())
             try:
-                with _understood():
-                    matchers = merged(here, header, tables)
+                with _report_misfits():
+                    matchers = merge_groups(engine, header, tables)
             except Exception:
                 self._stream.forget_strings()  # those of the snapshot
                 raise
-            owned = self._owns.union(groups)
+            owned = self._owned_groups.union(groups)
             self._stream.queries.exchange(matchers, None if len(owned) == GROUPS else owned)
-            self._stream.choose_path()
+            self._stream.configure()
 
     def resume(self, stored: StoredState) -> None:
-        """Let a new stream, of queries without state, go on where a snapshot was taken; see `Engine.restore`."""
+        """Load a snapshot into a new stream whose queries have no state; see `Engine.restore`."""
         header, stream = stored.header, self._stream
-        with _understood():
+        with _report_misfits():
             stream.queries.settle(header.get("stores", ["rows"] * len(stream.queries)), 0)
-        self.check_same(header)
+        self._check_same(header)
         loop = stream.loop
         loop.position, loop.time, loop.sequence = (header[name] for name in ("position", "time", "sequence"))
         groups = header["groups"]
         stream.queries.owned = None if groups is None else frozenset(groups)
         stream.memory.share_out(stream.queries, stream.shared_bytes())
-        with _understood():
-            put(self.parts(), header, stored.tables)
-        if groups is None or "control" in header:  # key groups leave the control behind; it begins anew
-            with _understood():
-                self.resume_control(header.get("control"))
-        stream.choose_path()
+        with _report_misfits():
+            restore_state(self.parts(), header, stored.tables)
+        if groups is None or "control" in header:  # a snapshot of key groups has no control: it starts without history
+            with _report_misfits():
+                self._resume_control(header.get("control"))
+        stream.configure()
 
-    def resume_control(self, stored: dict[str, Any] | None) -> None:
-        """Go on as the overload control of a snapshot."""
+    def _resume_control(self, stored: dict[str, Any] | None) -> None:
+        """Restore the state of the overload control."""
         control = self._stream.queries.control
-        here, there = None if control is None else control.specs(), None if stored is None else stored["specs"]
-        if here != there:
+        stored_specs = None if stored is None else stored["specs"]
+        specs = None if control is None else control.specs()
+        if specs != stored_specs:
             raise SnapshotError(
-                f"the snapshot is of an engine that sheds load by {there}, this one by {here}: restore it with "
-                "shedder=… and detector=… as they were"
+                f"the snapshot is of an engine that sheds load by {stored_specs}, this one by {specs}: restore it with "
+                "the original shedder=… and detector=…"
             )
         if control is not None and stored is not None:
-            control.resume(stored)
+            control.restore(stored)
 
     # ----------------------------------------------------------------------- checks
 
     def parts(self) -> EngineParts:
-        """Return what a snapshot is made from, and put back into."""
+        """Return the parts of the engine that a snapshot reads and restores."""
         stream, loop = self._stream, self._stream.loop
         if not len(stream.queries):
-            raise ValidationError("the engine has no query, so there is no state to be stored; add one")
-        stands = {"position": loop.position, "time": loop.time, "sequence": loop.sequence}
-        return EngineParts(stream.schema, stream.queries, stream.strings, stream.reorder, stands, self._about())
+            raise ValidationError("the engine has no query, so it has no state; add one")
+        progress = {"position": loop.position, "time": loop.time, "sequence": loop.sequence}
+        return EngineParts(
+            stream.schema, stream.queries, stream.strings, stream.reorder, progress, self._description()
+        )
 
-    def _about(self) -> dict[str, Any]:
-        """What the engine is, for a header."""
+    def _description(self) -> dict[str, Any]:
+        """Return the fields of a header that describe the engine."""
         running = self._stream.queries.running
-        if self._described is None or self._described[0] is not running:
+        if self._cached_description is None or self._cached_description[0] is not running:
             text = document_text(Document(self._stream.schema, tuple(item.query for item in running)))
             plans = [item.plan for item in running]
-            identity = xxh3_128_hexdigest(layout(plans).encode())
+            identity = xxh3_128_hexdigest(plan_layout(plans).encode())
             stores = [plan.store for plan in plans]
             control = self._stream.queries.control
             classes = [[] for _ in plans] if control is None else control.classes()
-            classes = [own if _has_classes(plan) else None for own, plan in zip(classes, plans, strict=True)]
-            self._described = running, {
+            classes = [
+                of_query if _has_classes(plan) else None for of_query, plan in zip(classes, plans, strict=True)
+            ]
+            self._cached_description = running, {
                 "text": text, "options": self._options, "stores": stores, "identity": identity, "classes": classes,
             }  # fmt: skip
-        return self._described[1]
+        return self._cached_description[1]
 
-    def _owned(self, groups: Iterable[int]) -> tuple[int, ...]:
-        """Check that these groups are here, and can be cut out."""
-        chosen = check_groups(groups)
-        if not self._owns.issuperset(chosen):
-            missing = sorted(set(chosen) - self._owns)
-            raise ValidationError(f"key groups {_some(missing)} are not here; the engine has {_some(self.groups)}")
+    def _check_owned(self, groups: Iterable[int]) -> tuple[int, ...]:
+        """Check that the engine has these groups, and that its state can be divided by key; return them sorted."""
+        checked = check_groups(groups)
+        if not self._owned_groups.issuperset(checked):
+            missing = sorted(set(checked) - self._owned_groups)
+            raise ValidationError(
+                f"key groups {_list_groups(missing)} are not here; the engine has {_list_groups(self.groups)}"
+            )
         for item in self._stream.queries:
             self._check_keyed(item)
-        return chosen
+        return checked
 
     def prepared(self, query: ast.Query) -> RunningQuery:
-        """Make a query ready to run beside the others."""
+        """Prepare a query to run beside the others."""
         new = self._stream.queries.prepare(query, self._stream.loop.position)
         if self._stream.queries.owned is not None:
             self._check_keyed(new)
@@ -178,77 +194,86 @@ class StateTransfer:
     def _check_keyed(self, item: RunningQuery) -> None:
         if not isinstance(item.plan.key, KeyPlan):
             raise ValidationError(
-                f"the state of query {item.name!r} cannot be cut into key groups: {item.plan.key}. Only a query whose "
-                "variables all agree in an attribute can: WHERE [attribute]"
+                f"the state of query {item.name!r} cannot be divided into key groups: {item.plan.key}. All variables "
+                "of the query must agree in an attribute: WHERE [attribute]"
             )
 
-    def check_same(self, header: dict[str, Any]) -> None:
-        """Refuse a snapshot of other queries, or of an engine that takes its events or windows otherwise."""
-        about, theirs = self._about(), header["options"]
-        for name in _ALIKE:
-            own = about["options"][name]
-            if theirs.get(name, own) != own:
-                found = theirs[name]
-                raise SnapshotError(f"the snapshot is of an engine with {name}={found!r}, expected {own!r} as here")
-        if header["text"] != about["text"]:
+    def _check_same(self, header: dict[str, Any]) -> None:
+        """Check that a snapshot has the queries of this engine, and the options on which its state depends."""
+        description, stored_options = self._description(), header["options"]
+        for name in _SHARED_OPTIONS:
+            option = description["options"][name]
+            stored_option = stored_options.get(name, option)
+            if stored_option != option:
+                raise SnapshotError(
+                    f"the snapshot is of an engine with {name}={stored_option!r}, expected {option!r} as in this one"
+                )
+        if header["text"] != description["text"]:
             _check_queries(header["text"], [item.query for item in self._stream.queries])
-        here, there = about["classes"], header.get("classes", about["classes"])
-        alike = [own or [] for own in here] == [own or [] for own in there]
-        for what, same in (
-            ("whose shedder tells partial matches apart in another way", alike),
-            ("with a shedder and this one has none, or the reverse", here == there),
-        ):
-            if not same:
+        self._check_classes(description["classes"], header.get("classes", description["classes"]))
+        stored_stores = header.get("stores", ["rows"] * len(description["stores"]))
+        for item, store, stored_store in zip(self._stream.queries, description["stores"], stored_stores, strict=True):
+            if store != stored_store:
                 raise SnapshotError(
-                    f"the snapshot is of an engine {what}: give both shedder=… and detector=… as they were"
+                    f"the snapshot has query {item.name!r} in the store {stored_store!r}, the engine in {store!r}: "
+                    "store='auto' chooses by the events that an engine has seen; create engines that exchange key "
+                    f"groups with store={store!r}"
                 )
-        stores = header.get("stores", ["rows"] * len(about["stores"]))
-        for item, own, found in zip(self._stream.queries, about["stores"], stores, strict=True):
-            if own != found:
-                raise SnapshotError(
-                    f"the snapshot has query {item.name!r} in the store {found!r}, the engine in {own!r}: store='auto' "
-                    f"chooses by what an engine has seen; make engines that exchange key groups with store={own!r}"
-                )
-        if header["identity"] != about["identity"]:
+        if header["identity"] != description["identity"]:
             raise SnapshotError(
-                "the snapshot was taken by a fastcep that plans these queries in another way; finish the stream with "
-                "that version, or begin it again"
+                "the snapshot was taken by a fastcep that plans these queries differently; finish the stream with that "
+                "version, or start it again"
             )
 
-    def _check_place(self, header: dict[str, Any]) -> None:
-        """Refuse a snapshot that stands elsewhere in the stream."""
-        loop = self._stream.loop
-        for name, own in (("position", loop.position), ("sequence", loop.sequence), ("time", loop.time)):
-            found = header[name]
-            if found != own:
-                shown = (found, own) if name != "time" else tuple(_moment(at) for at in (found, own))
-                raise SnapshotError(
-                    f"the snapshot stands at {name} {shown[0]}, the engine at {shown[1]}: they must have come to the "
-                    "same event of the same stream; an engine takes events of groups that it has not, and ignores them"
-                )
-        order = header.get("order")
-        if self._stream.reorder is None or order is None:
+    @staticmethod
+    def _check_classes(classes: list[Any], stored_classes: list[Any]) -> None:
+        """Check that the shedders of engine and snapshot have the same classes of partial matches."""
+        equal = [of_query or [] for of_query in classes] == [of_query or [] for of_query in stored_classes]
+        if not equal:
+            difference = "whose shedder distinguishes partial matches differently"
+        elif classes != stored_classes:
+            difference = "with a shedder and this one has none, or the reverse"
+        else:
             return
-        own_order = self._stream.reorder.parts()[0]
-        if order["watermark"] != own_order["watermark"]:
+        raise SnapshotError(
+            f"the snapshot is of an engine {difference}: use the original shedder=… and detector=…"
+        )
+
+    def _check_progress(self, header: dict[str, Any]) -> None:
+        """Check that snapshot and engine have reached the same event of the stream."""
+        loop = self._stream.loop
+        for name, value in (("position", loop.position), ("sequence", loop.sequence), ("time", loop.time)):
+            stored_value = header[name]
+            if stored_value != value:
+                is_time = name == "time"
+                stored_text, text = (_time_text(at) if is_time else at for at in (stored_value, value))
+                raise SnapshotError(
+                    f"the snapshot is at {name} {stored_text}, the engine at {text}: both must have reached the same "
+                    "event of the same stream; an engine counts and ignores the events of groups that it does not have"
+                )
+        stored_order = header.get("order")
+        if self._stream.reorder is None or stored_order is None:
+            return
+        order = self._stream.reorder.parts()[0]
+        if stored_order["watermark"] != order["watermark"]:
             raise SnapshotError(
-                f"the snapshot has the watermark {_moment(order['watermark'])}, the engine "
-                f"{_moment(own_order['watermark'])}: they must have taken the same events"
+                f"the snapshot has the watermark {_time_text(stored_order['watermark'])}, the engine "
+                f"{_time_text(order['watermark'])}: both must have received the same events"
             )
-        if order["arrived"] != own_order["arrived"]:  # what is held back may differ
+        if stored_order["arrived"] != order["arrived"]:  # the events that are held back may differ
             raise SnapshotError(
-                f"{order['arrived']:,} events have come to the engine of the snapshot, {own_order['arrived']:,} to "
-                "this one: they must have taken the same events"
+                f"{stored_order['arrived']:,} events have arrived at the engine of the snapshot, "
+                f"{order['arrived']:,} at this one: both must have received the same events"
             )
 
 
 @lru_cache(maxsize=64)
-def _document(text: str) -> Document:
-    """Parse the text of a snapshot: many may have the same, and nobody changes a query."""
+def _parse_text(text: str) -> Document:
+    """Parse the queries of a snapshot; cached, because many snapshots have the same text, and queries are immutable."""
     try:
         return parse_document(text, "snapshot")
     except FastcepError as error:
-        raise SnapshotError(f"no engine for the snapshot can be made here: {error}") from error
+        raise SnapshotError(f"cannot create an engine for the snapshot: {error}") from error
 
 
 class StoredState(NamedTuple):
@@ -267,73 +292,86 @@ def read_snapshot(snapshot: bytes | bytearray | memoryview) -> StoredState:
         The snapshot is damaged, of another version, or not of an engine.
     """
     header, tables = unpack(snapshot)
-    with _understood():
+    with _report_misfits():
         check_header(header)
     return StoredState(header, tables)
 
 
-def make_like(make: Callable[..., Made], header: dict[str, Any], queries: Any, own: dict[str, Any]) -> Made:
-    """Make an engine with the queries and options of a snapshot, but for its ``own`` options; it has no state.
+def make_like(
+    make: Callable[..., AnyEngine], header: dict[str, Any], queries: Any, options: dict[str, Any]
+) -> AnyEngine:
+    """Create an engine without state, with the queries and options of a snapshot.
+
+    Parameters
+    ----------
+    make
+        The class of the engine.
+    header
+        Header of the snapshot.
+    queries
+        The queries; None: those of the snapshot.
+    options
+        Options that replace those of the snapshot.
 
     Raises
     ------
     SnapshotError
-        ``queries`` are given and are not those of the snapshot, or no engine can be made of them here.
+        The snapshot has other queries than ``queries``, or they cannot run here.
     """
-    options = header["options"]
+    stored_options = header["options"]
     try:
         if queries is None:
-            built = _document(header["text"]).queries
+            checked = _parse_text(header["text"]).queries
         else:
-            built = tuple(built_queries(queries, options["attributes"]))
-            _check_queries(header["text"], built)
+            checked = tuple(built_queries(queries, stored_options["attributes"]))
+            _check_queries(header["text"], checked)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # its user has been warned
-            with _understood():
-                return make(list(built), **{**options, **own})
+            warnings.simplefilter("ignore")  # the user was warned when the first engine was created
+            with _report_misfits():
+                return make(list(checked), **{**stored_options, **options})
     except SnapshotError:
         raise
     except FastcepError as error:
-        raise SnapshotError(f"no engine for the snapshot can be made here: {error}") from error
+        raise SnapshotError(f"cannot create an engine for the snapshot: {error}") from error
 
 
 def _has_classes(plan: Plan) -> bool:
-    """Whether partial matches note their class, if only to say which of several indexes counts them."""
+    """Return True if rows store their class, be it only to mark the copy that is counted among several indexes."""
     return any(state.features or (plan.sheds and len(state.indexes) > 1) for state in plan.states)
 
 
 @contextmanager
-def _understood() -> Iterator[None]:
-    """Say of what no engine has written, although its checksums are right, that it is no snapshot of an engine."""
+def _report_misfits() -> Iterator[None]:
+    """Raise `SnapshotError` for data that no engine has written, although its checksums are right."""
     try:
         yield
-    except Misfit as fault:
-        raise SnapshotError(f"the snapshot does not fit together: {fault}. {_MEND}") from None
+    except Misfit as misfit:
+        raise SnapshotError(f"the snapshot does not fit together: {misfit}. {_REMEDY}") from None
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError) as error:
-        raise SnapshotError(f"the snapshot does not fit together ({error!r}). {_MEND}") from error
+        raise SnapshotError(f"the snapshot does not fit together ({error!r}). {_REMEDY}") from error
 
 
-def _moment(time: int | None) -> str:
+def _time_text(time: int | None) -> str:
     return "no time yet" if time is None or time == INT64_MIN else format_time(time)
 
 
-def _some(groups: Iterable[int]) -> str:
-    """Numbers of groups, for a message."""
-    listed = [str(group) for group in groups]
-    return ", ".join(listed) if len(listed) <= 8 else f"{', '.join(listed[:7])} and {len(listed) - 7} more"
+def _list_groups(groups: Iterable[int]) -> str:
+    """List the numbers of groups, for a message."""
+    numbers = [str(group) for group in groups]
+    return ", ".join(numbers) if len(numbers) <= 8 else f"{', '.join(numbers[:7])} and {len(numbers) - 7} more"
 
 
-def _check_queries(text: str, queries: Sequence[ast.Query]) -> None:
-    """Refuse queries, or a schema, that are not those of a snapshot's text."""
-    own = document_text(Document(queries[0].schema, tuple(queries)))
-    if own == text:
+def _check_queries(stored_text: str, queries: Sequence[ast.Query]) -> None:
+    """Check that queries and schema are those of a snapshot."""
+    text = document_text(Document(queries[0].schema, tuple(queries)))
+    if text == stored_text:
         return
-    text = document_text(_document(text))  # as this version writes it
-    if own == text:
+    stored_text = document_text(_parse_text(stored_text))  # in the form that this version writes
+    if text == stored_text:
         return
-    theirs, ours = text.splitlines(), own.splitlines()
-    differing = [(one, other) for one, other in zip(theirs, ours, strict=False) if one != other]
-    what = f"found {differing[0][0]!r}, expected {differing[0][1]!r}" if differing else (
-        f"found {len(theirs)} lines of schema and queries, expected {len(ours)}"
+    stored_lines, lines = stored_text.splitlines(), text.splitlines()
+    differing = [(stored, line) for stored, line in zip(stored_lines, lines, strict=False) if stored != line]
+    difference = f"found {differing[0][0]!r}, expected {differing[0][1]!r}" if differing else (
+        f"found {len(stored_lines)} lines of schema and queries, expected {len(lines)}"
     )  # fmt: skip
-    raise SnapshotError(f"the snapshot is of other queries, or another schema: {what}")
+    raise SnapshotError(f"the snapshot is of other queries, or another schema: {difference}")

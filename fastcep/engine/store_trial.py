@@ -1,31 +1,29 @@
-"""Which store a query gets with ``store="auto"``: both are tried on its first events, and what they count decides.
+"""Choose the store of a query for ``store="auto"``: run both stores on its first events, and keep the cheaper one.
 
-A query begins with rows. As long as the trial goes on the factorised store sees the same events, and what it finds is
-thrown away; matches are the same in the same order from both, so that either may go on at any event. The trial ends
-when the stream has come two windows far, so that what is counted is not only how the window fills, or after 131,072
-events, or when one of them costs eight times as much as the other. The engine then keeps the cheaper one.
+A query starts with rows. During the trial the factorised store takes the same events, and its matches are discarded.
+Both stores give the same matches in the same order, so the engine can go on with either from any event. The trial ends
+after two windows, so that it does not measure only how the first window fills; after 131,072 events; or when one store
+costs eight times as much as the other.
 
-What a store costs is estimated from its counters, so that the choice depends on the events only and not on the clock:
-nanoseconds per partial match or event that is stored, and per one that is looked at, as ``python -m
-bench.compare_limit`` shows them (docs/performance.md).
+The cost of a store is estimated from its counters, so the choice depends on the events only, not on the clock:
+nanoseconds per partial match or event that is stored, and per one that is visited, as ``python -m bench.compare_limit``
+measures them (docs/performance.md).
 """
 
 from __future__ import annotations
 
-from fastcep._core.input.batch import Batch
 from fastcep._core.matcher.matcher import Matcher
 from fastcep.engine.constant_binding import ConstantBinder
-from fastcep.events import EventRing
 from fastcep.plan import Plan
 from fastcep.query import ast
 
 __all__ = ["CUT_SHORT", "TRIED", "StoreTrial"]
 
-#: Events between two looks at the counters.
+#: Number of events between two comparisons.
 TRIED = 1 << 12
 
-#: Why a query has rows whose trial came to no end.
-CUT_SHORT = "the usual one: the other could not be tried to the end"
+#: The reason that `explain` gives for rows after a trial that could not be finished.
+CUT_SHORT = "default: the comparison with the other store could not be finished"
 
 _MOST_EVENTS = 1 << 17
 _WINDOWS = 2
@@ -37,16 +35,16 @@ _COSTS = {"rows": (24, 6), "factorised": (20, 10)}
 
 
 class StoreTrial:
-    """The factorised store of a query, beside its rows.
+    """The factorised store of a query that runs beside its rows.
 
     Parameters
     ----------
     plan
         For the factorised store.
     link
-        Of the query.
+        Binds the string constants of the query.
     position
-        Of the first event that it sees.
+        Position of the first event that it takes.
     """
 
     def __init__(self, plan: Plan, link: ConstantBinder, position: int) -> None:
@@ -55,29 +53,22 @@ class StoreTrial:
         self._begin = position
         self._first_time: int | None = None
 
-    def follow(self, events: Batch, ring: EventRing | None, first: int, last: int, shared: bool) -> bool:
-        """Take the events that the rows have taken; False: there is no memory for them, and this cannot go on."""
-        try:
-            return bool(self.matcher.process(events, ring, first, last, shared) == last)
-        except MemoryError:
-            return False
-
     def forget_output(self) -> bool:
-        """Throw away what was found; False: there is no memory for that, and this cannot go on."""
+        """Discard the matches; return False if there is no memory for that, and the trial cannot go on."""
         try:
-            if self.matcher.found:
+            if self.matcher.output_pending:
                 self.matcher.take_output()
         except MemoryError:
             return False
         return True
 
     def judge(self, rows: Matcher, position: int, first_time: int, time: int) -> bool | None:
-        """Whether the factorised store is the cheaper one; None: not known yet.
+        """Return whether the factorised store is the cheaper one; None if that is not known yet.
 
-        ``first_time`` and ``time`` are those of the first and the last of the latest events; the last one stands before
-        ``position``.
+        ``first_time`` and ``time`` are the times of the first and last of the latest events (ns), ``position`` is that
+        of the next event.
         """
-        if not rows.relevant:  # what concerns nobody tells nothing
+        if not rows.relevant:  # events that no variable binds do not distinguish the stores
             self._begin, self._first_time = position, None
             return None
         if self._first_time is None:
@@ -85,17 +76,17 @@ class StoreTrial:
         seen = position - self._begin
         if seen < TRIED:
             return None
-        own, other = _cost(self.matcher, "factorised"), _cost(rows, "rows")
-        far = max(own, other) > _FAR * min(own, other)
-        enough = far or seen >= _MOST_EVENTS or self._windows(seen, time) >= _WINDOWS
-        return own < other if enough else None
+        factorised, by_rows = _cost(self.matcher, "factorised"), _cost(rows, "rows")
+        is_clear = max(factorised, by_rows) > _FAR * min(factorised, by_rows)
+        is_over = is_clear or seen >= _MOST_EVENTS or self._windows(seen, time) >= _WINDOWS
+        return factorised < by_rows if is_over else None
 
-    def told(self, rows: Matcher, position: int) -> str:
-        """Why it is the one or the other, for `explain`."""
-        seen, own, other = position - self._begin, _cost(self.matcher, "factorised"), _cost(rows, "rows")
+    def reason(self, rows: Matcher, position: int) -> str:
+        """Return the reason for the choice, for `explain`."""
+        seen, factorised, by_rows = position - self._begin, _cost(self.matcher, "factorised"), _cost(rows, "rows")
         return (
-            f"by statistics: the first {seen:,} events cost about {_shown(other / seen)} each in rows and "
-            f"{_shown(own / seen)} in the factorised store"
+            f"by statistics: the first {seen:,} events cost about {_duration(by_rows / seen)} each in rows and "
+            f"{_duration(factorised / seen)} in the factorised store"
         )
 
     def _windows(self, seen: int, time: int) -> float:
@@ -111,5 +102,5 @@ def _cost(matcher: Matcher, store: str) -> int:
     return int(_EVENT * matcher.relevant + stored * matcher.rows_created + visited * matcher.rows_visited)
 
 
-def _shown(nanoseconds: float) -> str:
+def _duration(nanoseconds: float) -> str:
     return f"{nanoseconds:,.0f} ns" if nanoseconds < 10_000 else f"{nanoseconds / 1000:,.0f} us"

@@ -1,7 +1,7 @@
-"""What is behind an engine's calls: the stream so far, the queries, and one batch after the other through both.
+"""The stream of an engine: convert, check and order batches, and hand them to the compiled loop.
 
-A batch is validated whole before any of it is taken; its events are numbered, what later reads need goes into the event
-ring, and each query's compiled matcher runs over it without the GIL.
+A batch is validated as a whole before any event of it is taken. Events then get their positions, and the compiled loop
+(`fastcep._core.matcher.event_loop`) matches them. Where options need Python between events, the loop calls back here.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from fastcep._core.input.batch import Batch
 from fastcep._core.matcher.event_loop import EventLoop
-from fastcep._core.matcher.matcher import Matcher
 from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import shared_bytes as bytes_of_all
 from fastcep.engine.order import check_order, single_events
-from fastcep.engine.partitioned_matcher import check_parted
+from fastcep.engine.parallel_match import ParallelMatch
+from fastcep.engine.partitioned_matcher import check_threads, parts_of_query
 from fastcep.engine.query_set import QuerySet
 from fastcep.engine.reorder import Reorderer
 from fastcep.engine.running_query import RunningQuery
@@ -30,7 +30,7 @@ from fastcep.engine.strings import UnusedStrings
 from fastcep.engine.thread_pool import ThreadPool
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, Schema, StringTable
-from fastcep.events.layout import make_intake
+from fastcep.events.layout import make_batch_reader
 from fastcep.events.units import INT64_MIN
 from fastcep.overload.control import Control
 from fastcep.overload.options import event_arrivals
@@ -38,37 +38,37 @@ from fastcep.query import ast
 
 __all__ = ["Stream"]
 
-_BUSY = "the engine is busy in another thread; use it from one thread at a time"
-#: Events of a batch that are matched at once where memory is limited.
+#: Number of events of a piece where memory is limited. It must not depend on time: what is dropped for lack of memory
+#: depends on it.
 _PIECE = 1 << 13
+_BUSY = "the engine is busy in another thread; use it from one thread at a time"
 
 
 class Stream:
-    """The events so far, the queries, and what takes one batch after the other through both.
+    """The events so far, the queries, and the compiled loop.
 
-    `EventLoop` is the compiled part. It is open unless an option or a query needs Python between events
-    (`choose_path`); then `_match` hands a batch to the matchers piece by piece.
+    `EventLoop` is the compiled loop; `configure` sets what it runs, and what it calls here between events.
 
     Parameters
     ----------
     queries
-        One or more, over one schema.
+        One or more queries over one schema.
     attributes
-        Whether they return all attributes; for queries that come later.
+        Whether queries that are added later return all attributes.
     reorder
-        Puts events in order; None: they must be.
+        Puts events in order; None if they must arrive in order.
     memory
-        The limit.
+        The memory limit.
     timed_out, timed_out_limit
-        Whether partial matches that have timed out are given out, and how many may wait for that.
+        Whether partial matches that have timed out are reported, and how many may wait for that.
     store
-        How partial matches are held.
+        Store of partial matches.
     index
-        By which equalities rows are found.
+        Equalities that are indexed.
     pool
-        Threads that share the work; None: there is only the calling one.
+        Threads that share the work; None for the calling thread alone.
     control
-        Keeps latency and memory within bounds; None: nothing does.
+        Overload control, which keeps latency and memory within bounds; None for none.
     """
 
     def __init__(
@@ -100,14 +100,15 @@ class Stream:
         if control is not None and memory.sheds:
             control.memory = self.memory_use
         self._signals = Signals()
-        self._found: list[Matches] = []  # before the end of a call, also of one that a signal's handler ended
+        self._completes = False
+        self._waiting: list[Matches] = []  # of a call that goes on, or that the handler of a signal ended
         self.loop = EventLoop(
-            self.queries, self.faults, make_intake(self.schema, self.strings),
+            self.queries, self.faults, make_batch_reader(self.schema, self.strings),
             single_events(self.schema, self.strings), self.strings,
         )  # fmt: skip
         self.loop.string_limit = self.unused.limit
         first = [self.queries.prepare(query, 0) for query in queries]
-        check_parted([item.plan for item in first], pool)
+        check_threads([item.plan for item in first], pool)
         self.run(first)
 
     @contextmanager
@@ -138,32 +139,32 @@ class Stream:
         self.memory.check_queries(running, self.shared_bytes())
         self.queries.use(running, self.loop.position)
         self.memory.hold(running)
-        self.choose_path()
+        self.configure()
 
     def stop(self, old: RunningQuery, rest: Sequence[RunningQuery], complete: bool) -> Matches:
-        """Run the rest, without one of the queries; give the matches that it has left."""
+        """Run the rest, without one of the queries; return the matches that this query has left."""
         self.memory.check_queries(rest, self.shared_bytes())
         if complete:
             self.queries.decide_one(old, None, self.loop.position, self.faults)
-        found = Matches([self.queries.found_by(old, self.faults)])
+        matches = Matches([self.queries.take_matches_of(old, self.faults)])
         self.run(rest)
-        return self.handed(found)
+        return self.handed(matches)
 
-    def asked(self) -> list[ast.Query]:
+    def query_list(self) -> list[ast.Query]:
         """Return the queries, in order."""
         return [item.query for item in self.queries]
 
     def shared_bytes(self, events: int = 0) -> int:
-        """Bytes that are held for all queries together, in a batch of so many events."""
-        return bytes_of_all(self.queries, self.strings, self.reorder) + self.queries.more_lists(events)
+        """Return the bytes held for all queries together, during a batch with this many events."""
+        return bytes_of_all(self.queries, self.strings, self.reorder) + self.queries.list_growth(events)
 
     def memory_use(self) -> tuple[int, int]:
-        """Bytes that are held, and that may be."""
+        """Return the bytes that are held, and the limit."""
         held = sum(item.nbytes for item in self.queries) + self.shared_bytes()
         return held, self.memory.bytes or 0
 
     def bytes_beside(self, batch: EventBatch, held: int) -> int:
-        """Bytes held beside the ring and the partial matches, when the batch has been taken, and ``held`` events."""
+        """Return the bytes held besides the ring and partial matches, once the batch and ``held`` events are taken."""
         kept = 0 if self.reorder is None else batch.nbytes
         ring = 0 if self.queries.ring is None else self.queries.ring.nbytes
         return self.shared_bytes(len(batch) + held) - ring + kept
@@ -196,12 +197,7 @@ class Stream:
                 self.queries.control.arrive(event_arrivals(arrivals, batch, rows))
             elif arrivals is not None:
                 raise ValidationError("arrivals are for latencies: Engine(…, latency_bound='…') measures them")
-            if not self.loop.is_open or not len(batch):
-                return self.take(batch)
-        matches: Matches | None = self.loop.process_batch(Batch(batch, 0), self)
-        if matches is None:  # another thread came in between
-            raise ValidationError(_BUSY)
-        return matches
+            return self.take(batch)
 
     def _check_timed_out(self) -> None:
         waiting = sum(map(len, self.queries.timed_out))
@@ -212,144 +208,120 @@ class Stream:
             )
 
     def take(self, batch: EventBatch | None, *, complete: bool = False) -> Matches:
-        """Match the events that are next in the stream, if there are any."""
-        queries = self.queries
-        queries.kernels.swap()
-        if batch is None:  # what is held back has grown
-            self.memory.divide(queries, self.shared_bytes(), self.loop.position)
-        elif len(batch):
-            self._match(batch)
-        if queries.defers:
-            clock = self.watermark()
-            if self.loop.ended and self.loop.time is not None:
-                clock = self.loop.time if clock is None else max(clock, self.loop.time)
-            queries.decide(clock, self.loop.position, self.faults, complete=complete)
+        """Match the next events of the stream, if there are any, and return the matches of the call.
+
+        ``complete`` ends the stream: matches that wait for a time are decided.
+        """
+        self._completes = complete
+        if batch is not None and len(batch):
+            matches: Matches = self.loop.process_batch(Batch(batch, 0), self)
+            return matches
+        self.queries.kernels.swap()
+        if batch is None:  # events that are held back may have become more
+            self.memory.divide(self.queries, self.shared_bytes(), self.loop.position)
+        self.decide()
         return self.give()
 
-    def _match(self, batch: EventBatch) -> None:
-        """Match a batch piece by piece; if the handler of a signal raises, the rest of the batch is not taken.
-
-        Where memory is limited, the size of a piece must not depend on how long events take: what is dropped when
-        memory runs short depends on it.
-        """
-        taken, size = 0, len(batch)
-        limited, control = self.memory.bytes is not None, self.queries.control
-        while taken < size:
-            rest = size - taken
-            number = self.loop.pieces.begin(rest, TRIED if self.queries.trials else 1)
-            if limited:
-                number = min(rest, _PIECE)
-            piece = batch if number == size else batch.slice(taken, taken + number)
-            if control is not None:
-                control.begin(taken)
-            self._match_piece(piece, size)
-            self.loop.pieces.end(number)
-            taken += number
-            if taken < size:
-                self._read_events()
-            try:
-                self._signals.deliver()
-            except BaseException as error:
-                if self.reorder is not None:
-                    self.reorder.put_back(batch.slice(taken, size))
-                self.interrupted(error, taken, size)
-                raise
-
-    def _match_piece(self, batch: EventBatch, size: int) -> None:
-        """Match a piece of a batch that has ``size`` events in all."""
-        queries, position = self.queries, self.loop.position
+    def prepare(self, piece: Batch) -> set[int]:
+        """Prepare the queries for the next piece of a batch; return the numbers of those that cannot take it."""
+        queries, size = self.queries, len(piece.source)
         if queries.ring is not None:
-            other = self.shared_bytes(len(batch)) - queries.ring.nbytes
-            self.memory.make_room(queries, len(batch), other, position)
-            queries.ring.append(batch)
-        self.loop.position += len(batch)  # at once: it says what is in the ring, whatever happens to the matchers
-        self.loop.time = int(batch.time[-1])
-        if batch.sequence is not None:
-            self.loop.sequence = int(batch.sequence[-1])
-        self.memory.divide(queries, self.shared_bytes(len(batch)), position)
-        trials = queries.trials
-        try:
-            queries.match(batch, position, self.faults, size)
-        finally:
-            if trials != queries.trials:
-                self.choose_path()
+            other = self.shared_bytes(size) - queries.ring.nbytes
+            self.memory.make_room(queries, size, other, piece.position)
+            queries.ring.make_room(size)  # before the rest is divided, which counts its bytes
+        self.memory.divide(queries, self.shared_bytes(size), piece.position)
+        return queries.prepare_piece(piece, self.faults)
+
+    def decide(self) -> None:
+        """Decide the matches whose time has come."""
+        if not self.queries.defers:
+            return
+        clock = self.watermark()
+        if self.loop.ended and self.loop.time is not None:
+            clock = self.loop.time if clock is None else max(clock, self.loop.time)
+        self.queries.decide(clock, self.loop.position, self.faults, complete=self._completes)
 
     def watermark(self) -> int | None:
-        """The time that no later event is taken from before; None at first."""
+        """Return the time before which no more events are taken; None before the first event."""
         if self.reorder is None:
             return self.loop.time
         return None if self.reorder.watermark == INT64_MIN else self.reorder.watermark
 
     def forget_strings(self, batch: EventBatch | None = None) -> None:
-        """Free the texts that nothing holds, not ``batch`` either."""
+        """Free the strings that neither the engine nor ``batch`` uses."""
         if self.loop.time is not None:
             self.queries.sweep(self.loop.time, self.loop.position)
         self.unused.forget(self.queries, self.reorder, batch)
         self.loop.string_limit = self.unused.limit
 
-    # ----------------------------------------------------------------- the short way
-
-    def choose_path(self) -> None:
-        """Let what is usual go the short way, unless an option or a query needs what that does not know."""
-        queries = self.queries
-        limited = self.reorder is not None or self.memory.bytes is not None or queries.owned is not None
-        limited |= queries.pool is not None or queries.control is not None
-        if limited or any(item.windows is not None or item.timed is not None for item in queries):
-            self.loop.close()
-        else:
-            whole = [matcher for matcher in queries.matchers if isinstance(matcher, Matcher)]  # all: there are no parts
-            self.loop.open(
-                whole, queries.filters, queries.ring, queries.nothings, Matches, queries.layout,
-                queries.is_plain, queries.defers,
-                [item.trial.matcher for item in queries if item.trial is not None], TRIED,
-            )  # fmt: skip
+    def configure(self) -> None:
+        """Let the loop run the queries that there are, with what the engine's options need."""
+        queries, limited = self.queries, self.memory.bytes is not None
+        parts = [part for matcher in queries.matchers for part in parts_of_query(matcher)]
+        prepares = limited or queries.owned is not None or any(item.windows is not None for item in queries)
+        converts = prepares or self.reorder is not None or queries.pool is not None or queries.control is not None
+        self.loop.open(
+            parts, queries.filters, queries.ring, queries.nothings, Matches, queries.layout,
+            plain=queries.is_plain, decides=queries.defers,
+            direct=not converts and all(item.timed_out is None for item in queries),
+            prepares=prepares, piece_size=_PIECE if limited else 0,
+            control=queries.control,
+            threads=None if queries.pool is None else ParallelMatch(queries.running, queries.pool),
+            candidates=[item.trial.matcher for item in queries if item.trial is not None], trial_step=TRIED,
+        )  # fmt: skip
 
     def give(self) -> Matches:
-        """Give what was found, or the error on what went wrong."""
+        """Return the matches of the call, or raise the error of a query that failed."""
         with self._signals:
-            found = self.queries.found(self.faults)
+            matches = self.queries.take_matches(self.faults)
             if self.unused.due:
                 self.forget_strings()
-            return self.handed(found)
+            return self.handed(matches)
 
-    def handed(self, found: Matches) -> Matches:
-        """Return these matches after those that wait; if the handler of a signal raises, the next call returns them."""
-        found = Matches.joined([*self._found, found])
-        self._found = [found]
+    def handed(self, matches: Matches) -> Matches:
+        """Return the waiting matches, then these; if the handler of a signal raises, the next call returns them."""
+        matches = Matches.joined([*self._waiting, matches])
+        self._waiting = [matches]
         try:
             self._signals.deliver()
         except BaseException as error:
             self.loop.matches_wait = True
             error.add_note("fastcep: the call was carried out; the matches that it found come with the next call")
             raise
-        self._found, self.loop.matches_wait = [], False
-        return self.faults.settle(found)
+        self._waiting, self.loop.matches_wait = [], False
+        return self.faults.settle(matches)
 
-    def _read_events(self) -> None:
-        """Read what matches need of events that may leave the ring with the next ones."""
+    def deliver(self) -> None:
+        """Run the handlers of the signals that have come; what one raises is raised here."""
+        self._signals.deliver()
+
+    def read_events(self) -> None:
+        """Take the matches, while the ring has the events that they read: they may leave it with the next ones."""
         if not self.queries.is_plain:
-            self._found.append(self.queries.found(self.faults))
+            self._waiting.append(self.queries.take_matches(self.faults))
 
-    def interrupted(self, error: BaseException, taken: int, size: int) -> None:
-        """Keep what a call has found whose matching an error ended after ``taken`` of its ``size`` events."""
+    def interrupted(self, error: BaseException, taken: int, batch: Batch | None, size: int) -> None:
+        """Keep the matches of a call that an error ended after ``taken`` of its ``size`` events."""
         with self._signals:
             if self.queries.ring is not None:
                 self.queries.ring.cut(self.loop.position)
-            self._read_events()
+            self.read_events()
             self.loop.matches_wait = True
             rest = f"hand over the other {size - taken:,} again"
-            if self.reorder is not None:
+            if self.reorder is not None and batch is not None:
                 rest = f"the other {size - taken:,} are held back and come first in the next call"
+                if taken < size:
+                    self.reorder.put_back(batch.source.slice(taken, size))
             error.add_note(
                 f"fastcep: {taken:,} of {size:,} events were taken; {rest if taken < size else 'these are all'}. The "
                 "matches that were found come with the next call"
             )
 
     def check_given(self) -> None:
-        """Refuse to move state while matches wait, which are no part of it."""
-        if any(map(len, self._found)) or any(matcher.found for matcher in self.queries.matchers):
+        """Refuse to move state while matches wait: they are not part of the state."""
+        if any(map(len, self._waiting)) or any(matcher.output_pending for matcher in self.queries.matchers):
             raise ValidationError(
-                "matches wait that were found by a call which a signal ended, and they are no part of the state; take "
-                "them first: process() the rest of the events, or none"
+                "matches of a call that a signal ended are waiting, and they are not part of the state; take them "
+                "first: process() the rest of the events, or an empty batch"
             )
 

@@ -1,4 +1,4 @@
-"""Forget the texts of string attributes that nothing holds any more."""
+"""Free the strings of an engine's string table that are no longer in use."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ from fastcep.events import EventBatch, Schema, StringTable
 
 __all__ = ["UnusedStrings"]
 
-#: Strings are counted again, and unused ones forgotten, when there are more than this many and twice the last count.
+#: Unused strings are freed when the table has more strings than this, and more than twice those in use the last time.
 _STRINGS = 1 << 16
 
 
 class UnusedStrings:
-    """Finds and frees the strings of an engine that are not in use.
+    """Find and free the strings of an engine that are not in use.
 
     Parameters
     ----------
     strings
-        The engine's strings.
+        The string table of the engine.
     schema
-        Of the events.
+        Schema of the events.
+
+    Attributes
+    ----------
+    limit
+        Number of strings up to which it does not pay to look for unused ones.
     """
 
     def __init__(self, strings: StringTable, schema: Schema) -> None:
         self._strings = strings
-        self._columns = [at for at, column in enumerate(schema.columns) if column.dtype == "string"]
-        self._due = _STRINGS
-
-    @property
-    def limit(self) -> int:
-        """With how many strings there are not yet enough to look through them."""
-        return self._due
+        self._columns = [number for number, column in enumerate(schema.columns) if column.dtype == "string"]
+        self.limit = _STRINGS
 
     @property
     def due(self) -> bool:
-        """Whether there are enough strings to look through them."""
-        return len(self._strings) > self._due
+        """True if there are enough strings to look for unused ones."""
+        return len(self._strings) > self.limit
 
-    def forget(self, queries: QuerySet, order: Reorderer | None, batch: EventBatch | None = None) -> None:
-        """Free the codes that no query, no partial match, no event in the ring, held back or in ``batch`` holds."""
+    def forget(self, queries: QuerySet, reorder: Reorderer | None, batch: EventBatch | None = None) -> None:
+        """Free the strings that are used by no query, partial match, event in the ring, held event or ``batch``."""
         marks = np.zeros(self._strings.limit, np.uint8)
         if batch is not None:
             batch.mark_codes(marks)
-        if order is not None:
-            order.mark_codes(marks)
+        if reorder is not None:
+            reorder.mark_codes(marks)
         for item in queries:
             marks[list(item.link.codes)] = 1
             for matcher in (*item.matchers, *(item.windows.matchers if item.windows is not None else ())):
@@ -57,4 +57,4 @@ class UnusedStrings:
                 codes, nulls = ring.take(column, np.arange(ring.head, ring.tail))
                 marks[codes if nulls is None else codes[nulls == 0]] = 1
         self._strings.reclaim(np.flatnonzero(marks))
-        self._due = max(_STRINGS, 2 * len(self._strings))
+        self.limit = max(_STRINGS, 2 * len(self._strings))

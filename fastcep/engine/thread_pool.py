@@ -1,4 +1,4 @@
-"""The threads of an engine: they do what releases the GIL, together with the thread that calls."""
+"""The threads of an engine; together with the calling thread they run calls that release the GIL."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from fastcep.errors import ValidationError
 
 __all__ = ["ThreadPool", "make_pool"]
 
-T = TypeVar("T")
+Result = TypeVar("Result")
 
 
 class ThreadPool:
     """Runs several calls at once.
 
-    Threads are made when they are first needed, and end with the pool, by `close` or garbage collection. After a fork
-    the child makes its own. When the interpreter ends, and no thread can be made, the calling thread does everything.
+    Threads are created when they are first needed, and end with the pool, by `close` or garbage collection. After a
+    fork the child creates its own. If no thread can be created because the interpreter ends, the calling thread runs
+    all calls.
 
     Parameters
     ----------
     threads
-        How many there are, the calling one included.
+        Number of threads, including the calling one.
     """
 
     def __init__(self, threads: int) -> None:
@@ -33,18 +34,18 @@ class ThreadPool:
         self._executor: ThreadPoolExecutor | None = None
         self._process = os.getpid()
 
-    def run(self, calls: Sequence[Callable[[], T]]) -> list[T]:
-        """Make all calls and give what they return; an exception is raised when all are done."""
-        results: dict[int, T] = {}
+    def run(self, calls: Sequence[Callable[[], Result]]) -> list[Result]:
+        """Make all calls and return their results; an exception is raised when all calls are done."""
+        results: dict[int, Result] = {}
         waiting = deque(enumerate(calls))
 
         def work() -> None:
             while waiting:
                 try:
-                    place, call = waiting.popleft()
-                except IndexError:  # another thread was faster
+                    number, call = waiting.popleft()
+                except IndexError:  # another thread has taken the last call
                     return
-                results[place] = call()
+                results[number] = call()
 
         helpers = self._start(work, min(self.threads, len(calls)) - 1)
         try:
@@ -53,16 +54,16 @@ class ThreadPool:
             _wait(helpers)
         for helper in helpers:
             helper.result()
-        return [results[place] for place in range(len(calls))]
+        return [results[number] for number in range(len(calls))]
 
     def close(self) -> None:
-        """End the threads; they are made anew if there is more to do."""
+        """End the threads; `run` creates new ones."""
         if self._executor is not None and self._process == os.getpid():
             self._executor.shutdown(wait=False)
         self._executor = None
 
     def _start(self, work: Callable[[], None], count: int) -> list[Future[None]]:
-        """Let so many threads help, as far as there can be any."""
+        """Start ``work`` in up to ``count`` threads, fewer if no more can be created."""
         if self._process != os.getpid():
             self._executor, self._process = None, os.getpid()
         helpers: list[Future[None]] = []
@@ -71,13 +72,13 @@ class ThreadPool:
                 if self._executor is None:
                     self._executor = ThreadPoolExecutor(self.threads - 1, thread_name_prefix="fastcep")
                 helpers.append(self._executor.submit(work))
-        except RuntimeError:  # no thread can be made, or not any more: the interpreter ends
+        except RuntimeError:  # no thread can be created, for instance because the interpreter ends
             pass
         return helpers
 
 
 def _wait(helpers: Sequence[Future[None]]) -> None:
-    """Wait until all are done, whatever interrupts: nobody else may touch what they work on."""
+    """Wait until all helpers are done, even if an exception interrupts: they still use the engine's state."""
     interrupted: BaseException | None = None
     while True:
         try:
@@ -90,13 +91,13 @@ def _wait(helpers: Sequence[Future[None]]) -> None:
 
 
 def make_pool(threads: object) -> ThreadPool | None:
-    """The threads for an option ``threads``; None for one thread, the calling one.
+    """Make the pool for the option ``threads``; None for one thread, the calling one.
 
     Raises
     ------
     ValidationError
-        It is no number of threads.
+        The option is not a valid number of threads.
     """
     if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MOST_PARTS:
-        raise ValidationError(f"threads={threads!r}: expected how many threads match, an int from 1 to {MOST_PARTS}")
+        raise ValidationError(f"threads={threads!r}: expected the number of threads, an int from 1 to {MOST_PARTS}")
     return ThreadPool(threads) if threads > 1 else None

@@ -1,4 +1,4 @@
-"""Which events of a batch open explicit windows, and which close which: found out before the query's matcher runs."""
+"""Find the events of a batch that open and close explicit windows, before the query's matcher processes the batch."""
 
 from __future__ import annotations
 
@@ -15,11 +15,26 @@ from fastcep.plan import Plan
 __all__ = ["WindowBounds"]
 
 Ints = npt.NDArray[np.int64]
-_NONE = np.empty(0, np.int64)
+_EMPTY = np.empty(0, np.int64)
 
 
 class WindowBounds:
-    """Follows the events of a stream for the windows of one plan; holds the matchers of its small plans."""
+    """Finds the bounds of the explicit windows of one query.
+
+    The opening and the closing conditions are small plans, each with a matcher.
+
+    Parameters
+    ----------
+    plan
+        Plan of the query.
+    link
+        Maps constants to words.
+
+    Attributes
+    ----------
+    slide
+        Number of the last period of ``EVERY t`` that has started; None: there is none.
+    """
 
     def __init__(self, plan: Plan, link: Any) -> None:
         assert plan.windows is not None
@@ -27,45 +42,45 @@ class WindowBounds:
         self._opening = None if self._plan.opening is None else Matcher(self._plan.opening, link)
         self._pairs = None if self._plan.pairs is None else Matcher(self._plan.pairs, link)
         self._closers = None if self._plan.closers is None else Matcher(self._plan.closers, link)
-        self.slide: int | None = None  #: the last of EVERY t that has begun
+        self.slide: int | None = None
 
     @property
     def matchers(self) -> list[Matcher]:
-        """Those of the small plans."""
+        """The matchers of the small plans."""
         return [matcher for matcher in (self._opening, self._pairs, self._closers) if matcher is not None]
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the small matchers hold."""
+        """Bytes in use by the matchers."""
         return sum(matcher.nbytes for matcher in self.matchers)
 
     @property
     def refused(self) -> bool:
-        """Whether the last want of memory was the limit's doing."""
+        """True if the limit, not the machine, refused the last request for memory."""
         return any(matcher.refused for matcher in self.matchers)
 
     def set_limit(self, limit: int) -> None:
-        """Let each small matcher hold so many bytes."""
+        """Limit the bytes of each matcher."""
         for matcher in self.matchers:
             matcher.set_limit(limit)
 
     def sweep(self, time: int, position: int, ring: Any) -> None:
-        """Give back the memory of what has passed."""
+        """Free the state that ended before ``time``."""
         for matcher in self.matchers:
             matcher.advance(time, position, ring)
 
     def end(self) -> None:
-        """Forget the windows that are open."""
+        """Forget the open windows."""
         for matcher in self.matchers:
             matcher.clear()
 
     def find(self, events: Batch, ring: Any) -> tuple[Ints, Ints, Ints, Ints]:
-        """Find what a batch opens and closes, see ``Matcher.use_bounds``."""
+        """Return the windows that a batch opens and closes, see ``Matcher.use_bounds``."""
         batch: EventBatch = events.source
         position: int = events.position
         opens = self._opens(events, ring)
         ids = position + opens if batch.sequence is None else batch.sequence[opens]
-        closes, closed = _NONE, _NONE
+        closes, closed = _EMPTY, _EMPTY
         if self._pairs is not None:
             closed, closes = _run(self._pairs, events, ring)
         elif self._closers is not None:
@@ -82,14 +97,15 @@ class WindowBounds:
             every = self._plan.every_events
             return np.arange(-events.position % every, len(batch), every, dtype=np.int64)
         slides = batch.time // self._plan.every_time
-        before = np.concatenate([slides[:1] - 1 if self.slide is None else [self.slide], slides[:-1]])
+        previous = np.concatenate([slides[:1] - 1 if self.slide is None else [self.slide], slides[:-1]])
         self.slide = int(slides[-1])
-        return np.flatnonzero(slides != before)
+        return np.flatnonzero(slides != previous)
 
 
 def _run(matcher: Matcher, events: Batch, ring: Any) -> list[Ints]:
-    taken = matcher.process(events, ring)
+    """Process a batch, and return the positions that each variable of a small plan has bound."""
+    processed = matcher.process(events, ring)
     values: list[Ints] = matcher.take_output().arrays()[0]
-    if taken < len(events.source):
-        raise MemoryError("no memory for the explicit windows that are open; all of them were closed")
+    if processed < len(events.source):
+        raise MemoryError("no memory for the open explicit windows; all of them were closed")
     return values

@@ -61,9 +61,9 @@ class ConstantDemand(Shedder):
         self._decided = True
         return self.inner.decide(self.demand, before, views)
 
-    def rest(self) -> None:
-        """Let the inner shedder rest."""
-        self.inner.rest()
+    def stop_shedding(self) -> None:
+        """Stop the inner shedder."""
+        self.inner.stop_shedding()
 
     def spec(self) -> dict[str, Any]:
         """Return the specification of the inner shedder, with the demand."""

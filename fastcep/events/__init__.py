@@ -1,4 +1,4 @@
-"""Events: their schema, batches of them in columns, and the ring that keeps the recent ones."""
+"""Events: schema, columnar batches, and the ring buffer of recent events."""
 
 from fastcep.events.batch import EventBatch
 from fastcep.events.ring import EventRing

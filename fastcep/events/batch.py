@@ -1,4 +1,4 @@
-"""A batch of events: a struct of arrays, read from anything that speaks Arrow."""
+"""Columnar batches of events, read from any Arrow data."""
 
 from __future__ import annotations
 
@@ -32,33 +32,36 @@ _UNKNOWN = 2**16 - 1  # above every type id
 
 
 class Encoder(Protocol):
-    """What gives codes to texts: a `StringTable`."""
+    """An object that maps strings to codes, such as a `StringTable`."""
 
     def encode(self, array: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8] | None]:
-        """Intern a column."""
+        """Return the codes and nulls of a column, as `StringTable.encode` does."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventBatch:
-    """Events in columns; all arrays have n rows and are C-contiguous.
+    """Events in columns. All arrays have n rows and are C-contiguous.
 
     Parameters
     ----------
     schema
-        What the columns mean.
+        Schema of the events.
     time
         int64[n], nanoseconds since the epoch.
     type
         uint16[n], the type id: an index into ``schema.type_names``.
     sequence
-        int64[n], or None where the engine numbers the events.
+        int64[n], sequence numbers; None if the engine assigns them.
     columns
-        Aligned with ``schema.columns``: float64[n], or int64[n] for int64, bool (0 or 1) and string (code).
+        One array for each entry of ``schema.columns``: float64[n], or int64[n] for int64, bool (0 or 1) and string
+        (code).
     nulls
-        Aligned too: uint8[n] with 1 = null (the value is 0 then), or None if the column has no null.
+        One array for each entry of ``schema.columns``: uint8[n] with 1 = null (the value is then 0), or None if the
+        column has no null.
     rows
-        Of a batch as it was read: int64[n], the number of each event's row after the first; None: all rows in order.
+        int64[n], row number of each event in the data that was read, counted from its first row; None if every row
+        became an event.
     """
 
     schema: Schema
@@ -82,60 +85,60 @@ class EventBatch:
         first_row: int = 0,
         rows: npt.NDArray[np.int64] | None = None,
     ) -> EventBatch:
-        """Read a batch; int64 and float64 columns without nulls in one chunk are views of the data.
+        """Read a batch. Columns of int64 and float64 without nulls, stored in one chunk, are views of the data.
 
         Parameters
         ----------
         schema
-            Which columns to read; others are ignored.
+            Names the columns to read; others are ignored.
         data
             Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, or a mapping of names to arrays or lists.
         strings
-            Table that the codes of string columns refer to.
+            Table that assigns codes to the values of string columns.
         origin, first_row
-            For messages: name of the input and number of its first row.
+            Name of the input and number of its first row, for messages.
         rows
-            For messages: the number of each row after `first_row`, int64[n]; None if they count up from 0.
+            int64[n], number of each row relative to `first_row`, for messages; None: 0, 1, 2, ….
 
         Raises
         ------
         ValidationError
-            `data` is none of these.
+            `data` has another type.
         SchemaError
-            A column is missing, twice there, or of the wrong type.
+            A column is missing, occurs twice, or has the wrong type.
         DataError
-            A time, type or sequence number is null, a type is not declared, a number does not fit.
+            A time, type or sequence number is null, a type is not declared, or a number is out of range.
         """
         return read(schema, data, strings, origin, first_row, rows=rows)[0]
 
     @classmethod
     def concat(cls, batches: Sequence[EventBatch]) -> EventBatch:
-        """Copy the events of one or more batches of one schema into one, in order."""
+        """Concatenate one or more batches of the same schema into a new one."""
         first = batches[0]
 
-        def joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-            return np.concatenate(parts)
+        def concatenated(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+            return np.concatenate(arrays)
 
-        def flags(at: int) -> npt.NDArray[np.uint8] | None:
-            parts = [batch.nulls[at] for batch in batches]
-            if all(part is None for part in parts):
+        def null_flags(column: int) -> npt.NDArray[np.uint8] | None:
+            arrays = [batch.nulls[column] for batch in batches]
+            if all(array is None for array in arrays):
                 return None
-            none = [np.zeros(len(batch), np.uint8) for batch in batches]
-            return joined([none[k] if part is None else part for k, part in enumerate(parts)])
+            zeros = [np.zeros(len(batch), np.uint8) for batch in batches]
+            return concatenated([zeros[k] if array is None else array for k, array in enumerate(arrays)])
 
         sequences = [batch.sequence for batch in batches if batch.sequence is not None]
         return cls(
             first.schema,
-            joined([batch.time for batch in batches]),
-            joined([batch.type for batch in batches]),
-            joined(sequences) if len(sequences) == len(batches) else None,
-            tuple(joined([batch.columns[at] for batch in batches]) for at in range(len(first.columns))),
-            tuple(flags(at) for at in range(len(first.nulls))),
+            concatenated([batch.time for batch in batches]),
+            concatenated([batch.type for batch in batches]),
+            concatenated(sequences) if len(sequences) == len(batches) else None,
+            tuple(concatenated([batch.columns[column] for batch in batches]) for column in range(len(first.columns))),
+            tuple(null_flags(column) for column in range(len(first.nulls))),
         )
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays."""
+        """Size of all arrays, in bytes."""
         arrays = (self.time, self.type, self.sequence, *self.columns, *self.nulls)
         return sum(array.nbytes for array in arrays if array is not None)
 
@@ -146,22 +149,22 @@ class EventBatch:
                 marks[values] = 1
 
     def row(self, index: int) -> int:
-        """Give the number, after that of the first row, of the row that the event at `index` was read from."""
+        """Return the row number, relative to the first row, that the event at `index` was read from."""
         return index if self.rows is None else int(self.rows[index])
 
     def first_disorder(self) -> int | None:
-        """Find the first row earlier than its predecessor, or whose sequence number is not above its predecessor's."""
+        """Return the index of the first event that is out of time or sequence order, None if all are in order."""
         wrong = self.time[1:] < self.time[:-1]
         if self.sequence is not None:
             wrong |= self.sequence[1:] <= self.sequence[:-1]
         return int(np.argmax(wrong)) + 1 if wrong.any() else None
 
     def slice(self, start: int, stop: int) -> EventBatch:
-        """Give the events ``start:stop`` (as Python slices do) as views."""
+        """Return the events ``start:stop``, as in a Python slice, as views."""
         return self._pick(slice(start, stop))
 
     def take(self, indices: npt.NDArray[np.int64]) -> EventBatch:
-        """Copy the events at `indices`, in their order."""
+        """Return copies of the events at `indices`, in that order."""
         return self._pick(indices)
 
     def _pick(self, rows: Any) -> EventBatch:
@@ -184,12 +187,13 @@ def read(
     faults: list[Fault] | None = None,
     rows: npt.NDArray[np.int64] | None = None,
 ) -> tuple[EventBatch, npt.NDArray[np.bool_] | None]:
-    """Read a batch as `EventBatch.from_data` does; with a list of `faults` go on behind rows that cannot be taken.
+    """Read a batch like `EventBatch.from_data`. Given a list `faults`, append invalid rows to it instead of raising.
 
     Returns
     -------
     batch, keep
-        The events, worthless where there is a fault; bool[rows], false where the type is one to ignore, or None.
+        The events, with arbitrary values in invalid rows; bool[rows], false where the type is ignored, or None if all
+        rows are kept.
     """
     table = as_table(data, origin)
     if rows is not None and len(rows) != len(table):
@@ -213,22 +217,22 @@ def read(
             types = types[keep]
     mask: Any = None if keep is None else pa.array(keep)
 
-    if keep is not None:  # from here on, row_of counts events
+    if keep is not None:  # from here on, the argument of row_of counts events
         rows = np.flatnonzero(keep) if rows is None else rows[keep]
 
-    def read(source: str | int, needed_for: str, role: str) -> tuple[Any, Place]:
+    def kept_column_of(source: str | int, needed_for: str, role: str) -> tuple[Any, Place]:
         array, place = column_of(source, needed_for, role)
         return (array if mask is None else array.filter(mask)), place
 
-    array, place = read(schema.time, "time", "time")
+    array, place = kept_column_of(schema.time, "time", "time")
     time = time_column(array, schema.time_unit, schema.time_zone, place)
     sequence = None
     if schema.sequence is not None:
-        sequence = _sequence(*read(schema.sequence, "sequence", "sequence"))
+        sequence = _sequence(*kept_column_of(schema.sequence, "sequence", "sequence"))
     columns: list[npt.NDArray[Any]] = []
     nulls: list[npt.NDArray[np.uint8] | None] = []
-    for at, column in enumerate(schema.columns):
-        array, place = read(column.source, _owner(schema, at), column.dtype)
+    for index, column in enumerate(schema.columns):
+        array, place = kept_column_of(column.source, _attribute(schema, index), column.dtype)
         if column.dtype == "string" and not pa.types.is_null(array.type):
             values, missing = strings.encode(array)
         else:
@@ -240,12 +244,12 @@ def read(
     return EventBatch(schema, time, types, sequence, tuple(columns), tuple(nulls), rows), keep
 
 
-#: What libraries raise for columns that Arrow has no type for.
+#: Exceptions that libraries raise for columns without a matching Arrow type.
 NO_TABLE = (pa.ArrowException, TypeError, ValueError, OverflowError, NotImplementedError)
 
 
 def no_table(data: Any, origin: str, error: Exception) -> ValidationError:
-    """Make the error on an object whose columns Arrow cannot hold."""
+    """Return the error for an object whose columns have no Arrow type."""
     reason = " ".join(str(error).split())
     return ValidationError(
         f"{origin}: {type(data).__name__} cannot be read as an Arrow table ({reason}); expected columns of types that "
@@ -254,13 +258,13 @@ def no_table(data: Any, origin: str, error: Exception) -> ValidationError:
 
 
 def as_table(data: Any, origin: str) -> pa.Table:
-    """Give what holds columns as a table; ValidationError if nothing does."""
+    """Convert an object that holds columns to a table; ValidationError if it holds none."""
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if callable(getattr(data, "to_table", None)) and isinstance(getattr(data, "schema", None), pa.Schema):
-        table: pa.Table = data.to_table()  # of a pyarrow data set
+        table: pa.Table = data.to_table()  # a pyarrow data set
         return table
     try:
         if hasattr(data, "__arrow_c_stream__"):
@@ -286,7 +290,7 @@ def as_table(data: Any, origin: str) -> pa.Table:
 
 
 def plain_table(table: pa.Table) -> pa.Table:
-    """Return a table whose rows can be taken and cut: columns in one piece, decoded; null if no role takes its type."""
+    """Return a table with decoded columns in one chunk each; a column of a type that no role takes becomes null."""
     columns = [
         joined(column.chunks, column.type) if is_known(column.type) else pa.nulls(len(table))
         for column in table.columns
@@ -303,34 +307,35 @@ def _array(name: object, values: Any, origin: str) -> Any:
         return pa.chunked_array(values) if hasattr(values, "__arrow_c_stream__") else pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise SchemaError(
-            f"{origin}, column {name!r}: found {type(values).__name__} that is no column ({error}); "
-            "expected one-dimensional values of one kind"
+            f"{origin}, column {name!r}: found {type(values).__name__}, which is not a column ({error}); "
+            "expected one-dimensional values of one type"
         ) from error
 
 
 def _column(table: pa.Table, source: str | int, needed_for: str, origin: str) -> Any:
-    """Give a column as a chunked array."""
+    """Return a column as a chunked array."""
     names = table.column_names
     if isinstance(source, int):
-        at = source
-        if at >= len(names):
-            raise SchemaError(f"{origin}: no column {at} (for {needed_for}), found {len(names)} columns from 0")
+        index = source
+        if index >= len(names):
+            raise SchemaError(f"{origin}: no column {index} (for {needed_for}), found {len(names)} columns from 0")
     else:
-        found = table.schema.get_all_field_indices(source)
-        if not found:
+        indices = table.schema.get_all_field_indices(source)
+        if not indices:
             raise SchemaError(f"{origin}: no column {source!r} (for {needed_for}){suggestion(source, names)}")
-        if len(found) > 1:
-            raise SchemaError(f"{origin}: {len(found)} columns are called {source!r}; rename one, or give a number")
-        at = found[0]
-    return table.column(at)
+        if len(indices) > 1:
+            raise SchemaError(f"{origin}: {len(indices)} columns are called {source!r}; rename one, or give a number")
+        index = indices[0]
+    return table.column(index)
 
 
-def _owner(schema: Schema, at: int) -> str:
+def _attribute(schema: Schema, column: int) -> str:
+    """Return the first attribute that a column holds, as ``Type.attribute``."""
     return next(
         f"{name}.{attribute}"
         for name in schema.type_names
         for attribute in schema.attributes(name)
-        if schema.column_of(name, attribute) == at
+        if schema.column_of(name, attribute) == column
     )
 
 
@@ -342,7 +347,7 @@ def _sequence(array: Any, place: Place) -> npt.NDArray[np.int64]:
 
 
 def _type_ids(schema: Schema, array: Any, place: Place) -> npt.NDArray[np.uint16]:
-    """Give uint16[n] type ids, `_UNKNOWN` for undeclared types where the schema ignores them."""
+    """Return uint16[n] type ids, `_UNKNOWN` for undeclared types that the schema ignores."""
     missing = place.refuse_nulls(array, "an event type", "drop the row")
     if pa.types.is_null(array.type):
         return np.full(len(array), _UNKNOWN, dtype=np.uint16)
@@ -355,10 +360,10 @@ def _type_ids(schema: Schema, array: Any, place: Place) -> npt.NDArray[np.uint16
         ids[missing != 0] = _UNKNOWN
         unknown &= missing == 0
     if schema.other_types == "error" and unknown.any():
-        known = schema.type_names if schema.codes is None else sorted(schema.codes.values())
+        declared = schema.type_names if schema.codes is None else sorted(schema.codes.values())
         place.refuse(
             unknown, lambda index: f"undeclared event type {array[index].as_py()!r}", "a declared one",
-            lambda index: f'declare it or set other_types="ignore"{suggestion(array[index].as_py(), known)}',
+            lambda index: f'declare it or set other_types="ignore"{suggestion(array[index].as_py(), declared)}',
         )  # fmt: skip
     return ids
 
@@ -373,13 +378,13 @@ def _ids_of_names(schema: Schema, array: Any) -> npt.NDArray[np.uint16]:
 
 def _ids_of_codes(codes: list[int], values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint16]:
     order = np.argsort(np.array(codes, dtype=np.int64), kind="stable")
-    known = np.array(codes, dtype=np.int64)[order]
-    low, high = int(known[0]), int(known[-1])
+    sorted_codes = np.array(codes, dtype=np.int64)[order]
+    low, high = int(sorted_codes[0]), int(sorted_codes[-1])
     if high - low < 2**16:  # a look-up table is several times faster than a search
         ids = np.full(high - low + 2, _UNKNOWN, dtype=np.uint16)
-        ids[known - low] = order
+        ids[sorted_codes - low] = order
         inside = (values >= low) & (values <= high)
         return ids.take(np.where(inside, values - low, len(ids) - 1))
-    at = np.searchsorted(known, values).clip(max=len(known) - 1)
-    found: npt.NDArray[np.int64] = np.where(known[at] == values, order[at], _UNKNOWN)
-    return found.astype(np.uint16)
+    at = np.searchsorted(sorted_codes, values).clip(max=len(sorted_codes) - 1)
+    type_ids: npt.NDArray[np.int64] = np.where(sorted_codes[at] == values, order[at], _UNKNOWN)
+    return type_ids.astype(np.uint16)

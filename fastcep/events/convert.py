@@ -1,4 +1,4 @@
-"""Arrow columns to NumPy arrays: views where the layout allows, else lossless widenings, else an error."""
+"""Convert Arrow columns to NumPy arrays: as views if possible, otherwise by lossless widening."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ Nulls = npt.NDArray[np.uint8] | None
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A row that cannot be taken: its number in the input, the column at fault, and why."""
+    """An invalid row: its number in the input, the column at fault, the reason and the remedy."""
 
     row: int
     column: str | int
     found: str
     expected: str
-    mend: str
+    remedy: str
 
     def error(self, origin: str) -> DataError:
-        """Make the error on it."""
+        """Return the error for this row."""
         return DataError(
             f"{at_row(origin, self.row)}, column {self.column!r}: found {self.found}, expected {self.expected}; "
-            f"{self.mend}"
+            f"{self.remedy}"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a column stands, for messages: the origin, the column, and the input row of each of its rows.
+    """Position of a column, for messages: the origin, the column, and the input row of each of its rows.
 
-    With a list of `faults`, rows that cannot be taken are added to it instead of raising an error.
+    Given a list of `faults`, the methods append invalid rows to it instead of raising an error.
     """
 
     origin: str
@@ -55,34 +55,36 @@ class Place:
     row_of: Callable[[int], int]
     faults: list[Fault] | None = None
 
-    def refuse(self, flags: Any, found: Callable[[int], str], expected: str, mend: str | Callable[[int], str]) -> None:
-        """Refuse the rows whose flag is not 0; with a list of faults all of them, else the first by DataError."""
+    def refuse(
+        self, flags: Any, found: Callable[[int], str], expected: str, remedy: str | Callable[[int], str]
+    ) -> None:
+        """Reject the rows whose flag is not 0: append all to the list of faults, or raise DataError on the first."""
         for index in np.flatnonzero(flags).tolist():
-            how = mend if isinstance(mend, str) else mend(index)
-            fault = Fault(self.row_of(index), self.column, found(index), expected, how)
+            remedy_text = remedy if isinstance(remedy, str) else remedy(index)
+            fault = Fault(self.row_of(index), self.column, found(index), expected, remedy_text)
             if self.faults is None:
                 raise fault.error(self.origin)
             self.faults.append(fault)
 
-    def refuse_nulls(self, array: Any, expected: str, mend: str) -> Nulls:
-        """Refuse the rows that are null; give uint8[n] with 1 = null, or None."""
+    def refuse_nulls(self, array: Any, expected: str, remedy: str) -> Nulls:
+        """Reject the rows that are null; return uint8[n] with 1 = null, or None."""
         nulls = null_bytes(array)
         if nulls is not None:
-            self.refuse(nulls, lambda index: "null", expected, mend)
+            self.refuse(nulls, lambda index: "null", expected, remedy)
         return nulls
 
     def check_type(self, kind: Any, role: str, unit: str = "ns") -> None:
-        """Refuse a column by SchemaError if its Arrow type is none that its role takes; see `refusal`."""
-        if (refused := refusal(kind, role, unit)) is not None:
-            expected, mend = refused
-            raise SchemaError(f"{self.origin}, column {self.column!r}: found {kind}, expected {expected}; {mend}")
+        """Raise SchemaError if the role of a column does not take its Arrow type; see `refusal`."""
+        if (reason := refusal(kind, role, unit)) is not None:
+            expected, remedy = reason
+            raise SchemaError(f"{self.origin}, column {self.column!r}: found {kind}, expected {expected}; {remedy}")
 
 
 def plain(array: Any) -> Any:
-    """Decode an array whose type some role takes to one that the readers know.
+    """Decode an array, of a type that some role takes, to a type that the readers handle.
 
-    Run ends, extensions, string views and dictionaries of anything but text go; so do dictionaries that hide nulls
-    among their entries.
+    Decodes run ends, extension types, string views, dictionaries of anything but text, and dictionaries with null
+    entries.
     """
     if isinstance(array, pa.RunEndEncodedArray):
         ends = array.run_ends.to_numpy()
@@ -94,8 +96,8 @@ def plain(array: Any) -> Any:
     if isinstance(array, pa.DictionaryArray):
         entries = plain(array.dictionary)
         if is_text(entries.type) and not entries.null_count and not isinstance(entries, pa.DictionaryArray):
-            known = entries.type == array.type.value_type
-            return array if known else pa.DictionaryArray.from_arrays(array.indices, entries)
+            unchanged = entries.type == array.type.value_type
+            return array if unchanged else pa.DictionaryArray.from_arrays(array.indices, entries)
         return entries.take(array.indices)
     if pa.types.is_string_view(array.type):
         return array.cast(pa.large_string())  # Arrow can neither filter nor take views
@@ -103,37 +105,37 @@ def plain(array: Any) -> Any:
 
 
 def joined(arrays: Sequence[Any], kind: Any) -> Any:
-    """Return arrays of a type that some role takes as one, decoded as by `plain`; several are copied."""
+    """Decode arrays as `plain` does, and concatenate them. A single array is not copied."""
     chunks = [plain(array) for array in arrays]
     if len(chunks) == 1:
         return chunks[0]
     if not chunks:
         return plain(pa.nulls(0, plain_type(kind)))
     if all(isinstance(chunk, pa.DictionaryArray) for chunk in chunks):
-        chunks = [  # with indices for all entries of all dictionaries
+        chunks = [  # with indices wide enough for the entries of all dictionaries
             pa.DictionaryArray.from_arrays(chunk.indices.cast(pa.int64()), chunk.dictionary) for chunk in chunks
         ]
     else:
         chunks = [chunk.dictionary_decode() if isinstance(chunk, pa.DictionaryArray) else chunk for chunk in chunks]
-    whole: Any = pa.chunked_array(chunks).combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):  # chunks are kept apart whose texts exceed 2 GiB together
-        whole = pa.concat_arrays([chunk.cast(pa.large_string()) for chunk in whole.chunks])
-    return whole
+    array: Any = pa.chunked_array(chunks).combine_chunks()
+    if isinstance(array, pa.ChunkedArray):  # Arrow does not combine strings of more than 2 GiB
+        array = pa.concat_arrays([chunk.cast(pa.large_string()) for chunk in array.chunks])
+    return array
 
 
 def from_numpy(values: npt.NDArray[Any], kind: Any = None, nulls: npt.NDArray[Any] | None = None) -> Any:
-    """Make an Arrow array over the memory of a contiguous array (``pa.array`` would copy, and import pandas).
+    """Wrap a contiguous NumPy array as an Arrow array (``pa.array`` would copy it, and import pandas).
 
     Parameters
     ----------
     values
-        Any fixed-width dtype; bool is packed into bits.
+        Array of a fixed-width dtype; bool is copied, packed into bits.
     kind
-        Arrow type of the same width; None for int64, float64 or bool by the dtype of `values`.
+        Arrow type of the same width; None derives int64, float64 or bool from the dtype of `values`.
     nulls
         uint8[n] or bool[n], true = null; None = no null.
     """
-    data: Any = values  # the stubs do not know that arrays are buffers
+    data: Any = values  # the stubs do not declare arrays as buffers
     if values.dtype == np.bool_:
         kind, data = pa.bool_(), np.packbits(values, bitorder="little")
     elif kind is None:
@@ -146,7 +148,7 @@ def from_numpy(values: npt.NDArray[Any], kind: Any = None, nulls: npt.NDArray[An
 
 
 def all_null(values: npt.NDArray[np.int64]) -> Any:
-    """Make an int64 array of nulls as long as `values`, whose memory it shares (``pa.nulls`` would fill its own)."""
+    """Return an int64 array of nulls that shares the memory of `values` (``pa.nulls`` would allocate new memory)."""
     bits: Any = np.zeros((len(values) + 7) // 8, np.uint8)
     data: Any = values
     buffers: Any = [pa.py_buffer(bits), pa.py_buffer(data)]
@@ -154,14 +156,14 @@ def all_null(values: npt.NDArray[np.int64]) -> Any:
 
 
 def from_lengths(lengths: npt.NDArray[np.int64], values: Any) -> Any:
-    """Make a large_list array of ``lengths[k]`` consecutive entries of the Arrow array `values` each."""
+    """Return a large_list array whose k-th list holds the next ``lengths[k]`` entries of the Arrow array `values`."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return pa.LargeListArray.from_arrays(from_numpy(offsets), values)
 
 
 def from_texts(texts: Sequence[str]) -> Any:
-    """Make a string array (without ``pa.array``, which imports pandas)."""
+    """Return a string array (without ``pa.array``, which imports pandas)."""
     encoded = [text.encode() for text in texts]
     offsets: Any = np.zeros(len(encoded) + 1, np.int32)
     np.cumsum([len(entry) for entry in encoded], out=offsets[1:])
@@ -170,7 +172,7 @@ def from_texts(texts: Sequence[str]) -> Any:
 
 
 def texts(array: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
-    """View a string or large_string array: int32 or int64[n + 1] offsets, and uint8[...] UTF-8 that they count in."""
+    """View a string or large_string array as int32 or int64[n + 1] offsets into uint8[...] of UTF-8."""
     width = np.int64 if pa.types.is_large_string(array.type) else np.int32
     _, offsets, data = array.buffers()
     if len(array) == 0 or offsets is None:
@@ -180,7 +182,7 @@ def texts(array: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
 
 
 def _buffer(array: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """View the values of a fixed-width array; garbage under nulls. Read-only, as Arrow data is."""
+    """View the values of a fixed-width array, read-only. Values under nulls are undefined."""
     size = np.dtype(dtype).itemsize
     data = array.buffers()[1]
     if len(array) == 0 or data is None:
@@ -199,7 +201,7 @@ def _bits(bitmap: Any, array: Any) -> npt.NDArray[np.uint8]:
 
 
 def null_bytes(array: Any) -> Nulls:
-    """Give uint8[n] with 1 = null, or None if nothing is null."""
+    """Return uint8[n] with 1 = null, or None if nothing is null."""
     if array.null_count == 0:
         return None
     bitmap = array.buffers()[0]
@@ -221,7 +223,7 @@ def _width(kind: Any) -> npt.DTypeLike:
 
 
 def int64_values(array: Any, place: Place | None = None) -> Int64s:
-    """Widen an integer array to int64[n]; 0 under a null, a view if it is int64 without nulls.
+    """Widen an integer array to int64[n], with 0 under nulls. An int64 array without nulls is viewed, not copied.
 
     Raises
     ------
@@ -230,15 +232,16 @@ def int64_values(array: Any, place: Place | None = None) -> Int64s:
     """
     values = _cleared(_buffer(array, _width(array.type)), null_bytes(array))
     if values.dtype == np.uint64 and place is not None and len(values) and values.max() > INT64_MAX:
-        numbers = values
+        unsigned = values
         place.refuse(
-            values > INT64_MAX, lambda index: str(numbers[index]), f"at most {INT64_MAX}", "declare float64 or scale it"
-        )
+            values > INT64_MAX, lambda index: str(unsigned[index]), f"at most {INT64_MAX}",
+            "declare float64 or scale it",
+        )  # fmt: skip
     return values.astype(np.int64, copy=False)
 
 
 def number_column(array: Any, dtype: str, place: Place) -> tuple[npt.NDArray[Any], Nulls]:
-    """Convert a column of an int64, float64 or bool attribute, of a type that `dtype` takes.
+    """Convert the column of an int64, float64 or bool attribute. Its Arrow type must be one that `dtype` takes.
 
     Returns
     -------
@@ -262,8 +265,8 @@ def number_column(array: Any, dtype: str, place: Place) -> tuple[npt.NDArray[Any
     if pa.types.is_float64(kind):
         return _cleared(_buffer(array, np.float64), nulls), nulls
     if pa.types.is_decimal(kind):
-        texts = array.cast(pa.string())  # by which the closest value is found; Arrow's own cast is off by a bit at some
-        return _cleared(_buffer(texts.cast(pa.float64()), np.float64), nulls), nulls
+        digits = array.cast(pa.string())  # rounds correctly; Arrow's own cast is off by one bit for some values
+        return _cleared(_buffer(digits.cast(pa.float64()), np.float64), nulls), nulls
     width = f"f{kind.bit_width // 8}" if pa.types.is_floating(kind) else _width(kind)
     return _cleared(_buffer(array, width).astype(np.float64), nulls), nulls
 
@@ -274,7 +277,7 @@ def integers(array: Any, place: Place) -> Int64s:
     Raises
     ------
     DataError
-        A value does not fit int64, or is no whole number.
+        A value does not fit int64, or has a fraction.
     """
     return int64_values(_whole_numbers(array, place) if pa.types.is_decimal(array.type) else array, place)
 
@@ -284,10 +287,10 @@ def _whole_numbers(array: Any, place: Place) -> Any:
         return array.cast(pa.int64())
     except pa.ArrowInvalid:
         values = array.to_pylist()
-    right = [value is None or (value == int(value) and INT64_MIN <= int(value) <= INT64_MAX) for value in values]
-    flags = ~np.array(right)
-    place.refuse(flags, lambda index: str(values[index]), "a whole number that fits int64", "declare float64")
-    return pc.if_else(from_numpy(~flags), array, pa.scalar(None, array.type)).cast(pa.int64())
+    valid = [value is None or (value == int(value) and INT64_MIN <= int(value) <= INT64_MAX) for value in values]
+    invalid = ~np.array(valid)
+    place.refuse(invalid, lambda index: str(values[index]), "a whole number that fits int64", "declare float64")
+    return pc.if_else(from_numpy(~invalid), array, pa.scalar(None, array.type)).cast(pa.int64())
 
 
 def time_column(array: Any, unit: str, zone: str | None, place: Place) -> Int64s:
@@ -300,10 +303,10 @@ def time_column(array: Any, unit: str, zone: str | None, place: Place) -> Int64s
     unit
         A key of `NANOSECONDS`.
     zone
-        Zone of timestamps that name none (None is UTC). Of an hour that a clock change repeats, the first
-        is taken; of one that it skips, the moment of the change.
+        Time zone of timestamps without one; None is UTC. A time in an hour that a clock change repeats means its first
+        occurrence; a time in an hour that it skips means the moment of the change.
     place
-        For messages.
+        Position of the column, for messages.
 
     Raises
     ------
@@ -323,10 +326,10 @@ def time_column(array: Any, unit: str, zone: str | None, place: Place) -> Int64s
     if naive and zone not in (None, "UTC"):
         moved = pc.assume_timezone(array, zone, ambiguous="earliest", nonexistent="latest")
         local, times = times, _scaled(_cleared(_buffer(moved, np.int64), nulls), moved.type.unit, place)
-        wrapped = ((local < 0) != (times < 0)) & (np.abs(local // 2) > 2**61)  # Arrow does not check
+        wrapped = ((local < 0) != (times < 0)) & (np.abs(local // 2) > 2**61)  # Arrow does not check for overflow
         place.refuse(
             wrapped, lambda index: f"time {local[index]} ns of {zone}", "one that fits int64 nanoseconds in UTC",
-            "mend the value or the zone",
+            "fix the value or the zone",
         )  # fmt: skip
     return times
 

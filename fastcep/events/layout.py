@@ -1,4 +1,4 @@
-"""Where the columns of a schema stand in Arrow data, for the compiled reader (``_core/input/batch_reader``)."""
+"""Map the columns of a schema to those of Arrow data, for the compiled reader (``_core/input/batch_reader``)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from fastcep.events.schema import Schema
 from fastcep.events.strings import StringTable
 from fastcep.events.units import NANOSECONDS
 
-__all__ = ["Layout", "make_intake"]
+__all__ = ["Layout", "make_batch_reader"]
 
-#: Place, letter of the C data interface, letter of a dictionary's texts (0: no dictionary), nanoseconds per unit.
+#: Column index, letter of the C data interface, letter of a dictionary's strings (0: no dictionary), ns per unit.
 Field = tuple[int, int, int, int]
 
 _INTEGERS = {pa.int8(): "c", pa.uint8(): "C", pa.int16(): "s", pa.uint16(): "S", pa.int32(): "i", pa.uint32(): "I",
              pa.int64(): "l"}  # fmt: skip
 _TEXTS = {pa.string(): "u", pa.large_string(): "U"}
-#: What widens to a dtype without loss, and without looking at each value.
+#: Arrow types that widen to a dtype without loss and without a check of each value.
 _WIDENED: dict[str, dict[Any, str]] = {
     "int64": _INTEGERS,
     "float64": {**_INTEGERS, pa.float32(): "f", pa.float64(): "g"},
@@ -30,45 +30,56 @@ _TIME, _TYPE, _SEQUENCE = range(3)
 
 
 class Layout:
-    """Finds the columns of a schema in those of Arrow data.
+    """Finds the columns of a schema in Arrow data.
 
     Parameters
     ----------
     schema
-        Of the events.
+        Schema of the events.
     """
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self.sources = (schema.time, schema.type, schema.sequence, *(column.source for column in schema.columns))
-        names = "string" if schema.codes is None else "int64"
-        self.dtypes = ("time", names, "int64", *(column.dtype for column in schema.columns))
+        type_dtype = "string" if schema.codes is None else "int64"
+        self.dtypes = ("time", type_dtype, "int64", *(column.dtype for column in schema.columns))
 
     def __call__(self, data: Any, source: int | None = None) -> list[Field] | Field | None:
-        """The fields of all sources in an Arrow schema; or of one, by its Arrow type or the letter of a NumPy array.
+        """Return the fields of all sources, or of one source.
 
-        None if the compiled reader cannot read it: the other reader can, or says what is wrong.
+        Parameters
+        ----------
+        data
+            An Arrow schema; or, for one source, its Arrow type or the letter of a NumPy array.
+        source
+            Index of the one source; None: all.
+
+        Returns
+        -------
+        list of Field, or Field
+            None if the compiled reader cannot read the data. `fastcep.events.batch.read` then reads it, or raises the
+            error.
         """
         if source is not None:
             return self._field(0, data, source)
         fields = []
         for number, name in enumerate(self.sources):
-            place = self._place(data, name)
-            field = (-1, 0, 0, 1) if name is None else place >= 0 and self._field(place, data.types[place], number)
+            index = self._index(data, name)
+            field = (-1, 0, 0, 1) if name is None else index >= 0 and self._field(index, data.types[index], number)
             if not field:
                 return None
             fields.append(field)
         return fields
 
     @staticmethod
-    def _place(data: pa.Schema, name: str | int | None) -> int:
-        """The only column of this name, or number; -1 without."""
+    def _index(data: pa.Schema, name: str | int | None) -> int:
+        """Return the index of the only column with a name or number; -1 if there is none, or more than one."""
         if name is None or isinstance(name, int):
             return -1 if name is None or name >= len(data) else name
-        found = data.get_all_field_indices(name)
-        return found[0] if len(found) == 1 else -1
+        indices = data.get_all_field_indices(name)
+        return indices[0] if len(indices) == 1 else -1
 
-    def _field(self, place: int, kind: Any, source: int) -> Field | None:
+    def _field(self, index: int, kind: Any, source: int) -> Field | None:
         dtype, entries, factor = self.dtypes[source], "", 1
         if isinstance(kind, str):
             kind = pa.int64() if kind == "l" else pa.float64()
@@ -83,11 +94,11 @@ class Layout:
             if not entries:
                 return None
         letter = _WIDENED[dtype].get(kind)
-        return None if letter is None else (place, ord(letter), ord(entries) if entries else 0, factor)
+        return None if letter is None else (index, ord(letter), ord(entries) if entries else 0, factor)
 
 
-def make_intake(schema: Schema, strings: StringTable) -> BatchReader:
-    """Make the compiled reader of a schema."""
+def make_batch_reader(schema: Schema, strings: StringTable) -> BatchReader:
+    """Return the compiled reader for events of a schema."""
     layout = Layout(schema)
     dtypes = "".join(column.dtype[0] for column in schema.columns).encode()
     codes = None if schema.codes is None else tuple(schema.codes[name] for name in schema.type_names)

@@ -1,4 +1,4 @@
-"""Where a row of an input stands, for messages."""
+"""Position of a row in an input, for messages."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["TextFile", "at_row"]
 
 
 class TextFile(str):
-    """The name of a text file whose rows are told with their lines, too.
+    """Name of a text file, for messages that name the line of a row too.
 
     Attributes
     ----------
     line_of
-        Gives the line on which a row begins, counted from 1 as editors do.
+        Returns the line on which a row begins, counted from 1 as in an editor.
     """
 
     __slots__ = ("line_of",)
@@ -22,6 +22,6 @@ class TextFile(str):
 
 
 def at_row(origin: str, row: int) -> str:
-    """Return how messages begin that are about a row: ``trips.csv, line 19, row 17``."""
+    """Return the beginning of a message about a row: ``trips.csv, line 19, row 17``."""
     line = f"line {origin.line_of(row)}, " if isinstance(origin, TextFile) else ""
     return f"{origin}, {line}row {row}"

@@ -1,4 +1,4 @@
-"""The recent events of a stream, in circular columns addressed by arrival position."""
+"""Ring buffer of the recent events of a stream: circular columns, addressed by arrival position."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _BUILTINS = {"time": np.int64, "type": np.uint16, "seq": np.int64}
 
 
 class EventRing:
-    """Columns of the events at positions ``head <= p < tail``; position p lies in slot ``p & (capacity - 1)``.
+    """Columns of the events at positions ``head <= p < tail``. Position p is in slot ``p & (capacity - 1)``.
 
     Parameters
     ----------
     columns
-        Indices into ``schema.columns`` of the attributes to keep; time, type and sequence number always are.
+        Indices into ``schema.columns`` of the attributes to keep. Time, type and sequence number are always kept.
     schema
         Schema of the batches.
     capacity
-        Events that fit before the first doubling; rounded up to a power of two.
+        Initial number of slots, rounded up to a power of two.
     start
-        The position that the first event gets.
+        Position of the first event.
     """
 
     __slots__ = ("_has_nulls", "_head", "_nulls", "_schema", "_tail", "_values")
@@ -45,9 +45,9 @@ class EventRing:
         for column in columns:
             self._values[column] = self._zeros(column, slots)
         # Built-in attributes are never null: they share one buffer of zeros.
-        none = np.zeros(slots, dtype=np.uint8)
+        not_null = np.zeros(slots, dtype=np.uint8)
         self._nulls: dict[str | int, npt.NDArray[np.uint8]] = {
-            key: none if isinstance(key, str) else np.zeros(slots, dtype=np.uint8) for key in self._values
+            key: not_null if isinstance(key, str) else np.zeros(slots, dtype=np.uint8) for key in self._values
         }
         self._has_nulls: set[str | int] = set()
 
@@ -55,7 +55,7 @@ class EventRing:
         return np.zeros(slots, dtype=np.float64 if self._schema.columns[column].dtype == "float64" else np.int64)
 
     def keep(self, columns: Sequence[int]) -> None:
-        """Keep these attributes from the next event on, and no others; of events before, new ones are null."""
+        """Keep these attributes, and no others, from the next event on; added attributes of earlier events are null."""
         values = {key: buffer for key, buffer in self._values.items() if isinstance(key, str) or key in columns}
         nulls = {key: self._nulls[key] for key in values}
         for column in columns:
@@ -67,22 +67,22 @@ class EventRing:
 
     @property
     def columns(self) -> set[int]:
-        """The attributes that are kept, as indices into the schema's columns."""
+        """Attributes that are kept, as indices into ``schema.columns``."""
         return {column for column in self._values if not isinstance(column, str)}
 
     @property
     def head(self) -> int:
-        """The oldest position kept."""
+        """Oldest position that is kept."""
         return self._head
 
     @property
     def tail(self) -> int:
-        """The position that the next event gets."""
+        """Position of the next event."""
         return self._tail
 
     @property
     def buffers(self) -> object:
-        """All buffers, which are replaced together: what it gives is another object then."""
+        """Identity of the buffers: a different object after all buffers were replaced."""
         return self._values
 
     def __len__(self) -> int:
@@ -95,18 +95,18 @@ class EventRing:
 
     @property
     def nbytes(self) -> int:
-        """Memory of all buffers, in bytes."""
+        """Size of all buffers, in bytes."""
         distinct = {id(buffer): buffer for buffer in (*self._values.values(), *self._nulls.values())}
         return sum(buffer.nbytes for buffer in distinct.values())
 
     def bytes_with(self, events: int) -> int:
-        """Memory of all buffers when they hold so many events, in bytes; they never shrink."""
+        """Return the size of all buffers, in bytes, once the ring holds `events` events. Buffers never shrink."""
         return self.nbytes if events <= self.capacity else self.nbytes // self.capacity * _slots(events)
 
     def append(self, batch: EventBatch) -> None:
-        """Add the events of a batch at ``tail``. May double the capacity, which replaces all buffers.
+        """Append the events of a batch. This can increase the capacity, which replaces all buffers.
 
-        A batch without sequence numbers gets its arrival positions.
+        The sequence numbers of a batch without them are its arrival positions.
 
         Raises
         ------
@@ -114,10 +114,10 @@ class EventRing:
             The batch has another schema.
         """
         if batch.schema is not self._schema and batch.schema != self._schema:
-            raise ValidationError("the batch has another schema than the ring; read it with the ring's schema")
+            raise ValidationError("the batch has a different schema than the ring; read it with the ring's schema")
         n = len(batch)
         self.make_room(n)
-        for slots, rows in self._stretches(n):
+        for slots, rows in self._contiguous(n):
             self._values["time"][slots] = batch.time[rows]
             self._values["type"][slots] = batch.type[rows]
             self._values["seq"][slots] = (
@@ -138,44 +138,44 @@ class EventRing:
         self._tail += n
 
     def make_room(self, events: int) -> None:
-        """Let so many more events fit."""
+        """Increase the capacity, if necessary, so that `events` more events fit."""
         if len(self) + events > self.capacity:
             self._grow(len(self) + events)
 
     def note_nulls(self, column: int) -> None:
-        """Note that events written into the buffers have nulls there."""
+        """Record that events written directly into the buffers have nulls in a column."""
         self._has_nulls.add(column)
 
     def appended(self, events: int) -> None:
-        """Count events that were written into the buffers, behind ``tail``."""
+        """Advance ``tail`` past events that were written directly into the buffers."""
         self._tail += events
 
     def cut(self, tail: int) -> None:
-        """Forget the events from the position ``tail`` on."""
+        """Remove the events from the position ``tail`` on."""
         self._tail = max(self._head, min(tail, self._tail))
 
     def rows(self, positions: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
-        """Give all that is kept of the events at these positions: ``time``, ``type``, ``seq``, ``c3``, ``n3`` …"""
+        """Return the kept values at these positions: ``time``, ``type``, ``seq``, columns ``c3`` …, nulls ``n3`` …"""
         slots = positions & (self.capacity - 1)
-        out = {"position": positions}
+        rows = {"position": positions}
         for key, values in self._values.items():
-            out[key if isinstance(key, str) else f"c{key}"] = values[slots]
+            rows[key if isinstance(key, str) else f"c{key}"] = values[slots]
         for column in self.columns & self._has_nulls:
             missing = self._nulls[column][slots]
             if missing.any():
-                out[f"n{column}"] = missing
-        return out
+                rows[f"n{column}"] = missing
+        return rows
 
     def begin(self, tail: int) -> None:
-        """Let the next event get the position ``tail``; the ring must be empty."""
+        """Set the position of the next event; the ring must be empty."""
         assert not len(self)
         self._head = self._tail = tail
 
     def put(self, rows: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Keep events of `rows`, which ascend, at their positions before ``tail`` again.
+        """Restore events at their former positions, which ascend and are below ``tail``.
 
-        Attributes at older positions than there were, and not among these, become null: what stood there is not valid
-        any more, such as codes of texts that are forgotten.
+        `rows` is as `rows` returns it. If this moves ``head`` back, attributes at the positions in between that are not
+        in `rows` become null, because their old values, such as codes of strings since released, are no longer valid.
         """
         positions = rows["position"]
         head = min([self._head, *positions[:1].tolist()])
@@ -199,7 +199,7 @@ class EventRing:
                 self._nulls[column][slots] = 0
 
     def reclaim(self, before: int) -> None:
-        """Free all positions below `before`; those already free, and those not yet given, stay as they are."""
+        """Free all positions below `before`, at most up to ``tail``."""
         self._head = max(self._head, min(before, self._tail))
 
     def take(
@@ -217,7 +217,7 @@ class EventRing:
         Returns
         -------
         values, nulls
-            Fresh arrays of m rows: int64, float64 or (type) uint16; uint8 with 1 = null, or None if none is.
+            New arrays of m rows: int64, float64 or (type) uint16; uint8 with 1 = null, or None if none is null.
 
         Raises
         ------
@@ -227,20 +227,20 @@ class EventRing:
             The column is not kept.
         """
         values, missing = self.arrays(column)
-        at = np.asarray(positions, dtype=np.int64)
-        if at.size and (at.min() < self._head or at.max() >= self._tail):
-            bad = int(at[(at < self._head) | (at >= self._tail)].flat[0])
-            raise IndexError(f"position {bad} is not in the ring, which holds {self._head} to {self._tail - 1}")
-        slots = at & (self.capacity - 1)
+        requested = np.asarray(positions, dtype=np.int64)
+        if requested.size and (requested.min() < self._head or requested.max() >= self._tail):
+            outside = int(requested[(requested < self._head) | (requested >= self._tail)].flat[0])
+            raise IndexError(f"position {outside} is not in the ring, which holds {self._head} to {self._tail - 1}")
+        slots = requested & (self.capacity - 1)
         if column not in self._has_nulls:
             return values[slots], None
-        taken = missing[slots]
-        return values[slots], taken if taken.any() else None
+        nulls = missing[slots]
+        return values[slots], nulls if nulls.any() else None
 
     def arrays(self, column: str | int) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
-        """Give the raw buffers of a column: values and nulls (1 = null), both of length `capacity`.
+        """Return the raw buffers of a column: values and nulls (1 = null), both of length `capacity`.
 
-        Position p is at index ``p & (capacity - 1)``. The buffers hold until the next `append`.
+        Position p is at index ``p & (capacity - 1)``. The buffers are valid until the next `append`.
         KeyError if the column is not kept.
         """
         try:
@@ -248,8 +248,8 @@ class EventRing:
         except KeyError:
             raise KeyError(f"the ring does not keep column {column!r}; it keeps {list(self._values)}") from None
 
-    def _stretches(self, n: int) -> Iterator[tuple[slice, slice]]:
-        """Split n rows from ``tail`` into at most two stretches: slots of the ring, rows of the batch."""
+    def _contiguous(self, n: int) -> Iterator[tuple[slice, slice]]:
+        """Split n rows from ``tail`` into at most two contiguous ranges: slots of the ring, rows of the batch."""
         start = self._tail & (self.capacity - 1)
         first = min(n, self.capacity - start)
         if first:
@@ -268,11 +268,11 @@ class EventRing:
             return larger
 
         values = {key: moved(buffer) for key, buffer in self._values.items()}
-        none = np.zeros(capacity, dtype=np.uint8)
-        nulls = {key: none if isinstance(key, str) else moved(b) for key, b in self._nulls.items()}
-        self._values, self._nulls = values, nulls  # both or none: there may be no memory
+        not_null = np.zeros(capacity, dtype=np.uint8)
+        nulls = {key: not_null if isinstance(key, str) else moved(buffer) for key, buffer in self._nulls.items()}
+        self._values, self._nulls = values, nulls  # only now: the allocations can fail
 
 
 def _slots(capacity: int) -> int:
-    """The power of two that holds so many events."""
+    """Round a number of events up to a power of two."""
     return 1 << max(0, capacity - 1).bit_length()

@@ -1,4 +1,4 @@
-"""What the events of a stream look like, and where their attributes stand in the data."""
+"""Schema of a stream: event types, their attributes, and the columns to read them from."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class TypeHandle:
-    """A declared event type; calling it with a name gives a variable of the query builder."""
+    """A declared event type. Call it with a name to get a variable of the query builder."""
 
     schema: Schema = field(repr=False)
     name: str
 
     def __call__(self, variable: str) -> Any:
-        """Make the builder's variable called `variable`.
+        """Return a variable of the query builder, named `variable`.
 
         Raises
         ------
         RuntimeError
-            `fastcep.query` has not been imported, so nobody has set `Schema._variable_factory`.
+            `fastcep.query`, which sets `Schema._variable_factory`, has not been imported.
         """
         factory = Schema._variable_factory
         if factory is None:
@@ -58,8 +58,8 @@ class Schema:
     Parameters
     ----------
     types
-        Per event type its attributes and their dtypes: ``"int64"``, ``"float64"``, ``"bool"`` or ``"string"``.
-        The position of a type is its type id.
+        Event type -> attribute -> dtype: ``"int64"``, ``"float64"``, ``"bool"`` or ``"string"``.
+        The position of a type in the mapping is its type id.
     time
         Column of the timestamp: a name, or a 0-based number.
     type
@@ -69,17 +69,17 @@ class Schema:
     sequence
         Column of the sequence number, or None for the order of arrival.
     other_types
-        ``"error"`` or ``"ignore"``: what an event of an undeclared type is.
+        Treatment of events of undeclared types: ``"error"`` or ``"ignore"``.
     sources
-        Per event type, attribute -> column name or 0-based number; by default the attribute's own name.
+        Event type -> attribute -> column name or 0-based number; by default the name of the attribute.
     codes
-        Event type -> the integer that stands for it in the type column; by default that column holds names.
+        Event type -> its integer code in the type column; by default that column holds names.
     time_format
-        strptime format of a textual timestamp; for the readers of files.
+        strptime format of timestamps stored as text, used by the file readers.
     time_zone
-        Zone of timestamps that name none; by default UTC.
+        Time zone of timestamps without one; by default UTC.
     header
-        False if the data has no column names; then every column is given by number.
+        False if the data has no column names; every column must then be given by number.
 
     Raises
     ------
@@ -93,7 +93,7 @@ class Schema:
     )  # fmt: skip
 
     BUILTINS: ClassVar[tuple[str, ...]] = ("time", "seq", "type")
-    # Set by the query builder, which is a layer above: (schema, type name, variable name) -> variable.
+    # Set by the query builder, a layer above: (schema, type name, variable name) -> variable.
     _variable_factory: ClassVar[Callable[[Schema, str, str], Any] | None] = None
 
     time: str | int
@@ -128,12 +128,12 @@ class Schema:
         time_zone: str | None = None,
         header: bool = True,
     ) -> None:
-        put = object.__setattr__.__get__(self)
-        put("_types", _checked_types(types))
-        put("_ids", {name: i for i, name in enumerate(self._types)})
-        put("_finder", Names([name.encode("utf-8", "surrogatepass") for name in self._types]))
-        put("sources", _checked_sources(sources or {}, self._types))
-        put("codes", None if codes is None else _checked_codes(codes, self._types))
+        set_field = object.__setattr__.__get__(self)
+        set_field("_types", _checked_types(types))
+        set_field("_ids", {name: i for i, name in enumerate(self._types)})
+        set_field("_finder", Names([name.encode("utf-8", "surrogatepass") for name in self._types]))
+        set_field("sources", _checked_sources(sources or {}, self._types))
+        set_field("codes", None if codes is None else _checked_codes(codes, self._types))
         if type is None and len(self._types) != 1:
             raise SchemaError(f'{len(self._types)} event types but no type column; give one, such as type="type"')
         if type is None and codes is not None:
@@ -141,27 +141,27 @@ class Schema:
         for option, column in (("time", time), ("type", type), ("sequence", sequence)):
             if column is not None:
                 _check_source(column, option)
-            put(option, column)
+            set_field(option, column)
         if time_unit not in NANOSECONDS:
             raise SchemaError(f"unknown time_unit {time_unit!r}; expected one of {', '.join(NANOSECONDS)}")
-        put("time_unit", time_unit)
+        set_field("time_unit", time_unit)
         if other_types not in ("error", "ignore"):
             raise SchemaError(f'other_types is {other_types!r}; expected "error" or "ignore"')
-        put("other_types", other_types)
+        set_field("other_types", other_types)
         if time_format is not None and (not isinstance(time_format, str) or not time_format):
             raise SchemaError(f"time_format is {time_format!r}; expected a strptime format or None")
-        put("time_format", time_format)
+        set_field("time_format", time_format)
         if time_zone is not None:
             _check_zone(time_zone)
-        put("time_zone", time_zone)
-        put("header", bool(header))
+        set_field("time_zone", time_zone)
+        set_field("header", bool(header))
         self._place_columns()
         if not self.header:
             self._check_numbered()
         order = tuple((name, tuple(attributes.items())) for name, attributes in self._types.items())
         coded = None if self.codes is None else frozenset(self.codes.items())
-        # str and int sources never compare equal, so the key needs no further tags.
-        put(
+        # str and int sources never compare equal, so the key needs no type tags.
+        set_field(
             "_key",
             (order, self._columns, tuple(self._index.items()), coded, self.time, self.type, self.time_unit,
              self.sequence, self.other_types, self.time_format, self.time_zone, self.header),
@@ -170,8 +170,8 @@ class Schema:
     def _place_columns(self) -> None:
         positions: dict[str | int, int] = {}
         columns: list[Column] = []
-        first: list[str] = []
-        index: dict[tuple[str, str], int] = {}
+        first_attribute: list[str] = []
+        column_of: dict[tuple[str, str], int] = {}
         for name, attributes in self._types.items():
             for attribute, dtype in attributes.items():
                 source = self.sources.get(name, {}).get(attribute, attribute)
@@ -179,15 +179,16 @@ class Schema:
                 if at is None:
                     at = positions[source] = len(columns)
                     columns.append(Column(source, dtype))
-                    first.append(f"{name}.{attribute}")
+                    first_attribute.append(f"{name}.{attribute}")
                 elif columns[at].dtype != dtype:
                     raise SchemaError(
-                        f"column {source!r} is {columns[at].dtype} for {first[at]} but {dtype} for {name}.{attribute}; "
-                        "declare the same dtype for both, or read them from different columns (sources=…)"
+                        f"column {source!r} is {columns[at].dtype} for {first_attribute[at]} but {dtype} for "
+                        f"{name}.{attribute}; declare the same dtype for both, or read them from different columns "
+                        "(sources=…)"
                     )
-                index[name, attribute] = at
+                column_of[name, attribute] = at
         object.__setattr__(self, "_columns", tuple(columns))
-        object.__setattr__(self, "_index", index)
+        object.__setattr__(self, "_index", column_of)
 
     def _check_numbered(self) -> None:
         named: list[str] = [
@@ -205,47 +206,47 @@ class Schema:
 
     @property
     def type_names(self) -> tuple[str, ...]:
-        """The declared event types; the index of one is its type id."""
+        """Names of the declared event types; the index of a name is its type id."""
         return tuple(self._types)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The physical columns that hold attributes. Types that read the same source share one."""
+        """Physical columns that hold attributes. Attributes with the same source share a column."""
         return self._columns
 
     def type_id(self, type_name: str) -> int:
-        """Give the index of a type in `type_names`; SchemaError if it is not declared."""
+        """Return the index of a type in `type_names`; SchemaError if it is not declared."""
         self.attributes(type_name)
         return self._ids[type_name]
 
     def type_ids(self, offsets: npt.NDArray[Any], texts: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint16]:
-        """Return the ids of type names, 65,535 of those that are not declared.
+        """Return uint16[n], the ids of type names, 65,535 for names that are not declared.
 
         Parameters
         ----------
         offsets
-            int32 or int64[n + 1], where each name starts and ends.
+            int32 or int64[n + 1], start and end of each name in `texts`.
         texts
             uint8[...], UTF-8.
         """
         return self._finder.find(offsets, texts)
 
     def attributes(self, type_name: str) -> Mapping[str, str]:
-        """Give the attributes of a type and their dtypes; SchemaError if the type is not declared."""
+        """Return the attributes of a type and their dtypes; SchemaError if the type is not declared."""
         try:
             return self._types[type_name]
         except KeyError:
             raise SchemaError(f"no event type {type_name!r}{suggestion(type_name, self._types)}") from None
 
     def column_of(self, type_name: str, attribute: str) -> int:
-        """Give the index into `columns` of an attribute; SchemaError if it is not declared."""
+        """Return the index of an attribute's column in `columns`; SchemaError if the attribute is not declared."""
         attributes = self.attributes(type_name)
         if attribute not in attributes:
             raise SchemaError(f"{type_name} has no attribute {attribute!r}{suggestion(attribute, attributes)}")
         return self._index[type_name, attribute]
 
     def __getitem__(self, type_name: str) -> TypeHandle:
-        """Give the handle of a type; for names that ``schema.NAME`` cannot express. SchemaError if not declared."""
+        """Return the handle of a type, also if ``schema.NAME`` cannot express its name; SchemaError if not declared."""
         self.attributes(type_name)
         return TypeHandle(self, type_name)
 
@@ -270,37 +271,42 @@ class Schema:
     def _options(self) -> dict[str, Any]:
         options = {
             "time": self.time, "type": self.type, "time_unit": self.time_unit, "sequence": self.sequence,
-            "other_types": self.other_types, "sources": {name: dict(of) for name, of in self.sources.items()},
+            "other_types": self.other_types,
+            "sources": {name: dict(columns) for name, columns in self.sources.items()},
             "codes": None if self.codes is None else dict(self.codes), "time_format": self.time_format,
             "time_zone": self.time_zone, "header": self.header,
         }  # fmt: skip
         return options
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, ({name: dict(of) for name, of in self._types.items()}, self._options())
+        return _rebuild, ({name: dict(attributes) for name, attributes in self._types.items()}, self._options())
 
     def __repr__(self) -> str:
         defaults = {"time": "ts", "time_unit": "ns", "other_types": "error", "sources": {}, "header": True}
-        shown = "".join(f", {k}={v!r}" for k, v in self._options().items() if v != defaults.get(k))
-        return f"Schema({ {name: dict(of) for name, of in self._types.items()}!r}{shown})"
+        types = {name: dict(attributes) for name, attributes in self._types.items()}
+        options = "".join(f", {key}={value!r}" for key, value in self._options().items() if value != defaults.get(key))
+        return f"Schema({types!r}{options})"
 
 
 def difference(found: Schema, expected: Schema) -> str:
-    """Tell how two schemas differ: by a type, an attribute or an option, the first there is."""
+    """Describe the first difference between two schemas: a type, an attribute or an option."""
     if found.type_names != expected.type_names:
-        names, wanted = found.type_names, expected.type_names
-        missing = [name for name in wanted if name not in names]
-        surplus = [name for name in names if name not in wanted]
-        parts = [f"{what} {', '.join(map(repr, of))}" for what, of in (("no type", missing), ("a type", surplus)) if of]
+        names, expected_names = found.type_names, expected.type_names
+        missing = [name for name in expected_names if name not in names]
+        surplus = [name for name in names if name not in expected_names]
+        lists = (("no type", missing), ("a type", surplus))
+        parts = [f"{label} {', '.join(map(repr, types))}" for label, types in lists if types]
         return "it has " + " and ".join(parts) if parts else f"its types come in the order {', '.join(names)}"
     for name in expected.type_names:
-        has, wants = found.attributes(name), expected.attributes(name)
-        for attribute in (*wants, *has):
-            if has.get(attribute) != wants.get(attribute):
-                this, that = (of.get(attribute, "not there") for of in (has, wants))
-                return f"{name}.{attribute} is {this}, expected {that}"
-        if tuple(has) != tuple(wants):
-            return f"the attributes of {name} come in the order {', '.join(has)}"
+        attributes, expected_attributes = found.attributes(name), expected.attributes(name)
+        for attribute in (*expected_attributes, *attributes):
+            if attributes.get(attribute) != expected_attributes.get(attribute):
+                dtype, expected_dtype = (
+                    dtypes.get(attribute, "not there") for dtypes in (attributes, expected_attributes)
+                )
+                return f"{name}.{attribute} is {dtype}, expected {expected_dtype}"
+        if tuple(attributes) != tuple(expected_attributes):
+            return f"the attributes of {name} come in the order {', '.join(attributes)}"
     options = found._options()
     for option, value in expected._options().items():
         if options[option] != value:
@@ -309,25 +315,25 @@ def difference(found: Schema, expected: Schema) -> str:
 
 
 def suggestion(name: object, options: Iterable[object]) -> str:
-    """End a message on an unknown name: the closest known one, or the first few there are."""
-    known = [str(option) for option in options]
-    if not known:
+    """Return the end of a message about an unknown name: the closest valid name, or the first few."""
+    valid = [str(option) for option in options]
+    if not valid:
         return ""
-    close = difflib.get_close_matches(str(name), known, n=1)
+    close = difflib.get_close_matches(str(name), valid, n=1)
     if not close:
-        close = [option for option in known if option.lower() == str(name).lower()]
+        close = [option for option in valid if option.lower() == str(name).lower()]
     if close:
         return f"; did you mean {close[0]!r}?"
-    return f"; there is {', '.join(map(repr, known[:8]))}{', …' if len(known) > 8 else ''}"
+    return f"; there is {', '.join(map(repr, valid[:8]))}{', …' if len(valid) > 8 else ''}"
 
 
 def _rebuild(types: dict[str, dict[str, str]], options: dict[str, Any]) -> Schema:
     return Schema(types, **options)
 
 
-def _check_name(name: object, what: str) -> None:
+def _check_name(name: object, role: str) -> None:
     if not isinstance(name, str) or not name:
-        raise SchemaError(f"{name!r} is no name of {what}; expected a text that is not empty")
+        raise SchemaError(f"{name!r} is not a name of {role}; expected a non-empty string")
 
 
 def _checked_types(types: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:
@@ -344,8 +350,8 @@ def _checked_types(types: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mappi
             _check_name(attribute, f"an attribute of {name}")
             if attribute in Schema.BUILTINS:
                 raise SchemaError(
-                    f"attribute {name}.{attribute} is called like a built-in one ({', '.join(Schema.BUILTINS)}); "
-                    f'name it otherwise and read it with sources={{"{name}": {{"other_name": "{attribute}"}}}}'
+                    f"attribute {name}.{attribute} has the name of a built-in one ({', '.join(Schema.BUILTINS)}); "
+                    f'rename it, and read it with sources={{"{name}": {{"other_name": "{attribute}"}}}}'
                 )
             if dtype not in DTYPES:
                 raise SchemaError(
@@ -360,11 +366,11 @@ def _dtype_hint(dtype: object) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def _check_source(source: object, where: str) -> None:
+def _check_source(source: object, option: str) -> None:
     named = isinstance(source, str) and source != ""
     numbered = isinstance(source, int) and not isinstance(source, bool) and source >= 0
     if not (named or numbered):
-        raise SchemaError(f"the column of {where} is {source!r}; expected a column name or a number from 0")
+        raise SchemaError(f"the column of {option} is {source!r}; expected a column name or a number from 0")
 
 
 def _checked_sources(

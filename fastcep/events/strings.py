@@ -1,4 +1,4 @@
-"""Strings as integers: events carry codes, one table per engine knows the texts."""
+"""Table of interned strings: events hold integer codes, one table per engine holds the strings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["StringTable"]
 
 
 class StringTable:
-    """Two-way table of strings and their codes 0, 1, 2, …; equal strings have equal codes."""
+    """Two-way mapping of strings and their codes 0, 1, 2, …. Equal strings have equal codes."""
 
     __slots__ = ("_codes", "_free", "_text_bytes", "_texts")
 
@@ -30,21 +30,21 @@ class StringTable:
 
     @property
     def nbytes(self) -> int:
-        """Approximate memory of table and texts, in bytes."""
+        """Approximate size of the table and its strings, in bytes."""
         return sys.getsizeof(self._codes) + sys.getsizeof(self._texts) + sys.getsizeof(self._free) + self._text_bytes
 
     @property
     def codes(self) -> dict[str, int]:
-        """Code by text, to be read only; another object after `reclaim`."""
+        """Code by string, for reading only; a different object after `reclaim`."""
         return self._codes
 
     @property
     def limit(self) -> int:
-        """All codes ever given are below this."""
+        """Exclusive upper bound of the codes in use."""
         return len(self._texts)
 
     def intern(self, text: str) -> int:
-        """Give the code of a text, a new one if it has none."""
+        """Return the code of a string; a new string gets a new code."""
         code = self._codes.get(text)
         if code is None:
             if self._free:
@@ -58,7 +58,7 @@ class StringTable:
         return code
 
     def lookup(self, code: int) -> str:
-        """Give the text of a code; KeyError if no text has it."""
+        """Return the string of a code; KeyError if no string has it."""
         text = self._texts[code] if 0 <= code < len(self._texts) else None
         if text is None:
             raise KeyError(f"no string has code {code}")
@@ -82,43 +82,42 @@ class StringTable:
             array = array.dictionary_encode()
         nulls = null_bytes(array)
         indices = int64_values(array.indices)
-        # Only what the rows use is interned: a shared dictionary may hold far more.
+        # Intern only the entries that the rows use: a shared dictionary may hold far more.
         used = np.zeros(len(array.dictionary), dtype=bool)
         used[indices if nulls is None else indices[nulls == 0]] = True
-        known = np.zeros(len(used) + 1, dtype=np.int64)  # one more, so that all-null rows have something to look at
+        code_of_entry = np.zeros(len(used) + 1, dtype=np.int64)  # one more: index 0 is valid if all rows are null
         entries = np.flatnonzero(used)
         texts = array.dictionary.take(from_numpy(entries, pa.int64())).to_pylist()
-        known[entries] = [self.intern(text) for text in texts]
-        codes = known[indices]
+        code_of_entry[entries] = [self.intern(text) for text in texts]
+        codes = code_of_entry[indices]
         if nulls is not None:
             codes[nulls != 0] = 0
         return codes, nulls
 
     def decode(self, codes: npt.NDArray[np.int64], nulls: npt.NDArray[np.uint8] | None) -> Any:
-        """Give the texts of int64[n] codes as an Arrow string array, null where `nulls` is 1.
+        """Return the strings of int64[n] codes as an Arrow string array, null where `nulls` is 1.
 
-        KeyError if a code that is not null has no text.
+        KeyError if a code that is not null has no string.
         """
         codes = np.asarray(codes, dtype=np.int64)
-        here = np.ones(len(codes), dtype=bool) if nulls is None else np.asarray(nulls) == 0
-        present = codes[here]
-        distinct, inverse = np.unique(present, return_inverse=True)
+        valid = np.ones(len(codes), dtype=bool) if nulls is None else np.asarray(nulls) == 0
+        distinct, inverse = np.unique(codes[valid], return_inverse=True)
         texts = from_texts([self.lookup(code) for code in distinct.tolist()])
         positions = np.zeros(len(codes), dtype=np.int64)
-        positions[here] = inverse
-        return texts.take(from_numpy(positions, nulls=~here))
+        positions[valid] = inverse
+        return texts.take(from_numpy(positions, nulls=~valid))
 
     def reclaim(self, live_codes: npt.NDArray[np.int64]) -> int:
-        """Forget every text whose code is not in `live_codes`, so that its code is given out again.
+        """Release every string whose code is not in `live_codes`, so that its code can be reused.
 
         Returns
         -------
         int
-            How many texts were forgotten.
+            Number of strings released.
         """
         live = np.zeros(len(self._texts), dtype=bool)
         live[np.asarray(live_codes, dtype=np.int64)] = True
-        forgotten = 0
+        released = 0
         for code in np.flatnonzero(~live).tolist():
             text = self._texts[code]
             if text is not None:
@@ -126,9 +125,9 @@ class StringTable:
                 self._texts[code] = None
                 self._text_bytes -= sys.getsizeof(text)
                 self._free.append(code)
-                forgotten += 1
-        # A dict and a list keep their room when they empty.
+                released += 1
+        # A dict and a list do not release memory when they shrink: copy them.
         self._codes = dict(self._codes)
         del self._texts[max(self._codes.values(), default=-1) + 1 :]
         self._free = sorted((code for code in self._free if code < len(self._texts)), reverse=True)
-        return forgotten
+        return released

@@ -1,4 +1,4 @@
-"""Arrow types of columns: which ones each role takes, and what to do with the others."""
+"""Arrow types that each role of a column takes, and the remedy for the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 __all__ = ["ROLES", "is_known", "is_text", "plain_type", "refusal"]
 
 _INTEGERS = ("integer", "decimal")
-#: What each role of a column takes, by family. Attributes have the roles of their dtypes.
+#: Families of types that each role of a column takes. The role of an attribute is its dtype.
 ROLES: dict[str, tuple[str, ...]] = {
     "int64": _INTEGERS,
     "float64": (*_INTEGERS, "float"),
@@ -39,7 +39,7 @@ def is_text(kind: Any) -> bool:
 
 
 def plain_type(kind: Any) -> Any:
-    """Return the type of the values of a column, without encodings: dictionaries, run ends, known extensions."""
+    """Return the type of a column's values, without encodings: dictionaries, run ends, supported extensions."""
     while True:
         if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
             kind = kind.value_type
@@ -57,16 +57,16 @@ def is_known(kind: Any) -> bool:
 
 
 def refusal(kind: Any, role: str, unit: str) -> tuple[str, str] | None:
-    """Return why a role does not take a type: what it expects and the remedy. None if it takes it.
+    """Return the expectation and the remedy for a type that a role does not take, None if it takes it.
 
     Parameters
     ----------
     kind
-        Of the column.
+        Arrow type of the column.
     role
         A key of `ROLES`.
     unit
-        Of integer times.
+        Unit of integer times.
     """
     values = plain_type(kind)
     family = _family(values)
@@ -77,8 +77,8 @@ def refusal(kind: Any, role: str, unit: str) -> tuple[str, str] | None:
 
 
 def _family(kind: Any) -> str:
-    """Return a name for the types that are treated alike; an empty one for those that no role takes."""
-    types: Any = pa.types  # the stubs lack some
+    """Return the name of a family of types that are treated alike; empty if no role takes the type."""
+    types: Any = pa.types  # the stubs lack some functions
     if is_text(kind):
         return "text"
     tests = {
@@ -103,18 +103,18 @@ def _remedy(kind: Any, family: str, role: str) -> str:
     if cast is not None:
         return f"{declare}cast the column to {target}: {cast}"
     if not declare and role in _ATTRIBUTES:
-        for other in ("int64", "string"):
-            if (cast := _cast(kind, other)) is not None:
-                return f"declare the attribute {other} and cast the column to it: {cast}"
+        for dtype in ("int64", "string"):
+            if (cast := _cast(kind, dtype)) is not None:
+                return f"declare the attribute {dtype} and cast the column to it: {cast}"
     return f"{declare}cast the column to {target} where it is made"
 
 
 def _cast(kind: Any, target: str) -> str | None:
-    """Return the expression that casts a pyarrow column, None if Arrow cannot."""
+    """Return the expression that casts a pyarrow column, None if Arrow cannot cast it."""
     if pa.types.is_run_end_encoded(kind):
         return None
     if isinstance(kind, pa.BaseExtensionType) and not isinstance(kind, pa.UuidType):
-        return None  # its storage may mean anything
+        return None  # the meaning of its storage is unknown
     to = {"int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string()}[target]
     try:
         pa.nulls(0, kind).cast(to)

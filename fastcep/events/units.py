@@ -1,4 +1,4 @@
-"""Durations, sizes and times: text such as ``"8ms"`` to numbers and back."""
+"""Parse and format durations, sizes and times, such as ``"8ms"``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _EXPECTED = f'expected a whole number and a unit ({", ".join(NANOSECONDS)}), suc
 
 
 def parse_duration(value: str | timedelta) -> int:
-    """Read a duration.
+    """Parse a duration.
 
     Parameters
     ----------
@@ -51,18 +51,18 @@ def parse_duration(value: str | timedelta) -> int:
     Raises
     ------
     ValidationError
-        The value is no duration, is negative, or does not fit int64.
+        The value is not a duration, is negative, or does not fit int64.
     """
     if isinstance(value, timedelta):
         nanoseconds = ((value.days * 86400 + value.seconds) * 10**6 + value.microseconds) * 1_000
         if nanoseconds < 0:
             raise ValidationError(f"negative duration {value!r}; expected zero or more")
     elif isinstance(value, str):
-        found = _DURATION.fullmatch(value)
-        if found is None:
-            mend = "; write 1.5h as 90min" if "." in value else ""
-            raise ValidationError(f"{value!r} is no duration; {_EXPECTED}{mend}")
-        number, unit = found.groups()
+        match = _DURATION.fullmatch(value)
+        if match is None:
+            remedy = "; write 1.5h as 90min" if "." in value else ""
+            raise ValidationError(f"{value!r} is no duration; {_EXPECTED}{remedy}")
+        number, unit = match.groups()
         if unit not in NANOSECONDS:
             raise ValidationError(f"unknown unit {unit!r} in duration {value!r}; {_EXPECTED}")
         digits = number.lstrip("0") or "0"
@@ -75,20 +75,20 @@ def parse_duration(value: str | timedelta) -> int:
 
 
 def parse_size(value: str | int) -> int:
-    """Read a number of bytes: an int, or text such as ``"4096"``, ``"512MiB"`` (1024 each step) or ``"2 GB"`` (1000).
+    """Parse a number of bytes: an int, or text such as ``"4096"``, ``"512MiB"`` (powers of 1024) or ``"2 GB"`` (1000).
 
     Raises
     ------
     ValidationError
-        The value is no such size, is zero or does not fit int64.
+        The value is not a size, is zero or does not fit int64.
     """
     expected = f'expected a whole number of bytes above 0, or one with a unit ({", ".join(_BYTES)}), such as "512MiB"'
     size = 0
     if isinstance(value, str):
-        found = _SIZE.fullmatch(value)
+        match = _SIZE.fullmatch(value)
         units = {"": 1} | {unit.lower(): factor for unit, factor in _BYTES.items()}
-        if found is not None and found[2].lower() in units:
-            size = int(found[1]) * units[found[2].lower()]
+        if match is not None and match[2].lower() in units:
+            size = int(match[1]) * units[match[2].lower()]
     elif isinstance(value, int) and not isinstance(value, bool):
         size = value
     if not 0 < size <= INT64_MAX:
@@ -97,15 +97,15 @@ def parse_size(value: str | int) -> int:
 
 
 def format_duration(ns: int) -> str:
-    """Write nanoseconds in the largest unit that is exact, such as ``8_000_000`` as ``"8ms"`` and 0 as ``"0ns"``."""
+    """Format nanoseconds in the largest unit that is exact: ``8_000_000`` as ``"8ms"``, 0 as ``"0ns"``."""
     if ns == 0:
         return "0ns"
-    unit = max((u for u, factor in NANOSECONDS.items() if ns % factor == 0), key=NANOSECONDS.__getitem__)
+    unit = max((name for name, factor in NANOSECONDS.items() if ns % factor == 0), key=NANOSECONDS.__getitem__)
     return f"{ns // NANOSECONDS[unit]}{unit}"
 
 
 def format_time(time: int) -> str:
-    """Write a time as nanoseconds, or, when it is a plausible date, as ISO text."""
+    """Format a time as ISO text if it is a plausible date, otherwise as nanoseconds."""
     if abs(time) < 10**17 or not INT64_MIN < time <= INT64_MAX:
         return f"{time} ns"
     return f"{np.datetime64(time, 'ns')}Z"

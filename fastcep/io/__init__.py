@@ -1,4 +1,4 @@
-"""Files in and out: CSV, JSON lines, Parquet and Arrow, piece by piece in constant memory."""
+"""Read and write CSV, JSON lines, Parquet and Arrow in constant memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The formats of files, read and written, and what tells them: a name's ending, the first bytes."""
+"""File formats, and their detection from the ending of a name or the first bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAGIC: dict[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zs
 
 @dataclass(frozen=True)
 class Format:
-    """A format and how it is packed.
+    """A file format and its variant.
 
     Attributes
     ----------
@@ -34,9 +34,9 @@ class Format:
     compression
         ``"gzip"``, ``"zstd"`` or None.
     delimiter
-        The character between the fields of CSV.
+        Field separator of CSV.
     stream
-        Of Arrow: whether it is written in the stream format; when read, the first bytes tell.
+        True to write Arrow in the stream format. Readers detect it from the first bytes.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Format:
 
 
 def of_name(name: str, format: str | None = None) -> Format | None:
-    """Tell the format by the ending of a file's name, None if the ending is unknown; `format` overrules it."""
+    """Return the format for the ending of a file name, None if the ending is unknown; `format` overrides it."""
     file = PurePath(name)
     compression = COMPRESSIONS.get(file.suffix.lower())
     ending = (PurePath(file.stem) if compression else file).suffix.lower()
@@ -57,12 +57,12 @@ def of_name(name: str, format: str | None = None) -> Format | None:
 
 
 def compression_of(head: bytes) -> Compression | None:
-    """Tell by its first bytes how data is compressed, None if it is not."""
+    """Detect the compression of data from its first bytes; None if it is not compressed."""
     return next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
 
 
 def sniff(head: bytes) -> str:
-    """Tell the format of uncompressed data by its first bytes; what looks like nothing else is CSV."""
+    """Detect the format of uncompressed data from its first bytes; CSV if nothing else matches."""
     if head.startswith(b"PAR1"):
         return "parquet"
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
@@ -70,8 +70,8 @@ def sniff(head: bytes) -> str:
     return "jsonl" if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{" else "csv"
 
 
-def check_format(name: str | None, of: str = "input") -> None:
-    """Refuse a format that there is not; `of` says in the message what was to have it.
+def check_format(name: str | None, direction: str = "input") -> None:
+    """Check the name of an input or output format.
 
     Raises
     ------
@@ -79,4 +79,4 @@ def check_format(name: str | None, of: str = "input") -> None:
         If it is neither None nor one of `FORMATS`.
     """
     if name is not None and name not in FORMATS:
-        raise ValidationError(f"unknown {of} format {name!r}; expected one of {', '.join(FORMATS)}")
+        raise ValidationError(f"unknown {direction} format {name!r}; expected one of {', '.join(FORMATS)}")

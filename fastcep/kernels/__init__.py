@@ -1,4 +1,4 @@
-"""Generated kernels (tier 1): programs as machine code, compiled in the background, kept on disk (docs/kernels.md)."""
+"""Generated kernels (tier 1): machine code of programs, compiled in the background and cached (docs/kernels.md)."""
 
 from fastcep.kernels.service import Kernels, Task
 

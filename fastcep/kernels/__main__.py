@@ -1,7 +1,7 @@
 """The compiling process: ``python -m fastcep.kernels`` reads a job from standard input and fills the cache.
 
 The job is one JSON object ``{"folder": …, "sources": {key: source}}``. Each kernel is reported by a line on standard
-output: ``start KEY``, then ``done KEY`` or ``failed KEY reason``. One process a folder works at a time.
+output: ``start KEY``, then ``done KEY`` or ``failed KEY reason``. Only one process per folder works at a time.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from typing import Any
 from fastcep.kernels.cache import Cache, CacheError, Entry
 from fastcep.kernels.identity import identity
 
-#: No job takes this long (seconds); a compiler that hangs ends here.
-_LONGEST = 900
+#: Time limit of a job in seconds; ends a compiler that hangs.
+_TIME_LIMIT = 900
 
 
 def main() -> int:
-    """Do the job; returns the exit code."""
+    """Run the job; return the exit code."""
     with suppress(AttributeError):
-        signal.alarm(_LONGEST)
+        signal.alarm(_TIME_LIMIT)
     job: dict[str, Any] = json.load(sys.stdin)
     os.environ["NUMBA_OPT"] = "0"  # LLVM's passes run once, in compile_source
     os.environ["NUMBA_DISABLE_INTEL_SVML"] = "1"
     try:
         cache = Cache(Path(job["folder"]))
-        with _alone(cache.folder):
+        with _exclusive(cache.folder):
             for key, source in job["sources"].items():
                 print("start", key, flush=True)
                 print(_compile(cache, key, source), flush=True)
@@ -43,9 +43,9 @@ def main() -> int:
 
 
 def _compile(cache: Cache, key: str, source: str) -> str:
-    """Compile one kernel unless another process has done it; returns the line to report."""
-    if (found := cache.get(key)) is not None:
-        return f"failed {key} {found.error}" if found.error else f"done {key}"
+    """Compile one kernel unless another process has compiled it; return the line to report."""
+    if (entry := cache.get(key)) is not None:
+        return f"failed {key} {entry.error}" if entry.error else f"done {key}"
     from fastcep.kernels.compile import compile_source
     from fastcep.kernels.load import load
 
@@ -61,8 +61,8 @@ def _compile(cache: Cache, key: str, source: str) -> str:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, so that processes that start together share the work; without locks they repeat it."""
+def _exclusive(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock, so that processes that start together share the work; without locks they duplicate it."""
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         with suppress(ImportError, OSError):

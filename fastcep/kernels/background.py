@@ -1,4 +1,4 @@
-"""The compiling process as its parent sees it: one at a time, the rest queued, polled and never waited for."""
+"""Control of the compiling process: one process at a time, other jobs queued, polled without waiting."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-#: Priority of the compiling process: what serves the stream goes first.
+#: Niceness of the compiling process, so that stream processing has priority.
 _NICE = 15
 
 
 class Background:
-    """Compiles sources in another process.
+    """Compiles sources in a separate process.
 
     Attributes
     ----------
     news
-        Counts the kernels reported so far, so that a reader knows cheaply whether to look again.
+        Number of kernels reported so far, a cheap test for new results.
     finished
-        Keys whose kernel was put into the cache.
+        Keys of kernels that are in the cache.
     failed
-        Why a kernel is not there, by key. It is not tried again in this process.
+        Reasons by key of kernels that could not be compiled. They are not tried again in this process.
     trouble
-        Why the compiler could not work at all, if so.
+        Reason why the compiler could not run at all, or empty.
     """
 
     def __init__(self) -> None:
@@ -48,11 +48,11 @@ class Background:
 
     @property
     def process(self) -> int | None:
-        """Process id of the compiler, while there is one."""
+        """Return the process id of the running compiler, or None."""
         return None if self._process is None else self._process.pid
 
     def submit(self, folder: Path, sources: dict[str, str]) -> None:
-        """Have ``{key: source}`` compiled into the cache ``folder``."""
+        """Queue ``{key: source}`` for compilation into the cache ``folder``."""
         with self._lock:
             running = self._job if folder == self._folder else {}
             new = {key: text for key, text in sources.items() if key not in running and key not in self.failed}
@@ -62,14 +62,14 @@ class Background:
         self.poll()
 
     def poll(self) -> int:
-        """Read what the process has reported, begin the next job when it has ended; returns :attr:`news`."""
-        if self._lock.acquire(blocking=False):  # else another thread is at it
+        """Read the reports of the process, start the next job if it has ended, and return :attr:`news`."""
+        if self._lock.acquire(blocking=False):  # otherwise another thread is polling
             try:
                 if self._process is not None:
-                    ended = self._process.poll()
+                    exit_code = self._process.poll()
                     self._take_report()
-                    if ended is not None:
-                        self._end(ended)
+                    if exit_code is not None:
+                        self._end(exit_code)
                 if self._process is None and self._queue:
                     folder = next(iter(self._queue))
                     self._start(folder, self._queue.pop(folder))
@@ -80,7 +80,7 @@ class Background:
     def _start(self, folder: Path, sources: dict[str, str]) -> None:
         self._folder, self._job, self._started, self._read = folder, sources, "", 0
         try:
-            self._report = tempfile.TemporaryFile()  # noqa: SIM115 – closed when the process has ended
+            self._report = tempfile.TemporaryFile()  # noqa: SIM115 – closed after the process has ended
             with tempfile.TemporaryFile() as job:
                 job.write(json.dumps({"folder": str(folder), "sources": sources}).encode())
                 job.seek(0)
@@ -103,17 +103,17 @@ class Background:
         assert self._report is not None
         if os.fstat(self._report.fileno()).st_size == self._read:
             return
-        # The process shares the file's position: read without moving it.
+        # The process shares the file offset, so read without moving it.
         text = os.pread(self._report.fileno(), 1 << 24, self._read)
         text = text[: text.rfind(b"\n") + 1]
         self._read += len(text)
         for line in text.decode(errors="replace").splitlines():
-            word, _, rest = line.partition(" ")
-            key, _, reason = rest.partition(" ")
+            word, _, arguments = line.partition(" ")
+            key, _, reason = arguments.partition(" ")
             if word == "start":
                 self._started = key
             elif word == "stop":
-                self._give_up(rest)
+                self._give_up(arguments)
             else:
                 self._job.pop(key, None)
                 self._started = ""
@@ -124,7 +124,7 @@ class Background:
                     self.finished.add(key)
 
     def _end(self, code: int) -> None:
-        """The process has ended: what it did not report has failed where it crashed, the rest is tried again."""
+        """Handle the end of the process: the kernel at which it crashed has failed, unreported ones are tried again."""
         if self._started or not code:
             crashed = [self._started] if self._started else list(self._job)
             for key in crashed:
@@ -148,8 +148,8 @@ class Background:
             self._report.close()
             self._report = None
 
-    def let_go(self) -> None:
-        """Forget the process without a word (at exit; after a fork, whose child has no such process)."""
+    def release(self) -> None:
+        """Forget the process without waiting: at exit, and after a fork, whose child does not own the process."""
         self._lock = threading.Lock()
         if self._process is not None:
             self._process.returncode = 0
@@ -159,23 +159,23 @@ class Background:
 
 
 def _environment() -> dict[str, str]:
-    """The environment, with this process's module path: the compiler has to find the same packages."""
+    """Return the environment with this process's module path, so that the compiler finds the same packages."""
     paths = dict.fromkeys(os.path.abspath(path) for path in sys.path if path)
     root = str(Path(__file__).resolve().parents[2])
     return {**os.environ, "PYTHONPATH": os.pathsep.join([root, *(path for path in paths if path != root)])}
 
 
-def unusable() -> str | None:
-    """Why this process cannot start a compiler, None if it can."""
+def why_unavailable() -> str | None:
+    """Return the reason why this process cannot start a compiler; None if it can."""
     name = Path(sys.executable or "").name.lower()
     if "python" not in name or getattr(sys, "frozen", False) or not os.access(sys.executable, os.X_OK):
-        return f"sys.executable is {sys.executable!r}, no Python interpreter that could compile"
+        return f"sys.executable is {sys.executable!r}, which is not a Python interpreter that can compile"
     return None
 
 
 BACKGROUND = Background()
-atexit.register(BACKGROUND.let_go)
+atexit.register(BACKGROUND.release)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=BACKGROUND.let_go)
+    os.register_at_fork(after_in_child=BACKGROUND.release)
 
-__all__ = ["BACKGROUND", "Background", "unusable"]
+__all__ = ["BACKGROUND", "Background", "why_unavailable"]

@@ -1,8 +1,9 @@
-"""The folder of compiled kernels: private, content-addressed, safe when many processes share it.
+"""Cache folder of compiled kernels: private, content-addressed, safe if many processes share it.
 
-A file is ``magic, MAC, length of the header, header (JSON), object code``. The MAC is keyed by a random secret of the
-folder, so a file that is damaged, cut off, or written by anyone who cannot read the secret, is refused before any of it
-is used. Files are written under another name and renamed; two processes that compile the same kernel write the same.
+A file is ``magic, MAC, length of the header, header (JSON), object code``. The key of the MAC is a random secret of the
+folder. A file that is damaged, truncated, or written by someone who cannot read the secret is therefore rejected before
+any of it is used. Files are written under a temporary name and renamed. Two processes that compile the same kernel
+write the same content.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ from typing import Any
 
 MAGIC = b"FASTCEP1"
 _MAC, _LENGTH = 32, 4
-#: A file larger than this is no kernel.
-_LARGEST = 1 << 24
-#: The folder is cut back to this size, oldest use first.
+#: Maximum size of a file in bytes; a larger file is not a kernel.
+_MAX_SIZE = 1 << 24
+#: Size in bytes to which the folder is trimmed; the least recently used kernels are removed first.
 LIMIT = 256 << 20
-#: After this a kernel that could not be compiled is tried again (seconds).
+#: Time in seconds after which a kernel that could not be compiled is tried again.
 _RETRY = 86_400
 _SUFFIX = ".kernel"
 
 
 class CacheError(Exception):
-    """The folder cannot be used; kernels are then not compiled."""
+    """The cache folder cannot be used, so kernels are not compiled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One kernel: its symbol and object code, or why there is none; ``identity`` is what it was compiled by and for."""
+    """One kernel: its symbol and object code, or an error; ``identity`` holds the versions and the processor."""
 
     key: str
     identity: dict[str, str]
@@ -47,10 +48,10 @@ class Entry:
 
 
 def default_folder() -> Path:
-    """``$FASTCEP_CACHE_DIR``, else ``$XDG_CACHE_HOME/fastcep``, else ``~/.cache/fastcep``."""
-    given = os.environ.get("FASTCEP_CACHE_DIR")
-    if given:
-        return Path(given).absolute()
+    """Return ``$FASTCEP_CACHE_DIR`` or, if unset, ``$XDG_CACHE_HOME/fastcep`` or ``~/.cache/fastcep``."""
+    configured = os.environ.get("FASTCEP_CACHE_DIR")
+    if configured:
+        return Path(configured).absolute()
     base = os.environ.get("XDG_CACHE_HOME")
     try:
         return (Path(base) if base and os.path.isabs(base) else Path.home() / ".cache") / "fastcep"
@@ -64,19 +65,19 @@ class Cache:
     Raises
     ------
     CacheError
-        If the folder cannot be made, belongs to somebody else or can be written by others.
+        If the folder cannot be created, belongs to another user or is writable by others.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = folder.stat()
+            status = folder.stat()
         except OSError as error:
-            raise CacheError(f"cannot make the folder {folder} for compiled kernels: {error.strerror}") from error
-        if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
+            raise CacheError(f"cannot create the folder {folder} for compiled kernels: {error.strerror}") from error
+        if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
             raise CacheError(f"the folder {folder} belongs to another user; set FASTCEP_CACHE_DIR to a private one")
-        if found.st_mode & 0o022:
+        if status.st_mode & 0o022:
             raise CacheError(f"others can write to the folder {folder}; run chmod 700 on it, or set FASTCEP_CACHE_DIR")
         try:
             self._secret = self._read_secret()
@@ -84,7 +85,7 @@ class Cache:
             raise CacheError(f"cannot write to the folder {folder} for compiled kernels: {error.strerror}") from error
 
     def get(self, key: str) -> Entry | None:
-        """The kernel ``key``, or None; a file that is not what it says it is gets removed."""
+        """Return the kernel ``key``, or None; a file with invalid content is removed."""
         path = self._path(key)
         entry = self._read(path)
         if entry is None or entry.key != key or (entry.error and _age(path) > _RETRY):
@@ -96,7 +97,7 @@ class Cache:
         return entry
 
     def has(self, key: str) -> bool:
-        """Whether there is a file for ``key``, whatever it holds."""
+        """Return whether there is a file for ``key``, regardless of its content."""
         return self._path(key).exists()
 
     def put(self, entry: Entry) -> None:
@@ -105,7 +106,7 @@ class Cache:
         Raises
         ------
         OSError
-            If the disk is full or the folder gone; nothing half-written stays.
+            If the disk is full or the folder does not exist; no partial file remains.
         """
         facts = {"key": entry.key, "identity": entry.identity, "symbol": entry.symbol, "error": entry.error}
         header = json.dumps(facts, sort_keys=True).encode()
@@ -113,36 +114,36 @@ class Cache:
         self._write(self._path(entry.key), MAGIC + self._mac(content) + content)
 
     def entries(self) -> Iterator[tuple[Path, os.stat_result, Entry | None]]:
-        """Every file of a kernel; None for one that is refused."""
+        """Yield path, status and entry of every kernel file; the entry is None for a rejected file."""
         for path in sorted(self.folder.glob("*" + _SUFFIX)):
             with suppress(FileNotFoundError):
                 yield path, path.stat(), self._read(path)
 
     def trim(self, limit: int = LIMIT) -> int:
-        """Remove the kernels used longest ago until at most ``limit`` bytes are left; returns how many went."""
-        found = []
+        """Remove the least recently used kernels until at most ``limit`` bytes remain; return the number removed."""
+        kernels = []
         for path in self.folder.iterdir():
             with suppress(FileNotFoundError):
                 status = path.stat()
                 if path.suffix == _SUFFIX:
-                    found.append((status.st_mtime, status.st_size, path))
+                    kernels.append((status.st_mtime, status.st_size, path))
                 elif path.suffix == ".tmp" and time.time() - status.st_mtime > 3600:
                     _remove(path)
-        total, gone = sum(size for _, size, _ in found), 0
-        for _, size, path in sorted(found):
+        total, removed = sum(size for _, size, _ in kernels), 0
+        for _, size, path in sorted(kernels):
             if total <= limit:
                 break
             _remove(path)
-            total, gone = total - size, gone + 1
-        return gone
+            total, removed = total - size, removed + 1
+        return removed
 
     def clear(self) -> int:
-        """Remove every kernel; returns how many. The folder and its secret stay."""
-        gone = 0
+        """Remove every kernel and return their number; the folder and its secret remain."""
+        removed = 0
         for path in [*self.folder.glob("*" + _SUFFIX), *self.folder.glob("*.tmp")]:
             _remove(path)
-            gone += path.suffix == _SUFFIX
-        return gone
+            removed += path.suffix == _SUFFIX
+        return removed
 
     # ------------------------------------------------------------------ files
 
@@ -153,14 +154,14 @@ class Cache:
         return hashlib.blake2b(content, digest_size=_MAC, key=self._secret).digest()
 
     def _read(self, path: Path) -> Entry | None:
-        """The entry in a file, None if there is no file or it is not ours."""
+        """Return the entry in a file; None if there is no file or it is invalid."""
         data = _read_private(path)
         if data is None or len(data) < len(MAGIC) + _MAC + _LENGTH or data[: len(MAGIC)] != MAGIC:
             return None
         mac, content = data[len(MAGIC) : len(MAGIC) + _MAC], data[len(MAGIC) + _MAC :]
         if not hmac.compare_digest(mac, self._mac(content)):
             with suppress(OSError):
-                self._secret = self._read_secret()  # another process may have replaced a damaged one
+                self._secret = self._read_secret()  # another process may have replaced a damaged secret
             if not hmac.compare_digest(mac, self._mac(content)):
                 return None
         end = _LENGTH + int.from_bytes(content[:_LENGTH], "little")
@@ -177,13 +178,13 @@ class Cache:
             _remove(temporary)
 
     def _read_secret(self) -> bytes:
-        """The folder's secret; made at first use, made anew when it is damaged or others could read it."""
+        """Return the folder's secret; create it at first use, or if it is damaged or readable by others."""
         path = self.folder / "secret"
         for attempt in range(3):
-            found = _read_private(path, secret=True)
-            if found is not None and len(found) == 32:
-                return found
-            if attempt:  # it was there, also for the second time, and is no secret
+            secret = _read_private(path, secret=True)
+            if secret is not None and len(secret) == 32:
+                return secret
+            if attempt:  # the file exists at the second attempt as well and is not a valid secret
                 self._write(path, secrets.token_bytes(32))
                 continue
             temporary = self.folder / f"{secrets.token_hex(8)}.tmp"
@@ -191,14 +192,14 @@ class Cache:
                 with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                     file.write(secrets.token_bytes(32))
                 with suppress(FileExistsError):
-                    os.link(temporary, path)  # fails if another process was first: then its secret holds
+                    os.link(temporary, path)  # fails if another process was first; its secret is then used
             finally:
                 _remove(temporary)
         raise CacheError(f"cannot read {path}; remove it")
 
 
 def _read_private(path: Path, *, secret: bool = False) -> bytes | None:
-    """A regular file of this user, or None; a secret must not be readable by others."""
+    """Return the content of a regular file of this user, or None; a secret must not be readable by others."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError:
@@ -206,7 +207,7 @@ def _read_private(path: Path, *, secret: bool = False) -> bytes | None:
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(file.fileno())
         private = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
-        if not stat.S_ISREG(status.st_mode) or not private or status.st_size > _LARGEST:
+        if not stat.S_ISREG(status.st_mode) or not private or status.st_size > _MAX_SIZE:
             return None
         if status.st_mode & (0o077 if secret else 0o022):
             return None

@@ -1,7 +1,7 @@
-"""From generated source to machine code: Numba types and lowers the function, LLVM optimises it for this processor.
+"""Compile generated source to machine code: Numba types and lowers the function, LLVM optimises it for this processor.
 
-Only the compiling process (``python -m fastcep.kernels``) imports this module. The function gets no Python wrapper: the
-object code has one symbol, called with Numba's native convention ``int32 f(int64 *kept, void **unused, arguments…)``.
+Only the compiling process (``python -m fastcep.kernels``) imports this module. The function has no Python wrapper: the
+object code has one symbol, called by Numba's native convention ``int32 f(int64 *kept, void **unused, arguments…)``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numba.core.registry import cpu_target
 from fastcep.kernels.generate import PARAMETERS
 from fastcep.kernels.identity import processor
 from fastcep.kernels.load import prepare
-from fastcep.kernels.primitives import INT, POINTER, WORDS
+from fastcep.kernels.primitives import INT, POINTER, PRIMITIVES
 
 compile_extra: Any = compiler.compile_extra
 prepare()
@@ -28,9 +28,9 @@ def compile_source(source: str, name: str) -> tuple[str, bytes]:
     Parameters
     ----------
     source
-        What :func:`fastcep.kernels.generate.generate` wrote.
+        Output of :func:`fastcep.kernels.generate.generate`.
     name
-        A unique identifier; it becomes part of the symbol.
+        Unique identifier, which becomes part of the symbol.
 
     Returns
     -------
@@ -40,9 +40,9 @@ def compile_source(source: str, name: str) -> tuple[str, bytes]:
     Raises
     ------
     RuntimeError
-        If the code calls anything that a process without Numba does not have.
+        If the code calls a function that is missing in a process without Numba.
     """
-    scope: dict[str, Any] = dict(WORDS)
+    scope: dict[str, Any] = dict(PRIMITIVES)
     exec(compile(source.replace("def kernel(", f"def k{name}(", 1), f"<kernel {name}>", "exec"), scope)
     flags: Any = compiler.Flags()
     flags.no_cpython_wrapper = True
@@ -64,10 +64,10 @@ def compile_source(source: str, name: str) -> tuple[str, bytes]:
 
 
 def target_machine() -> Any:
-    """Code for the processor here, which may be loaded anywhere in memory."""
+    """Return an LLVM target machine for this processor, whose code can be loaded anywhere in memory."""
     cpu, features = processor()
     target = llvm.Target.from_default_triple()
-    # As Numba does. Position-independent x86 code finds constants by a table that the linker keeps for one object.
+    # The same as Numba: position-independent x86 code finds constants by a table that the linker keeps per object.
     x86 = target.triple.startswith(("x86_64", "i386", "i686"))
     return target.create_target_machine(
         cpu=cpu,

@@ -1,13 +1,13 @@
-"""From a program to the source of its kernel: one fused loop over the rows, in the words of :mod:`primitives`.
+"""Generate the source of a program's kernel: one fused loop over the rows that uses the functions of :mod:`primitives`.
 
-The source depends on the program's operations, on which inputs it reads and on which constants are null, never on
-values or on a user's names; so programs that differ in thresholds share a kernel. A kernel means exactly what the
-interpreter (``_core/program/predicate.pyx``) does with the program, for every row that counts.
+The source depends on the program's operations, on the inputs that it reads and on the constants that are null, but not
+on other values or on user-defined names. Programs that differ only in thresholds therefore share a kernel. A kernel
+computes exactly what the interpreter (``_core/program/predicate.pyx``) computes for every row that counts.
 
-A kernel has two loops: one for chunks in which no input is null, which the compiler can vectorise, and one with null
-flags. Filters are ``k = k & …`` without a branch as long as what follows is cheap.
+A kernel has two loops: one for chunks without nulls, which the compiler can vectorise, and one with null flags. Filters
+are ``k = k & …`` without a branch as long as the following operations are cheap.
 
-An operation is one function of ``OPERATIONS``: it takes the loop and its operands and returns its value.
+Each operation is a function in ``OPERATIONS``, which takes the loop and the operands and returns the result.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Literal
 
-from fastcep.kernels.operations import EXPENSIVE, OPERATIONS, Loop, Value, either, member, whole
+from fastcep.kernels.operations import EXPENSIVE, OPERATIONS, Loop, Value, all_of, any_of, member
 from fastcep.plan.bytecode import CODE, WIDTH, Program
 
-#: How a program is called. ``predicate``: over rows of a bucket or elements, events broadcast; ``outputs``: the same
-#: for selected rows; ``column``: over selected events; ``whole``: over all rows of columns.
+#: Calling mode of a program. ``predicate``: over the rows of a bucket or over elements, with events broadcast;
+#: ``outputs``: the same for selected rows; ``column``: over selected events; ``whole``: over all rows of columns.
 Role = Literal["predicate", "outputs", "column", "whole"]
 
 _NAMES = {number: name for name, number in CODE.items()}
 _MACHINE = ("end", "load", "const", "store", "filter")
-#: A longer program would keep the compiler busy for minutes, and gains little.
-MOST_OPERATIONS = 300
+#: Maximum number of operations; a longer program takes minutes to compile and gains little.
+MAX_OPERATIONS = 300
 PARAMETERS = "inputs, constants, zeros, rows, n, keep, outputs, output_nulls, offset, counter"
 
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """How the inputs of a program are read: numbers by kind."""
+    """Inputs of a program by access method: numbers of inputs read as scalars, with null bytes and with null bits."""
 
     scalars: tuple[int, ...]
     bytes: tuple[int, ...]
@@ -43,25 +43,25 @@ class _Inputs:
     @classmethod
     def of(cls, program: Program, role: Role) -> _Inputs:
         events = "bytes" if role in ("column", "whole") else "scalars"
-        read = {"row": "bits", "elem": "bytes", "out": "scalars", "event": events}
+        access = {"row": "bits", "elem": "bytes", "out": "scalars", "event": events}
 
-        def numbers(wanted: str) -> tuple[int, ...]:
-            return tuple(number for number, (kind, _) in enumerate(program.inputs) if read[kind] == wanted)
+        def numbers(method: str) -> tuple[int, ...]:
+            return tuple(number for number, (kind, _) in enumerate(program.inputs) if access[kind] == method)
 
         return cls(numbers("scalars"), numbers("bytes"), numbers("bits"), role in ("outputs", "column"))
 
 
 def generate(program: Program, role: Role) -> str:
-    """Source of the function ``kernel`` for ``program``, called as ``role``.
+    """Return the source of the function ``kernel`` for ``program``, called as ``role``.
 
     Raises
     ------
     NotImplementedError
-        If an operation has no generated form; the program then stays with the interpreter.
+        If an operation has no generated form; the program is then interpreted.
     """
     names = [name for name, _, _ in _instructions(program)]
-    if len(names) > MOST_OPERATIONS:
-        raise NotImplementedError(f"a condition of {len(names):,} operations, more than {MOST_OPERATIONS}")
+    if len(names) > MAX_OPERATIONS:
+        raise NotImplementedError(f"a condition of {len(names):,} operations, more than {MAX_OPERATIONS}")
     if "filter" in names and "store" in names:
         raise NotImplementedError("a program with filters and stores")
     inputs = _Inputs.of(program, role)
@@ -72,7 +72,7 @@ def generate(program: Program, role: Role) -> str:
     lines = [f"def kernel({PARAMETERS}):", *_indent(prologue.lines)]
     lines += _indent(["kept = 0"] * filters + ["lost = 0"] * counts)
     if program.inputs:
-        lines += _indent([*_search(inputs), "if some_null:", *_indent(loops[1]), "else:", *_indent(loops[0])])
+        lines += _indent([*_null_search(inputs), "if some_null:", *_indent(loops[1]), "else:", *_indent(loops[0])])
     else:
         lines += _indent(loops[0])
     lines += _indent(["count(counter, lost)"] * counts + ["return kept" if filters else "return n"])
@@ -80,8 +80,8 @@ def generate(program: Program, role: Role) -> str:
 
 
 def _instructions(program: Program) -> Iterator[tuple[str, int, tuple[int, ...]]]:
-    for at in range(0, len(program.code), WIDTH):
-        code = program.code[at : at + WIDTH]
+    for offset in range(0, len(program.code), WIDTH):
+        code = program.code[offset : offset + WIDTH]
         yield _NAMES[code[0]], code[1], code[2:]
 
 
@@ -90,11 +90,11 @@ def _indent(lines: list[str]) -> list[str]:
 
 
 class _Prologue:
-    """What is read once before the loops: pointers, broadcast values, constants."""
+    """Values read once before the loops: pointers, broadcast values, constants."""
 
     def __init__(self, program: Program, inputs: _Inputs) -> None:
         self.lines: list[str] = []
-        self._known: set[str] = set()
+        self._names: set[str] = set()
         for number in range(len(program.inputs)):
             self.lines.append(f"d{number} = values_of(inputs, {number})")
             if number in inputs.bits:
@@ -109,27 +109,27 @@ class _Prologue:
             self.lines.append(f"z{number} = output_null_of(output_nulls, {number}, offset)")
 
     def once(self, name: str, expression: str) -> str:
-        """Name ``expression``, evaluated before the loops."""
-        if name not in self._known:
-            self._known.add(name)
+        """Assign ``expression`` to a name before the loops."""
+        if name not in self._names:
+            self._names.add(name)
             self.lines.append(f"{name} = {expression}")
         return name
 
 
-def _search(inputs: _Inputs) -> list[str]:
-    """Find out whether any input of the chunk is null."""
-    lines = [f"some_null = {either(*(f'load_b(n{number}, 0)' for number in inputs.scalars))}"]
+def _null_search(inputs: _Inputs) -> list[str]:
+    """Return the lines that test whether any input of the chunk is null."""
+    lines = [f"some_null = {any_of(*(f'load_b(n{number}, 0)' for number in inputs.scalars))}"]
     row = "load_row(rows, i)" if inputs.gather else "i"
     if inputs.bits:
-        lines += ["found = 0", "for i in range(n):", f"    found |= load_i(words, {row})"]
-        lines += [f"some_null |= has_bit(found, b{number})" for number in inputs.bits]
+        lines += ["null_bits = 0", "for i in range(n):", f"    null_bits |= load_i(words, {row})"]
+        lines += [f"some_null |= has_bit(null_bits, b{number})" for number in inputs.bits]
     for number in inputs.bytes:
         lines += ["for i in range(n):", f"    some_null |= load_b(n{number}, {row})"]
     return lines
 
 
 def _loop(program: Program, inputs: _Inputs, prologue: _Prologue, nullable: bool) -> list[str]:
-    """The loop over the rows; ``nullable`` says whether an input may be null."""
+    """Return the lines of the loop over the rows; ``nullable`` states whether inputs can be null."""
     instructions = list(_instructions(program))
     filters = sum(name == "filter" for name, _, _ in instructions)
     loop = Loop("k" if filters else "True")
@@ -166,7 +166,7 @@ def _loop(program: Program, inputs: _Inputs, prologue: _Prologue, nullable: bool
             registers[destination] = Value("x", null, _constant(prologue, number))
         elif name == "filter":
             value = registers[operands[0]]
-            loop.lines.append(loop.pad + f"k = {whole('k', loop.truth(value), loop.negated(value.null))}")
+            loop.lines.append(loop.pad + f"k = {all_of('k', loop.truth(value), loop.negated(value.null))}")
         elif name == "store":
             value = registers[operands[0]]
             kind = "f" if value.kind == "f" else "i"
@@ -177,10 +177,10 @@ def _loop(program: Program, inputs: _Inputs, prologue: _Prologue, nullable: bool
         else:
             operation = OPERATIONS.get(name)
             if operation is None:
-                what = "a function of the user's" if name == "call" else f"operation {name}"
-                raise NotImplementedError(f"{what}; bytecode serves these conditions")
-            taken = operands[: len(signature(operation).parameters) - 1]
-            registers[destination] = operation(loop, *(registers[number] for number in taken))
+                operation_text = "a user-defined function" if name == "call" else f"operation {name}"
+                raise NotImplementedError(f"{operation_text}; bytecode evaluates such conditions")
+            argument_registers = operands[: len(signature(operation).parameters) - 1]
+            registers[destination] = operation(loop, *(registers[number] for number in argument_registers))
     if filters:
         loop.lines += ["put_b(keep, i, k)", "kept += k"]
     return ["for i in range(n):", *_indent(loop.lines)]

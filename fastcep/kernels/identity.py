@@ -1,4 +1,4 @@
-"""What a compiled kernel depends on besides its source: versions, the words it is written in, the processor."""
+"""Identity of the compilation, on which kernels depend besides their source: versions, primitives, processor."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from importlib.metadata import PackageNotFoundError, version
 
 @cache
 def identity() -> dict[str, str]:
-    """Versions of fastcep, Numba and LLVM, a hash of the code that compiles, LLVM's name and features of this CPU."""
+    """Return versions of fastcep, Numba and LLVM, a hash of the compiling code, and LLVM's description of the CPU."""
     import llvmlite.binding as llvm
 
-    words = hashlib.blake2b(digest_size=8)
+    compiling_code = hashlib.blake2b(digest_size=8)
     for name in ("primitives.py", "compile.py"):
-        words.update(pkgutil.get_data("fastcep.kernels", name) or b"")
+        compiling_code.update(pkgutil.get_data("fastcep.kernels", name) or b"")
     cpu, features = processor()
     return {
-        "fastcep": _fastcep(),
-        "words": words.hexdigest(),
+        "fastcep": _fastcep_version(),
+        "words": compiling_code.hexdigest(),
         "numba": version("numba"),
         "llvmlite": version("llvmlite"),
         "llvm": ".".join(map(str, llvm.llvm_version_info)),
@@ -30,7 +30,7 @@ def identity() -> dict[str, str]:
 
 
 def processor() -> tuple[str, str]:
-    """LLVM's name and features of this CPU; features "" where LLVM cannot tell them, the name then decides."""
+    """Return LLVM's name and features of this CPU; features are empty where LLVM does not report them."""
     import llvmlite.binding as llvm
 
     try:
@@ -40,7 +40,7 @@ def processor() -> tuple[str, str]:
     return llvm.get_host_cpu_name(), features
 
 
-def _fastcep() -> str:
+def _fastcep_version() -> str:
     try:
         return version("fastcep")
     except PackageNotFoundError:
@@ -48,6 +48,6 @@ def _fastcep() -> str:
 
 
 def key_of(source: str) -> str:
-    """Name of the kernel that ``source`` compiles to, here and now."""
+    """Return the name of the kernel that ``source`` compiles to with this identity."""
     text = json.dumps([source, identity()], sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""From object code to addresses, by LLVM alone: a process that finds its kernels in the cache never imports Numba."""
+"""Load object code with LLVM alone: a process that finds its kernels in the cache never imports Numba."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from fastcep._core.program.predicate import SYMBOLS
 
-#: What has been loaded, by key. Code is never unloaded: its address may be in use, and it is small and shared.
+#: Addresses of loaded kernels by key. Code is never unloaded: its address can be in use, and it is small and shared.
 _addresses: dict[str, int] = {}
 _linker: Any = None
 _lock = threading.Lock()
 
 
 def _renew_lock() -> None:
-    """Free the lock in the child of a fork: the thread that may have held it is not there."""
+    """Replace the lock in the child of a fork, where the thread that may hold it does not exist."""
     global _lock
     _lock = threading.Lock()
 
@@ -25,12 +25,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def loaded(key: str) -> int | None:
-    """Address of kernel ``key`` if this process has loaded it."""
+    """Return the address of kernel ``key`` if this process has loaded it, otherwise None."""
     return _addresses.get(key)
 
 
 def prepare() -> None:
-    """Start LLVM and tell it the functions that kernels may call; an unknown one would end the process."""
+    """Start LLVM and register the functions that kernels can call; an unknown function would end the process."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()

@@ -1,7 +1,7 @@
-"""One function per operation of the bytecode: what it writes into the generated loop (see :mod:`generate`).
+"""Generators of operations: one function per bytecode operation, which writes its code (see :mod:`generate`).
 
-To add an operation: write its function, named as in ``OPCODES`` (a trailing underscore where Python has the name); list
-it in ``EXPENSIVE`` if a row that is already rejected should not pay for it. Its meaning is the interpreter's.
+To add an operation, write its function with the name in ``OPCODES``, plus an underscore if Python reserves the name.
+Add it to ``EXPENSIVE`` if rejected rows should skip it. It must compute the same as in the interpreter.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Value:
     kind
         ``i`` int64, ``f`` float64, ``b`` bool, ``x`` eight bytes that ``read`` loads as either.
     null
-        Expression of its null flag, ``"False"`` and ``"True"`` where it is known.
+        Expression of the null flag; ``"False"`` or ``"True"`` if it is constant.
     read
-        Gives the expression of the value as ``i`` or ``f`` (kind ``x``), or as it is.
+        Function that returns the expression of the value, as ``i`` or ``f`` for the kind ``x``.
     """
 
     kind: str
@@ -30,20 +30,24 @@ class Value:
     name: str = ""
 
 
-def either(*flags: str) -> str:
-    """``flags`` joined by or, known ones folded."""
+def any_of(*flags: str) -> str:
+    """Return the disjunction of ``flags``, with constants folded."""
     if "True" in flags:
         return "True"
-    rest = list(dict.fromkeys(flag for flag in flags if flag != "False"))
-    return "False" if not rest else rest[0] if len(rest) == 1 else f"({' | '.join(rest)})"
+    variable_flags = list(dict.fromkeys(flag for flag in flags if flag != "False"))
+    if len(variable_flags) > 1:
+        return f"({' | '.join(variable_flags)})"
+    return variable_flags[0] if variable_flags else "False"
 
 
-def whole(*flags: str) -> str:
-    """``flags`` joined by and, known ones folded."""
+def all_of(*flags: str) -> str:
+    """Return the conjunction of ``flags``, with constants folded."""
     if "False" in flags:
         return "False"
-    rest = list(dict.fromkeys(flag for flag in flags if flag != "True"))
-    return "True" if not rest else rest[0] if len(rest) == 1 else f"({' & '.join(rest)})"
+    variable_flags = list(dict.fromkeys(flag for flag in flags if flag != "True"))
+    if len(variable_flags) > 1:
+        return f"({' & '.join(variable_flags)})"
+    return variable_flags[0] if variable_flags else "True"
 
 
 class Loop:
@@ -52,7 +56,7 @@ class Loop:
     Parameters
     ----------
     alive
-        Expression that says whether the row counts: ``k``, or ``True`` without filters.
+        Expression that is true if the row counts: ``k``, or ``True`` without filters.
     """
 
     def __init__(self, alive: str) -> None:
@@ -64,23 +68,23 @@ class Loop:
 
     @property
     def nested(self) -> bool:
-        """Whether the lines are inside ``if k``."""
+        """Return whether the following lines are inside ``if k``."""
         return bool(self.pad)
 
     def nest(self) -> None:
-        """Put what follows into a branch that only rows which still count take."""
+        """Put the following lines into a branch for rows that still count."""
         self.lines.append("if k:")
         self.pad = "    "
 
     def cached(self, name: str, expression: str) -> str:
-        """Compute ``expression`` at its first use."""
+        """Assign ``expression`` to ``name`` at its first use."""
         if name not in self._known:
             self._known.add(name)
             self.lines.append(f"{self.pad}{name} = {expression}")
         return name
 
     def let(self, expression: str) -> str:
-        """Name ``expression``, unless it is a name or known."""
+        """Assign ``expression`` to a new name, unless it is already a name or a constant."""
         if expression.isidentifier():
             return expression
         self._names += 1
@@ -88,7 +92,7 @@ class Loop:
         return f"v{self._names}"
 
     def of(self, value: Value, kind: str) -> str:
-        """``value`` as ``i`` or ``f``."""
+        """Return ``value`` as ``i`` or ``f``."""
         if value.kind in ("x", kind):
             return value.read(kind)
         if kind == "i":
@@ -96,40 +100,40 @@ class Loop:
         return f"bits_f({self.of(value, 'i')})"
 
     def i(self, value: Value) -> str:
-        """``value`` as int64."""
+        """Return ``value`` as int64."""
         return self.of(value, "i")
 
     def f(self, value: Value) -> str:
-        """``value`` as float64."""
+        """Return ``value`` as float64."""
         return self.of(value, "f")
 
     def truth(self, value: Value) -> str:
-        """Whether ``value`` is not 0."""
+        """Return the expression that ``value`` is not 0."""
         return value.read("b") if value.kind == "b" else self.let(f"({self.i(value)} != 0)")
 
     def negated(self, flag: str) -> str:
-        """``not flag``."""
+        """Return ``not flag``."""
         return {"False": "True", "True": "False"}.get(flag) or self.let(f"(not {flag})")
 
     def chosen(self, flag: str, one: str, other: str) -> str:
-        """``one if flag else other`` of flags."""
+        """Return ``one if flag else other`` for flags."""
         if flag in ("True", "False"):
             return one if flag == "True" else other
-        return either(whole(flag, one), whole(self.negated(flag), other)) if one != other else one
+        return any_of(all_of(flag, one), all_of(self.negated(flag), other)) if one != other else one
 
     def result(self, kind: str, expression: str, null: str = "False") -> Value:
-        """A computed value."""
+        """Return a computed value."""
         name = self.let(expression)
         return Value(kind, self.let(null) if null not in ("True", "False") else null, lambda _: name)
 
     def checked(self, expression: str, bad: str, *nulls: str) -> Value:
-        """An int64 that is null where ``bad``, which is counted where the row counts and no operand is null."""
-        null = either(*nulls)
+        """Return an int64 that is null if ``bad``; this is counted if the row counts and no operand is null."""
+        null = any_of(*nulls)
         name = self.let(bad)
-        counted = whole(self.alive, name, self.negated(self.let(null) if null not in ("True", "False") else null))
+        counted = all_of(self.alive, name, self.negated(self.let(null) if null not in ("True", "False") else null))
         if counted != "False":
             self.lines.append(f"{self.pad}lost += {counted}")
-        return self.result("i", expression, either(name, null))
+        return self.result("i", expression, any_of(name, null))
 
 
 # ----------------------------------------------------------------------- conversions and logic
@@ -152,23 +156,23 @@ def or_(e: Loop, a: Value, b: Value) -> Value:
 
 
 def _logic(e: Loop, a: Value, b: Value, sign: str, decides: Callable[[str], str]) -> Value:
-    """SQL's three values: the determining operand (false for AND, true for OR) beats null."""
+    """Return three-valued SQL logic: a deciding operand (false for AND, true for OR) takes precedence over null."""
     x, y = e.truth(a), e.truth(b)
-    null = either(a.null, b.null)
+    null = any_of(a.null, b.null)
     if null != "False":
         for value, flag in ((a, x), (b, y)):
-            null = whole(null, e.negated(e.let(whole(decides(flag), e.negated(value.null)))))
-    known = {"a": whole(x, e.negated(a.null)), "b": whole(y, e.negated(b.null))}
-    return e.result("b", f"({known['a']} {sign} {known['b']})", null)
+            null = all_of(null, e.negated(e.let(all_of(decides(flag), e.negated(value.null)))))
+    known_true = {"a": all_of(x, e.negated(a.null)), "b": all_of(y, e.negated(b.null))}
+    return e.result("b", f"({known_true['a']} {sign} {known_true['b']})", null)
 
 
 def guard(e: Loop, a: Value, b: Value) -> Value:
-    applies = e.let(whole(e.truth(a), e.negated(a.null)))
-    return e.result("b", either(e.negated(applies), e.truth(b)), whole(applies, b.null))
+    applies = e.let(all_of(e.truth(a), e.negated(a.null)))
+    return e.result("b", any_of(e.negated(applies), e.truth(b)), all_of(applies, b.null))
 
 
 def select(e: Loop, a: Value, b: Value, c: Value) -> Value:
-    first = e.let(whole(e.truth(a), e.negated(a.null)))
+    first = e.let(all_of(e.truth(a), e.negated(a.null)))
     kind = "f" if "f" in (b.kind, c.kind) else "i"
     return e.result(kind, f"pick_{kind}({first}, {e.of(b, kind)}, {e.of(c, kind)})", e.chosen(first, b.null, c.null))
 
@@ -178,12 +182,12 @@ def known_i(e: Loop, a: Value) -> Value:
 
 
 def known_f(e: Loop, a: Value) -> Value:
-    return e.result("b", whole(e.negated(a.null), f"({e.f(a)} == {e.f(a)})"))
+    return e.result("b", all_of(e.negated(a.null), f"({e.f(a)} == {e.f(a)})"))
 
 
 def key_f(e: Loop, a: Value) -> Value:
     x = e.f(a)
-    return e.result("f", f"add_f({x}, 0.0)", either(a.null, f"({x} != {x})"))
+    return e.result("f", f"add_f({x}, 0.0)", any_of(a.null, f"({x} != {x})"))
 
 
 # ----------------------------------------------------------------------- integers
@@ -220,11 +224,11 @@ def mod_i(e: Loop, a: Value, b: Value) -> Value:
 
 
 def _divide(e: Loop, x: str, y: str) -> tuple[str, str]:
-    """Floored quotient and divisor, 1 in place of the divisors 0 and -1, which could trap."""
+    """Return floored quotient and divisor; the divisors 0 and -1, which could trap, are replaced by 1."""
     divisor = e.let(f"pick_i(({y} == 0) | ({y} == -1), 1, {y})")
-    quotient, rest = e.let(f"divide({x}, {divisor})"), e.let(f"remainder({x}, {divisor})")
-    down = f"({rest} != 0) & (({x} < 0) != ({divisor} < 0))"
-    return e.let(f"wrap_sub({quotient}, pick_i({down}, 1, 0))"), divisor
+    quotient, remainder = e.let(f"divide({x}, {divisor})"), e.let(f"remainder({x}, {divisor})")
+    rounds_down = f"({remainder} != 0) & (({x} < 0) != ({divisor} < 0))"
+    return e.let(f"wrap_sub({quotient}, pick_i({rounds_down}, 1, 0))"), divisor
 
 
 def neg_i(e: Loop, a: Value) -> Value:
@@ -239,12 +243,12 @@ def abs_i(e: Loop, a: Value) -> Value:
 
 def min_i(e: Loop, a: Value, b: Value) -> Value:
     x, y = e.i(a), e.i(b)
-    return e.result("i", f"pick_i({y} < {x}, {y}, {x})", either(a.null, b.null))
+    return e.result("i", f"pick_i({y} < {x}, {y}, {x})", any_of(a.null, b.null))
 
 
 def max_i(e: Loop, a: Value, b: Value) -> Value:
     x, y = e.i(a), e.i(b)
-    return e.result("i", f"pick_i({y} > {x}, {y}, {x})", either(a.null, b.null))
+    return e.result("i", f"pick_i({y} > {x}, {y}, {x})", any_of(a.null, b.null))
 
 
 # ----------------------------------------------------------------------- floats
@@ -252,7 +256,7 @@ def max_i(e: Loop, a: Value, b: Value) -> Value:
 
 def _binary(function: str) -> Callable[[Loop, Value, Value], Value]:
     def operation(e: Loop, a: Value, b: Value) -> Value:
-        return e.result("f", f"{function}({e.f(a)}, {e.f(b)})", either(a.null, b.null))
+        return e.result("f", f"{function}({e.f(a)}, {e.f(b)})", any_of(a.null, b.null))
 
     return operation
 
@@ -265,16 +269,16 @@ def _unary(function: str) -> Callable[[Loop, Value], Value]:
 
 
 def _extreme(e: Loop, x: str, y: str, sign: str) -> str:
-    """Minimum (``<``) or maximum (``>``); NaN if either is."""
+    """Return minimum (``<``) or maximum (``>``); NaN if either operand is."""
     return f"pick_f(({x} != {x}) | ({y} != {y}), add_f({x}, {y}), pick_f({y} {sign} {x}, {y}, {x}))"
 
 
 def min_f(e: Loop, a: Value, b: Value) -> Value:
-    return e.result("f", _extreme(e, e.f(a), e.f(b), "<"), either(a.null, b.null))
+    return e.result("f", _extreme(e, e.f(a), e.f(b), "<"), any_of(a.null, b.null))
 
 
 def max_f(e: Loop, a: Value, b: Value) -> Value:
-    return e.result("f", _extreme(e, e.f(a), e.f(b), ">"), either(a.null, b.null))
+    return e.result("f", _extreme(e, e.f(a), e.f(b), ">"), any_of(a.null, b.null))
 
 
 # ----------------------------------------------------------------------- comparisons
@@ -282,18 +286,18 @@ def max_f(e: Loop, a: Value, b: Value) -> Value:
 
 def _compare(sign: str, kind: str) -> Callable[[Loop, Value, Value], Value]:
     def operation(e: Loop, a: Value, b: Value) -> Value:
-        return e.result("b", f"({e.of(a, kind)} {sign} {e.of(b, kind)})", either(a.null, b.null))
+        return e.result("b", f"({e.of(a, kind)} {sign} {e.of(b, kind)})", any_of(a.null, b.null))
 
     return operation
 
 
 def member(e: Loop, a: Value, number: int, kind: str) -> Value:
-    """Whether a value is in the set that is constant ``number``."""
+    """Return the test that a value is in the set that is constant ``number``."""
     word = e.i(a) if kind == "i" else f"bits_i(add_f({e.f(a)}, 0.0))"
     return e.result("b", f"(fastcep_member(constants, {number}, {word}) != 0)", a.null)
 
 
-# ----------------------------------------------------------------------- running aggregates: (old, known so far, value)
+# ----------------------------------------------------------------------- running aggregates: (old, known count, value)
 
 
 def agg_known(e: Loop, known: Value, value: Value) -> Value:
@@ -301,23 +305,23 @@ def agg_known(e: Loop, known: Value, value: Value) -> Value:
 
 
 def _aggregate(e: Loop, kind: str, old: Value, known: Value, value: Value, new: str, null: str) -> Value:
-    """``new`` unless the value is null (then the old one) or is the first."""
+    """Return ``new``, or the old aggregate if the value is null, or the value if it is the first."""
     before, number = e.of(old, kind), e.of(value, kind)
     first = e.let(f"({e.i(known)} == 0)")
-    rest = e.chosen(first, "False", null)
+    later_null = e.chosen(first, "False", null)
     chosen = f"pick_{kind}({first}, {number}, {new})"
-    return e.result(kind, f"pick_{kind}({value.null}, {before}, {chosen})", e.chosen(value.null, old.null, rest))
+    return e.result(kind, f"pick_{kind}({value.null}, {before}, {chosen})", e.chosen(value.null, old.null, later_null))
 
 
 def agg_sum_i(e: Loop, old: Value, known: Value, value: Value) -> Value:
     x, y = e.i(old), e.i(value)
     total = e.let(f"wrap_add({x}, {y})")
-    over = f"((({x} ^ {total}) & ({y} ^ {total})) < 0)"
-    real = e.let(whole(e.negated(value.null), e.negated(old.null), f"({e.i(known)} != 0)", over))
-    lost = whole(e.alive, real)
+    overflows = f"((({x} ^ {total}) & ({y} ^ {total})) < 0)"
+    becomes_null = e.let(all_of(e.negated(value.null), e.negated(old.null), f"({e.i(known)} != 0)", overflows))
+    lost = all_of(e.alive, becomes_null)
     if lost != "False":
         e.lines.append(f"{e.pad}lost += {lost}")
-    return _aggregate(e, "i", old, known, value, total, either(old.null, real))
+    return _aggregate(e, "i", old, known, value, total, any_of(old.null, becomes_null))
 
 
 def agg_sum_f(e: Loop, old: Value, known: Value, value: Value) -> Value:
@@ -346,21 +350,21 @@ def agg_mean(e: Loop, old: Value, known: Value, value: Value) -> Value:
     count = e.i(known)
     mean = e.let(f"pick_f({count} == 0, 0.0, {e.f(old)})")
     new = f"add_f({mean}, div_f(sub_f({e.f(value)}, {mean}), to_f(wrap_add({count}, 1))))"
-    return e.result("f", f"pick_f({value.null}, {e.f(old)}, {new})", whole(value.null, old.null))
+    return e.result("f", f"pick_f({value.null}, {e.f(old)}, {new})", all_of(value.null, old.null))
 
 
 def agg_m2(e: Loop, old: Value, mean: Value, known: Value, value: Value) -> Value:
     count, number = e.i(known), e.f(value)
     before = e.let(f"pick_f({count} == 0, 0.0, {e.f(mean)})")
-    away = e.let(f"sub_f({number}, {before})")
-    after = f"add_f({before}, div_f({away}, to_f(wrap_add({count}, 1))))"
-    new = f"add_f(pick_f({count} == 0, 0.0, {e.f(old)}), mul_f({away}, sub_f({number}, {after})))"
-    return e.result("f", f"pick_f({value.null}, {e.f(old)}, {new})", whole(value.null, old.null))
+    deviation = e.let(f"sub_f({number}, {before})")
+    after = f"add_f({before}, div_f({deviation}, to_f(wrap_add({count}, 1))))"
+    new = f"add_f(pick_f({count} == 0, 0.0, {e.f(old)}), mul_f({deviation}, sub_f({number}, {after})))"
+    return e.result("f", f"pick_f({value.null}, {e.f(old)}, {new})", all_of(value.null, old.null))
 
 
 def stddev(e: Loop, m2: Value, known: Value) -> Value:
     count = e.i(known)
-    null = either(m2.null, f"({count} < 2)")
+    null = any_of(m2.null, f"({count} < 2)")
     return e.result("f", f"sqrt(div_f({e.f(m2)}, to_f(wrap_sub({count}, 1))))", null)
 
 
@@ -380,5 +384,5 @@ OPERATIONS: dict[str, Callable[..., Value]] = {function.__name__.rstrip("_"): fu
     for name, sign in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<=")) for kind in "if"
 }  # fmt: skip
 
-#: Operations before which a row that is already rejected leaves the loop's body.
+#: Operations that rejected rows skip.
 EXPENSIVE = frozenset({"floordiv_i", "mod_i", "floordiv_f", "mod_f", "pow_f", "exp", "log", "in_i", "in_f"})

@@ -1,7 +1,7 @@
-"""The words of generated source, as Numba intrinsics: loads and stores, wrapping integers, plain IEEE floats.
+"""Primitives of generated source, as Numba intrinsics: loads and stores, wrapping integers, plain IEEE floats.
 
-Only the process that compiles imports this module. Loads of inputs and stores of results carry alias scopes, so that
-the loops vectorise without run-time checks: what a kernel writes is never what it reads, but for ``keep``.
+Only the compiling process imports this module. Loads of inputs and stores of results carry alias scopes, so the loops
+vectorise without run-time checks: a kernel never writes what it reads, except ``keep``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Emit = Callable[..., Any]
 
 
 def _primitive(result: Any, *operands: Any) -> Callable[[Emit], Any]:
-    """An intrinsic of fixed types from a function ``(builder, *values) -> value``."""
+    """Return a decorator that turns a function ``(builder, *values) -> value`` into an intrinsic of fixed types."""
 
     def make(emit: Emit) -> Any:
         names = ", ".join(f"a{number}" for number in range(len(operands)))
@@ -43,10 +43,10 @@ def _primitive(result: Any, *operands: Any) -> Callable[[Emit], Any]:
     return make
 
 
-def _scope(instruction: Any, builder: Any, own: str, other: str) -> Any:
+def _scope(instruction: Any, builder: Any, scope: str, disjoint_scope: str) -> Any:
     module = builder.module
     domain = module.add_metadata(["fastcep"])
-    for kind, name in (("alias.scope", own), ("noalias", other)):
+    for kind, name in (("alias.scope", scope), ("noalias", disjoint_scope)):
         instruction.set_metadata(kind, module.add_metadata([module.add_metadata([name, domain])]))
     return instruction
 
@@ -64,9 +64,9 @@ def _write(builder: Any, value: Any, pointer: Any, index: Any, kind: Any) -> Non
 
 
 def _field(builder: Any, inputs: Any, number: Any, offset: int, kind: Any) -> Any:
-    """A field of ``Input`` number ``number``."""
-    at = builder.add(builder.mul(number, ir.Constant(_I64, _INPUT)), ir.Constant(_I64, offset))
-    address = builder.gep(builder.bitcast(inputs, _I8.as_pointer()), [at])
+    """Load a field of ``Input`` number ``number``."""
+    byte_offset = builder.add(builder.mul(number, ir.Constant(_I64, _INPUT)), ir.Constant(_I64, offset))
+    address = builder.gep(builder.bitcast(inputs, _I8.as_pointer()), [byte_offset])
     return builder.load(builder.bitcast(address, kind.as_pointer()))
 
 
@@ -80,10 +80,10 @@ def values_of(builder: Any, inputs: Any, number: Any) -> Any:
 
 @_primitive(POINTER, POINTER, INT, POINTER)
 def nulls_of(builder: Any, inputs: Any, number: Any, zeros: Any) -> Any:
-    """The null bytes of an input, or zeros."""
-    found = _field(builder, inputs, number, _NULLS, _I64.as_pointer())
-    none = builder.icmp_unsigned("==", found, ir.Constant(_I64.as_pointer(), None))
-    return builder.select(none, zeros, found)
+    """Return the null bytes of an input, or zeros if it has none."""
+    nulls = _field(builder, inputs, number, _NULLS, _I64.as_pointer())
+    is_missing = builder.icmp_unsigned("==", nulls, ir.Constant(_I64.as_pointer(), None))
+    return builder.select(is_missing, zeros, nulls)
 
 
 @_primitive(POINTER, POINTER, INT)
@@ -156,8 +156,8 @@ def put_b(builder: Any, pointer: Any, index: Any, value: Any) -> None:
 
 
 @_primitive(types.void, POINTER, INT)
-def count(builder: Any, pointer: Any, more: Any) -> None:
-    builder.store(builder.add(builder.load(pointer), more), pointer)
+def count(builder: Any, pointer: Any, increment: Any) -> None:
+    builder.store(builder.add(builder.load(pointer), increment), pointer)
 
 
 # ----------------------------------------------------------------------- values
@@ -194,7 +194,7 @@ def mul_overflows(builder: Any, one: Any, other: Any) -> Any:
 
 
 def _instruction(name: str, method: str, kind: Any, operands: int) -> Any:
-    """A primitive that is one LLVM instruction."""
+    """Return a primitive that is one LLVM instruction."""
 
     def emit(builder: Any, *values: Any) -> Any:
         return getattr(builder, method)(*values)
@@ -204,7 +204,7 @@ def _instruction(name: str, method: str, kind: Any, operands: int) -> Any:
 
 
 def _library(name: str, function: str) -> Any:
-    """A primitive that is one LLVM intrinsic of a float."""
+    """Return a primitive that is one LLVM intrinsic of a float."""
 
     def emit(builder: Any, value: Any) -> Any:
         return builder.call(builder.module.declare_intrinsic(function, [_F64]), [value])
@@ -218,10 +218,10 @@ _REAL = {"add_f": "fadd", "sub_f": "fsub", "mul_f": "fmul", "div_f": "fdiv"}
 _EXACT = {"sqrt": "llvm.sqrt", "floor": "llvm.floor", "abs_f": "llvm.fabs"}
 _CALLED = {"fastcep_exp": 1, "fastcep_log": 1, "fastcep_pow": 2, "fastcep_floordiv": 2, "fastcep_mod": 2}
 
-#: All words by name: the namespace that generated source is compiled in.
-WORDS: dict[str, Any] = {
+#: All primitives by name: the namespace in which generated source is compiled.
+PRIMITIVES: dict[str, Any] = {
     "MIN": -(2**63),
-    **{word.__name__: word for word in (
+    **{primitive.__name__: primitive for primitive in (
         values_of, nulls_of, bits_of, bit_of, has_bit, output_of, output_null_of, load_i, load_f, load_row, load_b,
         load_keep, put_i, put_f, put_b, count, pick_i, pick_f, bits_i, bits_f, to_f, mul_overflows,
     )},

@@ -1,4 +1,4 @@
-"""What the engine asks: the kernels of its programs, as soon as they are there."""
+"""Interface of the engine: the kernels of its programs, as soon as they are available."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from importlib.metadata import PackageNotFoundError
 from typing import Any, Protocol
 
 from fastcep.errors import ValidationError
-from fastcep.kernels.background import BACKGROUND, unusable
+from fastcep.kernels.background import BACKGROUND, why_unavailable
 from fastcep.kernels.cache import Cache, CacheError, default_folder
 from fastcep.kernels.generate import Role, generate
 from fastcep.kernels.identity import key_of
 from fastcep.kernels.load import load, loaded
 from fastcep.plan.bytecode import Program
 
-#: A program and how it is called.
+#: A program and its calling mode.
 Task = tuple[Program, Role]
 
-#: What has been warned about; each is said once.
-_said: set[str] = set()
+#: Reasons that have been warned about; each is reported once.
+_warned: set[str] = set()
 
 
 class User(Protocol):
-    """What runs programs: a matcher, or the RETURN columns of a query."""
+    """A component that runs programs: a matcher, or the RETURN columns of a query."""
 
     @property
     def tasks(self) -> Iterable[Task]:
-        """Its programs."""
+        """Return its programs."""
         ...
 
     def use_kernels(self, kernels: Mapping[Task, int]) -> None:
-        """Run these programs by the generated code at these addresses."""
+        """Run these programs with the generated code at these addresses."""
         ...
 
 
 class Kernels:
     """Generated kernels for the programs of ``users``: from the cache at once, or compiled in the background.
 
-    Whatever goes wrong, a task without a kernel is interpreted; the reason is in :meth:`metrics`, and a folder or disk
-    that cannot be used is warned about once.
+    A task without a kernel is interpreted; the reason is in :meth:`metrics`. A folder or disk that cannot be used
+    causes one warning.
     """
 
     def __init__(self, users: Sequence[User] = ()) -> None:
@@ -54,13 +54,13 @@ class Kernels:
         self._failed: dict[Task, str] = {}
         self._seen = -1
         self._submitted: set[str] = set()
-        self._off = "" if _wanted() else "FASTCEP_JIT=0"
+        self._off = "" if _is_enabled() else "FASTCEP_JIT=0"
         self._cache: Cache | None = None
         self._total = 0
         self.use(users)
 
     def use(self, users: Sequence[User]) -> None:
-        """Serve these from now on, and no others; those that are served already keep what they have."""
+        """Serve these users from now on, instead of the previous ones; users served before keep their kernels."""
         self._users = users
         tasks = dict.fromkeys(task for user in users for task in user.tasks)
         self._total = len(tasks)
@@ -82,12 +82,12 @@ class Kernels:
         self._sharing = {}
         for task, key in self._tasks.items():
             self._sharing.setdefault(key, []).append(task)
-        # New users may have programs that others run already: what is loaded goes to all once more.
+        # New users can have programs that others already run, so loaded kernels are passed to all users again.
         self._missing = {key for task, key in self._tasks.items() if task not in self._failed}
         self._take()
         missing = {key: sources[key] for key in sources if key in self._missing}
         if missing:
-            reason = unusable()
+            reason = why_unavailable()
             if reason is not None:
                 self._turn_off(reason, warn=False)
             else:
@@ -113,11 +113,12 @@ class Kernels:
         if warn:
             _warn(reason)
 
-    # ------------------------------------------------------------------ use
+    # ----------------------------------------------------------------- kernels
 
     def swap(self) -> None:
-        """Let the users run what has become ready; only between batches. Cheap when there is nothing to wait for."""
-        if self._missing or BACKGROUND.process is not None:  # also when nothing is missing: it leaves no zombie
+        """Pass new kernels to the users. Call it only between batches; it is cheap if no kernel is missing."""
+        # Polled even if nothing is missing, so that no zombie process remains.
+        if self._missing or BACKGROUND.process is not None:
             news = BACKGROUND.poll()
             if self._missing and news != self._seen:
                 self._seen = news
@@ -130,13 +131,13 @@ class Kernels:
 
     @property
     def settled(self) -> bool:
-        """Whether :meth:`swap` has nothing to do, until others are served."""
+        """Return whether :meth:`swap` has nothing to do until other users are served."""
         return not self._missing and not self._ready and BACKGROUND.process is None
 
     def _take(self) -> None:
-        """Load what the cache has of the missing kernels."""
+        """Load the missing kernels that are in the cache."""
         assert self._cache is not None
-        found, addresses = {}, {}
+        cached, addresses = {}, {}
         for key in sorted(self._missing):
             if (address := loaded(key)) is not None:
                 addresses[key] = address
@@ -145,13 +146,13 @@ class Kernels:
             elif (entry := self._cache.get(key)) is not None and entry.error:
                 self._fail(key, entry.error)
             elif entry is not None:
-                found[key] = (entry.symbol, entry.code)
+                cached[key] = (entry.symbol, entry.code)
             elif key in self._submitted and key in BACKGROUND.finished:
-                self._fail(key, "its file has gone from the cache")
+                self._fail(key, "its file was removed from the cache")
         try:
-            addresses |= load(found)
+            addresses |= load(cached)
         except RuntimeError as error:
-            for key in found:
+            for key in cached:
                 self._fail(key, f"cannot load: {error}")
         for key, address in addresses.items():
             self._ready.update(dict.fromkeys(self._sharing[key], address))
@@ -164,7 +165,7 @@ class Kernels:
         self._missing.discard(key)
 
     def wait(self, nanoseconds: int) -> bool:
-        """Swap until no kernel is missing, or the time is over; returns whether every program is generated code."""
+        """Call `swap` until no kernel is missing or time is over; return whether all programs are generated code."""
         end = time.monotonic_ns() + nanoseconds
         self.swap()
         while self._missing and time.monotonic_ns() < end:
@@ -173,8 +174,9 @@ class Kernels:
         return len(self._used) == self._total
 
     def metrics(self) -> dict[str, Any]:
-        """``total`` programs, how many are ``generated`` code in use, ``pending`` and ``failed``, and ``reason`` if any
-        is not generated for good (None otherwise).
+        """Return the number of programs: ``total``, ``generated`` code in use, ``pending`` and ``failed``.
+
+        ``reason`` states why programs stay interpreted permanently; it is None if there are none.
         """
         pending = sum(len(self._sharing[key]) for key in self._missing)
         reasons = sorted({self._off, *self._failed.values()} - {""})
@@ -187,7 +189,7 @@ class Kernels:
         }
 
 
-def _wanted() -> bool:
+def _is_enabled() -> bool:
     value = os.environ.get("FASTCEP_JIT", "")
     if value not in ("", "0", "1"):
         raise ValidationError(f"the environment variable FASTCEP_JIT is {value!r}; expected 0 (off) or 1 (on)")
@@ -195,8 +197,8 @@ def _wanted() -> bool:
 
 
 def _warn(reason: str) -> None:
-    if reason not in _said:
-        _said.add(reason)
+    if reason not in _warned:
+        _warned.add(reason)
         warnings.warn(f"conditions are interpreted, not compiled: {reason}", RuntimeWarning, stacklevel=3)
 
 

@@ -1,4 +1,4 @@
-"""The two clocks of an engine: real time, and the time that counted operations take by a cost table."""
+"""Clocks of an engine: real time, and virtual time from counted operations and a cost table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastcep.overload.costs import CostTable
 
 __all__ = ["LATEST", "VirtualClock", "WallClock", "exact_sum"]
 
-#: The last nanosecond of a virtual clock, which counts picoseconds in 64 bits: 106 days.
+#: Last nanosecond of a virtual clock, which counts picoseconds in 64 bits: 106 days.
 LATEST = (2**63 - 1) // 1000
 
 _DAYS = LATEST // (24 * 3600 * 10**9)
@@ -28,52 +28,52 @@ Floats = npt.NDArray[np.float64]
 
 
 class WallClock:
-    """Real time, but while it stands still.
+    """Real time, which can be paused.
 
     Parameters
     ----------
     source
-        Gives nanoseconds that only grow.
+        Function that returns monotonic nanoseconds.
     """
 
     def __init__(self, source: Callable[[], int] = monotonic_ns) -> None:
         self._source = source
-        self._since: int | None = None  # it stands
-        self._before = 0  # for how long it stood
+        self._paused_at: int | None = None  # None: it runs
+        self._paused_for = 0  # total length of the pauses
         self._lock = Lock()
 
     def now(self) -> int:
-        """Nanoseconds since some moment."""
+        """Return nanoseconds since an arbitrary origin."""
         with self._lock:
-            return (self._source() if self._since is None else self._since) - self._before
+            return (self._source() if self._paused_at is None else self._paused_at) - self._paused_for
 
     @contextmanager
-    def standing(self) -> Iterator[None]:
-        """Let no time pass, for what a measurement does that is not to be measured."""
+    def paused(self) -> Iterator[None]:
+        """Pause the clock, for work of a measurement that is not to be measured."""
         with self._lock:
-            since = self._since = self._source()
+            start = self._paused_at = self._source()
         try:
             yield
         finally:
             with self._lock:
-                self._before += self._source() - since
-                self._since = None
+                self._paused_for += self._source() - start
+                self._paused_at = None
 
 
 class VirtualClock:
-    """Time that passes by what is done: the same on every machine, whatever batches the events come in.
+    """Time from the costs of operations: the same on every machine and for every division into batches.
 
-    It begins at 0 and counts whole picoseconds, up to 106 days.
+    It begins at 0 and counts integer picoseconds, up to 106 days.
 
     Parameters
     ----------
     table
-        What operations cost.
+        Costs of operations.
 
     Attributes
     ----------
     table
-        The same.
+        Costs of operations.
     """
 
     def __init__(self, table: CostTable) -> None:
@@ -81,21 +81,21 @@ class VirtualClock:
         self._time = 0
 
     def now(self) -> int:
-        """Whole nanoseconds since the beginning."""
+        """Return nanoseconds since the start, rounded down."""
         return self._time // 1000
 
     @property
     def picoseconds(self) -> int:
-        """Picoseconds since the beginning, exactly."""
+        """Picoseconds since the start, exactly."""
         return self._time
 
     def spend(self, picoseconds: int) -> None:
-        """Let time pass, such as for a decision.
+        """Advance the clock, for example by the cost of a decision.
 
         Raises
         ------
         ValidationError
-            If it is negative, or the clock would go beyond 106 days; it does not move then.
+            If the time is negative or the clock would pass 106 days; it does not move then.
         """
         if picoseconds < 0:
             raise ValidationError(f"a virtual clock cannot spend {picoseconds} ps: expected 0 or more")
@@ -103,18 +103,18 @@ class VirtualClock:
         self._time += picoseconds
 
     def run(self, costs: Ints, arrivals: Ints | None = None) -> tuple[Floats, Floats]:
-        """Work off events, one after the other in the order given, and move the clock to when the last one is done.
+        """Process events in the given order, and advance the clock to the completion of the last one.
 
-        An event begins when it has arrived and the one before is done: its time of completion is
-        ``max(arrival, completion before) + cost``, exactly.
+        An event starts when it has arrived and the previous one is complete. Its completion time is exactly
+        ``max(arrival, previous completion) + cost``.
 
         Parameters
         ----------
         costs
             int64[n], picoseconds.
         arrivals
-            int64[n], nanoseconds since the beginning of the clock (not of the epoch). None: every event arrives when
-            the one before is done.
+            int64[n], nanoseconds since the start of the clock (not since the epoch). None: every event arrives when the
+            previous one is complete.
 
         Returns
         -------
@@ -124,8 +124,8 @@ class VirtualClock:
         Raises
         ------
         ValidationError
-            If the arrays do not fit together, a cost or an arrival is negative, or the clock would go beyond 106 days;
-            it does not move then.
+            If the lengths differ, a cost or an arrival is negative, or the clock would pass 106 days; it does not move
+            then.
         """
         _check_ints(costs, "costs")
         if arrivals is not None:
@@ -141,46 +141,47 @@ class VirtualClock:
         if arrivals is None:
             self._time += int(work[-1])
             return processing, processing.copy()
-        # A completion is the latest, over this event and those before, of an arrival and all the work from there on.
+        # The completion of an event is the maximum, over this event and all before it, of the arrival plus all work
+        # from that event on.
         arrived = arrivals * 1000
-        begins = np.maximum.accumulate(arrived - (work - costs))
-        completions = np.maximum(begins, self._time) + work
+        offsets = np.maximum.accumulate(arrived - (work - costs))
+        completions = np.maximum(offsets, self._time) + work
         self._time = int(completions[-1])
         return processing, (completions - arrived) / 1000.0
 
     def state(self) -> dict[str, Any]:
-        """What `restore` needs, as plain values."""
+        """Return the state for a snapshot as JSON values."""
         return {"picoseconds": self._time, "table": self.table.hash}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state` was taken.
+        """Restore a `state`.
 
         Raises
         ------
         SnapshotError
-            If it is of a clock with another cost table, or not a clock's.
+            If the state was taken with another cost table or is invalid.
         """
         time, table = state.get("picoseconds"), state.get("table")
         if not isinstance(time, int) or not 0 <= time <= _LAST:
             raise SnapshotError(f"the state of a virtual clock has picoseconds={time!r}, expected 0 to {_LAST}")
         if table != self.table.hash:
             raise SnapshotError(
-                f"the state of a virtual clock is of the cost table {table!r}, expected {self.table.hash!r} "
-                f"({self.table.name}); give the table that it was taken with"
+                f"the state of a virtual clock has the cost table {table!r}, expected {self.table.hash!r} "
+                f"({self.table.name}); restore it with the table that it was taken with"
             )
         self._time = time
 
 
 def exact_sum(values: Ints) -> int:
-    """The sum of values that are not negative, also where it does not fit into 64 bits."""
+    """Return the exact sum of non-negative values, even if it does not fit into 64 bits."""
     low = values & ((1 << _HALF) - 1)
     return (int((values >> _HALF).sum()) << _HALF) + int(low.sum())
 
 
 def _check_ints(values: Ints, name: str) -> None:
     if not isinstance(values, np.ndarray) or values.dtype != np.int64 or values.ndim != 1:
-        told = f"{values.dtype}{list(values.shape)}" if isinstance(values, np.ndarray) else type(values).__name__
-        raise ValidationError(f"{name} is {told}, expected an array int64[n]")
+        found = f"{values.dtype}{list(values.shape)}" if isinstance(values, np.ndarray) else type(values).__name__
+        raise ValidationError(f"{name} is {found}, expected an array int64[n]")
     if len(values) and values.min() < 0:
         raise ValidationError(f"{name} holds {values.min()}, expected no negative value")
 
@@ -188,6 +189,6 @@ def _check_ints(values: Ints, name: str) -> None:
 def _check_end(picoseconds: int) -> None:
     if picoseconds > _LAST:
         raise ValidationError(
-            f"a virtual clock ends after {_DAYS} days ({LATEST} ns), and it would come to {picoseconds // 1000} ns; "
-            "give arrivals from the beginning of the stream, not of the epoch, or costs in picoseconds that are smaller"
+            f"a virtual clock ends after {_DAYS} days ({LATEST} ns), but would reach {picoseconds // 1000} ns; "
+            "give arrivals since the start of the stream, not since the epoch, or smaller costs in picoseconds"
         )

@@ -1,18 +1,19 @@
-"""From what a detector reads to how much is to be saved: a controller with set point and integral term.
+"""Controller with set point and integral term: converts a detector's reading into a demand.
 
-What is controlled is the logarithm of the work that is left: a *pressure* u >= 0, of which the demand, the share of the
-work that is saved, is 1 - exp(-u). So a step of u changes the work by the same factor wherever it stands.
+The controlled variable is the *pressure* u >= 0, with demand = 1 - exp(-u); the demand is the share of the work to
+save. A step of u therefore changes the remaining work by the same factor at any level.
 
-Without a queue the latency follows the demand, a window later at most: an integral term alone finds the pressure at
-which the latency is at its set point, and its average over time stays there. With a queue the length integrates what
-arrives beyond what is done. Then the integral term makes both equal (`DetectorReading.utilisation` = 1), and a
-proportional one makes it shorter where it is too long. Where it is short it does nothing: less demand shows in the work
-when partial matches have been born again, a window later, and by then the queue would be long, and so on. A
-detector that knows how much to save (`DetectorReading.amount`) is believed.
+* Without a queue, the latency follows the demand within a window. Integral control alone finds the pressure at which
+  the latency is at its set point, and keeps its average over time there.
+* With a queue, the queue length integrates the difference between arrival rate and throughput. The integral term makes
+  these rates equal (`DetectorReading.utilisation` = 1). A proportional term shortens a queue that is too long. A short
+  queue does not lower the demand: a lower demand shows in the work only a window later, when partial matches have
+  been born again, and by then the queue would be long again.
+* If a detector knows how much to save (`DetectorReading.amount`), that is the demand.
 
-The paper's rule, to shed what the violation asks for whenever there is one, does not hold the bound, because it looks
-at latencies that are older than what was shed last (ALGORITHMS: hybrid, decisions). So a decision uses what was
-measured since the last one only, and is made once in an eighth of a window at most.
+The paper's rule sheds in proportion to each violation. It does not hold the bound, because it uses latencies measured
+before the previous shedding took effect (ALGORITHMS: hybrid, decisions). Decisions therefore use only measurements
+since the previous decision, and there are at most eight in a window.
 """
 
 from __future__ import annotations
@@ -24,36 +25,36 @@ from fastcep.stored import NUMBER, SHARE, record
 
 __all__ = ["ALL", "Controller"]
 
-#: Share of the excess that is added to the pressure in an eighth of a window. What is decided shows after a window at
-#: the latest: an integral control with that delay is stable up to pi / 2 / 8 = 0.2 at eight decisions a window. Where
-#: decisions are rarer, each adds as much more, up to a share that is stable without a delay.
+#: Share of the excess that is added to the pressure in an eighth of a window. A decision takes effect within a window:
+#: integral control with that delay is stable up to pi / 2 / 8 = 0.2 at eight decisions a window. Rarer decisions add
+#: proportionally more, up to a share that is stable without a delay.
 _INTEGRAL = 0.06
 _EIGHTHS, _LARGEST = 8.0, 0.7
 
-#: Pressure per excess of a queue's length, where it is too long.
+#: Pressure per excess of the queue length, for a queue that is too long.
 _PROPORTIONAL = 0.7
 
-#: Share of that excess that is added to the pressure, so that a long queue gets shorter again.
-_BACK = 0.04
+#: Share of that excess that is added to the integral, so that a long queue becomes shorter.
+_QUEUE_INTEGRAL = 0.04
 
-#: What an excess counts at most, so that a beginning far from the set point does not overshoot far.
+#: Largest excess that is integrated, so that a start far from the set point does not overshoot far.
 _MOST = 2.0
 
-#: Largest pressure: 1 of 1,000 parts of the work is left.
+#: Largest pressure: 0.1 % of the work is left.
 _LIMIT = log(1000)
 _STATE = record({"demand": SHARE, "integral": NUMBER})
 
-#: The largest demand, but for rounding.
+#: Largest demand, up to rounding.
 ALL = 1 - 1.000001 * exp(-_LIMIT)
 
 
 class Controller:
-    """Keeps the latency at its set point.
+    """Controller that keeps the latency at its set point.
 
     Attributes
     ----------
     demand
-        The share of the work to be saved, from 0 to 0.999.
+        Share of the work to save, from 0 to 0.999.
     """
 
     def __init__(self) -> None:
@@ -61,45 +62,52 @@ class Controller:
         self._integral = 0.0
 
     def update(self, reading: DetectorReading, saved: float = 0.0, by_window: float = _EIGHTHS) -> float:
-        """Take a reading; return the demand until the next one. A window has ``by_window`` decisions.
+        """Process a reading; return the demand until the next one.
 
-        ``saved`` is the share of the work that was saved meanwhile, if it was more than demanded. What the latency, or
-        the utilisation, would have been with the demand alone follows from it: that decides whether the demand is still
-        needed. Else what is dropped for nothing would bring it to 0, and be dropped no more.
+        Parameters
+        ----------
+        reading
+            Reading of the detector.
+        saved
+            Share of the work that was saved since the last reading, if this was more than the demand. The latency, or
+            the utilisation, is scaled to what it would have been with the demand alone, to decide whether the demand is
+            still needed. Otherwise drops that cost no recall would push the demand to 0 and then stop.
+        by_window
+            Number of decisions in a window.
         """
         if reading.amount is not None:
             self._integral = 0.0
             self.demand = min(max(reading.amount, 0.0), 1.0 - exp(-_LIMIT))
             return self.demand
-        by = (1 - self.demand) / max(1 - saved, exp(-_LIMIT)) if 0 < self.demand < saved else 1.0
+        scale = (1 - self.demand) / max(1 - saved, exp(-_LIMIT)) if 0 < self.demand < saved else 1.0
         if reading.utilisation is None:
-            excess = (1 + reading.excess) * by - 1
+            excess = (1 + reading.excess) * scale - 1
             gain = min(_LARGEST, _INTEGRAL * max(1.0, _EIGHTHS / max(by_window, 1e-3)))
             pressure = self._integrate(gain * max(-1.0, min(excess, _MOST)))
         else:
-            pressure = self._of_queue(reading.excess, reading.utilisation * by)
+            pressure = self._queue_pressure(reading.excess, reading.utilisation * scale)
         self.demand = 1.0 - exp(-pressure)
         return self.demand
 
-    def _integrate(self, more: float) -> float:
-        self._integral = min(max(self._integral + more, 0.0), _LIMIT)
+    def _integrate(self, step: float) -> float:
+        self._integral = min(max(self._integral + step, 0.0), _LIMIT)
         return self._integral
 
-    def _of_queue(self, excess: float, utilisation: float) -> float:
-        """Nothing is dropped before the queue is long; then at once as much as arrives too much."""
+    def _queue_pressure(self, excess: float, utilisation: float) -> float:
+        """Return the pressure for a queue: 0 until it is too long, then at once the log of the utilisation."""
         if excess > 0 and self.demand == 0 and utilisation > 1:
             self._integral = min(max(self._integral, log(utilisation)), _LIMIT)
         elif excess > 0 or utilisation < 1:
-            apart = max(-1.0, min(utilisation - 1, _MOST))
-            self._integrate(_INTEGRAL * apart + _BACK * max(-1.0, min(excess, _MOST)))
+            surplus = max(-1.0, min(utilisation - 1, _MOST))
+            self._integrate(_INTEGRAL * surplus + _QUEUE_INTEGRAL * max(-1.0, min(excess, _MOST)))
         pressure = self._integral + _PROPORTIONAL * max(excess, 0.0)
         return min(max(pressure, 0.0), _LIMIT)
 
     def state(self) -> dict[str, float]:
-        """What a snapshot has of it."""
+        """Return the state for a snapshot."""
         return {"demand": self.demand, "integral": self._integral}
 
-    def resume(self, state: dict[str, float]) -> None:
-        """Go on from `state`."""
+    def restore(self, state: dict[str, float]) -> None:
+        """Restore a `state`."""
         _STATE(state, "control.controllers")
         self.demand, self._integral = state["demand"], state["integral"]

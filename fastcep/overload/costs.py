@@ -1,4 +1,4 @@
-"""Cost tables: how many nanoseconds every counted operation takes on the virtual clock."""
+"""Cost tables: nanoseconds per counted operation on the virtual clock."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from fastcep.io.write.target import write_text
 
 __all__ = ["NAMES", "OPERATIONS", "CostTable", "cost_table"]
 
-#: The tables that the package holds.
+#: Names of the built-in tables.
 NAMES = ("measured", "paper")
 
-_MOST = 1e12  # nanoseconds, a quarter of an hour: what is more is a slip, and a few of them fill the clock
+_MOST = 1e12  # nanoseconds, about a quarter of an hour; a larger cost is a mistake, and a few would overflow the clock
 _EXPECTED = f"expected a number of nanoseconds from 0 to {_MOST:g}"
 
 
@@ -34,23 +34,23 @@ class CostTable:
     Attributes
     ----------
     name
-        For reports.
+        Name for reports.
     event
-        Any event of the stream.
+        Cost of an event of the stream.
     relevant
-        An event that some variable may bind.
+        Cost of an event that some variable may bind.
     visited
-        A partial match that is looked at.
+        Cost of visiting a partial match.
     created
-        A partial match that is stored.
+        Cost of storing a partial match.
     refused
-        A partial match that a shedder refuses before it is stored.
+        Cost of a partial match that a shedder refuses at birth.
     match
-        A match that is reported.
+        Cost of a match.
     purged
-        A partial match that is looked at when shedding drops from the state.
+        Cost of visiting a partial match when shedding drops live partial matches.
     decision
-        One decision of a shedder.
+        Cost of a decision of a shedder.
 
     Raises
     ------
@@ -74,13 +74,13 @@ class CostTable:
 
     @classmethod
     def named(cls, name: str) -> CostTable:
-        """One of the package's tables.
+        """Return a built-in table.
 
         Parameters
         ----------
         name
-            ``"measured"``, calibrated once and constant since, or ``"paper"``: 1 for a partial match visited, 1 for
-            one created, 0 else.
+            ``"measured"``: calibrated constants. ``"paper"``: 1 per partial match visited, 1 per partial match created,
+            and 0 for all other operations.
 
         Raises
         ------
@@ -95,16 +95,16 @@ class CostTable:
 
     @property
     def nanoseconds(self) -> dict[str, float]:
-        """The numbers by operation, in the order of the attributes."""
+        """Costs by operation, in the order of the attributes."""
         return {key: float(getattr(self, key)) for key in OPERATIONS}
 
     @property
     def hash(self) -> str:
-        """The xxhash64 of the numbers, in hex: tables of one hash give the same latencies, whatever their names."""
+        """The xxhash64 of the costs, in hex: tables of equal hash give equal latencies, whatever their names."""
         return xxh64_hexdigest(self.picoseconds().astype("<i8").tobytes())
 
     def picoseconds(self) -> npt.NDArray[np.int64]:
-        """The numbers in the order of the attributes: int64[8], rounded to picoseconds."""
+        """Return the costs in the order of the attributes: int64[8], rounded to picoseconds."""
         return np.array([round(value * 1000) for value in self.nanoseconds.values()], dtype=np.int64)
 
     def write(self, path: str | PathLike[str], about: Mapping[str, Any] | None = None) -> None:
@@ -113,9 +113,9 @@ class CostTable:
         Parameters
         ----------
         path
-            The file; an existing one is replaced.
+            File to write; an existing file is replaced.
         about
-            What else is kept beside the numbers, such as the machine that they were measured on.
+            Further information to store, such as the machine on which the costs were measured.
 
         Raises
         ------
@@ -125,22 +125,22 @@ class CostTable:
         write_text(path, self.as_json(about) + "\n")
 
     def as_json(self, about: Mapping[str, Any] | None = None) -> str:
-        """The text that `write` writes."""
+        """Return the text that `write` writes."""
         data = {"name": self.name, "nanoseconds": self.nanoseconds, "hash": self.hash}
         return json.dumps(data | ({} if about is None else {"about": dict(about)}), indent=2)
 
 
-#: What is counted, in the order of `CostTable.picoseconds`.
+#: Names of the operations, in the order of `CostTable.picoseconds`.
 OPERATIONS = tuple(field.name for field in fields(CostTable) if field.name != "name")
 
 
 def cost_table(spec: CostTable | str | PathLike[str]) -> CostTable:
-    """The table that is meant.
+    """Return a cost table by name or from a file.
 
     Parameters
     ----------
     spec
-        A table, the name of one of the package's (``"measured"``, ``"paper"``), or a JSON file that
+        A table, the name of a built-in one (``"measured"``, ``"paper"``), or the path of a JSON file that
         ``fastcep calibrate`` or `CostTable.write` wrote.
 
     Raises
@@ -151,31 +151,33 @@ def cost_table(spec: CostTable | str | PathLike[str]) -> CostTable:
     if isinstance(spec, CostTable):
         return spec
     if not isinstance(spec, str | PathLike):
-        raise ValidationError(f"cost table {spec!r}: expected a CostTable, {_known()} or the path of a JSON file")
+        names = _builtin_names()
+        raise ValidationError(f"cost table {spec!r}: expected a CostTable, {names} or the path of a JSON file")
     path = fspath(spec)
     if path in NAMES:
         return CostTable.named(path)
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise ValidationError(f"cost table '{path}': there is no such file; expected {_known()} or a file") from None
+        names = _builtin_names()
+        raise ValidationError(f"cost table '{path}': there is no such file; expected {names} or a file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ValidationError(f"cost table '{path}' cannot be read: {error}") from None
-    return _parse(text, path)
+    return _parse_table(text, path)
 
 
 @cache
 def _measured() -> CostTable:
     file = resources.files("fastcep.overload") / "measured.json"
-    return _parse(file.read_text(encoding="utf-8"), "measured.json")
+    return _parse_table(file.read_text(encoding="utf-8"), "measured.json")
 
 
-def _known() -> str:
+def _builtin_names() -> str:
     return ", ".join(f'"{name}"' for name in NAMES)
 
 
-def _parse(text: str, file: str) -> CostTable:
-    """Read what `CostTable.write` wrote; ``file`` is for messages."""
+def _parse_table(text: str, file: str) -> CostTable:
+    """Parse a text that `CostTable.write` wrote; ``file`` is its name in error messages."""
     where = f"cost table '{file}'"
     try:
         data = json.loads(text)

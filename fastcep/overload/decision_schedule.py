@@ -1,4 +1,4 @@
-"""How often overload control decides: eight times a window, unless that costs too much time, or memory runs out."""
+"""Schedule of decisions: eight in a window; fewer if they cost too much time, more if memory runs out."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from fastcep.stored import AMOUNT, COUNT, INT64, or_null, sequence, whole
 
 __all__ = ["MOST_EVENTS", "DecisionSchedule"]
 
-#: Decisions in a window (ALGORITHMS: hybrid, decisions), and how many events may lie between two.
+#: Decisions in a window (ALGORITHMS: hybrid, decisions), and smallest and largest number of events between two.
 _BY_WINDOW = 8
 _LEAST, MOST_EVENTS = 32, 1 << 15
 
-#: Share of the time that decisions may take, and of the latency bound that may pass between two of them; but at least
-#: so many times what one costs.
+#: Share of the time that decisions may take, and share of the latency bound that may pass between two decisions. The
+#: interval is at least `_NEAREST` times the cost of a decision.
 _OVERHEAD = 0.02
-_OF_BOUND = 0.1
+_BOUND_SHARE = 0.1
 _NEAREST = 4
 
-#: The first decisions are not rare, whatever they cost: without them it would take long until enough is dropped.
-_AT_ONCE = 8
+#: Number of first decisions that are frequent whatever they cost: otherwise it would take long to drop enough.
+_FREQUENT = 8
 
-#: Share of the time that shedders may learn, and count children for that; and what it takes to count one (ns). On the
-#: virtual clock both cost nothing.
+#: Share of the time that shedders may use for learning, and for counting the children of partial matches; and the time
+#: that counting one child takes (ns). On the virtual clock both cost nothing.
 _LEARNING, _COUNTING = 0.005, 0.0075
 _COUNT = 12.0
 
-#: Share of the free memory that may be filled between two decisions, and what is remembered of how fast that went.
-_OF_ROOM = 0.25
-_REMEMBERED = 0.9
+#: Share of the free memory that may be filled between two decisions, and decay of the growth rate at each decision.
+_FREE_SHARE = 0.25
+_GROWTH_DECAY = 0.9
 
 _STATE = sequence(
     whole(1, MOST_EVENTS), COUNT, AMOUNT, or_null(INT64), or_null(INT64), AMOUNT, AMOUNT, COUNT, AMOUNT, COUNT, AMOUNT
@@ -38,31 +38,31 @@ _STATE = sequence(
 
 
 class DecisionSchedule:
-    """When the next decision is due, by what was measured since the last one. Times are ns on the engine's clock.
+    """Interval to the next decision, from measurements since the last one. Times are ns on the engine's clock.
 
     Parameters
     ----------
     decides
-        Whether there is something to decide.
+        Whether decisions are made at all.
     often
-        Whether decisions must not be rare, whatever they cost.
+        Whether decisions are frequent whatever they cost.
     bound
-        The latency bound; 0 for none.
+        Latency bound; 0 for none.
     decision
-        What a decision costs. None: that is measured, on the wall clock.
+        Cost of a decision. None: measure it, on the wall clock.
 
     Attributes
     ----------
     step
-        After how many events a decision is due.
+        Number of events between two decisions.
     since, spent
-        How many events there were since the last one, and what the engine took for them.
+        Number of events since the last decision, and the time that the engine took for them.
     first_time, first_arrival
-        When the first of them happened, and arrived; None if that is not known.
+        Event time, and arrival time, of the first of these events; None if unknown.
     last_cost, overhead
-        What the last decision cost, and all of them.
+        Cost of the last decision, and of all decisions.
     held
-        The bytes that were held at the last one.
+        Bytes held at the last decision.
     """
 
     def __init__(self, decides: bool, often: bool, bound: float, decision: float | None) -> None:
@@ -74,12 +74,12 @@ class DecisionSchedule:
         self.first_arrival: int | None = None
         self.last_cost, self.overhead = 0.0, 0.0
         self._busy, self._ended = 0.0, 0
-        self._at_once = _AT_ONCE
+        self._frequent = _FREQUENT
         self.held, self._growth = 0, 0.0
         self._learned, self._learning = 0, 0
 
     def add(self, number: int, spent: float, time: int, arrival: int | None) -> None:
-        """Take a stretch of events into account, of which the first happened, and arrived, at these times."""
+        """Record a stretch of events; ``time`` and ``arrival`` are those of the first one."""
         if self.first_time is None:
             self.first_time = time
         if self.first_arrival is None:
@@ -87,80 +87,81 @@ class DecisionSchedule:
         self.since += number
         self.spent += spent
 
-    def occupy(self, now: int, arrival: int, began: int) -> None:
-        """On the wall clock a stretch is done: since the last one the engine has waited for its first event at most.
+    def record_busy(self, now: int, arrival: int, began: int) -> None:
+        """Record on the wall clock that a stretch ended ``now``.
 
-        Of the first stretch counts what passed since it ``began``.
+        The engine was busy since the previous stretch ended or the first event arrived, whichever is later; for the
+        first stretch, since it ``began`` or the event arrived.
         """
         self._busy += now - max(self._ended or began, arrival)
         self._ended = now
 
     @property
     def busy(self) -> float:
-        """Nanoseconds per event that the engine was busy, with all that it does besides matching."""
+        """Nanoseconds per event that the engine was busy, including all work besides matching."""
         return (self._busy or self.spent + self.last_cost) / self.since
 
-    def spare(self) -> float:
-        """How many children may be counted per event, in the share of the time that there is for it."""
+    def count_budget(self) -> float:
+        """Return how many children per event may be counted within the share of the time reserved for it."""
         return _COUNTING * self.spent / self.since / _COUNT if self._wall else float("inf")
 
-    def learn(self, learns: Callable[[], None]) -> int:
-        """Let a shedder learn, if that takes no more than its share of the time; returns the nanoseconds it took."""
+    def learn(self, learn: Callable[[], None]) -> int:
+        """Call ``learn`` if it keeps within its share of the time; return the nanoseconds that it took."""
         began = perf_counter_ns()
         if self._wall and began - self._learned < self._learning / _LEARNING:
             return 0
-        learns()
+        learn()
         self._learned = perf_counter_ns()
         self._learning = self._learned - began
         return self._learning
 
-    def charge(self, cost: float, learned: float = 0.0) -> None:
-        """A decision has cost so much; for some of it the shedder learned."""
+    def record_cost(self, cost: float, learned: float = 0.0) -> None:
+        """Record the cost of a decision in ns; ``learned`` is the part that the shedder spent on learning."""
         if self._wall:
-            own = cost - learned
-            self._cost += (own - self._cost) / 8 if self._cost else own
+            decision_cost = cost - learned
+            self._cost += (decision_cost - self._cost) / 8 if self._cost else decision_cost
         self.overhead += cost
         self.last_cost = cost
 
-    def begin(self, window: float, free: Callable[[], tuple[int, int]] | None) -> None:
-        """After a decision: choose when the next one is due.
+    def schedule_next(self, window: float, free: Callable[[], tuple[int, int]] | None) -> None:
+        """Set the number of events until the next decision, and begin to measure anew.
 
-        ``window`` is how many events the shortest window has; ``free`` tells how many bytes are held, and the limit.
+        ``window`` is the number of events in the shortest window; ``free`` returns the bytes held and the limit.
         """
         if self._decides:
-            self._at_once = max(0, self._at_once - 1)
+            self._frequent = max(0, self._frequent - 1)
             events = window / _BY_WINDOW
             if self.spent > 0:
-                events = max(events, self._least_time() / (self.spent / self.since))
+                events = max(events, self._least_interval() / (self.spent / self.since))
             if free is not None:
-                events = min(events, self._until_full(*free()) * _OF_ROOM)
+                events = min(events, self._events_until_full(*free()) * _FREE_SHARE)
             self.step = int(min(max(events, _LEAST), MOST_EVENTS))
         self.since, self.spent, self._busy, self.first_time, self.first_arrival = 0, 0.0, 0.0, None, None
 
-    def _least_time(self) -> float:
-        """The least time between two decisions: they cost little of it, unless the bound asks for more of them."""
-        if self._often or self._at_once:
+    def _least_interval(self) -> float:
+        """Return the shortest time between two decisions: set by their cost, or by the bound if that is shorter."""
+        if self._often or self._frequent:
             return self._cost * _NEAREST
-        if self.first_arrival is None:  # nothing waits, so that it does not matter when the bound is held again
+        if self.first_arrival is None:  # no queue is known, so a late reaction does not make events wait
             return self._cost / _OVERHEAD
-        return min(self._cost / _OVERHEAD, max(self._cost * _NEAREST, self._bound * _OF_BOUND))
+        return min(self._cost / _OVERHEAD, max(self._cost * _NEAREST, self._bound * _BOUND_SHARE))
 
-    def _until_full(self, held: int, limit: int) -> float:
-        """How many events there is memory for, by how fast it has been filled.
+    def _events_until_full(self, held: int, limit: int) -> float:
+        """Return the number of events until memory is full, at the recent growth rate.
 
-        It grows in leaps, as arrays double; so a time without growth is remembered as a little less, and no more.
+        Memory grows in steps, because arrays double. A time without growth therefore lowers the rate only a little.
         """
-        self._growth = max((held - self.held) / self.since, self._growth * _REMEMBERED)
+        self._growth = max((held - self.held) / self.since, self._growth * _GROWTH_DECAY)
         self.held = held
         return max(limit - held, 0) / self._growth if self._growth > 0 else float(MOST_EVENTS)
 
     def state(self) -> list[Any]:
-        """What a snapshot has of it, as JSON has it."""
+        """Return the state for a snapshot as JSON values."""
         return [self.step, self.since, self.spent, self.first_time, self.first_arrival, self.overhead, self.last_cost,
-                self.held, self._growth, self._at_once, self._busy]  # fmt: skip
+                self.held, self._growth, self._frequent, self._busy]  # fmt: skip
 
-    def resume(self, state: list[Any]) -> None:
-        """Go on from `state`."""
+    def restore(self, state: list[Any]) -> None:
+        """Restore a `state`."""
         _STATE(state, "control.pace")
         (self.step, self.since, self.spent, self.first_time, self.first_arrival, self.overhead, self.last_cost,
-         self.held, self._growth, self._at_once, self._busy) = state  # fmt: skip
+         self.held, self._growth, self._frequent, self._busy) = state  # fmt: skip

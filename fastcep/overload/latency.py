@@ -1,4 +1,4 @@
-"""The monitor of latencies: what detectors look at, and what a run reports."""
+"""Latency monitor: recent latencies for detectors, statistics of all latencies for reports."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from fastcep.stored import COUNT, TEXT, Misfit, anything, listed, number, record
 
 __all__ = ["KINDS", "STATISTICS", "LatencyMonitor"]
 
-#: The time that an event takes by itself, and the time since it arrived, the queue included.
+#: Kinds of latency: the time that an event takes by itself, and the time since its arrival, including the queue.
 KINDS = ("processing", "event")
 
-#: What `LatencyMonitor.smoothed` can tell.
+#: Statistics of `LatencyMonitor.smoothed`.
 STATISTICS = {"mean": None, "p95": 0.95, "p99": 0.99}
 
 _PERCENTS = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
@@ -38,18 +38,18 @@ Ints = npt.NDArray[np.int64]
 
 
 class LatencyMonitor:
-    """Keep the latencies of events, of both kinds: the last ones, and what all of them come to.
+    """Latencies of events, of both kinds: the most recent values, and statistics of all.
 
-    Memory does not grow: 0.7 MB, and 16 bytes per value of the window.
+    Memory is constant: 0.7 MB, and 16 bytes per value of the window.
 
     Parameters
     ----------
     window
-        How many of the last values are smoothed over.
+        Number of recent values to keep for smoothing.
     every
-        Record only each n-th event, from the first one on, counted over the whole stream.
+        Record only every n-th event, from the first one on, counted over the whole stream.
     bound
-        Nanoseconds; the values above it are counted, exactly, for `share_over`.
+        Nanoseconds; values above it are counted exactly, for `share_over`.
 
     Raises
     ------
@@ -68,41 +68,43 @@ class LatencyMonitor:
         self._series = {kind: _Series(window, self._bound) for kind in KINDS}
 
     def record(self, processing: Floats, event: Floats | None = None) -> None:
-        """Take the latencies of the next events of the stream.
+        """Record the latencies of the next events of the stream.
 
         Parameters
         ----------
         processing
             float64[n], nanoseconds, one per event.
         event
-            The same with the time in the queue; None: there is none.
+            The same including the time in the queue; None: there is no queue.
 
         Raises
         ------
         ValidationError
-            If the arrays do not fit together or a value is negative or not a number; nothing is taken then.
+            If the lengths differ or a value is negative or not a number; nothing is recorded then.
         """
-        given = {"processing": _checked(processing, "processing")}
-        given["event"] = given["processing"] if event is None else _checked(event, "event")
-        count = len(given["processing"])
-        if len(given["event"]) != count:
-            raise ValidationError(f"event has {len(given['event'])} values, expected one per event: {count}")
+        values = {"processing": _checked(processing, "processing")}
+        values["event"] = values["processing"] if event is None else _checked(event, "event")
+        count = len(values["processing"])
+        if len(values["event"]) != count:
+            raise ValidationError(f"event has {len(values['event'])} values, expected one per event: {count}")
         first = -self._seen % self._every
         self._seen += count
         for kind, series in self._series.items():
-            series.add(given[kind][first :: self._every])
+            series.add(values[kind][first :: self._every])
 
     def record_stretch(self, processing: float, count: int, now: int, arrivals: Ints | None) -> None:
-        """Take the latencies of events that were worked off together, until ``now``: `record`, for the wall clock.
+        """Record the latencies of events that were processed together: `record` for the wall clock.
 
         Parameters
         ----------
         processing
-            Nanoseconds, of each event.
+            Nanoseconds per event.
         count
-            How many events.
-        now, arrivals
-            When they were done, and when they arrived, int64[count]; None: there was no queue.
+            Number of events.
+        now
+            Time at which all of them were done, in ns.
+        arrivals
+            Arrival times, int64[count] in ns; None: there is no queue.
         """
         first = -self._seen % self._every
         self._seen += count
@@ -115,20 +117,21 @@ class LatencyMonitor:
 
     @property
     def count(self) -> int:
-        """How many values were recorded of each kind."""
+        """Number of values recorded of each kind."""
         return self._series["processing"].count
 
     def smoothed(self, statistic: str = "mean", kind: str = "processing", last: int | None = None) -> float:
-        """A statistic over the last values.
+        """Return a statistic over the most recent values.
 
         Parameters
         ----------
         statistic
-            ``"mean"``, ``"p95"`` or ``"p99"``: the smallest value that so many percent do not exceed.
+            ``"mean"``, ``"p95"`` or ``"p99"``. A percentile is the smallest value that 95 (99) % of the values do not
+            exceed.
         kind
             ``"processing"`` or ``"event"``.
         last
-            Over how many; None, and at most: as many as the window has.
+            Number of values, at most the window; None: the window.
 
         Returns
         -------
@@ -137,8 +140,8 @@ class LatencyMonitor:
         """
         if statistic not in STATISTICS:
             raise ValidationError(f"statistic={statistic!r}: expected {', '.join(map(repr, STATISTICS))}")
-        own = self._of(kind)
-        values = own.window() if last is None or last >= self._window else own.last(last)
+        series = self._series_of(kind)
+        values = series.window() if last is None or last >= self._window else series.last(last)
         share = STATISTICS[statistic]
         if not len(values):
             return 0.0
@@ -148,71 +151,71 @@ class LatencyMonitor:
         return float(np.partition(values, place)[place])
 
     def recent(self, n: int, kind: str = "processing") -> float:
-        """The mean of the last ``n`` values, at most the window, in nanoseconds; 0.0 before the first."""
+        """Return the mean of the last ``n`` values, at most the window, in nanoseconds; 0.0 before the first."""
         if not 1 <= n <= self._window:
             raise ValidationError(f"n={n}: expected 1 to {self._window}, the window of the monitor")
-        values = self._of(kind).last(n)
+        values = self._series_of(kind).last(n)
         return float(values.mean()) if len(values) else 0.0
 
     def counted(self) -> tuple[int, int]:
-        """How many processing latencies there were, and how many of them were above the monitor's bound."""
+        """Return the number of processing latencies, and the number of those above the bound."""
         series = self._series["processing"]
         return series.count, series.over
 
     def share_over(self, bound: float | None = None, kind: str = "processing") -> float:
-        """The exact share of all values that are above the bound; 0.0 before the first.
+        """Return the exact share of all values above the bound; 0.0 before the first.
 
         Parameters
         ----------
         bound
-            Nanoseconds: the one that the monitor was made with, as only that one is counted. None means the same.
+            Nanoseconds; must be the bound of the monitor, the only one that is counted. None: that bound.
         kind
             ``"processing"`` or ``"event"``.
 
         Raises
         ------
         ValidationError
-            If the monitor was made without a bound or with another one.
+            If the monitor has no bound or another one.
         """
         if self._bound is None or (bound is not None and bound != self._bound):
             raise ValidationError(
                 f"share_over({bound}): this monitor counts the values above {self._bound}; "
-                "make it with LatencyMonitor(bound=…)"
+                "create it with LatencyMonitor(bound=…)"
             )
-        series = self._of(kind)
+        series = self._series_of(kind)
         return series.over / series.count if series.count else 0.0
 
     def summary(self, kind: str = "processing") -> dict[str, float]:
-        """All values so far.
+        """Return statistics of all values so far.
 
         Returns
         -------
         dict
             ``count``; in nanoseconds ``mean`` and ``max`` (exact), ``p50``, ``p95``, ``p99`` and ``p999`` (to three
-            digits). 0 before the first value.
+            digits). All are 0 before the first value.
         """
-        series = self._of(kind)
-        told = {name: min(value / 1000, series.most) for name, value in series.percentiles().items()}
+        series = self._series_of(kind)
+        percentiles = {name: min(value / 1000, series.most) for name, value in series.percentiles().items()}
         mean = series.total / series.count / 1000 if series.count else 0.0
-        return {"count": series.count, "mean": mean, **told, "max": series.most}
+        return {"count": series.count, "mean": mean, **percentiles, "max": series.most}
 
     def state(self) -> dict[str, Any]:
-        """What `restore` needs: numbers, lists and texts, which JSON can hold."""
-        told = {"window": self._window, "every": self._every, "bound": self._bound, "seen": self._seen}
-        return told | {kind: series.state() for kind, series in self._series.items()}
+        """Return the state for a snapshot as JSON values."""
+        options = {"window": self._window, "every": self._every, "bound": self._bound, "seen": self._seen}
+        return options | {kind: series.state() for kind, series in self._series.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state` was taken.
+        """Restore a `state`.
 
         Raises
         ------
         SnapshotError
-            If it is of a monitor with other options, or damaged; nothing has changed then.
+            If the state was taken with other options or is damaged; nothing has changed then.
         """
-        for name, own in (("window", self._window), ("every", self._every), ("bound", self._bound)):
-            if state.get(name) != own:
+        for name, expected in (("window", self._window), ("every", self._every), ("bound", self._bound)):
+            if state.get(name) != expected:
                 raise SnapshotError(
-                    f"the state of a latency monitor has {name}={state.get(name)!r}, expected {own!r}; "
+                    f"the state of a latency monitor has {name}={state.get(name)!r}, expected {expected!r}; "
                     "restore it with the options that it was taken with"
                 )
         try:
@@ -225,18 +228,18 @@ class LatencyMonitor:
             raise SnapshotError(f"the state of a latency monitor is damaged ({error!r})") from None
         self._seen, self._series = seen, series
 
-    def _of(self, kind: str) -> _Series:
+    def _series_of(self, kind: str) -> _Series:
         if kind not in KINDS:
             raise ValidationError(f"kind={kind!r}: expected {' or '.join(map(repr, KINDS))}")
         return self._series[kind]
 
 
 class _Series:
-    """The values of one kind: what stands in the ring depends on the values only, not on how they were cut."""
+    """Values of one kind. The content of the ring depends only on the values, not on their division into batches."""
 
     def __init__(self, window: int, bound: float | None) -> None:
         self.count = self.over = 0
-        self.total = 0  # picoseconds: a sum of floats would depend on how the values were cut
+        self.total = 0  # picoseconds: a sum of floats would depend on the division into batches
         self.most = 0.0
         self._bound = bound
         self._ring = np.zeros(window)
@@ -244,17 +247,19 @@ class _Series:
 
     @classmethod
     def restored(cls, window: int, bound: float | None, state: Mapping[str, Any]) -> _Series:
-        """Make one from what `state` gave."""
-        new = cls(window, bound)
-        new.count, new.over, new.total, new.most = (state[name] for name in ("count", "over", "total", "max"))
-        new._histogram = Histogram.decoded(state["histogram"])
-        if len(state["values"]) != len(new.window()) or new._histogram.count != new.count:
-            raise ValueError(f"it does not hold the values that it counted: {new.count}")
-        new.window()[:] = state["values"]
-        return new
+        """Create a series from its `state`."""
+        series = cls(window, bound)
+        series.count, series.over, series.total, series.most = (
+            state[name] for name in ("count", "over", "total", "max")
+        )
+        series._histogram = Histogram.decoded(state["histogram"])
+        if len(state["values"]) != len(series.window()) or series._histogram.count != series.count:
+            raise ValueError(f"it does not hold the values that it counted: {series.count}")
+        series.window()[:] = state["values"]
+        return series
 
     def add(self, values: Floats) -> None:
-        """Take nanoseconds, which were checked."""
+        """Add values in nanoseconds, already checked."""
         if not len(values):
             return
         picoseconds = np.rint(values * 1000).astype(np.int64)
@@ -271,7 +276,7 @@ class _Series:
         self._ring[: len(kept[split:])] = kept[split:]
 
     def add_same(self, value: float, count: int) -> None:
-        """Take one value so many times."""
+        """Add one value ``count`` times."""
         if not count:
             return
         picoseconds = round(value * 1000)
@@ -287,15 +292,15 @@ class _Series:
         self._ring[: max(0, place + kept - len(self._ring))] = value
 
     def window(self) -> Floats:
-        """The last values, in the order of the ring."""
+        """Return the most recent values, in the order of the ring."""
         return self._ring[: self.count]
 
     def last(self, n: int) -> Floats:
-        """The last ``n`` values, oldest first."""
+        """Return the last ``n`` values, oldest first."""
         return self._ring[np.arange(max(0, self.count - n), self.count) % len(self._ring)]
 
     def percentiles(self) -> dict[str, float]:
-        """Of all values, in picoseconds."""
+        """Return percentiles of all values, in picoseconds."""
         return dict(zip(_PERCENTS, self._histogram.percentiles(list(_PERCENTS.values())), strict=True))
 
     def state(self) -> dict[str, Any]:
@@ -310,9 +315,9 @@ class _Series:
 
 
 def _checked(values: Floats, name: str) -> Floats:
-    found = np.asarray(values, dtype=np.float64)
-    if found.ndim != 1:
-        raise ValidationError(f"{name} has the shape {found.shape}, expected one value per event")
-    if len(found) and not (found.min() >= 0 and found.max() <= _MOST):
+    latencies = np.asarray(values, dtype=np.float64)
+    if latencies.ndim != 1:
+        raise ValidationError(f"{name} has the shape {latencies.shape}, expected one value per event")
+    if len(latencies) and not (latencies.min() >= 0 and latencies.max() <= _MOST):
         raise ValidationError(f"{name} holds a value that is no latency: expected nanoseconds from 0 to {_MOST}")
-    return found
+    return latencies

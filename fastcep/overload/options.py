@@ -1,4 +1,4 @@
-"""The options of an engine that concern overload, checked, and the control made of them."""
+"""Overload options of an engine: check them, and create the overload control."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ Ints = npt.NDArray[np.int64]
 #: Names of clocks.
 CLOCKS = ("wall", "virtual")
 
-#: On the wall clock every so many events' latencies are recorded.
+#: On the wall clock, the latency of every n-th event is recorded.
 _WALL_EVERY = 16
 
-#: No clock counts further.
+#: Latest time of any clock.
 _LATEST = 2**63 - 1
 
-#: Detectors that divide by the latency bound.
-_OF_BOUND = ("latency", "queue", "prediction")
+#: Detectors that need a latency bound.
+_NEED_BOUND = ("latency", "queue", "prediction")
 
 
 def idle_clock(clock: str | Callable[[], int]) -> Callable[[], int]:
-    """The clock for what waits in wall-clock time, whatever latencies are measured on."""
+    """Return the clock for idle time-outs, which are in real time even if latencies are on the virtual clock."""
     return monotonic_ns if isinstance(clock, str) else clock
 
 
@@ -51,30 +51,29 @@ def make_control(
     threads: int,
     sheds_memory: bool,
 ) -> Control | None:
-    """Make what controls an engine's latency and memory; None if nothing is asked for.
+    """Create the overload control of an engine; None if no option requires it.
 
     Raises
     ------
     ValidationError
-        If an option is wrong, or options do not go together.
+        If an option is invalid, or options contradict each other.
     """
     if clock not in CLOCKS if isinstance(clock, str) else not callable(clock):
         raise ValidationError(f"clock={clock!r}: expected 'wall' or 'virtual', or a function that gives nanoseconds")
     costs = CostTable(**table) if isinstance(table, dict) else cost_table(table)
     bound = None if latency_bound is None else _bound(latency_bound)
-    detectors = _given(detector)
+    detectors = _as_sequence(detector)
     if bound is None and shedder is None and detectors is None and clock != "virtual" and not sheds_memory:
         return None
     _check(bound, shedder, detectors, costs, threads=threads, sheds_memory=sheds_memory)
     virtual = clock == "virtual"
-    made = VirtualClock(costs) if virtual else WallClock(idle_clock(clock))
-    return Control(
-        made, costs, bound, _detectors(bound, shedder, detectors, sheds_memory), shedder, 1 if virtual else _WALL_EVERY
-    )
+    engine_clock = VirtualClock(costs) if virtual else WallClock(idle_clock(clock))
+    used = _detectors(bound, shedder, detectors, sheds_memory)
+    return Control(engine_clock, costs, bound, used, shedder, 1 if virtual else _WALL_EVERY)
 
 
 def shedding_options(control: Control | None) -> dict[str, Any]:
-    """The options that a snapshot has of a control."""
+    """Return the options of a control that a snapshot stores."""
     if control is None:
         return {}
     table = {"name": control.table.name, **control.table.nanoseconds}
@@ -83,7 +82,7 @@ def shedding_options(control: Control | None) -> dict[str, Any]:
 
 
 def arrival_times(arrivals: npt.ArrayLike, events: int) -> Ints:
-    """Check when the events of a batch arrived."""
+    """Return the arrival times of a batch as int64[events], checked."""
     times = np.asarray(arrivals)
     if times.shape != (events,) or times.dtype.kind not in "iu":
         raise ValidationError(
@@ -99,19 +98,19 @@ def arrival_times(arrivals: npt.ArrayLike, events: int) -> Ints:
 
 
 def event_arrivals(arrivals: npt.ArrayLike | None, batch: EventBatch, rows: Ints | None) -> Ints | None:
-    """When the events of a batch arrived, given when each of the `rows` did: those of types to ignore are no events."""
+    """Return the arrival times of the events of a batch, given those of its `rows`, which include ignored types."""
     if arrivals is None:
         return None
     if batch.rows is None or batch.rows is rows:
         return arrival_times(arrivals, len(batch))
     if rows is not None:
         return arrival_times(arrivals, len(rows))[np.searchsorted(rows, batch.rows)]
-    least = int(batch.rows[-1]) + 1 if len(batch) else 0  # nothing tells how many rows of other types came at the end
+    least = int(batch.rows[-1]) + 1 if len(batch) else 0  # the number of ignored rows at the end is not known
     return arrival_times(arrivals, max(least, np.size(arrivals)))[batch.rows]
 
 
 def _bound(latency_bound: str | timedelta | float) -> float:
-    """Nanoseconds; a number is of these, because on the virtual clock an event may cost a few of them."""
+    """Return the bound in nanoseconds. A number is in ns, because on the virtual clock an event may cost a few ns."""
     if isinstance(latency_bound, bool) or not isinstance(latency_bound, str | timedelta | int | float):
         raise ValidationError(f"latency_bound={latency_bound!r}: expected a duration such as '500us', or nanoseconds")
     if isinstance(latency_bound, int | float):
@@ -132,8 +131,8 @@ def _check(
 ) -> None:  # fmt: skip
     if bound is not None and bound < costs.event:
         raise ValidationError(
-            f"latency_bound={bound:.6g} ns is below what an event costs an engine that drops it, "
-            f"{costs.event:.4g} ns by the cost table {costs.name!r}: no shedding can hold it; give a larger one"
+            f"latency_bound={bound:.6g} ns is below the cost of a dropped event, "
+            f"{costs.event:.4g} ns by the cost table {costs.name!r}: no shedding can hold it; give a larger bound"
         )
     if shedder is not None:
         if isinstance(shedder, type) or not hasattr(shedder, "decide"):
@@ -162,31 +161,31 @@ def _check(
             raise ValidationError(
                 "detector 'memory' has no limit to hold: give memory_limit='…' with on_memory_limit='shed'"
             )
-        if detector.name in _OF_BOUND and bound is None:
+        if detector.name in _NEED_BOUND and bound is None:
             raise ValidationError(f"detector {detector.name!r} has no bound to hold: give latency_bound='…'")
     if threads != 1:
-        raise ValidationError(f"threads={threads}: latencies are measured, and load is shed, with one thread only")
+        raise ValidationError(f"threads={threads}: measuring latencies and shedding load require one thread")
 
 
-def _given(detector: Detector | Sequence[Detector] | None) -> Sequence[Detector] | None:
-    """The detectors that a user gave; None: none."""
+def _as_sequence(detector: Detector | Sequence[Detector] | None) -> Sequence[Detector] | None:
+    """Return the detectors of a user as a sequence; None if there are none."""
     if detector is None:
         return None
-    given = detector if isinstance(detector, list | tuple) else (detector,)
-    if not given or any(isinstance(item, type) or not hasattr(item, "read") for item in given):
+    detectors = detector if isinstance(detector, list | tuple) else (detector,)
+    if not detectors or any(isinstance(item, type) or not hasattr(item, "read") for item in detectors):
         raise ValidationError(
             f"detector={detector!r}: expected a detector, such as fc.shedding.SmoothedLatency() or "
-            "fc.shedding.detector_by_name('latency'), or a list of some"
+            "fc.shedding.detector_by_name('latency'), or a list of detectors"
         )
-    return given
+    return detectors
 
 
 def _detectors(
-    bound: float | None, shedder: Shedder | None, given: Sequence[Detector] | None, sheds_memory: bool
+    bound: float | None, shedder: Shedder | None, detectors: Sequence[Detector] | None, sheds_memory: bool
 ) -> tuple[Detector, ...]:
     if shedder is None:
         return ()
-    if given is not None:
-        return tuple(given)
-    usual = [*(["latency", "queue"] if bound is not None else []), *(["memory"] if sheds_memory else [])]
-    return tuple(check_detector(shedder.detector(of), shedder) for of in usual)
+    if detectors is not None:
+        return tuple(detectors)
+    measured = [*(["latency", "queue"] if bound is not None else []), *(["memory"] if sheds_memory else [])]
+    return tuple(check_detector(shedder.detector(of), shedder) for of in measured)

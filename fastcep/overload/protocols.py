@@ -1,9 +1,10 @@
-"""What the engine's overload control, detectors and shedders tell each other.
+"""Interfaces between the overload control, detectors and shedders.
 
-The control measures, a *detector* says how far the engine is from its bound, the control makes of that a *demand*:
-which share of the work that would be done without shedding is to be saved. A *shedder* turns the demand into *orders*:
-chances with which events, births of partial matches, or partial matches are dropped. The matcher carries them out by
-looking them up (``fastcep._core.shed.drop``), so that between two decisions no Python runs.
+* A *detector* reports how far the engine is from its bound.
+* The control converts the reading into a *demand*: the share of the work without shedding that is to be saved.
+* A *shedder* converts the demand into a *drop plan* per query: the probabilities of dropping events, refusing births of
+  partial matches, and dropping live partial matches.
+* The matcher looks these probabilities up (``fastcep._core.shed.drop``); no Python code runs between two decisions.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ __all__ = ["Classes", "Detector", "DetectorReading", "DropPlan", "Load", "QueryV
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-_CHUNK = 1 << 15  # rows that are classified at once
+_CHUNK = 1 << 15  # rows to classify at once
 
 
 @dataclass(frozen=True)
 class Classes:
-    """How partial matches that have bound some variable last are told apart, or the events that may be bound to it.
+    """Classification by table, of partial matches by the variable bound last or of events by the variable to bind.
 
     Attributes
     ----------
     features
         Expressions over the variables bound so far, such as ``"a.V + b.V"``, or over the event alone, such as
-        ``"b.V"``; of floats the whole part counts (rounded down).
+        ``"b.V"``. Floats are rounded down to integers.
     low
-        Per feature the smallest value that the table knows.
+        Smallest value in the table, per feature.
     table
-        uint8, a dimension per feature: the class of each combination of values, from ``low`` on.
+        Class of each combination of values, from ``low`` on: uint8, one dimension per feature.
     other
-        The class where a value is null or not in the table.
+        Class for nulls and for values outside the table.
     """
 
     features: tuple[str, ...]
@@ -58,45 +59,50 @@ class Classes:
 
     @property
     def count(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return max(int(self.table.max(initial=0)), self.other) + 1
 
-    def of(self, values: Floats, null: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
-        """Tell classes, as the matcher does.
+    def classify(self, values: Floats, null: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+        """Return the class of each row, as the matcher does.
 
         Parameters
         ----------
         values
             float64[n, features].
         null
-            bool[n, features]; what stands in `values` there does not count.
+            bool[n, features]; `values` are ignored where it is true.
 
         Returns
         -------
         uint8[n]
         """
-        known = ~null.any(axis=1)
-        at = np.zeros(len(values), np.int64)
+        in_table = ~null.any(axis=1)
+        index = np.zeros(len(values), np.int64)
         for number, (low, size) in enumerate(zip(self.low, self.table.shape, strict=True)):
-            place = np.floor(np.where(known, values[:, number], low)) - low
-            known &= (place >= 0) & (place < size)
-            at = at * size + np.where(known, place, 0).astype(np.int64)
-        return np.where(known, self.table.reshape(-1)[at], np.uint8(self.other)).astype(np.uint8)
+            place = np.floor(np.where(in_table, values[:, number], low)) - low
+            in_table &= (place >= 0) & (place < size)
+            index = index * size + np.where(in_table, place, 0).astype(np.int64)
+        return np.where(in_table, self.table.reshape(-1)[index], np.uint8(self.other)).astype(np.uint8)
 
 
 @dataclass(frozen=True)
 class Tree:
-    """The same by a decision tree: for features of many values, or reals, of which all digits count.
+    """Classification by decision tree, for features of many values or real numbers.
 
     Attributes
     ----------
     features
-        As of `Classes`.
-    feature, threshold, left, right, value
-        Per node: which feature it asks for (-1: a leaf); a value that is at most the threshold goes left, the others
-        right; the class of a leaf. The first one is the root, and children come after their parents.
+        As in `Classes`, without rounding.
+    feature
+        Index of the feature that a node splits by; -1 for a leaf. Node 0 is the root; children come after parents.
+    threshold
+        Values up to it go to the left child, larger values to the right child.
+    left, right
+        Indexes of the children.
+    value
+        Class of a leaf.
     other
-        The class where a value is null, or no number.
+        Class for nulls and NaN.
     """
 
     features: tuple[str, ...]
@@ -109,71 +115,75 @@ class Tree:
 
     @property
     def count(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return max(int(self.value[self.feature < 0].max(initial=0)), self.other) + 1
 
-    def of(self, values: Floats, null: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
-        """Tell classes, see `Classes.of`."""
-        found = np.empty(len(values), np.uint8)
-        for at in range(0, len(values), _CHUNK):  # so that the walk stays in the processor's cache
-            found[at : at + _CHUNK] = self._walk(np.ascontiguousarray(values[at : at + _CHUNK].T))
+    def classify(self, values: Floats, null: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+        """Return the class of each row, see `Classes.classify`."""
+        classes = np.empty(len(values), np.uint8)
+        for start in range(0, len(values), _CHUNK):  # so that the walk stays in the processor's cache
+            classes[start : start + _CHUNK] = self._walk(np.ascontiguousarray(values[start : start + _CHUNK].T))
         missing = null | np.isnan(values)
         if missing.any():
-            found[missing.any(axis=1)] = self.other
-        return found
+            classes[missing.any(axis=1)] = self.other
+        return classes
 
     def _walk(self, columns: Floats) -> npt.NDArray[np.uint8]:
         node = np.zeros(columns.shape[1], np.int32)
         rows = np.arange(columns.shape[1])
         while True:
-            asks = self.feature[node[rows]]
-            rows, asks = rows[asks >= 0], asks[asks >= 0]
+            feature = self.feature[node[rows]]
+            rows, feature = rows[feature >= 0], feature[feature >= 0]
             if not len(rows):
                 return self.value[node]
-            at = node[rows]
-            node[rows] = np.where(columns[asks, rows] <= self.threshold[at], self.left[at], self.right[at])
+            split = node[rows]
+            is_left = columns[feature, rows] <= self.threshold[split]
+            node[rows] = np.where(is_left, self.left[split], self.right[split])
 
     def check(self) -> None:
-        """Refuse nodes that ask for no feature of it, or lead back or nowhere, as the matcher would follow them."""
+        """Reject splits by unknown features, and children that do not come after their parent.
+
+        The matcher follows the nodes without further checks.
+        """
         inner = np.flatnonzero(self.feature >= 0)
         if not (self.feature < len(self.features)).all() or any(
-            not ((of[inner] > inner) & (of[inner] < len(self.feature))).all() for of in (self.left, self.right)
+            not ((child[inner] > inner) & (child[inner] < len(self.feature))).all() for child in (self.left, self.right)
         ):
-            raise ValidationError("a tree's nodes ask for features that it has, and lead to nodes behind them")
+            raise ValidationError("invalid tree: every split must use a known feature and point to later nodes")
 
     @cached_property
     def nodes(self) -> npt.NDArray[np.void]:
-        """As the matcher reads them."""
+        """Nodes in the format of the matcher."""
         self.check()
-        found = np.zeros(len(self.feature), NODE)
-        found["feature"], found["left"], found["right"] = self.feature, self.left, self.right
-        found["own"], found["threshold"] = np.where(self.feature < 0, self.value, 0), self.threshold
-        return found
+        nodes = np.zeros(len(self.feature), NODE)
+        nodes["feature"], nodes["left"], nodes["right"] = self.feature, self.left, self.right
+        nodes["own"], nodes["threshold"] = np.where(self.feature < 0, self.value, 0), self.threshold
+        return nodes
 
 
 class QueryView:
-    """What a shedder sees of one query.
+    """View of one query for a shedder.
 
-    Arrays by state are in the order of `Plan.states`, those by type in that of the schema.
+    Arrays by state are in the order of `Plan.states`, arrays by type in the order of the schema.
 
     Parameters
     ----------
     plan
-        The query's.
+        Plan of the query.
     shedding
-        Its matcher's side.
+        Shedding controls of its matcher.
     slices
-        Into how many slices of time the shedder cuts the window.
+        Number of slices of time into which the shedder divides the window.
     decisions
-        How many decisions are made in a window.
-    window
-        How many events a window has.
-    taken
-        How many events the query has been given.
-    spare
-        How many children may be counted per event, so that it takes little of the time.
+        Number of decisions in a window.
+    window_size
+        Number of events in a window.
+    received
+        Number of events passed to the query so far.
+    count_budget
+        Number of children that may be counted per event, so that counting takes little of the time.
     lost
-        Which share of the matches is lost as events are cut off, by estimate.
+        Estimated share of the matches that the work limit loses.
     """
 
     def __init__(
@@ -182,72 +192,74 @@ class QueryView:
         shedding: Shedding,
         slices: int,
         decisions: float = 8.0,
-        window: float = 0.0,
-        taken: int = 0,
-        spare: float = inf,
+        window_size: float = 0.0,
+        received: int = 0,
+        count_budget: float = inf,
         lost: float = 0.0,
     ) -> None:
         self.plan = plan
         self.slices = slices
         self.decisions = decisions
-        self.window, self.taken, self.spare, self.lost = window, taken, spare, lost
+        self.window_size, self.received, self.count_budget, self.lost = window_size, received, count_budget, lost
         self._shedding = shedding
 
     @cached_property
     def counted(self) -> Mapping[str, Ints]:
-        """Counters since the begin, see `Shedding.counted`."""
+        """Counters since the engine was created, see `Shedding.counted`."""
         return self._shedding.counted()
 
     @cached_property
     def live(self) -> Ints:
-        """Live partial matches: int64[states, classes, slices]. Looks at all of them."""
+        """Number of live partial matches: int64[states, classes, slices]. Visits every row."""
         return self._shedding.count_rows(self.slices)
 
     def flows(self) -> Flows:
-        """What was counted since they were asked for last, as `DropPlan.counts` wanted it; see `Shedding.flows`."""
+        """Return the children counted since the last call, as `DropPlan.counts` requested; see `Shedding.flows`."""
         return self._shedding.flows()
 
     @property
     def classes(self) -> int:
-        """How many classes the state with most has."""
+        """Largest number of classes of a state."""
         return self._shedding.stride
 
     @property
     def event_classes(self) -> int:
-        """How many classes of events the variable with most has."""
+        """Largest number of event classes of a variable."""
         return self._shedding.event_stride
 
 
 @dataclass(slots=True)
 class DropPlan:
-    """What is dropped of one query until the next decision; None: nothing. Chances are float64 from 0 to 1.
+    """Drop probabilities of one query until the next decision: float64 from 0 to 1; None: drop nothing.
 
     Attributes
     ----------
     events
-        By type. An event is dropped for all queries that have the same chance, or for those with the larger ones.
+        Probability of dropping an event, by type. The decision is drawn once per event for all queries: an event that
+        is dropped for one query is also dropped for those with a probability as large or larger.
     binds
-        By variable and class of the event: that an event is not tried for the variable; where it is tried for none, it
-        is dropped.
+        Probability that an event is not tried for a variable, by variable and event class. An event that is tried for
+        no variable is dropped.
     windows, bin
-        By type and place in an isolated window, in steps of `bin` events.
+        Probability of dropping an event in an isolated window, by type and position in the window; positions are
+        grouped by `bin` events.
     births
-        By state and class, or by state, class and slice of the window: that a partial match is not made.
+        Probability of refusing the birth of a partial match, by state and class, or by state, class and slice.
     drops
-        By state, class and slice: that a partial match is dropped now.
+        Probability of dropping a live partial match now, by state, class and slice.
     steady
-        Whether `drops` are chances that their births should have been refused: then those fall that would not be there
-        now. Else they are drawn anew at each decision.
+        Whether `drops` are the probabilities with which the births should have been refused. Then the partial matches
+        are dropped whose births these probabilities refuse. Otherwise the decision is drawn anew each time.
     kept
-        The share of the query's matches that are found nevertheless, as the shedder expects, as long as this stands:
-        for what comes. None: it does not know, and as long as it drops something the recall is unknown, too.
+        Expected share of the query's matches that are still found, of the events to come. None: unknown; then the
+        estimated recall is unknown, too, once something is dropped.
     left
-        The share of the matches under way that are left by `drops`; None: it does not know.
+        Share of the matches under way that is left after `drops`; None: unknown.
     saved
-        The share of the work that is saved, as the shedder expects, if that is more than was demanded: as it loses
-        nothing. The demand stands as long as it would be needed without.
+        Expected share of the work that is saved, if it exceeds the demand because some drops cost no recall. The demand
+        then lasts as long as it would be needed without these drops.
     counts
-        The share of the events whose children are counted by what they come of, for `QueryView.flows`.
+        Share of the events whose children are counted by source, for `QueryView.flows`.
     """
 
     events: Floats | None = None
@@ -263,12 +275,12 @@ class DropPlan:
     counts: float = 0.0
 
     def known_kept(self) -> float | None:
-        """`kept`; 1 if it is None and nothing is dropped."""
+        """Return `kept`, or 1 if it is None and nothing is dropped."""
         tables = (self.events, self.binds, self.windows, self.births)
         return 1.0 if self.kept is None and not any(map(_drops, tables)) else self.kept
 
     def known_left(self) -> float | None:
-        """`left`; 1 if it is None and nothing is dropped."""
+        """Return `left`, or 1 if it is None and nothing is dropped."""
         return 1.0 if self.left is None and not _drops(self.drops) else self.left
 
 
@@ -277,26 +289,27 @@ def _drops(table: Floats | None) -> bool:
 
 
 class Shedder(Protocol):
-    """Chooses what is dropped. What inherits from it needs no more than `decide`, `detector` and `spec`.
+    """Chooses what to drop. A subclass has to implement only `decide`, `detector` and `spec`.
 
     Attributes
     ----------
     name
         Its spelling.
     seed
-        Of all that is drawn.
+        Seed of all random decisions.
     drops_matches
-        Whether it drops, or refuses, partial matches: then there must be rows of them.
+        Whether it drops partial matches or refuses their births; this requires the row store.
     in_windows
-        Whether it keeps events out of single windows: then these must be isolated.
+        Whether it drops events in single windows; this requires isolated windows.
     often
-        Whether it drops at decisions only, so that these must not be rare whatever they cost.
+        Whether it drops only at decisions, so that decisions must be frequent whatever they cost.
     slices
-        Into how many slices of time it cuts windows, if that does not depend on the query.
+        Number of slices of time into which it divides windows, if that does not depend on the query.
     observes
-        Whether a record of all partial matches is kept, see `fastcep.shedding.lineage`; it must drop nothing.
+        Whether the matcher records the lineage of partial matches, see `fastcep.shedding.lineage`. Such a shedder must
+        not drop anything.
     cuts
-        Whether the work for single events is cut off at the bound, see `fastcep.overload.work_limit`.
+        Whether the work for single events is limited to the bound, see `fastcep.overload.work_limit`.
     """
 
     name: str
@@ -309,93 +322,100 @@ class Shedder(Protocol):
     cuts: bool = False
 
     def check(self, query: ast.Query) -> None:
-        """Refuse a query that it cannot shed for: `ModelError`. It takes every one."""
+        """Raise `ModelError` for a query that it cannot shed for. The default accepts every query."""
         return
 
     def classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
-        """How partial matches are told apart, by the variable bound last. All are of one class."""
+        """Return the classes of partial matches, by the variable bound last. The default is a single class."""
         return {}
 
     def event_classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
-        """How events are told apart, by the variable that they may be bound to. All are of one class."""
+        """Return the classes of events, by the variable that they may be bound to. The default is a single class."""
         return {}
 
     @abstractmethod
     def detector(self, of: str) -> Detector:
-        """The detector that it usually goes with: of ``latency`` (processing), ``queue``, or ``memory``."""
+        """Return the default detector for ``latency`` (processing), ``queue`` or ``memory``."""
         ...
 
     def slices_of(self, query: ast.Query) -> int:
-        """Into how many slices of time it cuts the windows of a query: `slices`."""
+        """Return the number of slices of time for the windows of a query. The default is `slices`."""
         return self.slices
 
     def learn(self, views: Sequence[QueryView]) -> None:
-        """Take into account what was counted; called before `decide`, where there is time for it."""
+        """Learn from the counters. It is called before `decide`, if there is time for it."""
         return
 
     @abstractmethod
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
-        """Say for each query what to drop, to save the share ``demand`` of the work.
+        """Return a drop plan for each query.
 
-        ``before`` is the largest demand of the last window, to which the partial matches that live have been thinned
-        out; 0 where the demand is on what there is now.
+        Parameters
+        ----------
+        demand
+            Share of the work to save.
+        before
+            Largest demand of the last window: the level to which live partial matches are already thinned. It is 0 if
+            the demand is a share of the present state.
+        views
+            The queries.
         """
         ...
 
-    def rest(self) -> None:
-        """Nothing is demanded any more: all orders are taken back."""
+    def stop_shedding(self) -> None:
+        """Handle the end of shedding: there is no demand any more, and all drop plans are cleared."""
         return
 
     @abstractmethod
     def spec(self) -> dict[str, Any]:
-        """Its name and options, as JSON has them: a snapshot goes on only with the same."""
+        """Return its name and options as JSON values. A snapshot can be restored only with the same ones."""
         ...
 
     def metrics(self) -> dict[str, Any]:
-        """What people may want to know of it: nothing."""
+        """Return metrics for users as JSON values. The default has none."""
         return {}
 
     def state(self) -> dict[str, Any]:
-        """What it has learned, as JSON has it: nothing."""
+        """Return the learned state as JSON values. The default has none."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from `state`."""
+        """Restore a `state`."""
         return
 
 
 @dataclass(slots=True)
 class Load:
-    """What is measured, when a detector is asked. Times are ns.
+    """Measurements of the engine at a decision. Times are in ns.
 
     Attributes
     ----------
     bound
-        The latency bound, if there is one.
+        Latency bound; 0 for none.
     smoothed
-        The processing latency, by the detector's statistic over the last events.
+        Detector's statistic of the processing latency over the most recent events.
     recent
-        Its mean over the events since the last decision.
+        Mean processing latency of the events since the last decision.
     busy
-        The same with what the last decision cost: how long the engine is busy with an event.
+        Time that the engine is busy per event, including the cost of the last decision.
     waited
-        How long the last event has waited in the queue.
+        Time that the last event waited in the queue.
     queue
-        How many events wait.
+        Number of events in the queue.
     arrivals
-        Events that arrive per ns; 0 if nobody knows.
+        Arrival rate in events per ns; 0 if unknown.
     partial_matches
-        How many live.
+        Number of live partial matches.
     memory, memory_limit
-        Bytes.
+        Bytes held, and their limit.
     events
-        How many have been taken since the last decision.
+        Number of events since the last decision.
     shedding
-        Whether anything is demanded now.
+        Whether the demand is above 0.
     over
-        Which share of them took longer than the bound.
+        Share of the events since the last decision that took longer than the bound.
     cut
-        Whether events are cut off at the bound, so that no more of them are above it than may.
+        Whether the work for single events is limited, so that no more events exceed the bound than allowed.
     """
 
     bound: float
@@ -416,18 +436,18 @@ class Load:
 
 @dataclass(slots=True)
 class DetectorReading:
-    """What a detector says.
+    """Reading of a detector.
 
     Attributes
     ----------
     excess
-        How far the load is above (or below: negative) what it should be, as a share of that.
+        Distance of the load above (negative: below) its set point, as a share of the set point.
     utilisation
-        Of a queue: arrivals by what is done in the same time; 1 keeps its length. None without a queue.
+        Arrival rate divided by throughput; 1 keeps the length of the queue. None without a queue.
     amount
-        The share of what there is now that is too much, if the detector knows it; None: the control finds out.
+        Share of the present state to drop, if the detector knows it; None: the controller determines the demand.
     why
-        What is above its limit, for people.
+        Readable text: what exceeds its limit.
     """
 
     excess: float
@@ -437,16 +457,16 @@ class DetectorReading:
 
 
 class Detector(Protocol):
-    """Says how far the engine is from its bound. What inherits from it needs no more than `read` and `spec`.
+    """Measures how far the engine is from its bound. A subclass has to implement only `read` and `spec`.
 
     Attributes
     ----------
     name
         Its spelling.
     statistic
-        Of the processing latency that it wants in `Load.smoothed`: ``mean``, ``p95`` or ``p99``.
+        Statistic of the processing latency for `Load.smoothed`: ``mean``, ``p95`` or ``p99``.
     allowed
-        Of a percentile, which share of the events may be above the bound; 0: it is on something else.
+        Share of the events that may exceed the bound, for a bound on a percentile; 0 for other bounds.
     """
 
     name: str
@@ -455,22 +475,22 @@ class Detector(Protocol):
 
     @abstractmethod
     def read(self, load: Load) -> DetectorReading:
-        """Judge what is measured."""
+        """Compare the load with the bound."""
         ...
 
     def note_decision(self, partial_matches: int, cost: float) -> None:
-        """Learn what a decision to shed cost, in ns, with so many partial matches. It does not matter."""
+        """Learn the cost of a decision to shed, in ns, at a number of partial matches. The default ignores it."""
         return
 
     @abstractmethod
     def spec(self) -> dict[str, Any]:
-        """Its name and options, as JSON has them."""
+        """Return its name and options as JSON values."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """What it has learned, as JSON has it: nothing."""
+        """Return the learned state as JSON values. The default has none."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from `state`."""
+        """Restore a `state`."""
         return

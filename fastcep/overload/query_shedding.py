@@ -1,4 +1,4 @@
-"""A query under overload control: how partial matches are told apart, and what its matcher is told."""
+"""Query under overload control: its classes, and the drop plan in force in its matcher."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xxhash import xxh64_hexdigest
 from fastcep._core.matcher.matcher import Matcher
 from fastcep._core.matcher.shedding_controls import FLOW_FIELDS, FLOW_SET, Shedding
 from fastcep.overload.protocols import Classes, DropPlan, Shedder, Tree
-from fastcep.overload.validation import Shape, check_orders, checked_classes, checked_slices
+from fastcep.overload.validation import Shape, check_drop_plan, checked_classes, checked_slices
 from fastcep.plan import Plan
 from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME
 from fastcep.query import ast
@@ -38,50 +38,52 @@ __all__ = ["QueryShedding", "check_flow_keys"]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.uint8]
-Table = tuple[Ints, Ints, Bytes, int] | tuple[Bytes, int]  #: low, size, table, other, or nodes, other: `Shedding.begin`
+Table = tuple[Ints, Ints, Bytes, int] | tuple[Bytes, int]  #: low, size, table, other; or nodes, other: `Shedding.begin`
 
-#: Events of a window of which nobody knows how many it has.
+#: Assumed number of events in a window of unknown size.
 _UNKNOWN = 1024.0
 
 _KEY = whole(0, (1 << 64) - 1)
 
 
 class QueryShedding:
-    """A query, and what its matcher was told last.
+    """A query and the drop plan in force.
 
     Parameters
     ----------
     plan, matcher
-        The query's.
+        Plan and matcher of the query.
     shedder
-        Tells its partial matches apart; None: nothing is dropped.
+        Shedder that defines its classes; None: nothing is dropped.
 
     Attributes
     ----------
     shedding
-        The matcher's side.
-    orders
-        What it was told last; the same object again is nothing new.
-    events
-        How many events a window has, by those between the last two decisions.
-    given
-        How many events its matcher was given.
+        Shedding controls of the matcher.
+    drop_plan
+        Drop plan in force; applying the same object again does nothing.
+    window_size
+        Number of events in a window, estimated between the last two decisions.
+    received
+        Number of events passed to the matcher.
     slices
-        Into how many slices of time its window is cut.
+        Number of slices of time in its window.
+    weight
+        Weight of the query.
     """
 
     def __init__(self, plan: Plan, matcher: Matcher, shedder: Shedder | None) -> None:
         self.plan, self.matcher, self.weight = plan, matcher, plan.query.weight
         self.shedding = Shedding(matcher)
-        self.orders = DropPlan()
-        self.events = _UNKNOWN
-        self.given = int(matcher.events)
+        self.drop_plan = DropPlan()
+        self.window_size = _UNKNOWN
+        self.received = int(matcher.events)
         classes = {} if shedder is None else checked_classes(shedder, plan.query, "classes")
         self._names = [leaf.name for leaf in leaves_of(plan.query.pattern)]
         self._classes = self._tables(classes)
-        events = {} if shedder is None else checked_classes(shedder, plan.query, "event_classes")
+        event_classes = {} if shedder is None else checked_classes(shedder, plan.query, "event_classes")
         self._event_classes = [
-            _table(events[name]) if name in events and plan.event_features[member] else None
+            _table(event_classes[name]) if name in event_classes and plan.event_features[member] else None
             for member, name in enumerate(self._names)
         ]
         self.slices = 1 if shedder is None else checked_slices(shedder, plan.query)
@@ -90,24 +92,25 @@ class QueryShedding:
             self.shedding.observe()
 
     def _tables(self, classes: Mapping[str, Classes | Tree]) -> list[Table | None]:
-        """The table of each state's classes."""
-        found: list[Table | None] = []
+        """Return the class table of each state."""
+        tables: list[Table | None] = []
         for state in self.plan.states:
-            own = classes.get(self._names[state.member]) if state.features else None
-            found.append(None if own is None else _table(own))
-        return found
+            state_classes = classes.get(self._names[state.member]) if state.features else None
+            tables.append(None if state_classes is None else _table(state_classes))
+        return tables
 
     def classes(self) -> list[Any]:
-        """How its partial matches are told apart, as JSON has it: those of another engine must be so, too."""
-        told = [
-            None if item is None else [own if isinstance(own, int) else xxh64_hexdigest(own.tobytes()) for own in item]
-            for item in (*self._classes, *self._event_classes)
-        ]
-        return told if any(told) else []
+        """Return fingerprints of its class tables as JSON values, to compare them with those of another engine."""
+        fingerprints = [
+            None if table is None else [item if isinstance(item, int) else xxh64_hexdigest(item.tobytes())
+                                        for item in table]
+            for table in (*self._classes, *self._event_classes)
+        ]  # fmt: skip
+        return fingerprints if any(fingerprints) else []
 
-    def check(self, orders: DropPlan, shedder: Shedder) -> None:
-        """Refuse orders that the matcher cannot carry out; what stands already has been checked."""
-        if orders is self.orders:
+    def check(self, drop_plan: DropPlan, shedder: Shedder) -> None:
+        """Raise an error for a drop plan that does not fit the matcher. The plan in force has already been checked."""
+        if drop_plan is self.drop_plan:
             return
         types, cells = len(self.plan.type_members), (len(self.plan.states), self.shedding.stride)
         shapes: dict[str, tuple[Shape, ...]] = {
@@ -117,41 +120,42 @@ class QueryShedding:
             "births": (cells, (*cells, self.slices)),
             "drops": ((*cells, self.slices),),
         }
-        check_orders(shedder, self.plan.query.name, orders, shapes)
+        check_drop_plan(shedder, self.plan.query.name, drop_plan, shapes)
 
-    def carry_out(self, orders: DropPlan, salt: int) -> int:
-        """Tell the matcher what is dropped from now on; returns how many partial matches were looked at.
+    def apply(self, drop_plan: DropPlan, salt: int) -> int:
+        """Put a drop plan in force in the matcher; return the number of partial matches visited.
 
-        ``salt`` is another number each time. What stands already costs nothing.
+        ``salt`` must be a different number each time. Applying the plan in force costs nothing.
         """
-        if orders is self.orders:
+        if drop_plan is self.drop_plan:
             return 0
-        shedding, old = self.shedding, self.orders
+        shedding, old = self.shedding, self.drop_plan
         types = len(self.plan.type_members)
-        if orders.counts and not old.counts:
+        if drop_plan.counts and not old.counts:
             shedding.count_flows(self.slices)
-        elif old.counts and not orders.counts:
+        elif old.counts and not drop_plan.counts:
             shedding.stop_flows()
-        if orders.counts:
-            shedding.count_share(orders.counts)
-        if orders.events is not None or old.events is not None:
-            shedding.drop_events(_chances(orders.events, (types,)))
-        if orders.binds is not None or old.binds is not None:
-            shedding.withhold(_chances(orders.binds, (len(self._names), shedding.event_stride)))
-        if orders.windows is not None or old.windows is not None:
-            shedding.drop_in_windows(None if orders.windows is None else _chances(orders.windows), orders.bin)
-        if orders.births is not None or old.births is not None:
-            births = _chances(orders.births, (len(self.plan.states), shedding.stride))
-            if births.ndim == 2:  # children are counted by slices
-                births = np.repeat(births[:, :, None], self.slices if orders.counts else 1, axis=2)
+        if drop_plan.counts:
+            shedding.count_share(drop_plan.counts)
+        if drop_plan.events is not None or old.events is not None:
+            shedding.drop_events(_probabilities(drop_plan.events, (types,)))
+        if drop_plan.binds is not None or old.binds is not None:
+            shedding.withhold(_probabilities(drop_plan.binds, (len(self._names), shedding.event_stride)))
+        if drop_plan.windows is not None or old.windows is not None:
+            windows = None if drop_plan.windows is None else _probabilities(drop_plan.windows)
+            shedding.drop_in_windows(windows, drop_plan.bin)
+        if drop_plan.births is not None or old.births is not None:
+            births = _probabilities(drop_plan.births, (len(self.plan.states), shedding.stride))
+            if births.ndim == 2:  # if children are counted, the matcher needs probabilities by slice
+                births = np.repeat(births[:, :, None], self.slices if drop_plan.counts else 1, axis=2)
             shedding.refuse_births(births)
-        self.orders = orders
-        if orders.drops is None or not orders.drops.any():
+        self.drop_plan = drop_plan
+        if drop_plan.drops is None or not drop_plan.drops.any():
             return 0
-        return shedding.drop_rows(_chances(orders.drops), 0 if orders.steady else salt)
+        return shedding.drop_rows(_probabilities(drop_plan.drops), 0 if drop_plan.steady else salt)
 
     def window_events(self, events: int, passed: int) -> float:
-        """How many events a window has, if so many came while ``passed`` ns of the stream passed."""
+        """Estimate the number of events in a window, given ``events`` events in ``passed`` ns of the stream."""
         window, windows = self.plan.query.window, self.plan.windows
         if isinstance(window, ast.CountWindow):
             return window.events
@@ -163,21 +167,21 @@ class QueryShedding:
         return events * span / passed if passed > 0 and span > 0 else _UNKNOWN
 
     def metrics(self) -> dict[str, Any]:
-        """What was dropped: events by type, births and partial matches by variable and class.
+        """Return drop counts: events by type, births and partial matches by variable and class.
 
-        ``withheld``: events that were not tried for a variable, by its class; of those told apart.
+        ``withheld`` counts the events that were not tried for a variable, by event class, for variables with classes.
         """
         counted = self.shedding.counted()
         by_class: dict[str, dict[str, list[int]]] = {}
         for number, state in enumerate(self.plan.states):
             if state.indexes:
-                own = by_class.setdefault(self._names[state.member], {"born": [], "refused": [], "dropped": []})
-                for what, values in own.items():
-                    more = counted[what][number].tolist()
-                    values[:] = [a + b for a, b in zip(values, more, strict=True)] if values else more
+                counts = by_class.setdefault(self._names[state.member], {"born": [], "refused": [], "dropped": []})
+                for key, totals in counts.items():
+                    of_state = counted[key][number].tolist()
+                    totals[:] = [a + b for a, b in zip(totals, of_state, strict=True)] if totals else of_state
         types = self.plan.query.schema.type_names
         return {
-            "kept": self.orders.known_kept(),
+            "kept": self.drop_plan.known_kept(),
             "dropped_events": dict(zip(types, counted["dropped_events"].tolist(), strict=True)),
             "partial_matches": by_class,
             "withheld": {
@@ -188,22 +192,23 @@ class QueryShedding:
         }
 
     def state(self) -> dict[str, Any]:
-        """What a snapshot has of it, as JSON has it."""
-        orders = self.orders
-        tables = {name: None if getattr(orders, name) is None else getattr(orders, name).tolist() for name in _TABLES}
+        """Return the state for a snapshot as JSON values."""
+        drop_plan = self.drop_plan
+        tables = {name: getattr(drop_plan, name) for name in _TABLES}
         counted = {name: values.tolist() for name, values in self.shedding.counted().items()}
-        more: dict[str, Any] = {
-            "counted": counted, "totals": list(self.shedding.totals), "window": self.events, "given": self.given,
-            "cut": self.shedding.cut_state(),
+        counters: dict[str, Any] = {
+            "counted": counted, "totals": list(self.shedding.totals), "window": self.window_size,
+            "given": self.received, "cut": self.shedding.cut_state(),
         }  # fmt: skip
-        if orders.counts:
-            keys, counts, squares, lost, asked = found = self.shedding.flows()
-            self.shedding.resume_flows(*found)
-            more["flows"] = [keys.tolist(), counts.tolist(), squares.tolist(), lost, asked.tolist()]
-        return {**tables, **{name: getattr(orders, name) for name in _NUMBERS}, **more}
+        if drop_plan.counts:
+            keys, counts, squares, lost, asked = flows = self.shedding.flows()
+            self.shedding.resume_flows(*flows)
+            counters["flows"] = [keys.tolist(), counts.tolist(), squares.tolist(), lost, asked.tolist()]
+        lists = {name: None if table is None else table.tolist() for name, table in tables.items()}
+        return {**lists, **{name: getattr(drop_plan, name) for name in _NUMBERS}, **counters}
 
-    def _check(self, state: Mapping[str, Any]) -> None:
-        """Refuse what is no state of this query: `Misfit`."""
+    def _check_state(self, state: Mapping[str, Any]) -> None:
+        """Raise `Misfit` if this is not a state of this query."""
         shedding, members, types = self.shedding, len(self._names), len(self.plan.type_members)
         counted = {name: grid(COUNT, *values.shape) for name, values in shedding.counted().items()}
         by_class = (len(self.plan.states), shedding.stride)
@@ -231,41 +236,41 @@ class QueryShedding:
                 self.slices,
             )  # fmt: skip
             if not state["counts"]:
-                raise Misfit("flows", "children that were counted", "none where no share of the events is counted")
+                raise Misfit("flows", "counted children", "none, as no share of the events is counted")
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from `state`; `Misfit` if it is no state of this query."""
-        self._check(state)
+        """Restore a `state`; raise `Misfit` if it is not a state of this query."""
+        self._check_state(state)
         counted = {name: np.array(values, np.int64) for name, values in state["counted"].items()}
         self.shedding.resume(counted, state["totals"])
-        if "cut" in state:  # which older snapshots lack
+        if "cut" in state:  # older snapshots lack it
             self.shedding.resume_cut(state["cut"])
         tables = {name: None if state[name] is None else np.array(state[name], np.float64) for name in _TABLES}
-        orders = DropPlan(**{name: state[name] for name in _NUMBERS})
+        drop_plan = DropPlan(**{name: state[name] for name in _NUMBERS})
         for name, table in tables.items():
-            setattr(orders, name, table)
-        self.carry_out(orders, 0)
+            setattr(drop_plan, name, table)
+        self.apply(drop_plan, 0)
         if "flows" in state:
             keys, counts, squares, lost, asked = state["flows"]
             self.shedding.resume_flows(
                 np.array(keys, np.uint64), np.array(counts, float), np.array(squares, float), lost,
                 np.array(asked, float).reshape(-1, self.shedding.event_stride),
             )  # fmt: skip
-        self.events, self.given = state["window"], state["given"]
+        self.window_size, self.received = state["window"], state["given"]
 
     def follow(self, other: QueryShedding) -> None:
-        """Go on as the same query with another matcher."""
+        """Take over the state of the same query with another matcher."""
         self.restore(other.state())
-        self.given += int(self.matcher.events) - int(other.matcher.events)
+        self.received += int(self.matcher.events) - int(other.matcher.events)
 
 
-#: Orders that stand until the next ones.
+#: Fields of a drop plan that stay in force until the next plan.
 _TABLES = ("events", "binds", "windows", "births")
 _NUMBERS = ("bin", "kept", "left", "saved", "counts")
 
 
 def _sizes(value: Any) -> list[int]:
-    """The lengths of lists in lists, by the first of each."""
+    """Return the shape of nested lists, following the first element of each."""
     return [len(value), *_sizes(value[0])] if isinstance(value, list) and value else []
 
 
@@ -273,36 +278,37 @@ def check_flow_keys(
     keys: Sequence[int], counts: Sequence[Sequence[float]], states: int, stride: int, members: int, event_stride: int,
     slices: int,
 ) -> None:  # fmt: skip
-    """Refuse keys of `Shedding.flows` that are not in order, or of a state, class, variable or slice that there is not.
+    """Check that keys of `Shedding.flows` ascend and have states, classes, variables and slices in range.
 
     Raises
     ------
     Misfit
-        Says which field of which key.
+        The error names key and field.
     """
-    most = {
+    largest = {
         "source": states, "source_class": stride - 1, "slice": slices - 1, "member": members - 1,
         "event_class": event_stride - 1, "target": states - 1, "target_class": stride - 1,
     }  # fmt: skip
-    if any(len(own) != len(keys) for own in counts) or list(keys) != sorted(set(keys)):
+    if any(len(values) != len(keys) for values in counts) or list(keys) != sorted(set(keys)):
         raise Misfit("flows", f"{len(keys)} keys, perhaps not in order", "as many counts, and ascending keys")
     for number, key in enumerate(keys):
-        for name, (at, bits) in FLOW_FIELDS.items():
-            if key >> at & ((1 << bits) - 1) > most[name]:
-                raise Misfit(f"flows, key {number}, {name}", f"{key >> at & ((1 << bits) - 1)}", f"0 to {most[name]}")
+        for name, (shift, bits) in FLOW_FIELDS.items():
+            value = key >> shift & ((1 << bits) - 1)
+            if value > largest[name]:
+                raise Misfit(f"flows, key {number}, {name}", f"{value}", f"0 to {largest[name]}")
         if not key & FLOW_SET:
             raise Misfit(f"flows, key {number}", f"{key}", "a key that is set")
 
 
-def _table(own: Classes | Tree) -> Table:
-    if isinstance(own, Tree):
-        return own.nodes.view(np.uint8), own.other
-    size = np.array(own.table.shape, np.int64)
-    return np.array(own.low, np.int64), size, np.ascontiguousarray(own.table).reshape(-1), own.other
+def _table(classes: Classes | Tree) -> Table:
+    if isinstance(classes, Tree):
+        return classes.nodes.view(np.uint8), classes.other
+    size = np.array(classes.table.shape, np.int64)
+    return np.array(classes.low, np.int64), size, np.ascontiguousarray(classes.table).reshape(-1), classes.other
 
 
-def _chances(shares: Floats | None, shape: tuple[int, ...] = ()) -> Ints:
-    """Chances from 0 to 1 as the matcher draws them, in 2^32."""
+def _probabilities(shares: Floats | None, shape: tuple[int, ...] = ()) -> Ints:
+    """Convert probabilities from 0 to 1 to the matcher's integers, in units of 2**-32; zeros of ``shape`` for None."""
     if shares is None:
         return np.zeros(shape, np.int64)
     return np.ascontiguousarray(np.rint(np.clip(shares, 0.0, 1.0) * 2.0**32).astype(np.int64))

@@ -1,13 +1,13 @@
-"""Cutting off the work for single events, where a bound is on a percentile of the latency.
+"""Work limit for single events, for a bound on a percentile of the latency.
 
 The compiled part is ``fastcep._core.shed.work_limit``.
 
-A demand saves a share of all work. Where a bound is on the 99th percentile, that is nearly all lost for nothing: what
-counts is what the few dearest events cost above the bound. A shedder that has `Shedder.cuts` lets the matcher cut that
-off, event by event; the detector demands nothing more as long as the bound is held by that, and the shedder drops what
-loses less than it saves of what is cut off (`QueryView.lost`).
+A demand saves a share of all work. For a bound on the 99th percentile that is wasteful: only the work of the few most
+expensive events above the bound counts. With `Shedder.cuts`, the matcher stops the work for an event at the bound. As
+long as this holds the bound, there is no further demand; the shedder only drops partial matches that cost fewer matches
+than the work limit would lose because of them (`QueryView.lost`).
 
-Invariant: no event costs more than the bound by the cost table, but for the share that may.
+Invariant: by the cost table, no event costs more than the bound, except for the allowed share.
 """
 
 from __future__ import annotations
@@ -29,131 +29,138 @@ __all__ = ["WorkLimit", "expected"]
 
 Floats = npt.NDArray[np.float64]
 
-#: Of the events that may be above the bound so many run on; the rest is for those that cannot be cut off.
-_RUN_ON = 0.9
+#: Share of the events allowed above the bound that run without a limit; the others are reserved for events whose work
+#: cannot be stopped.
+_UNLIMITED = 0.9
 
-#: What events were tried with is forgotten by this factor with each decision; after so many decisions without an event
-#: that was cut off, nothing is dropped beside it.
-_KEPT, _QUIET = 0.99, 1000
+#: Decay of the recent counts at each decision; number of decisions without a stopped event after which the work limit
+#: is inactive and nothing is dropped in addition.
+_DECAY, _QUIET = 0.99, 1000
 
-#: Steps from one partial match to the next that are followed, at most; loops of Kleene closures have many. And what is
-#: found is not taken to be rarer than that among the true matches.
-_DEEP, _RAREST = 16, 0.01
+#: Largest number of steps from partial match to partial match that are followed (loops of Kleene closures have many);
+#: lower limit of the estimated share of the matches that are found.
+_DEPTH, _RAREST = 16, 0.01
 
 
 class WorkLimit:
-    """What is cut off of an engine's events.
+    """Limit of the work for single events, with an estimate of the matches that it loses.
 
     Parameters
     ----------
     bound
-        The latency bound in ns; None: nothing is cut off.
+        Latency bound in ns; None: no limit.
     detectors
-        Of which the strictest percentile counts.
+        Detectors, of which the strictest percentile counts.
 
     Attributes
     ----------
     on
-        Whether events are cut off if they would cost more than the bound.
+        Whether the work for an event is limited to the bound.
     lost
-        Matches that were lost between the last two times that `look` was called, by estimate.
+        Estimated number of matches lost between the last two calls of `update`.
     share
-        Of the matches that were there to be found lately, the share that was lost.
+        Estimated share of the recent matches that was lost.
     """
 
     def __init__(self, bound: float | None, detectors: Sequence[Detector]) -> None:
         shares = [detector.allowed for detector in detectors if detector.allowed > 0]
         self.on = bound is not None and bool(shares)
         self.lost, self.share = 0.0, 0.0
-        self._bound, self._run_on = bound or 0.0, _RUN_ON * min(shares, default=0.0)
+        self._bound, self._unlimited = bound or 0.0, _UNLIMITED * min(shares, default=0.0)
         self._quiet = _QUIET
         self._before: list[Floats] = []
-        self._lately: list[Floats] = []
+        self._recent: list[Floats] = []
 
     def use(self, queries: Sequence[QueryShedding]) -> None:
-        """Cut off the events of these queries: each has as large a part of the bound, and of the events that run on."""
+        """Limit the work of these queries; each gets an equal part of the bound and of the unlimited events."""
         if self.on:
             for query in queries:
-                query.shedding.cut_off(round(self._bound * 1000 / len(queries)), self._run_on / len(queries))
+                query.shedding.cut_off(round(self._bound * 1000 / len(queries)), self._unlimited / len(queries))
             self._before = [query.shedding.tried.astype(np.float64) for query in queries]
-            self._lately = [np.zeros_like(tried) for tried in self._before]
+            self._recent = [np.zeros_like(tried) for tried in self._before]
 
     @property
     def active(self) -> bool:
-        """Whether an event was cut off not long ago."""
+        """True if the work for an event was stopped recently."""
         return self._quiet < _QUIET
 
-    def look(self, queries: Sequence[QueryShedding]) -> bool:
-        """Take into account what was cut off by now; returns `active`."""
+    def update(self, queries: Sequence[QueryShedding]) -> bool:
+        """Update the estimates from the counters of the matchers; return `active`."""
         if not self.on:
             return False
-        found, all_, self.lost, self._quiet = 0.0, 0.0, 0.0, min(self._quiet + 1, _QUIET)
+        found, without_limit, self.lost, self._quiet = 0.0, 0.0, 0.0, min(self._quiet + 1, _QUIET)
         for number, query in enumerate(queries):
             tried = query.shedding.tried.astype(np.float64)
             new, self._before[number] = tried - self._before[number], tried
-            self._lately[number] = _KEPT * self._lately[number] + new
+            self._recent[number] = _DECAY * self._recent[number] + new
             if new[:, 2].any():
                 self._quiet = 0
-            if not self._lately[number][:, 2].any():
+            if not self._recent[number][:, 2].any():
                 continue
-            own, there = expected(query.plan, self._lately[number])
-            self.lost += float(_matches(query.plan, new)) * (there / own - 1) if own > 0 else 0.0
-            found, all_ = found + own, all_ + there
-        self.share = 1 - found / all_ if all_ > 0 else float(self._quiet == 0)
+            query_found, query_without = expected(query.plan, self._recent[number])
+            if query_found > 0:
+                self.lost += float(_matches(query.plan, new)) * (query_without / query_found - 1)
+            found, without_limit = found + query_found, without_limit + query_without
+        self.share = 1 - found / without_limit if without_limit > 0 else float(self._quiet == 0)
         return self.active
 
     def passed_over(self, queries: Sequence[QueryShedding]) -> int:
-        """How many times an event was not tried with a partial match, or for a beginning, all in all."""
+        """Return how often an event was not tried with a partial match, or as the start of one, in total."""
         return sum(int(query.shedding.tried[:, 2].sum()) for query in queries) if self.on else 0
 
     def state(self) -> dict[str, Any]:
-        """What a snapshot has of it, as JSON has it."""
+        """Return the state for a snapshot as JSON values."""
         return {
             "quiet": self._quiet, "share": self.share,
-            "before": [tried.tolist() for tried in self._before], "lately": [own.tolist() for own in self._lately],
+            "before": [tried.tolist() for tried in self._before], "lately": [tried.tolist() for tried in self._recent],
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from `state`."""
-        tables = [grid(NUMBER, *own.shape) for own in self._before]
+        """Restore a `state`."""
+        tables = [grid(NUMBER, *tried.shape) for tried in self._before]
         each = sequence(*tables)
         record({"quiet": COUNT, "share": NUMBER, "before": each, "lately": each})(state, "control.cut")
         self._quiet, self.share = state["quiet"], state["share"]
-        self._before, self._lately = (
-            [np.array(own, np.float64).reshape(-1, 3) for own in state[name]] for name in ("before", "lately")
+        self._before, self._recent = (
+            [np.array(tried, np.float64).reshape(-1, 3) for tried in state[name]] for name in ("before", "lately")
         )
 
 
 def expected(plan: Plan, tried: Floats) -> tuple[float, float]:
-    """How many matches were found, and how many there would have been if nothing had been cut off.
+    """Return the number of matches found, and the estimated number without the work limit.
 
-    What was cut off is taken to be as what was not, edge by edge: then a partial match has so many more children, and
-    each child is worth the matches that its own children lead to. What was cut off of a loop of a Kleene closure is
-    worth what came of it as it was: how far it would have grown without an end is not told by a few rounds.
+    The estimate assumes that, on each edge, the skipped visits would have had as many children as the others, and that
+    a child contributes the matches that its own children lead to. The skipped visits of the loop of a Kleene closure
+    are an exception: they contribute as much as the visits that were made, because a few rounds do not show how far the
+    loop would have grown without a limit.
 
     Parameters
     ----------
     plan
-        The query's.
+        Plan of the query.
     tried
-        float64[edges, 3]: looks at partial matches, children that were made, and looks that were cut off.
+        float64[edges, 3]: partial matches visited, children created, visits skipped.
     """
-    looks, made, passed_over = tried.T
-    source, target = (np.array([getattr(edge, of) for edge in plan.edges]) for of in ("source", "target"))
+    visits, created, skipped = tried.T
+    source, target = (np.array([getattr(edge, end) for edge in plan.edges]) for end in ("source", "target"))
     loop = np.array([edge.again or edge.source == edge.target for edge in plan.edges])
-    whole = np.where(looks > 0, made * (looks + passed_over) / np.maximum(looks, 1e-9), 0.0)
+    unlimited = np.where(visits > 0, created * (visits + skipped) / np.maximum(visits, 1e-9), 0.0)
     accepting = np.array([state.accepting for state in plan.states], np.float64)
-    born = np.bincount(target, made, len(accepting))
-    inner, by = source >= 0, np.zeros(len(source))
-    by[inner] = np.where(loop, made, whole)[inner] / np.maximum(born[source[inner]], 1e-9)
-    worth: Floats = np.zeros(len(accepting))
-    for _ in range(_DEEP):
-        worth = np.bincount(source[inner], (by * (accepting + worth)[target])[inner], len(accepting)).astype(np.float64)
-    began, lost = np.where(inner, 0.0, whole), np.where(loop, whole - made, 0.0)
-    there, found = float(((began + lost) * (accepting + worth)[target]).sum()), _matches(plan, tried)
-    return found, min(max(found, there), found / _RAREST)
+    born = np.bincount(target, created, len(accepting))
+    inner, children = source >= 0, np.zeros(len(source))  # children per partial match of the source, by edge
+    children[inner] = np.where(loop, created, unlimited)[inner] / np.maximum(born[source[inner]], 1e-9)
+    contribution: Floats = np.zeros(len(accepting))
+    for _ in range(_DEPTH):
+        by_edge = children * (accepting + contribution)[target]
+        contribution = np.bincount(source[inner], by_edge[inner], len(accepting)).astype(np.float64)
+    begun, lost = np.where(inner, 0.0, unlimited), np.where(loop, unlimited - created, 0.0)
+    estimate = float(((begun + lost) * (accepting + contribution)[target]).sum())
+    found = _matches(plan, tried)
+    return found, min(max(found, estimate), found / _RAREST)
 
 
 def _matches(plan: Plan, tried: Floats) -> float:
-    """Of what was made, the matches."""
-    return sum(float(own[1]) for edge, own in zip(plan.edges, tried, strict=True) if plan.states[edge.target].accepting)
+    """Return the number of matches among the children created."""
+    return sum(
+        float(counts[1]) for edge, counts in zip(plan.edges, tried, strict=True) if plan.states[edge.target].accepting
+    )

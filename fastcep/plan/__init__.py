@@ -1,4 +1,4 @@
-"""From a checked query to an immutable plan that the engine runs."""
+"""Compile a checked query into an immutable plan that the engine runs."""
 
 from fastcep.plan.compile import make_plan
 from fastcep.plan.explain import explain
@@ -7,6 +7,6 @@ from fastcep.plan.joins import INDEXES
 from fastcep.plan.plan import Plan
 from fastcep.query import Query
 
-Query._html = staticmethod(query_html)  # a query shows its plan, but its room is below this one
+Query._html = staticmethod(query_html)  # a query displays its plan, but `fastcep.query` cannot import `fastcep.plan`
 
 __all__ = ["INDEXES", "Plan", "explain", "make_plan"]

@@ -1,12 +1,12 @@
-"""From a pattern to its states and edges.
+"""Build the automaton of a pattern: its states and edges.
 
-The construction is Glushkov's: one place per variable, and an edge binds one event to one variable. A *state* is how
-far each part of the pattern has come: the place in a ``SEQ``, the places in all parts of an ``AND``, the branch of an
-``OR``, which members of an ``ANY``, the place in the current round of a group. What was passed over is no part of it,
-so that a ``SEQ`` has one state per variable however many of them are optional.
+This is Glushkov's construction: one position per variable, and an edge binds one event to one variable. A *state*
+records the progress of each part of the pattern: the position in a ``SEQ``, the positions in all parts of an ``AND``,
+the branch of an ``OR``, the bound members of an ``ANY``, and the position in the current round of a group. Skipped
+optional variables are not recorded, so a ``SEQ`` has one state per variable, however many of them are optional.
 
-Invariant: the bindings of a match in stream order, and where its rounds begin, name exactly one path. So every match is
-found once.
+Invariant: the bindings of a match in stream order, with the starts of its rounds, determine exactly one path.
+Therefore every match is found once.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from typing import Any
 from fastcep.query import ast
 from fastcep.query.patterns import Leaf, groups_of, leaves_of, sub_patterns
 
-__all__ = ["MAYBE", "NO", "START", "YES", "Automaton", "Edge", "Negated", "State", "automaton", "entry", "repeat"]
+__all__ = ["MAYBE", "NO", "START", "YES", "Automaton", "Edge", "Negated", "State", "build_automaton", "entry", "repeat"]
 
 START = -1
 NO, MAYBE, YES = 0, 1, 2
 
-Frontier = Any  # how far a part has come: None (nothing bound) or nested tuples, by the kind of the part
+Frontier = Any  # progress of a part: None if nothing is bound, otherwise nested tuples that depend on the part's kind
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Bind an event to ``member``: from state ``source`` (``START`` = nothing bound yet) to state ``target``.
+    """Transition that binds an event to ``member``: from state ``source`` (``START``: nothing is bound) to ``target``.
 
     Attributes
     ----------
     again
-        Whether the (Kleene) member holds events already.
+        Whether the member is a Kleene variable that already holds events.
     group, round
-        Number of the repeated group that the member is in, or -1; ``"first"`` opens it, ``"next"`` begins another
-        round, ``""`` goes on with the round.
+        Number of the repeated group that contains the member, or -1. ``"first"`` starts the group, ``"next"`` starts
+        another round and ``""`` continues the round.
     before, now
-        Which variables are bound in the source, members first, then groups: ``NO``, ``MAYBE`` or ``YES``; ``now`` is
-        about the current round for those in a group.
+        Per variable, members first and then groups, whether it is bound in the source: ``NO``, ``MAYBE`` or ``YES``.
+        For variables in a group, ``now`` refers to the current round.
     peers
-        The members of the group.
+        Members of the group.
     """
 
     source: int
@@ -56,13 +56,13 @@ class Edge:
 
     @property
     def loop(self) -> bool:
-        """Whether the edge repeats a Kleene member, or a group."""
+        """True if the edge repeats a Kleene member or a group."""
         return self.again or self.round == "next"
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is known in a state: which variables are bound, and which may be bound, or grow, from here on."""
+    """State of the automaton: the variables that are bound, and those that can still be bound or grow (``open``)."""
 
     member: int
     bound: tuple[int, ...]
@@ -72,7 +72,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Negated:
-    """A negated variable and the members before and after it in its SEQ; ``group`` if that is in a repeated group."""
+    """A negated variable, the members before and after it in its SEQ, and the repeated group of the SEQ, or -1."""
 
     member: int
     before: frozenset[int]
@@ -85,10 +85,10 @@ class Automaton:
     """States and edges of a pattern.
 
     Variables are numbered: members by their position in the pattern, then the repeated groups. ``chain[m]`` is the
-    number of m's group, or -1; ``inner[g]`` are the members of a group, ``bounds[g]`` its least and most rounds.
-    ``branches[m]`` are the members of the innermost branch of an OR that holds m. ``sets`` are the members of each ANY
-    that may bind the same events in several ways. Edges ascend by member, source, then rounds that go on before those
-    that begin.
+    number of m's group, or -1. ``inner[g]`` holds the members of a group, ``bounds[g]`` its minimum and maximum number
+    of rounds. ``branches[m]`` holds the members of the innermost branch of an OR that contains m. ``sets`` holds the
+    members of each ANY that can bind the same events in several ways. Edges are sorted by member, then source; edges
+    that continue a round come before those that start one.
     """
 
     leaves: tuple[Leaf, ...]
@@ -102,27 +102,27 @@ class Automaton:
     sets: tuple[tuple[int, ...], ...]
 
     def mandatory(self, variable: int) -> bool:
-        """Whether every match binds the variable."""
+        """Return whether every match binds the variable."""
         return all(state.bound[variable] == YES for state in self.states if state.accepting)
 
 
 def entry(member: int, group: int = -1) -> Edge:
-    """An edge that binds the first event of a match to ``member``, for what depends on the event alone."""
+    """Return an edge that binds the first event of a match to ``member``, to rewrite conditions on the event alone."""
     return Edge(START, 0, member, False, group, "first" if group >= 0 else "", (NO,) * (max(member, group) + 1))
 
 
 def repeat(member: int) -> Edge:
-    """An edge that binds one more event to a Kleene member."""
+    """Return an edge that binds one more event to a Kleene member."""
     return Edge(member, member, member, True, before=(YES,) * (member + 1))
 
 
-def automaton(pattern: ast.Pattern) -> Automaton:
+def build_automaton(pattern: ast.Pattern) -> Automaton:
     """Build the automaton of a checked pattern."""
     return _Builder(pattern).build()
 
 
 def lowered(pattern: ast.Pattern) -> ast.Pattern:
-    """The pattern without APERIODIC, PERIODIC and ``ANY(n, T x[])``, which are short for others."""
+    """Return the pattern with APERIODIC, PERIODIC and ``ANY(n, T x[])`` replaced by basic operators."""
     match pattern:
         case ast.Aperiodic(opening, body, closing):
             return ast.Sequence((lowered(opening), _negation(closing), lowered(body)))
@@ -161,7 +161,7 @@ class _Builder:
             for leaf in self.leaves
         )
         inner = {
-            g: tuple(m for m, own in enumerate(chain) if own == g and not self.leaves[m].negated)
+            g: tuple(m for m, group in enumerate(chain) if group == g and not self.leaves[m].negated)
             for g in self.groups.values()
         }
         states, edges = self._states(chain, inner)
@@ -182,47 +182,47 @@ class _Builder:
     def _states(
         self, chain: tuple[int, ...], inner: dict[int, tuple[int, ...]]
     ) -> tuple[tuple[State, ...], tuple[Edge, ...]]:
-        found: dict[Frontier, int] = {}
+        numbers: dict[Frontier, int] = {}
         moves: list[tuple[Frontier, int, bool, str, Frontier]] = []
-        todo: list[Frontier] = [None]
-        while todo:
-            here = todo.pop()
+        unvisited: list[Frontier] = [None]
+        while unvisited:
+            here = unvisited.pop()
             for member, again, part, there in self._steps(self.pattern, here):
                 moves.append((here, member, again, part, there))
-                if there not in found:
-                    found[there] = -1
-                    todo.append(there)
-        order = sorted(found, key=lambda frontier: self._rank(self.pattern, frontier))
-        found = {frontier: number for number, frontier in enumerate(order)} | {None: START}
-        last = {found[there]: member for _, member, _, _, there in moves}
-        raw = sorted({(member, found[here], part == "next", found[there], again, part)
+                if there not in numbers:
+                    numbers[there] = -1
+                    unvisited.append(there)
+        frontiers = sorted(numbers, key=lambda frontier: self._rank(self.pattern, frontier))
+        numbers = {frontier: number for number, frontier in enumerate(frontiers)} | {None: START}
+        last = {numbers[there]: member for _, member, _, _, there in moves}
+        transitions = sorted({(member, numbers[here], part == "next", numbers[there], again, part)
                       for here, member, again, part, there in moves})  # fmt: skip
-        bound = self._bound(len(order), raw, chain, {})
-        now = self._bound(len(order), raw, chain, inner)
-        nothing = (NO,) * (len(self.leaves) + len(self.groups))
-        bound[START], now[START] = nothing, nothing
+        bound = self._bound(len(frontiers), transitions, chain, {})
+        now = self._bound(len(frontiers), transitions, chain, inner)
+        unbound = (NO,) * (len(self.leaves) + len(self.groups))
+        bound[START], now[START] = unbound, unbound
         edges = tuple(
             Edge(source, target, member, again, chain[member], part, bound[source], now[source],
                  inner.get(chain[member], ()))
-            for member, source, _, target, again, part in raw
+            for member, source, _, target, again, part in transitions
         )  # fmt: skip
-        reach = _reach(len(order), edges)
+        reachable = _reach(len(frontiers), edges)
         states = tuple(
-            State(last[number], bound[number], reach[number], self._done(self.pattern, frontier))
-            for number, frontier in enumerate(order)
+            State(last[number], bound[number], reachable[number], self._done(self.pattern, frontier))
+            for number, frontier in enumerate(frontiers)
         )
         return states, edges
 
     def _bound(
-        self, states: int, raw: list[Any], chain: tuple[int, ...], inner: dict[int, tuple[int, ...]]
+        self, states: int, transitions: list[Any], chain: tuple[int, ...], inner: dict[int, tuple[int, ...]]
     ) -> dict[int, tuple[int, ...]]:
-        """Which variables are bound in each state (the least fixed point over the edges); a round clears ``inner``."""
-        nothing = (NO,) * (len(self.leaves) + len(self.groups))
-        bound: dict[int, tuple[int, ...]] = {START: nothing}
+        """Return per state whether each variable is bound: a least fixed point. A new round clears ``inner``."""
+        unbound = (NO,) * (len(self.leaves) + len(self.groups))
+        bound: dict[int, tuple[int, ...]] = {START: unbound}
         changed = True
         while changed:
             changed = False
-            for member, source, _, target, _, part in raw:
+            for member, source, _, target, _, part in transitions:
                 before = bound.get(source)
                 if before is None:
                     continue
@@ -230,15 +230,15 @@ class _Builder:
                 after = tuple(
                     YES if n in (member, chain[member]) else NO if n in cleared else old for n, old in enumerate(before)
                 )
-                known = bound.get(target, after)
-                merged = tuple(a if a == b else MAYBE for a, b in zip(after, known, strict=True))
+                previous = bound.get(target, after)
+                merged = tuple(a if a == b else MAYBE for a, b in zip(after, previous, strict=True))
                 if merged != bound.get(target):
                     bound[target] = merged
                     changed = True
         return bound
 
     def _steps(self, pattern: ast.Pattern, here: Frontier) -> Iterator[tuple[int, bool, str, Frontier]]:
-        """Every way to bind one event: ``(member, again, round, frontier after it)``."""
+        """Yield every way to bind one event: ``(member, again, round, frontier after it)``."""
         match pattern:
             case ast.Member():
                 if here is None or (pattern.repeated and pattern.maximum != 1):
@@ -283,7 +283,7 @@ class _Builder:
                 return
 
     def _done(self, part: ast.Pattern, here: Frontier) -> bool:
-        """Whether the part may end here."""
+        """Return whether the part is complete at a frontier, so that the next part can begin."""
         match part:
             case ast.Member():
                 return here is not None or part.minimum == 0
@@ -308,7 +308,7 @@ class _Builder:
         return part.minimum == 0 if here is None else self._done(part.pattern, here[0])
 
     def _rank(self, part: ast.Pattern, here: Frontier) -> tuple[int, ...]:
-        """Key that numbers the states: those of a SEQ by place, those of an AND by how far its parts are together."""
+        """Return the sort key of a state: its position in a SEQ, the total progress of the parts of an AND."""
         if here is None:
             return (0,)
         match part:
@@ -316,14 +316,14 @@ class _Builder:
                 return (here[0] + 1, *self._rank(members[here[0]], here[1]))
             case ast.Conjunction(members):
                 ranks = list(map(self._rank, members, here))
-                return (sum(rank[0] for rank in ranks), *(-word for rank in ranks for word in rank))
+                return (sum(rank[0] for rank in ranks), *(-item for rank in ranks for item in rank))
             case ast.AnyOf():
                 return (len(here), *here)
             case ast.Group(inner):
                 return self._rank(inner, here[0])
         return (1,)
 
-    # ----------------------------------------------------------- other facts
+    # ------------------------------------------------------ members and branches
 
     def _members(self, part: ast.Pattern) -> frozenset[int]:
         if isinstance(part, ast.Member):
@@ -353,26 +353,26 @@ class _Builder:
 
     def _sets(self, part: ast.Pattern) -> Iterator[tuple[int, ...]]:
         if isinstance(part, ast.AnyOf):
-            kinds = [set(member.types) for member in part.members]
-            if any(one & other for n, one in enumerate(kinds) for other in kinds[:n]):
+            type_sets = [set(member.types) for member in part.members]
+            if any(left & right for n, left in enumerate(type_sets) for right in type_sets[:n]):
                 yield tuple(sorted(self._members(part)))
         for inner in sub_patterns(part):
             yield from self._sets(inner)
 
 
 def _reach(states: int, edges: tuple[Edge, ...]) -> list[frozenset[int]]:
-    """Per state the variables that some path from it binds."""
-    reach: list[frozenset[int]] = [frozenset()] * states
+    """Return per state the variables that some path from it binds."""
+    reachable: list[frozenset[int]] = [frozenset()] * states
     changed = True
     while changed:
         changed = False
         for edge in reversed(edges):
             if edge.source == START:
                 continue
-            more = reach[edge.source] | {edge.member} | reach[edge.target]
+            variables = reachable[edge.source] | {edge.member} | reachable[edge.target]
             if edge.group >= 0:
-                more |= {edge.group}
-            if more != reach[edge.source]:
-                reach[edge.source] = more
+                variables |= {edge.group}
+            if variables != reachable[edge.source]:
+                reachable[edge.source] = variables
                 changed = True
-    return reach
+    return reachable

@@ -1,7 +1,7 @@
-"""Compile plan expressions to the bytecode of tier 0 (``fastcep._core.program.predicate`` runs it over chunks).
+"""Compile plan expressions to the bytecode of tier 0, which ``fastcep._core.program.predicate`` runs over chunks.
 
-An instruction is six int32: opcode, destination register, up to four operands. Registers hold a chunk of 8-byte
-values with an optional null mask. Inputs are columns or broadcast scalars; the caller says which column an input is.
+An instruction is six int32: opcode, destination register, up to four operands. A register holds a chunk of 8-byte
+values with an optional null mask. Inputs are columns or broadcast scalars; the caller maps expressions to inputs.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from fastcep._core.program.predicate import OPCODES
 from fastcep.errors import ValidationError
 from fastcep.plan.ir import Op
 
-# The evaluator's own list, so that bytecode and binary cannot disagree.
+# The list of the evaluator itself, so that bytecode and binary always agree.
 CODE = {name: number for number, name in enumerate(OPCODES)}
 WIDTH = 6
 MAX_REGISTERS = 48
 
-#: Maps a sub-expression to its input ``(kind, number)``, or None when it has to be computed.
+#: Function from a sub-expression to its input ``(kind, number)``, or None if it must be computed.
 Resolve = Callable[[Op], tuple[str, int] | None]
 
 
@@ -32,12 +32,12 @@ class Program:
     code
         Flat int32 instructions, ``WIDTH`` each, the last one ``end``.
     constants
-        Values of ``const`` and ``call``: numbers, None, strings and the `Signature` of users' functions; of ``in_i``
-        and ``in_f`` the `ValueSet`. The engine gives strings and functions their words: a string's code, a function's
-        address.
+        Operands of ``const`` and ``call`` (numbers, None, strings, and the `Signature` of user-defined functions), and
+        of ``in_i`` and ``in_f`` (a `ValueSet`). The engine replaces strings by their codes and functions by their
+        addresses.
     inputs
-        Per input ``(kind, number)``; kinds: ``row`` register of the source row, ``event`` column,
-        ``out`` staged output, ``elem`` element column.
+        Per input ``(kind, number)``. The kind is ``row`` (register of the source row), ``event`` (column), ``out``
+        (output computed before) or ``elem`` (column of an element).
     registers
         Number of registers used.
     """
@@ -49,12 +49,12 @@ class Program:
 
 
 class Compiler:
-    """Build one :class:`Program`.
+    """Builder of a :class:`Program`.
 
     Parameters
     ----------
     resolve
-        Maps a sub-expression to its input ``(kind, number)``, or None when it has to be computed.
+        Function from a sub-expression to its input ``(kind, number)``, or None if it must be computed.
     """
 
     def __init__(self, resolve: Resolve) -> None:
@@ -65,7 +65,7 @@ class Compiler:
         self._used = 0
 
     def filter(self, expr: Op) -> None:
-        """Keep only the rows for which ``expr`` is true; the program ends early when none is left."""
+        """Keep only the rows for which ``expr`` is true; the program ends early if no row is left."""
         self._emit("filter", 0, self._value(expr, 0))
 
     def store(self, output: int, expr: Op) -> None:
@@ -81,7 +81,7 @@ class Compiler:
         if register >= MAX_REGISTERS:
             raise ValidationError(f"a condition is nested deeper than {MAX_REGISTERS} levels; split it into several")
         self._used = max(self._used, register + 1)
-        # The first operands, which may be nested in each other thousands deep, have the same register.
+        # First operands can be nested thousands of levels deep; they share one register.
         chain: list[Op] = []
         while (source := self._resolve(expr)) is None and expr.args and expr.name != "call":
             chain.append(expr)
@@ -96,14 +96,14 @@ class Compiler:
         return register
 
     def _operand(self, expr: Op, source: tuple[str, int] | None, register: int) -> None:
-        """Put an input, a constant or what a function returns into a register."""
+        """Load an input or a constant, or call a function, into a register."""
         if source is not None:
             number = self._inputs.setdefault(source, len(self._inputs))
             self._emit("load", register, number)
         elif expr.name == "const":
             self._constants.append(expr.data[0])
             self._emit("const", register, len(self._constants) - 1)
-        else:  # a call: the arguments are the registers from this one on
+        else:  # a call: its arguments are in consecutive registers, starting at this one
             for number, arg in enumerate(expr.args):
                 self._value(arg, register + number)
             self._constants.append(expr.data[0])
@@ -114,8 +114,8 @@ class Compiler:
         self._code += [CODE[name], destination, *padded]
 
 
-def filtering(resolve: Resolve, conditions: Sequence[Op]) -> Program | None:
-    """The program that keeps the rows for which all conditions are true; None without any."""
+def filter_program(resolve: Resolve, conditions: Sequence[Op]) -> Program | None:
+    """Return a program that keeps the rows for which all conditions are true; None without conditions."""
     if not conditions:
         return None
     compiler = Compiler(resolve)
@@ -124,8 +124,8 @@ def filtering(resolve: Resolve, conditions: Sequence[Op]) -> Program | None:
     return compiler.finish()
 
 
-def storing(resolve: Resolve, outputs: Sequence[tuple[int, Op]]) -> Program | None:
-    """The program that writes each expression to its output; None without any."""
+def store_program(resolve: Resolve, outputs: Sequence[tuple[int, Op]]) -> Program | None:
+    """Return a program that writes each expression to its output; None without outputs."""
     if not outputs:
         return None
     compiler = Compiler(resolve)

@@ -1,6 +1,6 @@
-"""Checks of a child that is made already: for-all conditions, and that a negated variable has no event.
+"""Checks of a new partial match: for-all conditions, and the absence of events of negated variables.
 
-A check is numbered for the state at which it is made, because its program reads that state's outputs.
+Checks are numbered per state, because the program of a check reads the outputs of its state.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from fastcep.query import ast
 
 __all__ = ["Checks"]
 
-_MAX_REGISTERS = 64  # the nulls of a stored event stand in one word
+_MAX_REGISTERS = 64  # one 64-bit word holds the null flags of a stored event
 
 Numbers = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Here:
-    """A check at a state; ``number`` is that of the negated variable of a for-all condition on one, else -1."""
+class _StateCheck:
+    """A check at a state; ``negated`` is the negated variable that a for-all condition is about, or -1."""
 
     state: int
     check: ForAll | Absence
@@ -37,13 +37,13 @@ class _Here:
 
 
 class Checks:
-    """The numbered checks of a plan, by edge (of the child, or of the row before it) and by state."""
+    """The numbered checks of a plan, by edge (before or after it creates a row) and by state."""
 
-    def __init__(self, query: ast.Query, places: Automaton, placement: Placement, absences: Absences) -> None:
+    def __init__(self, query: ast.Query, automaton: Automaton, placement: Placement, absences: Absences) -> None:
         self.query = query
-        self.places = places
-        self._foralls: list[_Here] = []
-        self._absences: list[_Here] = []
+        self.automaton = automaton
+        self._foralls: list[_StateCheck] = []
+        self._absences: list[_StateCheck] = []
         self._walks: dict[int, Numbers] = {}
         self._registers: dict[int, list[int]] = {}
         self._stores: list[tuple[int, tuple[Op, ...]]] = []
@@ -62,48 +62,48 @@ class Checks:
     def _number_foralls(self, state: int, items: Sequence[ForAll], negated: int = -1) -> Numbers:
         numbers = []
         for item in items:
-            here = _Here(state, item, negated)
-            if here not in self._foralls:
-                self._foralls.append(here)
-            numbers.append(self._foralls.index(here))
+            entry = _StateCheck(state, item, negated)
+            if entry not in self._foralls:
+                self._foralls.append(entry)
+            numbers.append(self._foralls.index(entry))
         return tuple(numbers)
 
     def _number(self, state: int, items: Sequence[Absence]) -> Numbers:
         numbers = []
-        bound = self.places.states[state].bound
+        bound = self.automaton.states[state].bound
         for item in items:
             walks = tuple(replace(w, guard=closed(w.guard, bound), condition=closed(w.condition, bound))
                           for w in item.walks)  # fmt: skip
             conditions = tuple(c for c in (closed(c, bound) for c in item.conditions) if c != TRUE)
             guard = closed(item.guard, bound)
-            here = _Here(state, replace(item, conditions=conditions, walks=walks, guard=guard))
-            if here not in self._absences:
-                self._absences.append(here)
+            entry = _StateCheck(state, replace(item, conditions=conditions, walks=walks, guard=guard))
+            if entry not in self._absences:
+                self._absences.append(entry)
                 self._walks[len(self._absences) - 1] = self._number_foralls(state, walks, item.negated.member)
-            numbers.append(self._absences.index(here))
+            numbers.append(self._absences.index(entry))
         return tuple(numbers)
 
-    def wanted(self) -> Iterator[tuple[int, Op]]:
-        """What the checks read of a child: ``(state, expression)``."""
-        for here in self._foralls:
-            assert isinstance(here.check, ForAll)
-            yield here.state, here.check.guard
-            yield from ((here.state, part) for part in _row_parts(here.check.condition))
-        for here in self._absences:
-            assert isinstance(here.check, Absence)
-            yield here.state, here.check.guard
-            yield from ((here.state, row) for row, _ in here.check.keys)
-            yield from ((here.state, part) for condition in here.check.conditions for part in _row_parts(condition))
+    def inputs(self) -> Iterator[tuple[int, Op]]:
+        """Yield the values of a partial match that the checks read: ``(state, expression)``."""
+        for entry in self._foralls:
+            assert isinstance(entry.check, ForAll)
+            yield entry.state, entry.check.guard
+            yield from ((entry.state, part) for part in _row_parts(entry.check.condition))
+        for entry in self._absences:
+            assert isinstance(entry.check, Absence)
+            yield entry.state, entry.check.guard
+            yield from ((entry.state, row) for row, _ in entry.check.keys)
+            yield from ((entry.state, part) for condition in entry.check.conditions for part in _row_parts(condition))
 
     def key_words(self, state: int, outputs: Sequence[Op]) -> list[tuple[int, Op, Op]]:
-        """What the checks at a state's end join by: outputs, what they hold, what of the negated event equals it."""
-        found = [self._absences[number].check for number in self.absent_at_end.get(state, ())]
-        pairs = [pair for item in found if isinstance(item, Absence) for pair in item.keys]
+        """Return the join keys of the checks at a state's end: ``(output, value of row, value of negated event)``."""
+        checks = [self._absences[number].check for number in self.absent_at_end.get(state, ())]
+        pairs = [pair for item in checks if isinstance(item, Absence) for pair in item.keys]
         return [(outputs.index(row), row, event) for row, event in pairs]
 
     @property
     def stores(self) -> Sequence[tuple[int, tuple[Op, ...]]]:
-        """By what the events of negated variables are kept: member and keys, once ``plans`` were made."""
+        """Member and keys of each store of negated events; complete after a call of `plans`."""
         return self._stores
 
     # --------------------------------------------------------------- programs
@@ -111,13 +111,13 @@ class Checks:
     def plans(
         self, outputs: Sequence[Sequence[Op]], columns: Columns
     ) -> tuple[tuple[ForAllPlan, ...], tuple[NegationPlan, ...], tuple[AbsencePlan, ...]]:
-        """The plans of the checks; ``outputs`` are those of each state."""
-        foralls = tuple(self._forall(here, outputs[here.state], columns) for here in self._foralls)
-        absences = tuple(self._absence(n, outputs[here.state], columns) for n, here in enumerate(self._absences))
+        """Return the plans of the checks; ``outputs`` holds the outputs of each state."""
+        foralls = tuple(self._forall(entry, outputs[entry.state], columns) for entry in self._foralls)
+        absences = tuple(self._absence(n, outputs[entry.state], columns) for n, entry in enumerate(self._absences))
         return foralls, tuple(self._negation(number, columns) for number in range(len(self._stores))), absences
 
-    def _forall(self, here: _Here, outputs: Sequence[Op], columns: Columns) -> ForAllPlan:
-        item = here.check
+    def _forall(self, entry: _StateCheck, outputs: Sequence[Op], columns: Columns) -> ForAllPlan:
+        item = entry.check
         assert isinstance(item, ForAll)
         elements: list[tuple[int, int, int]] = []
 
@@ -128,7 +128,7 @@ class Checks:
                     elements.append(key)
                 return ("elem", elements.index(key))
             if only(node, "neg"):
-                return ("event", self._register(here.negated, node, columns))
+                return ("event", self._register(entry.negated, node, columns))
             return ("out", outputs.index(node)) if node in outputs else None
 
         compiler = Compiler(resolve)
@@ -157,8 +157,8 @@ class Checks:
         if store not in self._stores:
             self._stores.append(store)
         texts = [f"{describe(row, self.query)} = {describe(event, self.query)}" for row, event in item.keys]
-        alone = len(item.conditions) + len(texts) == 1
-        texts += [describe(part, self.query) if alone or part.name not in ("or", "guard")
+        is_only_text = len(item.conditions) + len(texts) == 1
+        texts += [describe(part, self.query) if is_only_text or part.name not in ("or", "guard")
                   else f"({describe(part, self.query)})" for part in item.conditions]  # fmt: skip
         texts += [f"for all i: {describe(walk.condition, self.query)}" for walk in item.walks]
         guard = -1 if item.guard == TRUE else outputs.index(item.guard)
@@ -183,17 +183,17 @@ class Checks:
             registers.append(column)
             if len(registers) > _MAX_REGISTERS:
                 raise ValidationError(
-                    f"query {self.query.name!r}: the conditions on {self.places.leaves[member].name!r} read more than "
-                    f"{_MAX_REGISTERS} values of it; compare fewer attributes"
+                    f"query {self.query.name!r}: the conditions on {self.automaton.leaves[member].name!r} read more "
+                    f"than {_MAX_REGISTERS} of its values; compare fewer attributes"
                 )
         return registers.index(column)
 
     def _negation(self, number: int, columns: Columns) -> NegationPlan:
         member, keys = self._stores[number]
-        negated = next(item for item in self.places.negated if item.member == member)
+        negated = next(item for item in self.automaton.negated if item.member == member)
         by_time = negated.group < 0 and any(
             edge.member in negated.after and all(edge.before[m] == NO for m in negated.before)
-            for edge in self.places.edges
+            for edge in self.automaton.edges
         )
         return NegationPlan(
             member=member,
@@ -205,12 +205,12 @@ class Checks:
 
 
 def _event(node: Op) -> Op:
-    """An expression over the event of a negated variable, when it comes."""
+    """Return an expression over the event of a negated variable, for the moment when the event arrives."""
     return transform(node, lambda leaf: replace(leaf, name="event") if leaf.name == "neg" else None)
 
 
 def _row_parts(expr: Op) -> list[Op]:
-    """Maximal parts of a condition that depend on the partial match only."""
+    """Return the maximal parts of a condition that depend only on the partial match."""
     first, chain = expr.spine(lambda node: only(node, "q") or not node.args)
     parts = [first] if only(first, "q") else []
     for node in chain:

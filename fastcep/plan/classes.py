@@ -1,8 +1,8 @@
-"""Features of partial matches: by them those that are alike fall into one class.
+"""Features of partial matches, by which similar partial matches are put into one class.
 
-They are asked for per variable, of the partial matches that have bound it last and may go on, as expressions over what
-is bound. Each is known when the event is there and before the partial match is made: of the row that it extends and of
-the event.
+Features are defined per variable, for the partial matches that bound it last and can still be extended, as expressions
+over the bound events. Each feature is computed before the partial match is created, from the row that is extended and
+the new event.
 """
 
 from __future__ import annotations
@@ -20,58 +20,59 @@ from fastcep.query.source import suggest
 
 __all__ = ["Classes", "features_in", "read_classes"]
 
-#: Per variable (``g.a`` inside a group) the expressions.
+#: Expressions per variable (``g.a`` inside a group).
 Classes = Mapping[str, Sequence[str]]
 
-_MOST = 64  # as fastcep._core.shed.drop has room for
+_MAX_FEATURES = 64  # limit of fastcep._core.shed.drop
 
 
 def read_classes(classes: Classes, query: ast.Query, translate: Translator) -> dict[int, tuple[Op, ...]]:
-    """The features of each member that has some.
+    """Return the features of each member that has any.
 
     Raises
     ------
     ParseError
-        An expression is wrong.
+        An expression is invalid.
     ValidationError
-        A name is that of no variable that a match binds, or its class is no list of at most 64 texts.
+        A name is not a variable that a match binds, or its class is not a list of at most 64 strings.
     """
     members = {leaf.name: member for member, leaf in enumerate(translate.leaves) if not leaf.negated}
-    found: dict[int, tuple[Op, ...]] = {}
+    features: dict[int, tuple[Op, ...]] = {}
     for name, texts in classes.items():
         if name not in members:
             negated = any(leaf.name == name for leaf in translate.leaves)
-            hint = "; it is negated, and no partial match binds it" if negated else suggest(name, members)
+            hint = "; it is negated, so no partial match binds it" if negated else suggest(name, members)
             raise ValidationError(f"class of {name!r}: query {query.name!r} binds no such variable{hint}")
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-            raise ValidationError(f"class of {name!r}: expected a list of expressions as text, found {texts!r}")
-        if len(texts) > _MOST:
-            raise ValidationError(f"class of {name!r}: {len(texts)} expressions, expected at most {_MOST}")
+            raise ValidationError(f"class of {name!r}: expected a list of expressions as strings, found {texts!r}")
+        if len(texts) > _MAX_FEATURES:
+            raise ValidationError(f"class of {name!r}: {len(texts)} expressions, expected at most {_MAX_FEATURES}")
         if texts:
-            what = f"class of {name}"
-            found[members[name]] = tuple(translate(parse_feature(text, query, what)) for text in texts)
-    return found
+            description = f"class of {name}"
+            features[members[name]] = tuple(translate(parse_feature(text, query, description)) for text in texts)
+    return features
 
 
 def event_classes_of(
     classes: Classes, query: ast.Query, translate: Translator, entries: Sequence[int]
 ) -> dict[int, tuple[Op, ...]]:
-    """The features of the events that may be bound to each member that has some, over the event alone.
+    """Return the features of the events of each member that has any, as expressions over the event alone.
 
-    ``entries`` are the automaton's chains. Raises as `read_classes`, and where another variable is mentioned.
+    ``entries`` is `Automaton.chain`. Raises the errors of `read_classes`, and ValidationError if an expression mentions
+    another variable.
     """
-    found = {}
+    event_features = {}
     for member, features in read_classes(classes, query, translate).items():
         name = translate.leaves[member].name
         for text, feature in zip(classes[name], features, strict=True):
-            if any(leaf.data[1] != member for leaf in leaves(feature)):  # quantities of a partial match
-                raise ValidationError(f"class of events of {name!r}: {text!r} is not of the event {name} alone")
-        own = tuple(step(feature, entry(member, entries[member])) for feature in features)
-        assert all(leaf.name == "event" for feature in own for leaf in leaves(feature))  # the first element there is
-        found[member] = own
-    return found
+            if any(leaf.data[1] != member for leaf in leaves(feature)):  # it reads a partial match
+                raise ValidationError(f"class of events of {name!r}: {text!r} must depend only on the event {name}")
+        expressions = tuple(step(feature, entry(member, entries[member])) for feature in features)
+        assert all(leaf.name == "event" for feature in expressions for leaf in leaves(feature))
+        event_features[member] = expressions
+    return event_features
 
 
 def features_in(state: State, features: Mapping[int, Sequence[Op]]) -> list[Op]:
-    """The features of what is in a state, views of it; what it does not bind is null."""
+    """Return the features of the rows of a state, as state views; a variable that is not bound gives null."""
     return [closed(feature, state.bound) for feature in features.get(state.member, ())]

@@ -1,4 +1,4 @@
-"""From placement to :class:`~fastcep.plan.plan.Plan`: keys, indexes, registers, programs."""
+"""Build a :class:`~fastcep.plan.plan.Plan` from placed conditions: keys, indexes, registers, programs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from fastcep.errors import ValidationError
 from fastcep.plan.automaton import NO, START, YES, Edge, entry
-from fastcep.plan.bytecode import filtering, storing
+from fastcep.plan.bytecode import filter_program, store_program
 from fastcep.plan.checks import Checks
 from fastcep.plan.classes import Classes, event_classes_of, features_in, read_classes
-from fastcep.plan.contiguity import cut_off, neighbours
+from fastcep.plan.contiguity import adjacency_partition, invalidation_words
 from fastcep.plan.expression_text import describe
 from fastcep.plan.factorised import Factorised, factorise, has_choice
 from fastcep.plan.ir import DTYPES, PREVIOUS, TRUE, Op, all_of, key_pair, leaves, only, quantity, transform
@@ -23,7 +23,7 @@ from fastcep.plan.rewrite import step
 from fastcep.plan.windows import plan_windows
 from fastcep.query import ast
 
-#: A row keeps the nulls of its registers in one word.
+#: A row keeps the null flags of its registers in one 64-bit word.
 MAX_VALUES = 64
 
 
@@ -56,21 +56,31 @@ def make_plan(
     observed: bool = False,
     event_classes: Classes | None = None,
 ) -> Plan:
-    """Plan ``query`` (see the module's docstring).
+    """Plan a query.
 
-    ``timed_out``: so that partial matches that time out can be told; ``store``: ``factorised`` asks for that, where
-    it is possible, else it is rows; with ``auto`` an engine may choose (`Plan.other`).
-
-    ``index``: which equalities the indexes of rows find them by, one of `joins.INDEXES`: all (``full``), those between
-    plain attributes (``key``) or none (``off``); the others are tested row by row. Contiguity always stays in the keys,
-    and events of negated variables are always found by theirs. But for ``full`` it is rows.
-
-    ``classes``: what is to be known of each partial match before it is made, by the variable that it has bound last
-    (:mod:`fastcep.plan.classes`). It is rows then, single ones of which can be shed; None: they are not.
-    ``isolated``: explicit windows are, because events are kept out of single ones.
-    ``observed``: a record of all partial matches may be kept, so it is rows, too.
-
-    ``event_classes``: what is to be known of each event before it is tried for a variable, by that variable.
+    Parameters
+    ----------
+    query
+        A checked query.
+    timed_out
+        Whether partial matches that time out can be reported.
+    store
+        ``"rows"``; ``"factorised"``, which falls back to rows if it is not possible; or ``"auto"``, which lets the
+        engine choose (`Plan.other`).
+    index
+        Equalities that become keys of the row indexes, one of `joins.INDEXES`: all (``"full"``), those between plain
+        attributes (``"key"``) or none (``"off"``). The others are tested row by row. Contiguity is always part of the
+        keys, and events of negated variables are always found by their keys. Any value but ``"full"`` requires rows.
+    classes
+        Features of each partial match, computed before it is created, by the variable that it bound last
+        (:mod:`fastcep.plan.classes`). The store is rows, so that single partial matches can be shed. None: partial
+        matches are not shed.
+    isolated
+        Whether explicit windows have their own rows because events are dropped from single windows.
+    observed
+        Whether the lineage of partial matches can be recorded; the store is rows.
+    event_classes
+        Features of each event, computed before it is tried for a variable, by that variable.
     """
     return _Planner(query, timed_out, index, classes, isolated, observed, event_classes or {}).plan(store)
 
@@ -86,41 +96,41 @@ class _Planner:
         self.index = index
         placer = Placer(query, timed_out)
         self.placement = placer.place()
-        self.places = placer.places
+        self.automaton = placer.automaton
         self.leaves = placer.leaves
         self.translate = placer.translate
         self.classes = read_classes(classes or {}, query, self.translate)
-        self.event_classes = event_classes_of(event_classes, query, self.translate, self.places.chain)
+        self.event_classes = event_classes_of(event_classes, query, self.translate, self.automaton.chain)
         self.columns = Columns(query)
         self.edges: dict[Edge, EdgeWork] = {}
-        self.states = [_StateWork() for _ in self.places.states]
+        self.states = [_StateWork() for _ in self.automaton.states]
         self.indexes: list[_IndexWork] = []
-        self.checks = Checks(query, self.places, self.placement, place_negations(placer))
+        self.checks = Checks(query, self.automaton, self.placement, place_negations(placer))
 
     def plan(self, store: str) -> Plan:
         columns = Columns(self.query)
-        parts = factorise(self.query, self.places, self.translate, columns)
-        if self.timed_out and isinstance(parts, Factorised):
-            parts = "partial matches that time out are told"
-        if self.sheds and isinstance(parts, Factorised):
-            parts = "partial matches are shed"
-        if self.index != "full" and isinstance(parts, Factorised):
-            parts = f"with index={self.index!r} partial matches are rows"
-        if isinstance(parts, str):
-            return self._rows(rows_only=parts)
+        factorised = factorise(self.query, self.automaton, self.translate, columns)
+        if self.timed_out and isinstance(factorised, Factorised):
+            factorised = "partial matches that time out are reported"
+        if self.sheds and isinstance(factorised, Factorised):
+            factorised = "partial matches are shed"
+        if self.index != "full" and isinstance(factorised, Factorised):
+            factorised = f"with index={self.index!r} partial matches are rows"
+        if isinstance(factorised, str):
+            return self._rows(rows_only=factorised)
         if store == "factorised":
-            return self._factorised(self._rows(), parts, columns)
+            return self._factorised(self._rows(), factorised, columns)
         if store == "rows":
-            return self._rows(why="as asked for")
+            return self._rows(why="as requested")
         if not has_choice(self.query):
             return self._rows()
-        rows = self._rows(why="to begin with: both are tried on the first events")
-        return replace(rows, other=self._factorised(rows, parts, columns))
+        rows = self._rows(why="initially: both stores are tried on the first events")
+        return replace(rows, other=self._factorised(rows, factorised, columns))
 
     def _factorised(self, rows: Plan, parts: Factorised, columns: Columns) -> Plan:
-        """The plan for kept events: that for rows without what is about rows."""
+        """Return the plan for the factorised store: the plan for rows without the parts that concern rows."""
         locals_ = tuple(columns.local(conditions) for conditions in self._local().values())
-        key = find_key(self.query, self.places, self.translate, KeyWords((), (), {}, parts.joins))
+        key = find_key(self.query, self.automaton, self.translate, KeyWords((), (), {}, parts.joins))
         event_features = self._event_features(columns)
         return replace(
             rows,
@@ -132,7 +142,7 @@ class _Planner:
             states=(),
             ring_columns=tuple(sorted(self._returned())),
             store="factorised",
-            why="as asked for",
+            why="as requested",
             kept=parts.kept,
             steps=parts.steps,
             key=replace(key, waiting=()) if isinstance(key, KeyPlan) else key,
@@ -140,36 +150,36 @@ class _Planner:
         )
 
     def _event_features(self, columns: Columns) -> tuple[tuple[int, ...], ...]:
-        """Per variable the columns by which its events are classified."""
+        """Return per variable the columns by which its events are classified."""
         return tuple(tuple(map(columns.number, self.event_classes.get(m, ()))) for m in range(len(self.leaves)))
 
     def _local(self) -> dict[int, list[Op]]:
-        """Per member the conditions on its event alone."""
-        local = self.placement.local
-        return {m: [step(c, entry(m, self.places.chain[m])) for c in local.get(m, [])] for m in range(len(self.leaves))}
+        """Return per member the conditions on its event alone."""
+        local, chain = self.placement.local, self.automaton.chain
+        return {m: [step(c, entry(m, chain[m])) for c in local.get(m, [])] for m in range(len(self.leaves))}
 
     def _rows(self, rows_only: str = "", why: str = "") -> Plan:
-        place, query, checks, columns = self.placement, self.query, self.checks, self.columns
+        placement, query, checks, columns = self.placement, self.query, self.checks, self.columns
         timed_out = self.timed_out
         by_partition = acts_by_partition(query)
         self.edges = {
-            edge: join(place.on_edge.get(edge, []), edge, self.index, by_partition) for edge in self.places.edges
+            edge: join(placement.on_edge.get(edge, []), edge, self.index, by_partition) for edge in self.automaton.edges
         }
         for state in range(len(self.states) if removes_rows(query) else 0):
             share_keys([work for edge, work in self.edges.items() if edge.source == state])
-        for edge in self.places.edges:
+        for edge in self.automaton.edges:
             self._choose_index(edge)
-        accept = {number: all_of(place.on_accept.get(number, []))
-                  for number, state in enumerate(self.places.states) if state.accepting}  # fmt: skip
-        for item in self.indexes:  # only what may go on has a class
-            self.states[item.state].features = features_in(self.places.states[item.state], self.classes)
+        accept = {number: all_of(placement.on_accept.get(number, []))
+                  for number, state in enumerate(self.automaton.states) if state.accepting}  # fmt: skip
+        for item in self.indexes:  # only rows that can still be extended have features
+            self.states[item.state].features = features_in(self.automaton.states[item.state], self.classes)
         self._temporaries(accept)
         self._fix_registers()
         self._check_registers()
         local = self._local()
         locals_ = tuple(columns.local(conditions) for conditions in local.values())
         per_partition = self._per_partition()
-        edges = tuple(self._edge(edge) for edge in self.places.edges)
+        edges = tuple(self._edge(edge) for edge in self.automaton.edges)
         outputs = [state.outputs for state in self.states]
         foralls, negations, absences = checks.plans(outputs, columns)
         kinds = {ast.TimeWindow: 0, ast.CountWindow: 1, ast.Unbounded: 2, ast.ExplicitWindow: 3}
@@ -194,10 +204,10 @@ class _Planner:
             negated=tuple(leaf.negated for leaf in self.leaves),
             repeated=tuple(leaf.repeated for leaf in self.leaves),
             lists=tuple(leaf.repeated or query.select == "cumulative" for leaf in self.leaves),
-            groups=tuple(self.places.inner.values()),
-            sets=self.places.sets,
+            groups=tuple(self.automaton.inner.values()),
+            sets=self.automaton.sets,
             period=query.pattern.nanoseconds if isinstance(query.pattern, ast.Periodic) else 0,
-            partition=neighbours(query) if any(column.column == PREVIOUS for column in columns.plans) else None,
+            partition=adjacency_partition(query) if any(c.column == PREVIOUS for c in columns.plans) else None,
             must_advance=query.strategy == "skip_till_next",
             removes=removes_rows(query),
             select=ast.SELECTIONS.index(query.select),
@@ -211,7 +221,7 @@ class _Planner:
             key=self._key(),
             store="rows",
             rows_only=rows_only,
-            why=f"the only one: {rows_only}" if rows_only else why or "the usual one",
+            why=f"only option: {rows_only}" if rows_only else why or "default",
             kept=(),
             steps=(),
             ring_columns=tuple(sorted(columns.ring | self._returned())),
@@ -237,27 +247,27 @@ class _Planner:
         self.indexes.append(_IndexWork(state, keys, guard, forall))
 
     def _temporaries(self, accept: dict[int, Op]) -> None:
-        def want(state: int, expr: Op) -> None:
+        def add(state: int, expr: Op) -> None:
             if expr != TRUE and expr not in self.states[state].temporary:
                 self.states[state].temporary.append(expr)
 
         for item in self.indexes:
             for key in item.keys:
-                want(item.state, key)
-            want(item.state, item.guard)
+                add(item.state, key)
+            add(item.state, item.guard)
         for state, guard in accept.items():
-            want(state, guard)
-        for state, expr in self.checks.wanted():
-            want(state, expr)
+            add(state, guard)
+        for state, expr in self.checks.inputs():
+            add(state, expr)
         for state in self.checks.absent_at_end if acts_by_partition(self.query) else ():
             for name in self.query.partition:
-                want(state, self._partition_word(name))
+                add(state, self._partition_word(name))
 
     def _fix_registers(self) -> None:
         changed = True
         while changed:
             changed = False
-            for edge in reversed(self.places.edges):
+            for edge in reversed(self.automaton.edges):
                 if edge.source == START:
                     continue
                 source = self.states[edge.source].registers
@@ -274,11 +284,11 @@ class _Planner:
     def _check_registers(self) -> None:
         for number, state in enumerate(self.states):
             if len(state.registers) > MAX_VALUES:
-                variable = self.leaves[self.places.states[number].member].name
+                variable = self.leaves[self.automaton.states[number].member].name
                 raise ValidationError(
-                    f"query {self.query.name!r}: a partial match that has bound {variable!r} has to carry "
+                    f"query {self.query.name!r}: a partial match that has bound {variable!r} would carry "
                     f"{len(state.registers)} values for later conditions{' and classes' if self.classes else ''}, "
-                    f"expected at most {MAX_VALUES}; compare fewer attributes, or use '=' where it fits"
+                    f"expected at most {MAX_VALUES}; compare fewer attributes, or use '=' where possible"
                 )
 
     def _rewritten(self, expr: Op, edge: Edge) -> Op:
@@ -286,22 +296,22 @@ class _Planner:
         return transform(step(expr, edge), replace.get)
 
     def _carried(self, expr: Op, state: int) -> list[Op]:
-        """Maximal parts of ``expr`` that depend on the row only and that no event behind the state changes."""
-        return self._split(expr, self.places.states[state].open)[0]
+        """Return the maximal parts of ``expr`` that depend only on the row and that later events do not change."""
+        return self._split(expr, self.automaton.states[state].open)[0]
 
     def _split(self, expr: Op, open_: frozenset[int]) -> tuple[list[Op], bool]:
-        """What `_carried` gives, and whether nothing of ``expr`` but constants is left out or changed."""
+        """Return the result of `_carried`, and whether it covers all of ``expr`` except constants, without changes."""
         first, chain = expr.spine()
         parts = [first] if first.name == "q" else []
-        whole = first.name == "const" or (first.name == "q" and first.data[1] not in open_)
+        complete = first.name == "const" or (first.name == "q" and first.data[1] not in open_)
         for node in chain:
             for arg in node.args[1:]:
-                more, same = self._split(arg, open_)
-                parts += more
-                whole = whole and same
-            if whole and node.sources:
+                argument_parts, argument_complete = self._split(arg, open_)
+                parts += argument_parts
+                complete = complete and argument_complete
+            if complete and node.sources:
                 parts = [node]
-        return parts, whole
+        return parts, complete
 
     # ----------------------------------------------------------------- parts
 
@@ -314,17 +324,17 @@ class _Planner:
                 return ("row", registers.index(node))
             return ("event", self.columns.number(node)) if only(node, "event") else None
 
-        predicate = filtering(resolve, work.residual)
+        predicate = filter_program(resolve, work.residual)
         copies: list[tuple[int, str, int]] = []
         computed: list[tuple[int, Op]] = []
-        for number, wanted in enumerate(self.states[edge.target].outputs):
-            expr = self._rewritten(wanted, edge)
+        for number, output in enumerate(self.states[edge.target].outputs):
+            expr = self._rewritten(output, edge)
             source = resolve(expr)
             if source is not None:
                 copies.append((number, *source))
             else:
                 computed.append((number, expr))
-        outputs = storing(resolve, computed)
+        outputs = store_program(resolve, computed)
         features = [self._rewritten(feature, edge) for feature in self.states[edge.target].features]
         return EdgePlan(
             source=edge.source,
@@ -343,11 +353,11 @@ class _Planner:
             absences=self.checks.absent_on_edge.get(edge, ()),
             key_texts=tuple((self._show(row), self._show(event)) for row, event in work.keys),
             predicate_texts=tuple(self._show(expr) for expr in work.residual),
-            features=storing(resolve, list(enumerate(features))),
+            features=store_program(resolve, list(enumerate(features))),
         )
 
     def _keeps(self, edge: Edge) -> bool:
-        """Whether the edge enters a group that may be left out: a run that does keeps a copy that has not."""
+        """Return whether the edge enters an optional group, so that a copy of the row stays outside the group."""
         group = self.leaves[edge.member].group
         if group is None or group.minimum > 0:
             return False
@@ -359,13 +369,13 @@ class _Planner:
         guard = -1 if item.guard == TRUE else outputs.index(item.guard)
         keys = tuple(outputs.index(key) for key in item.keys)
         texts = tuple(self._show(key) for key in item.keys)
-        alone = sum(other.state == item.state for other in self.indexes) == 1
-        cut = cut_off(self.query, item.keys) if alone else (-1, ())
-        return IndexPlan(item.state, keys, guard, item.forall, *cut, texts, self._show_guard(item.guard))
+        is_only_index = sum(other.state == item.state for other in self.indexes) == 1
+        latest, partition = invalidation_words(self.query, item.keys) if is_only_index else (-1, ())
+        return IndexPlan(item.state, keys, guard, item.forall, latest, partition, texts, self._show_guard(item.guard))
 
     def _state(self, number: int, guard: Op) -> StatePlan:
-        work, state, checks = self.states[number], self.places.states[number], self.checks
-        chain = (*self.places.chain, *(-1 for _ in self.places.inner))
+        work, state, checks = self.states[number], self.automaton.states[number], self.checks
+        chain = (*self.automaton.chain, *(-1 for _ in self.automaton.inner))
         at_end = checks.absent_at_end.get(number, ())
         return StatePlan(
             member=state.member,
@@ -388,48 +398,48 @@ class _Planner:
         )
 
     def _per_partition(self) -> tuple[tuple[int, ...], ...]:
-        """See `Plan.per_partition`."""
+        """Return `Plan.per_partition`."""
         if not acts_by_partition(self.query):
             return ()
 
         def word(member: int, name: str) -> int:
-            own = Op("event", self.translate.dtype(member, name), (), (member, name))
-            return self.columns.number(key_pair(own, own)[1])
+            value = Op("event", self.translate.dtype(member, name), (), (member, name))
+            return self.columns.number(key_pair(value, value)[1])
 
         return tuple(tuple(word(m, name) for name in self.query.partition) for m in range(len(self.leaves)))
 
     def _partition_outputs(self, number: int) -> tuple[int, ...]:
-        """Which outputs of a state whose matches wait are the words of its partition."""
+        """Return the outputs that hold the words of the partition, for a state whose matches wait."""
         outputs = self.states[number].outputs
         return tuple(outputs.index(self._partition_word(name)) for name in self.query.partition)
 
     def _partition_word(self, name: str) -> Op:
-        """A word of the partition of a row, as keys have it."""
-        own = quantity("part", self.translate.dtype(0, name), -1, 0, name)
-        return key_pair(own, own)[0]
+        """Return a word of the partition of a row, in the form used in keys."""
+        value = quantity("part", self.translate.dtype(0, name), -1, 0, name)
+        return key_pair(value, value)[0]
 
     def _key(self) -> KeyPlan | str:
-        """What the state can be cut by."""
+        """Return the key by which the state can be split, or the reason why there is none."""
         joins = [[work.keys for edge, work in self.edges.items() if edge.source != START and work.index == number]
                  for number in range(len(self.indexes))]  # fmt: skip
         waiting = {state: self.checks.key_words(state, work.outputs) for state, work in enumerate(self.states)
                    if self.checks.absent_at_end.get(state)}  # fmt: skip
-        lacking = "index='off' keeps no keys to cut the state by" if self.index == "off" else ""
+        lacking = "with index='off' there are no keys to split the state by" if self.index == "off" else ""
         words = KeyWords(joins, self.checks.stores, waiting, lacking=lacking)
-        return find_key(self.query, self.places, self.translate, words)
+        return find_key(self.query, self.automaton, self.translate, words)
 
     def _needs_birth(self, state: int) -> bool:
-        """Whether rows are merged with those of other states, or an event could meet a row it made itself."""
+        """Return whether rows need birth numbers, to merge several states or to skip rows made by the same event."""
         if removes_rows(self.query):
             return True
-        into = {edge.member for edge in self.places.edges if edge.target == state}
-        own = {name for member in into for name in self.leaves[member].member.types}
-        for edge in self.places.edges:
+        into = {edge.member for edge in self.automaton.edges if edge.target == state}
+        types_into = {name for member in into for name in self.leaves[member].member.types}
+        for edge in self.automaton.edges:
             if edge.source != state:
                 continue
-            others = [other for other in self.places.edges if other.member == edge.member]
+            others = [other for other in self.automaton.edges if other.member == edge.member]
             later = any(edge.member > member for member in into)
-            if len(others) > 1 or (later and own & set(self.leaves[edge.member].member.types)):
+            if len(others) > 1 or (later and types_into & set(self.leaves[edge.member].member.types)):
                 return True
         return False
 
@@ -440,15 +450,15 @@ class _Planner:
         )
 
     def _returned(self) -> set[int]:
-        """Columns that RETURN reads from the ring."""
-        found: set[int] = set()
+        """Return the columns that RETURN reads from the event ring."""
+        columns: set[int] = set()
         variables = {leaf.name: number for number, leaf in enumerate(self.leaves)}
         for item in self.query.returns:
             for node in ast.walk(item.expression):
                 if isinstance(node, ast.Attribute | ast.AttributeList | ast.Aggregate) and node.name is not None:
                     leaf = Op("event", DTYPES["int64"], (), (variables[node.leaf], node.name))
-                    found |= {part.data[0] for part in leaves(self.columns.resolve(leaf))}
-        return found
+                    columns |= {part.data[0] for part in leaves(self.columns.resolve(leaf))}
+        return columns
 
     def _show(self, expr: Op) -> str:
         return describe(expr, self.query)

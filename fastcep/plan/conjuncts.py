@@ -1,4 +1,4 @@
-"""What a conjunct asks: its expression, when it applies, and when it can be decided."""
+"""Conjuncts of WHERE: the expression, when it applies, and when it can be decided."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Conjunct:
     Attributes
     ----------
     expr, guard
-        State views; the conjunct must hold if the guard does, else it does not apply.
+        State views; the conjunct must hold if the guard holds, and does not apply otherwise.
     mentioned
-        Its members.
+        Members that it mentions.
     bound, closed
-        Variables that must be bound, or that nothing may be bound to any more, before it can be decided.
+        Variables that must be bound, or closed (no further event can be bound to them), before it can be decided.
     branches
-        Branches of an OR of which it must be known whether they are taken.
+        Branches of an OR for which it must be known whether they are taken.
     """
 
     expr: Op
@@ -37,7 +37,7 @@ class Conjunct:
     branches: tuple[tuple[int, ...], ...] = ()
 
     def decided(self, state: State) -> bool:
-        """Whether nothing that may still come changes it."""
+        """Return whether no later event can change the conjunct's value."""
         return (
             all(state.bound[v] == YES or v not in state.open for v in self.bound)
             and not self.closed & state.open
@@ -48,43 +48,43 @@ class Conjunct:
         )
 
     def decided_by(self, edge: Edge, states: tuple[State, ...]) -> bool:
-        """Whether it is decided behind the edge and not before it."""
+        """Return whether it is decided after the edge but not before it."""
         return self.decided(states[edge.target]) and (edge.source == START or not self.decided(states[edge.source]))
 
     def elements(self) -> set[int]:
-        """Members whose elements it goes through by ``[i]``."""
+        """Return the members over whose elements it iterates with ``[i]``."""
         return {leaf.data[0] for leaf in leaves(self.expr) if leaf.name == "elem"}
 
 
-def read_conjunct(conjunct: ast.Expr, translate: Translator, places: Automaton) -> Conjunct:
-    """Translate a conjunct and find out on what it depends."""
+def read_conjunct(conjunct: ast.Expr, translate: Translator, automaton: Automaton) -> Conjunct:
+    """Translate a conjunct and determine what it depends on."""
     expr = translate(conjunct)
-    named = sorted(translate.variables[name] for name in ast.variables(conjunct))
-    counted = {v for v in named if _only_counted(conjunct, v, translate)}
+    variables_mentioned = sorted(translate.variables[name] for name in ast.variables(conjunct))
+    counted = {v for v in variables_mentioned if _only_counted(conjunct, v, translate)}
     guards: list[Op] = []
     branches: list[tuple[int, ...]] = []
-    for variable in named:
-        whole = _whole(variable, places)
+    for variable in variables_mentioned:
+        unit = _group_or_member(variable, automaton)
         if variable in counted:
-            if variable in places.branches:
-                guards.append(any_bound(places.branches[variable]))
-                branches.append(places.branches[variable])
-        elif not places.mandatory(whole) and not _negated(variable, places):
-            guards.append(is_bound(whole))
+            if variable in automaton.branches:
+                guards.append(any_bound(automaton.branches[variable]))
+                branches.append(automaton.branches[variable])
+        elif not automaton.mandatory(unit) and not _negated(variable, automaton):
+            guards.append(is_bound(unit))
     bound, closed = set[int](), set[int]()
     for leaf in leaves(expr):
-        guards += _guards(leaf, places)
+        guards += _guards(leaf, automaton)
         if leaf.name == "elem":
-            closed.add(_whole(leaf.data[0], places))
+            closed.add(_group_or_member(leaf.data[0], automaton))
         elif leaf.name == "q":
             kind, variable = leaf.data[:2]
-            whole = _whole(variable, places)
-            single = variable < len(places.leaves) and (not places.leaves[variable].repeated or kind == "first")
-            (bound if single and whole == variable else closed).add(whole)
+            unit = _group_or_member(variable, automaton)
+            single = variable < len(automaton.leaves) and (not automaton.leaves[variable].repeated or kind == "first")
+            (bound if single and unit == variable else closed).add(unit)
     return Conjunct(
         expr,
         all_of(list(dict.fromkeys(guards))),
-        tuple(v for v in named if v < len(places.leaves)),
+        tuple(v for v in variables_mentioned if v < len(automaton.leaves)),
         frozenset(bound),
         frozenset(closed),
         tuple(branches),
@@ -92,32 +92,32 @@ def read_conjunct(conjunct: ast.Expr, translate: Translator, places: Automaton) 
 
 
 def guarded(guard: Op, expr: Op) -> Op:
-    """``expr`` if ``guard`` holds, else true."""
+    """Return ``guard IMPLIES expr``, simplified for constant guards."""
     if guard == TRUE:
         return expr
     return TRUE if guard == FALSE else Op("guard", "b", (guard, expr))
 
 
-def _whole(variable: int, places: Automaton) -> int:
-    """The group of a member, or the variable itself."""
-    if variable < len(places.leaves) and places.chain[variable] >= 0:
-        return places.chain[variable]
+def _group_or_member(variable: int, automaton: Automaton) -> int:
+    """Return the group of a member, or the variable itself outside groups."""
+    if variable < len(automaton.leaves) and automaton.chain[variable] >= 0:
+        return automaton.chain[variable]
     return variable
 
 
-def _negated(variable: int, places: Automaton) -> bool:
-    return variable < len(places.leaves) and places.leaves[variable].negated
+def _negated(variable: int, automaton: Automaton) -> bool:
+    return variable < len(automaton.leaves) and automaton.leaves[variable].negated
 
 
-def _guards(leaf: Op, places: Automaton) -> list[Op]:
-    """What must be there for one mention to mean anything: the element, or a round that binds the variable."""
+def _guards(leaf: Op, automaton: Automaton) -> list[Op]:
+    """Return the conditions for a reference to be valid: its element exists, or its round binds the variable."""
     if leaf.name != "q" or leaf.data[0] == "count":
         return []
     kind, member, extra, _ = leaf.data
-    group = places.chain[member]
-    if group >= 0 and places.leaves[member].optional:
-        named = kind in ("first", "last", "at")
-        return [quantity(f"has_{kind}", "b", member, extra) if named else is_bound(member)]
+    group = automaton.chain[member]
+    if group >= 0 and automaton.leaves[member].optional:
+        has_index = kind in ("first", "last", "at")
+        return [quantity(f"has_{kind}", "b", member, extra) if has_index else is_bound(member)]
     if kind != "at":
         return []
     return [Op("lt_i", "b", (const(extra, "i"), count(member if group < 0 else group)))]

@@ -1,10 +1,10 @@
-"""Where a condition is known although what it speaks of may still grow.
+"""Decide conditions before the variables that they mention are closed.
 
-Conditions on the whole of a Kleene variable or a group wait until that has closed (:mod:`placement`). But some are
-known before: ``a[1].v = 2`` when the second event is bound, whatever follows; ``SUM(a[].v) > 5`` with the last one that
-fits; and of ``[i]`` each element when it comes. For ``skip_till_next`` it matters, for an event that makes such a
-condition false does not go on with the partial match; and a partial match of which this is known is none when it times
-out.
+A condition on all elements of a Kleene variable or a group usually waits until that is closed (:mod:`placement`). Some
+conditions are decided earlier: ``a[1].v = 2`` when the second event is bound, whatever follows; ``SUM(a[].v) > 5`` when
+the variable has its maximum number of events; and a condition on ``[i]`` for each element when it is bound. This
+matters for ``skip_till_next``, because an event that makes the condition false does not extend the partial match, and
+for time-outs, because a partial match that violates a condition is not reported.
 """
 
 from __future__ import annotations
@@ -17,60 +17,64 @@ from fastcep.plan.conjuncts import Conjunct
 from fastcep.plan.ir import TRUE, Op, all_of, const, count, leaves, quantity
 from fastcep.plan.rewrite import is_bound
 
-__all__ = ["known_behind", "known_guard"]
+__all__ = ["early_decisions", "early_guard"]
 
 
-def known_behind(item: Conjunct, places: Automaton) -> Iterator[tuple[Edge, Op]]:
-    """Yield the edges behind which a conjunct may be known before all has closed, and when it is (a state view)."""
-    rest = replace(item, closed=frozenset[int]())
-    for edge in places.edges:
-        state = places.states[edge.target]
-        if item.closed & state.open and _news(item, rest, edge, places):
-            guard = known_guard(item, edge, places)
+def early_decisions(item: Conjunct, automaton: Automaton) -> Iterator[tuple[Edge, Op]]:
+    """Yield ``(edge, guard)``: after the edge the conjunct is decided before its variables close, if the guard holds.
+
+    The guard is a view of the edge's target.
+    """
+    without_closed = replace(item, closed=frozenset[int]())
+    for edge in automaton.edges:
+        state = automaton.states[edge.target]
+        if item.closed & state.open and _is_affected(item, without_closed, edge, automaton):
+            guard = early_guard(item, edge, automaton)
             if guard is not None:
                 yield edge, guard
 
 
-def known_guard(item: Conjunct, edge: Edge, places: Automaton, all_elements: bool = False) -> Op | None:
-    """When a conjunct is known behind an edge (a state view), None if it never is.
+def early_guard(item: Conjunct, edge: Edge, automaton: Automaton, all_elements: bool = False) -> Op | None:
+    """Return when a conjunct is decided after an edge, as a state view; None if never.
 
-    ``all_elements``: it needs all elements that it goes through by ``[i]``, not those that there are.
+    With ``all_elements`` it needs all elements over which it iterates with ``[i]``, not only those bound so far.
     """
-    state = places.states[edge.target]
+    state = automaton.states[edge.target]
     if not replace(item, closed=frozenset[int]()).decided(state):
         return None
-    guards = [_known(item, variable, edge, places, all_elements) for variable in sorted(item.closed & state.open)]
-    known = [guard for guard in guards if guard is not None]
-    return all_of(known) if len(known) == len(guards) else None
+    growing = sorted(item.closed & state.open)
+    guards = [_variable_guard(item, variable, edge, automaton, all_elements) for variable in growing]
+    possible = [guard for guard in guards if guard is not None]
+    return all_of(possible) if len(possible) == len(guards) else None
 
 
-def _news(item: Conjunct, rest: Conjunct, edge: Edge, places: Automaton) -> bool:
-    """Whether the edge binds something that the conjunct speaks of, or decides something that it waits for."""
+def _is_affected(item: Conjunct, without_closed: Conjunct, edge: Edge, automaton: Automaton) -> bool:
+    """Return whether the edge binds a variable that the conjunct mentions, or decides one that it waits for."""
     if edge.source == START or edge.member in item.mentioned or edge.group in item.closed:
         return True
-    source, target = places.states[edge.source], places.states[edge.target]
-    return rest.decided_by(edge, places.states) or item.closed & source.open != item.closed & target.open
+    source, target = automaton.states[edge.source], automaton.states[edge.target]
+    return without_closed.decided_by(edge, automaton.states) or item.closed & source.open != item.closed & target.open
 
 
-def _known(item: Conjunct, variable: int, edge: Edge, places: Automaton, all_elements: bool) -> Op | None:
-    """When all that a conjunct says of a variable is known behind an edge; None if never.
+def _variable_guard(item: Conjunct, variable: int, edge: Edge, automaton: Automaton, all_elements: bool) -> Op | None:
+    """Return when a conjunct's references to a variable are decided after an edge; None if never.
 
-    Elements ``[i]`` are judged one by one. One that is named (``x[k]``, ``g[first].x``) is known when it is there; all
-    else when the variable holds as many events, or full rounds, as it may.
+    Elements ``[i]`` are checked one by one. A specific element (``x[k]``, ``g[first].x``) is decided when it is bound,
+    anything else when the variable has its maximum number of events or complete rounds.
     """
-    single, state = variable < len(places.leaves), places.states[edge.target]
+    single, state = variable < len(automaton.leaves), automaton.states[edge.target]
     if state.bound[variable] == NO:
         return None
     guards = [TRUE if state.bound[variable] == YES else is_bound(variable)]
-    inner = (variable, *places.inner.get(variable, ()))
+    inner = (variable, *automaton.inner.get(variable, ()))
     for leaf in leaves(item.expr):
         if all_elements and leaf.name == "elem" and leaf.data[0] in inner:
-            return _full(variable, edge, places)
+            return _full_guard(variable, edge, automaton)
         if leaf.name != "q" or leaf.data[1] not in inner:
             continue
         kind, member, extra, _ = leaf.data
         if kind not in ("first", "at"):
-            return _full(variable, edge, places)
+            return _full_guard(variable, edge, automaton)
         if not single:
             guards.append(quantity(f"has_{kind}", "b", member, extra))
         elif kind == "at":
@@ -78,13 +82,13 @@ def _known(item: Conjunct, variable: int, edge: Edge, places: Automaton, all_ele
     return all_of(list(dict.fromkeys(guards)))
 
 
-def _full(variable: int, edge: Edge, places: Automaton) -> Op | None:
-    """When a variable can grow no more; None if it always can."""
-    single = variable < len(places.leaves)
-    most = places.leaves[variable].member.maximum if single else places.bounds[variable][1]
-    goes_on = not single and any(
-        other.source == edge.target and other.group == variable and not other.round for other in places.edges
+def _full_guard(variable: int, edge: Edge, automaton: Automaton) -> Op | None:
+    """Return when a variable cannot grow any more; None if it always can."""
+    single = variable < len(automaton.leaves)
+    maximum = automaton.leaves[variable].member.maximum if single else automaton.bounds[variable][1]
+    round_can_continue = not single and any(
+        other.source == edge.target and other.group == variable and not other.round for other in automaton.edges
     )
-    if most is None or goes_on:
+    if maximum is None or round_can_continue:
         return None
-    return Op("eq_i", "b", (count(variable), const(most, "i")))
+    return Op("eq_i", "b", (count(variable), const(maximum, "i")))

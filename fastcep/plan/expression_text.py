@@ -1,4 +1,4 @@
-"""Plan expressions as text: in the language's words where it has them."""
+"""Text of plan expressions, in the syntax of the query language where possible."""
 
 from __future__ import annotations
 
@@ -15,49 +15,50 @@ _SYMBOLS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "^",
     "eq": "=", "ne": "!=", "lt": "<", "le": "<=", "and": "AND", "or": "OR", "guard": "IMPLIES",
 }  # fmt: skip
-#: How long a text may be before the operations around it are left out, and how many values of a set it shows.
-LONGEST = 2000
-SHOWN_VALUES = 3
+#: Length beyond which further operations are omitted, and number of values of a set that are written.
+MAX_LENGTH = 2000
+MAX_VALUES = 3
 _SUFFIXES = ("_i", "_f", "_s", "_b")
 _PLACES = {POSITION: "position", PREVIOUS: "previous"}
 
 
 def attribute_text(name: str) -> str:
-    """An attribute's name as it stands behind a dot."""
+    """Return the text of an attribute's name after a dot."""
     return name_text(name, anywhere=True)
 
 
 def describe(expr: Op, query: ast.Query) -> str:
-    """Text of a plan expression.
+    """Return the text of a plan expression.
 
-    Beyond the language: ``x[last-1].a`` is the element before the last, ``known(x)`` says that x is not null,
-    ``g[last] binds a`` that the last round of a group does bind its variable, ``a IMPLIES b`` that b need only hold if
-    a does, ``partition.a`` is the partition's value of an attribute, ``latest(x, y)`` the position of the last event
-    that x or y binds, ``position(x)`` that of the event itself, ``previous(x)`` that of the event right before it.
+    Notation in addition to the language: ``x[last-1].a`` is the element before the last one. ``known(x)`` is true if x
+    is not null. ``g[last] binds a`` is true if the last round of the group binds its variable a. ``a IMPLIES b``
+    requires b only if a holds. ``partition.a`` is the partition's value of an attribute. ``latest(x, y)`` is the
+    position of the last event that x or y binds, ``position(x)`` that of the event itself, and ``previous(x)`` that of
+    the event right before it.
     """
-    text, whole = _words(query.pattern).form(expr)
-    return text[1:-1] if whole else text
+    text, parenthesised = _writer(query.pattern).form(expr)
+    return text[1:-1] if parenthesised else text
 
 
-class _Words:
-    """The texts of one pattern's expressions."""
+class _Writer:
+    """Writer of expressions over the variables of one pattern."""
 
     def __init__(self, pattern: ast.Pattern) -> None:
         self.leaves = leaves_of(pattern)
         self.groups = [group for group in groups_of(pattern) if group.repeated]
 
     def form(self, node: Op) -> tuple[str, bool]:
-        """The text, and whether it is one pair of parentheses."""
+        """Return the text, and whether one pair of parentheses encloses it."""
         node, chain = node.spine()
-        text, whole = self.leaf(node)
-        for done, outer in enumerate(chain):
-            if len(text) > LONGEST:
-                return f"{text} … {len(chain) - done:,} more operations", False
-            text, whole = self.around(outer, text, whole)
-        return text, whole
+        text, parenthesised = self.leaf(node)
+        for written, outer in enumerate(chain):
+            if len(text) > MAX_LENGTH:
+                return f"{text} … {len(chain) - written:,} more operations", False
+            text, parenthesised = self.around(outer, text, parenthesised)
+        return text, parenthesised
 
     def leaf(self, node: Op) -> tuple[str, bool]:
-        """The text of what has no operands."""
+        """Return the text of an expression without operands."""
         data = node.data
         if node.name == "const":
             return expression_text(ast.Literal(data[0])), False
@@ -80,17 +81,17 @@ class _Words:
         assert node.name == "call", node.name
         return f"{data[0].name}()", False
 
-    def around(self, node: Op, text: str, whole: bool) -> tuple[str, bool]:
-        """The text of an operation, given that of its first operand."""
+    def around(self, node: Op, text: str, parenthesised: bool) -> tuple[str, bool]:
+        """Return the text of an operation, given the text of its first operand."""
         data = node.data
         base = node.name[:-2] if node.name.endswith(_SUFFIXES) else node.name
         if base in ("i2f", "key"):
-            return text, whole
+            return text, parenthesised
         args = [text, *(self.form(arg)[0] for arg in node.args[1:])]
         if base == "in":
-            values = [expression_text(ast.Literal(value)) for value in data[0].values[:SHOWN_VALUES]]
-            more = len(data[0].values) - len(values)
-            return f"({text} IN {{{', '.join(values)}{f', … {more:,} more' if more else ''}}})", True
+            values = [expression_text(ast.Literal(value)) for value in data[0].values[:MAX_VALUES]]
+            omitted = len(data[0].values) - len(values)
+            return f"({text} IN {{{', '.join(values)}{f', … {omitted:,} omitted' if omitted else ''}}})", True
         if base in _SYMBOLS and len(args) == 2:
             return f"({args[0]} {_SYMBOLS[base]} {args[1]})", True
         if base == "partition":
@@ -102,7 +103,7 @@ class _Words:
         return f"{base}({', '.join(args)})", False
 
     def variable(self, number: int, index: str = "") -> str:
-        """A variable, or a repeated group, with an index: that of a variable in a group stands behind the group."""
+        """Return a variable or a repeated group with an index; in a group the index follows the group's name."""
         if number >= len(self.leaves):
             return name_text(self.groups[number - len(self.leaves)].variable) + index
         leaf = self.leaves[number]
@@ -111,7 +112,7 @@ class _Words:
         return f"{name_text(leaf.group.variable)}{index}.{attribute_text(leaf.member.variable)}"
 
     def quantity(self, kind: str, number: int, extra: int | str, attribute: str) -> tuple[str, bool]:
-        """A quantity of a partial match (`fastcep.plan.rewrite`)."""
+        """Return the text of a quantity of a partial match (`fastcep.plan.rewrite`)."""
         name = f".{attribute_text(attribute)}" if attribute else ""
         if kind == "part":
             return f"partition{name}", False
@@ -123,12 +124,12 @@ class _Words:
             if place == kind:
                 return f"{self.variable(number, index)}{name}", False
             group = self.leaves[number].group
-            assert group is not None, "asked of variables in a group only"
-            own = name_text(self.leaves[number].member.variable)
-            return f"({name_text(group.variable)}{index} binds {own})", True
+            assert group is not None, "has_… quantities exist only for variables in a group"
+            variable = name_text(self.leaves[number].member.variable)
+            return f"({name_text(group.variable)}{index} binds {variable})", True
         function = "COUNT" if kind in ("count", "known") else kind.upper()
         return f"{function}({self.variable(number, '[]')}{name})", False
 
 
-# A plan has hundreds of texts, and each would look through the pattern for its variables.
-_words = lru_cache(maxsize=8)(_Words)
+# Cached, because a plan has hundreds of texts, and each needs the variables of the pattern.
+_writer = lru_cache(maxsize=8)(_Writer)

@@ -1,20 +1,20 @@
-"""The factorised store: events are kept, not partial matches; matches are enumerated when their last event comes.
+"""The factorised store: it keeps events instead of partial matches and enumerates matches when the last event arrives.
 
-What a query asks is read backwards here. The events of all variables but the last are *kept* in buckets, hashed by
-what later events must equal. When an event of the last variable comes, *steps* lead back from it: from the earliest
-event chosen so far to those before it, down to the first variable. A bucket ascends by position, so the walk finds the
-matches in the order in which the row store would: by the last event but one, then the one before it, and so on.
+The query is evaluated backwards. The events of all variables but the last are *kept* in buckets, hashed by the values
+that later events must equal. When an event of the last variable arrives, *steps* lead back from it: from the earliest
+event chosen so far to the events before it, down to the first variable. Buckets are sorted by position, so the search
+finds the matches in the order of the row store: by the last event but one, then the one before it, and so on.
 
-Nothing is stored per partial match, so state and work do not grow with the pairs in the window but with its events; in
-turn a step back may meet events that no first event precedes. Which of the two costs less the engine counts
-(:mod:`fastcep.engine.store_trial`).
+Nothing is stored per partial match, so state and work grow with the number of events in the window and not with the
+number of their pairs. In return, a step back can find events that no first event precedes. The engine measures which
+store costs less (:mod:`fastcep.engine.store_trial`).
 
-It serves a ``SEQ`` of single variables, and of Kleene variables ``+`` between two others, under skip-till-any-match, if
-each condition is known of the event that is chosen and of those behind it. Equalities become keys: those that others
-imply (of ``a.k = b.k`` and ``a.k = c.k`` that ``b.k = c.k``), because ``a`` is met last; and those that can be solved
-for one variable (``a.v + b.v = c.v`` for ``a.v``).
+The store supports a ``SEQ`` of single variables, and of Kleene variables ``+`` between two others, under
+skip-till-any-match, if each condition can be decided from the chosen event and the events after it. Equalities become
+keys. These include implied equalities (``a.k = b.k`` and ``a.k = c.k`` imply ``b.k = c.k``), because ``a`` is chosen
+last, and equalities that can be solved for one variable (``a.v + b.v = c.v`` for ``a.v``).
 
-The idea is that of factorised representations of query results (Olteanu and Závodný, "Size bounds for factorised
+This follows the idea of factorised representations of query results (Olteanu and Závodný, "Size bounds for factorised
 representations of query results", TODS 2015).
 """
 
@@ -35,20 +35,20 @@ from fastcep.query import ast
 
 __all__ = ["Factorised", "factorise", "has_choice"]
 
-#: The nulls of a kept event stand in one word.
+#: One 64-bit word holds the null flags of a kept event.
 _MAX_REGISTERS = 64
 
-#: Of the key of a step that is taken for many events at once, see ``_core/matcher/factorised.pxd``.
+#: Maximum number of key words of a step for many events at once, see ``_core/matcher/factorised.pxd``.
 _MAX_WORDS = 8
 
-_Signed = tuple[int, Op]  # an operand of a sum: 1 or -1, and what it is
+_Signed = tuple[int, Op]  # an operand of a sum: its sign (1 or -1) and its value
 
 
 @dataclass(frozen=True, slots=True)
 class Factorised:
-    """The parts of a plan.
+    """The parts of a plan for the factorised store.
 
-    ``joins`` has per kept store its member and, for the partition key, the words of its keys over the event.
+    ``joins`` holds per store of kept events its member and the words of its keys, as expressions over the event.
     """
 
     kept: tuple[KeptPlan, ...]
@@ -58,55 +58,56 @@ class Factorised:
 
 @dataclass(frozen=True, slots=True)
 class _Condition:
-    """A conjunct over ``event`` leaves; of two neighbours in a Kleene variable the later one is a ``next`` leaf."""
+    """A conjunct over ``event`` leaves; for two adjacent elements of a Kleene variable the later is a ``next`` leaf."""
 
     expr: Op
     members: tuple[int, ...]
 
     @property
-    def of_neighbours(self) -> bool:
+    def compares_adjacent(self) -> bool:
         return any(leaf.name == "next" for leaf in leaves(self.expr))
 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A step: how it joins (a word of the key, and the sum that it equals), and what it tests."""
+    """A step under construction: its keys (word of the key, and the sum that it must equal) and its tests."""
 
     member: int
     again: bool
     keys: tuple[tuple[Op, tuple[_Signed, ...]], ...]
     tests: tuple[Op, ...]
-    joins: bool = False  # see StepPlan; the word that is compared comes last
+    joins: bool = False  # see `StepPlan`; the compared word is the last one
     compares: bool = False
 
     @property
     def hashed(self) -> tuple[Op, ...]:
-        """The keys of its store."""
-        keys = tuple(own for own, _ in self.keys)
+        """Return the keys of its store."""
+        keys = tuple(word for word, _ in self.keys)
         return keys[:-1] if self.compares else keys
 
     @property
     def source(self) -> int:
-        """The member of the earliest event that is chosen already."""
+        """Return the member of the earliest event that is already chosen."""
         return self.member if self.again else self.member + 1
 
 
-def factorise(query: ast.Query, places: Automaton, translate: Translator, columns: Columns) -> Factorised | str:
-    """Plan ``query`` for the factorised store, or say why it has to be rows."""
-    return _shape(query, places) or _Factoriser(query, places, translate, columns).plan()
+def factorise(query: ast.Query, automaton: Automaton, translate: Translator, columns: Columns) -> Factorised | str:
+    """Plan ``query`` for the factorised store, or return the reason why it requires rows."""
+    return _shape(query, automaton) or _Factoriser(query, automaton, translate, columns).plan()
 
 
 def has_choice(query: ast.Query) -> bool:
-    """Whether both stores are worth trying, if both can serve the query.
+    """Return whether both stores are worth trying, for a query that both support.
 
-    Of two variables both keep the first one's events. A user's functions are not called twice for one event.
+    With two variables both stores keep the events of the first one. User-defined functions are not called twice for an
+    event, so queries that call them are not tried twice.
     """
     calls = query.where is not None and any(isinstance(node, ast.UserCall) for node in ast.walk(query.where))
     return isinstance(query.pattern, ast.Sequence) and len(query.pattern.members) > 2 and not calls
 
 
-def _shape(query: ast.Query, places: Automaton) -> str:
-    """Why pattern, window or policies ask for rows; empty if they do not."""
+def _shape(query: ast.Query, automaton: Automaton) -> str:
+    """Return the reason why pattern, window or policies require rows; empty if there is none."""
     pattern = query.pattern
     if not isinstance(pattern, ast.Sequence) or not all(isinstance(item, ast.Member) for item in pattern.members):
         return "its pattern is not a SEQ of variables"
@@ -114,28 +115,28 @@ def _shape(query: ast.Query, places: Automaton) -> str:
         assert isinstance(member, ast.Member)
         if member.minimum != 1 or (member.repeated and member.maximum is not None) or member.consecutive:
             return f"{member.variable} is optional, bounded or consecutive"
-    if len(pattern.members) < 2 or places.leaves[0].repeated or places.leaves[-1].repeated:
-        return "it does not begin with one single variable and end with another"
+    if len(pattern.members) < 2 or automaton.leaves[0].repeated or automaton.leaves[-1].repeated:
+        return "its first and last variables must be single"
     if pattern.adjacent or query.strategy != "skip_till_any":
-        return "an event must follow another directly, or advances what it extends"
+        return "its strategy or NEXT restricts which events can follow"
     if query.select != "each" or query.consume != "zero" or query.after_match != "no skip" or query.limit is not None:
-        return "its policies choose between matches, or end partial matches"
+        return "its policies choose between matches or remove partial matches"
     if isinstance(query.window, ast.ExplicitWindow):
-        return "events open or close its windows"
+        return "its windows are explicit"
     return ""
 
 
 class _Factoriser:
-    def __init__(self, query: ast.Query, places: Automaton, translate: Translator, columns: Columns) -> None:
+    def __init__(self, query: ast.Query, automaton: Automaton, translate: Translator, columns: Columns) -> None:
         self.query = query
-        self.places = places
+        self.automaton = automaton
         self.translate = translate
         self.columns = columns
-        self.last = len(places.leaves) - 1
+        self.last = len(automaton.leaves) - 1
         self.classes: list[list[tuple[int, Op]]] = []
         self.conditions: list[_Condition] = []
         self.stores: list[tuple[int, tuple[Op, ...]]] = []
-        self.registers: list[list[Op]] = [[] for _ in places.leaves]
+        self.registers: list[list[Op]] = [[] for _ in automaton.leaves]
         self.bound: list[tuple[int, int]] = []
 
     def plan(self) -> Factorised | str:
@@ -153,64 +154,64 @@ class _Factoriser:
                 self.stores.append((draft.member, draft.hashed))
             if draft.compares:
                 self.registers[draft.member].append(draft.keys[-1][0])
-        steps = tuple(self._step(draft, drafts) for draft in drafts)  # which finds the registers
+        steps = tuple(self._step(draft, drafts) for draft in drafts)  # also collects the registers
         if any(len(registers) > _MAX_REGISTERS for registers in self.registers):
             return f"its conditions read more than {_MAX_REGISTERS} values of one variable"
         return Factorised(tuple(self._kept(*store) for store in self.stores), steps, tuple(self.stores))
 
     def _ways(self, member: int) -> tuple[bool, ...]:
-        """Whether an event of the member is chosen from an event of its own: of a Kleene variable both ways."""
-        return (False, True) if self.places.leaves[member].repeated else (False,)
+        """Return the values of `_Draft.again` for a member; the steps of a Kleene variable use both."""
+        return (False, True) if self.automaton.leaves[member].repeated else (False,)
 
     # ------------------------------------------------------------ conditions
 
     def _same(self, names: Sequence[str]) -> str:
-        """``[k]``: all events agree in k."""
+        """Add the equalities of ``[k]``: all events agree on k."""
         for name in names:
-            own = Op("event", self.translate.dtype(0, name), (), (0, name))  # of one type in all, or it is refused
-            nodes = [(member, key_pair(*(_moved(own, member),) * 2)[0]) for member in range(self.last + 1)]
+            attribute = Op("event", self.translate.dtype(0, name), (), (0, name))  # the check ensures a common dtype
+            nodes = [(member, key_pair(*(_moved(attribute, member),) * 2)[0]) for member in range(self.last + 1)]
             if not self._merge(nodes):
                 return f"{name} is equal to several values of one variable"
         return ""
 
     def _merge(self, nodes: Sequence[tuple[int, Op]]) -> bool:
-        """Note that these are equal; False if two values of one variable would be, which no key says."""
-        joined = [found for found in self.classes if any(node in found for node in nodes)]
-        merged = list(dict.fromkeys([*(node for found in joined for node in found), *nodes]))
+        """Record that these are equal; return False if two values of one variable are, which no key can express."""
+        joined = [group for group in self.classes if any(node in group for node in nodes)]
+        merged = list(dict.fromkeys([*(node for group in joined for node in group), *nodes]))
         if len({member for member, _ in merged}) < len(merged):
             return False
-        self.classes = [found for found in self.classes if found not in joined] + [merged]
+        self.classes = [group for group in self.classes if group not in joined] + [merged]
         return True
 
     def _take(self, conjunct: ast.Expr) -> str:
-        """Note a conjunct; returns why the store cannot decide it, or nothing."""
-        item = read_conjunct(conjunct, self.translate, self.places)
+        """Record a conjunct; return the reason why the store cannot decide it, or an empty string."""
+        item = read_conjunct(conjunct, self.translate, self.automaton)
         text = describe(item.expr, self.query)
-        found = list(leaves(item.expr))
-        walked = {leaf.data[0] for leaf in found if leaf.name == "elem"}
-        offsets = {leaf.data[1] for leaf in found if leaf.name == "elem"}
+        conjunct_leaves = list(leaves(item.expr))
+        kleene_members = {leaf.data[0] for leaf in conjunct_leaves if leaf.name == "elem"}
+        offsets = {leaf.data[1] for leaf in conjunct_leaves if leaf.name == "elem"}
         if item.guard != TRUE or not item.mentioned:
-            return f"it depends on more than events whether {text} applies"
-        if any(leaf.name != "elem" and (leaf.name != "q" or leaf.data[0] != "first") for leaf in found):
-            return f"{text} is about the whole of a Kleene variable"
-        if any(leaf.name == "q" and self.places.leaves[leaf.data[1]].repeated for leaf in found):
-            return f"{text} is about one element of a Kleene variable"
-        if len(walked) > 1 or (offsets and max(offsets) - min(offsets) > 1):
-            return f"{text} compares elements that are not neighbours"
+            return f"whether {text} applies depends on more than its events"
+        if any(leaf.name != "elem" and (leaf.name != "q" or leaf.data[0] != "first") for leaf in conjunct_leaves):
+            return f"{text} depends on all elements of a Kleene variable"
+        if any(leaf.name == "q" and self.automaton.leaves[leaf.data[1]].repeated for leaf in conjunct_leaves):
+            return f"{text} uses a single element of a Kleene variable"
+        if len(kleene_members) > 1 or (offsets and max(offsets) - min(offsets) > 1):
+            return f"{text} compares elements that are not adjacent"
         if len(item.mentioned) == 1 and len(offsets) < 2:
-            return ""  # of the event alone: it is not kept otherwise
+            return ""  # on the event alone: only events that satisfy it are kept
         first = min(offsets, default=0)
         condition = _Condition(transform(item.expr, lambda node: _of_event(node, first)), item.mentioned)
         if self._equate(condition):
             return ""
-        if any(member < min(walked) for member in item.mentioned if walked):
-            return f"{text} compares each element with an event before them"
+        if any(member < min(kleene_members) for member in item.mentioned if kleene_members):
+            return f"{text} compares each element with an earlier event"
         self.conditions.append(condition)
         return ""
 
     def _equate(self, condition: _Condition) -> bool:
-        """Take an equality between two variables, of one type, into the classes of what is equal."""
-        if condition.of_neighbours or condition.expr.name not in ("eq_i", "eq_f"):
+        """Add an equality between two variables of one dtype to the equivalence classes; return whether it fits."""
+        if condition.compares_adjacent or condition.expr.name not in ("eq_i", "eq_f"):
             return False
         nodes: list[tuple[int, Op]] = []
         for side in condition.expr.args:
@@ -233,7 +234,7 @@ class _Factoriser:
                 elif again:
                     keys.setdefault(expr, ((1, transform(expr, _next)),))
         for condition in self.conditions:
-            if min(condition.members) != member or (condition.of_neighbours and not again):
+            if min(condition.members) != member or (condition.compares_adjacent and not again):
                 continue
             solved = _solve(condition.expr, member)
             if solved is not None and solved[0] not in keys:
@@ -245,8 +246,8 @@ class _Factoriser:
         return _Draft(member, again, tuple(sorted(keys.items(), key=lambda item: repr(item[0]))), tuple(tests))
 
     def _joining(self, draft: _Draft) -> _Draft:
-        """Take a step to the first variable for many events at once, if at most one word differs between them."""
-        if draft.tests or draft.source == self.last or self.places.leaves[draft.source].repeated:
+        """Let a step to the first variable serve many events at once, if at most one key word differs between them."""
+        if draft.tests or draft.source == self.last or self.automaton.leaves[draft.source].repeated:
             return draft
         differing = [key for key in draft.keys if any(_reads(part, draft.source) for _, part in key[1])]
         if len(draft.keys) > _MAX_WORDS or len(differing) > 1:
@@ -257,13 +258,13 @@ class _Factoriser:
         return replace(draft, keys=(*same, *differing), joins=True, compares=bool(differing))
 
     def _is_same(self, draft: _Draft, drafts: Sequence[_Draft]) -> bool:
-        """Whether the step's key is the same for all elements of the Kleene variable that it comes from."""
-        if draft.again or not self.places.leaves[draft.source].repeated:
+        """Return whether the step's key is the same for all elements of the Kleene variable that it starts from."""
+        if draft.again or not self.automaton.leaves[draft.source].repeated:
             return False
         again = next(other for other in drafts if other.again and other.member == draft.source)
-        kept = [own for own, terms in again.keys if terms == ((1, transform(own, _next)),)]
+        constant_words = [word for word, terms in again.keys if terms == ((1, transform(word, _next)),)]
         parts = [part for _, terms in draft.keys for _, part in terms if part.name != "const"]
-        return all(part in kept or _member(part) != draft.source for part in parts)
+        return all(part in constant_words or _member(part) != draft.source for part in parts)
 
     def _step(self, draft: _Draft, drafts: Sequence[_Draft]) -> StepPlan:
         words = tuple(tuple(self._term(sign, part, draft) for sign, part in terms) for _, terms in draft.keys)
@@ -285,12 +286,12 @@ class _Factoriser:
             predicate=predicate,
             same=self._is_same(draft, drafts),
             joins=draft.joins,
-            key_texts=tuple((describe(own, self.query), self._sum(terms)) for own, terms in draft.keys),
+            key_texts=tuple((describe(word, self.query), self._sum(terms)) for word, terms in draft.keys),
             predicate_texts=tuple(describe(test, self.query) for test in draft.tests),
         )
 
     def _term(self, sign: int, part: Op, draft: _Draft) -> Term:
-        """Where a value of an event behind the step stands: the source's in its row."""
+        """Return the location of a value of an event that was chosen before the step; the source's is in its row."""
         if part.name == "const":
             return Term("const", part.data[0], sign)
         member = _member(part)
@@ -302,7 +303,7 @@ class _Factoriser:
         return Term("out", self._held(member, register), sign)
 
     def _input(self, node: Op, member: int) -> tuple[str, int] | None:
-        """What of a test is there already: parts that read one event."""
+        """Return the input of a part of a test that reads one event; None for other parts."""
         if len(node.sources) != 1:
             return None
         ((name, number),) = node.sources
@@ -312,15 +313,15 @@ class _Factoriser:
         return ("row", register) if (name, number) == ("event", member) else ("out", self._held(number, register))
 
     def _register(self, member: int, part: Op) -> int:
-        """Number of a value that the member's kept events carry."""
-        own = transform(part, lambda leaf: _event(leaf) if leaf.name == "next" else None)
+        """Return the number of a value that the member's kept events carry."""
+        value = transform(part, lambda leaf: _event(leaf) if leaf.name == "next" else None)
         registers = self.registers[member]
-        if own not in registers:
-            registers.append(own)
-        return registers.index(own)
+        if value not in registers:
+            registers.append(value)
+        return registers.index(value)
 
     def _held(self, member: int, register: int) -> int:
-        """Place among the values that stay at hand of an event which was chosen."""
+        """Return the slot of a register of a chosen event, whose value later steps read."""
         if (member, register) not in self.bound:
             self.bound.append((member, register))
         return self.bound.index((member, register))
@@ -344,7 +345,7 @@ class _Factoriser:
 
 
 def _member(part: Op) -> int:
-    """The one variable whose event a part reads."""
+    """Return the variable whose event a part reads."""
     member: int = next(leaves(part)).data[0]
     return member
 
@@ -366,7 +367,7 @@ def _moved(leaf: Op, member: int) -> Op:
 
 
 def _of_event(leaf: Op, first: int) -> Op | None:
-    """An attribute of a single variable, of an element or of the one after it, as that of the event."""
+    """Rewrite an attribute of a single variable, an element or the next element as an attribute of the event."""
     if leaf.name == "q":
         return Op("event", leaf.dtype, (), (leaf.data[1], leaf.data[3]))
     if leaf.name == "elem":
@@ -375,42 +376,45 @@ def _of_event(leaf: Op, first: int) -> Op | None:
 
 
 def _solve(expr: Op, member: int) -> tuple[Op, tuple[_Signed, ...], bool] | None:
-    """Solve an equality of int64 sums for what reads only the member's event.
+    """Solve an equality of int64 sums for the operand that reads only the member's event.
 
-    Returns that, the sum that it equals, and whether both say the same. They do with one addition or subtraction: where
-    it overflows, which makes it null, no int64 is equal to the sum. With more of them a sum may fit whose parts do not.
+    Returns that operand, the sum that it must equal, and whether both forms are equivalent. They are with one addition
+    or subtraction: if it overflows, which gives null, no int64 equals the sum. With several operations a sum can fit
+    int64 although an intermediate result does not.
     """
     if expr.name != "eq_i" or any(side.dtype != "i" for side in expr.args):
         return None
     terms: list[_Signed] = []
     operations = 0
     for side, sign in zip(expr.args, (1, -1), strict=True):
-        parts, inside = _terms(side, sign)
-        operations += inside
-        terms += parts
+        side_terms, side_operations = _terms(side, sign)
+        operations += side_operations
+        terms += side_terms
     for _, part in terms:
         if part.name == "const":
             if part.data[0] is None:
                 return None
         elif len(part.sources) != 1:
             return None
-    own = [term for term in terms if any(leaf.name == "event" and leaf.data[0] == member for leaf in leaves(term[1]))]
-    if len(own) != 1:
+    solved = [
+        term for term in terms if any(leaf.name == "event" and leaf.data[0] == member for leaf in leaves(term[1]))
+    ]
+    if len(solved) != 1:
         return None
-    terms.remove(own[0])
-    sign, part = own[0]
+    terms.remove(solved[0])
+    sign, part = solved[0]
     return part, tuple((-sign * other, value) for other, value in terms), operations <= 1
 
 
 def _terms(expr: Op, sign: int) -> tuple[list[_Signed], int]:
-    """The operands of a sum, and by how many operations they are joined."""
+    """Return the operands of a sum, and the number of operations that join them."""
     if expr.name == "neg_i":
         terms, operations = _terms(expr.args[0], -sign)
         return terms, operations + 1
     first, chain = expr.spine(lambda node: node.name not in ("add_i", "sub_i"))
     terms, operations = _terms(first, sign) if chain else ([(sign, expr)], 0)
     for node in chain:
-        more, inside = _terms(node.args[1], sign if node.name == "add_i" else -sign)
-        terms += more
-        operations += inside + 1
+        operand_terms, operand_operations = _terms(node.args[1], sign if node.name == "add_i" else -sign)
+        terms += operand_terms
+        operations += operand_operations + 1
     return terms, operations

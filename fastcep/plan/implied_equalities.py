@@ -1,7 +1,7 @@
-"""Equalities that others imply: of ``a.k = b.k`` and ``a.k = c.k`` that ``b.k = c.k``.
+"""Implied equalities: ``a.k = b.k`` and ``a.k = c.k`` imply ``b.k = c.k``.
 
-They let an edge join by key when the conditions as written say nothing yet about the event and the row: ``b`` with
-``c`` before ``a`` has come.
+They let an edge join by key where no condition of the query compares the event with the row, for example ``b`` with
+``c`` before ``a`` has arrived.
 """
 
 from __future__ import annotations
@@ -14,43 +14,43 @@ from fastcep.plan.ir import Op
 __all__ = ["implied_equalities"]
 
 
-def implied_equalities(conditions: Iterable[Op], places: Automaton) -> Iterator[tuple[Edge, Op]]:
+def implied_equalities(conditions: Iterable[Op], automaton: Automaton) -> Iterator[tuple[Edge, Op]]:
     """Yield ``(edge, equality)`` where no condition equates the edge's member with a bound one, but others imply it.
 
-    Only equalities of single variables that every match binds count, and of one dtype: a match satisfies all of them,
-    so that what they imply rejects nothing but what cannot become a match.
+    Only equalities between single variables that every match binds are used, with the same dtype on both sides. Every
+    match satisfies all of them, so an implied equality rejects only rows that cannot become a match.
     """
-    pairs = [expr.args for expr in conditions if _joins(expr, places)]
+    pairs = [expr.args for expr in conditions if _joins(expr, automaton)]
     for group in _classes(pairs):
-        for edge in places.edges:
-            own = [node for node in group if node.data[1] == edge.member]
+        for edge in automaton.edges:
+            of_event = [node for node in group if node.data[1] == edge.member]
             bound = [node for node in group if edge.source != START and edge.before[node.data[1]] == YES]
-            if not own or not bound:
+            if not of_event or not bound:
                 continue
             written = any(
-                (one in own and other in bound) or (one in bound and other in own) for one, other in pairs
+                (one in of_event and other in bound) or (one in bound and other in of_event) for one, other in pairs
             )
             if not written:
                 first = min(bound, key=lambda node: (node.data[1], node.data[3]))
-                yield edge, Op("eq_i", "b", (first, own[0]))
+                yield edge, Op("eq_i", "b", (first, of_event[0]))
 
 
-def _joins(expr: Op, places: Automaton) -> bool:
-    """Whether a condition equates attributes of two single variables that every match binds."""
+def _joins(expr: Op, automaton: Automaton) -> bool:
+    """Return whether a condition equates attributes of two single variables that every match binds."""
     if expr.name != "eq_i" or expr.args[0].dtype != expr.args[1].dtype:
         return False
     return all(
-        arg.name == "q" and arg.data[0] == "first" and places.chain[arg.data[1]] < 0
-        and not places.leaves[arg.data[1]].repeated and places.mandatory(arg.data[1])
+        arg.name == "q" and arg.data[0] == "first" and automaton.chain[arg.data[1]] < 0
+        and not automaton.leaves[arg.data[1]].repeated and automaton.mandatory(arg.data[1])
         for arg in expr.args
     )  # fmt: skip
 
 
 def _classes(pairs: Iterable[tuple[Op, ...]]) -> list[list[Op]]:
-    """What is equated, directly or by others, class by class."""
+    """Return the equivalence classes of the equated values."""
     classes: list[list[Op]] = []
     for pair in pairs:
-        joined = [found for found in classes if pair[0] in found or pair[1] in found]
-        merged = list(dict.fromkeys([*(node for found in joined for node in found), *pair]))
-        classes = [found for found in classes if found not in joined] + [merged]
+        joined = [group for group in classes if pair[0] in group or pair[1] in group]
+        merged = list(dict.fromkeys([*(node for group in joined for node in group), *pair]))
+        classes = [group for group in classes if group not in joined] + [merged]
     return classes

@@ -1,16 +1,16 @@
 """Typed expressions of the plan.
 
-An :class:`Op` is an immutable tree. Its leaves say where a value comes from:
+An :class:`Op` is an immutable tree. Its leaves define the sources of values:
 
 ``const``  ``(value,)``                      a constant (None is null)
 ``event``  ``(member, attribute)``           the event that is being bound to ``member``; `POSITION` and `PREVIOUS`
-                                           count as attributes too
+                                           are attributes too
 ``col``    ``(column,)``                     the same, resolved to a physical column or built-in
 ``q``      ``(kind, member, extra, attr)``   a *quantity* of a partial match (see :mod:`fastcep.plan.rewrite`)
 ``elem``   ``(member, offset, attribute)``   element ``i + offset`` of a Kleene variable (for-all conditions only)
 ``neg``    ``(member, attribute)``           an event of a negated variable (its conditions only)
 
-A ``call`` of a user's function has the function's `Signature` as data.
+A ``call`` of a user-defined function has the function's `Signature` as data.
 
 Physical types (``dtype``): ``i`` int64, ``f`` float64, ``b`` bool and ``s`` string code, the last two carried as int64.
 """
@@ -24,8 +24,8 @@ from typing import Any
 
 DTYPES = {"int64": "i", "float64": "f", "bool": "b", "string": "s", "null": "i"}
 
-#: Built-in columns that no query can name: where an event stands in the stream, and where the event before it does (in
-#: its partition, if `Plan.partition` says so; -1 for none).
+#: Built-in columns without a name in queries: the position of an event in the stream, and that of the event before it
+#: (in its partition, if `Plan.partition` is set; -1 if there is none).
 POSITION, PREVIOUS = -5, -6
 
 
@@ -33,7 +33,7 @@ POSITION, PREVIOUS = -5, -6
 class Op:
     """One node: operation ``name``, physical ``dtype``, operands ``args`` and constant ``data``.
 
-    ``sources`` are its leaves that are no constants, each by its name and the first item of its data.
+    ``sources`` are its non-constant leaves, each as its name and the first item of its data.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Op:
     sources: frozenset[tuple[Any, ...]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # Kept, because to find them goes through the whole tree.
+        # Stored, because computing them traverses the whole tree.
         args, data = self.args, self.data
         sources: frozenset[tuple[Any, ...]] = frozenset()
         if args:
@@ -60,22 +60,22 @@ class Op:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Op):
             return False
-        one, two = self, other
-        while one is not two:
-            if (one._hash, one.name, one.dtype, one.args[1:]) != (two._hash, two.name, two.dtype, two.args[1:]):
+        a, b = self, other
+        while a is not b:
+            if (a._hash, a.name, a.dtype, a.args[1:]) != (b._hash, b.name, b.dtype, b.args[1:]):
                 return False
-            if len(one.args) != len(two.args) or tuple(map(repr, one.data)) != tuple(map(repr, two.data)):
+            if len(a.args) != len(b.args) or tuple(map(repr, a.data)) != tuple(map(repr, b.data)):
                 return False
-            if not one.args:
+            if not a.args:
                 return True
-            one, two = one.args[0], two.args[0]
+            a, b = a.args[0], b.args[0]
         return True
 
     def spine(self, stop: Callable[[Op], bool] = lambda node: not node.args) -> tuple[Op, list[Op]]:
-        """Return the first of the first operands for which ``stop`` holds, and those around it from the inside out.
+        """Follow first operands until ``stop`` holds; return that node and the nodes around it, innermost first.
 
-        A chain such as ``a OR b OR c`` nests in its first operands, thousands deep: what goes through trees takes
-        these in a loop, and recurses into the others only.
+        A chain such as ``a OR b OR c`` nests in its first operands, possibly thousands of levels deep. Code that walks
+        trees therefore iterates over first operands and recurses only into the others.
         """
         chain: list[Op] = []
         node = self
@@ -90,7 +90,7 @@ class Op:
 
 
 def _chained(name: str, dtype: str, data: tuple[Any, ...], links: list[tuple[Any, ...]]) -> Op:
-    """Put a tree together again, for `pickle` and `copy`."""
+    """Rebuild a tree, for `pickle` and `copy`."""
     node = Op(name, dtype, (), data)
     for name, dtype, others, data in links:
         node = Op(name, dtype, (node, *others), data)
@@ -98,19 +98,19 @@ def _chained(name: str, dtype: str, data: tuple[Any, ...], links: list[tuple[Any
 
 
 class ValueSet:
-    """The constants of an ``in_i`` or ``in_f``: pairwise different numbers, bools or strings of one dtype.
+    """The constants of an ``in_i`` or ``in_f`` operation: distinct numbers, bools or strings of one dtype.
 
     Parameters
     ----------
     values
-        The constants, none of them null or NaN.
+        Constants, without null and NaN.
     """
 
     __slots__ = ("_text", "values")
 
     def __init__(self, values: Iterable[Any]) -> None:
         self.values = tuple(dict.fromkeys(values))
-        self._text = f"ValueSet({self.values!r})"  # by which an Op compares it, often
+        self._text = f"ValueSet({self.values!r})"  # cached, because an Op compares it often
 
     def __repr__(self) -> str:
         return self._text
@@ -126,7 +126,7 @@ class ValueSet:
 
 
 def const(value: Any, dtype: str) -> Op:
-    """A constant leaf; ``value`` None is null."""
+    """Return a constant leaf; ``value`` None is null."""
     return Op("const", dtype, (), (value,))
 
 
@@ -135,17 +135,17 @@ FALSE = const(False, "b")
 
 
 def quantity(kind: str, dtype: str, member: int, extra: int | str = 0, attr: str = "") -> Op:
-    """A quantity leaf (see :mod:`fastcep.plan.rewrite`)."""
+    """Return a quantity leaf (see :mod:`fastcep.plan.rewrite`)."""
     return Op("q", dtype, (), (kind, member, extra, attr))
 
 
 def count(member: int) -> Op:
-    """How many events ``member`` has bound (0 when absent)."""
+    """Return the quantity for the number of events that ``member`` has bound (0 if absent)."""
     return quantity("count", "i", member)
 
 
 def to_float(value: Op) -> Op:
-    """``value`` as float64."""
+    """Return ``value`` converted to float64."""
     if value.dtype == "f":
         return value
     if value.name == "const":
@@ -154,7 +154,7 @@ def to_float(value: Op) -> Op:
 
 
 def key_pair(row: Op, event: Op) -> tuple[Op, Op]:
-    """Two values that must be equal, as words of a key."""
+    """Return two values that must be equal as words of a key."""
     row, event = promote(row, event) if "f" in (row.dtype, event.dtype) else (row, event)
     if row.dtype == "f":
         return Op("key_f", "f", (row,)), Op("key_f", "f", (event,))
@@ -162,7 +162,7 @@ def key_pair(row: Op, event: Op) -> tuple[Op, Op]:
 
 
 def equality(expr: Op, of_event: str) -> tuple[Op, Op] | None:
-    """``key_pair`` of an expression that equates something of the row with something of an ``of_event`` leaf."""
+    """Return `key_pair` of an equality between a value of the row and one of ``of_event`` leaves; None otherwise."""
     if expr.name in ("eq_i", "eq_f", "partition"):
         for row, event in (expr.args, expr.args[::-1]):
             if only(row, "q") and only(event, of_event):
@@ -171,7 +171,7 @@ def equality(expr: Op, of_event: str) -> tuple[Op, Op] | None:
 
 
 def promote(left: Op, right: Op) -> tuple[Op, Op]:
-    """Give both sides one physical type: int64 beside float64 becomes float64; null takes the other's type."""
+    """Convert both sides to one physical type: int64 and float64 to float64, null to the type of the other side."""
     if left.dtype == right.dtype:
         return left, right
     for a, b in ((left, right), (right, left)):
@@ -182,42 +182,42 @@ def promote(left: Op, right: Op) -> tuple[Op, Op]:
 
 
 def compare(operator: str, left: Op, right: Op) -> Op:
-    """``left operator right`` with ``operator`` one of eq ne lt le."""
+    """Return ``left operator right``, with ``operator`` one of eq ne lt le."""
     left, right = promote(left, right)
     return Op(operator + ("_f" if left.dtype == "f" else "_i"), "b", (left, right))
 
 
 def leaves(node: Op) -> Iterator[Op]:
     """Yield the leaves of ``node`` that are not constants."""
-    waiting = [node]
-    while waiting:
-        node = waiting.pop()
+    stack = [node]
+    while stack:
+        node = stack.pop()
         if not node.args and node.name != "const":
             yield node
-        waiting.extend(reversed(node.args))
+        stack.extend(reversed(node.args))
 
 
 def only(node: Op, *names: str) -> bool:
-    """Whether ``node`` has leaves and all of them are of the given kinds."""
+    """Return whether ``node`` has non-constant leaves and all of them are of the given kinds."""
     return bool(node.sources) and all(source[0] in names for source in node.sources)
 
 
 def transform(node: Op, leaf: Callable[[Op], Op | None]) -> Op:
-    """Replace every sub-tree for which ``leaf`` gives a replacement; fold what became constant."""
+    """Replace every subtree for which ``leaf`` returns a replacement, and fold constants."""
     chain: list[Op] = []
-    while (new := leaf(node)) is None and node.args:
+    while (replacement := leaf(node)) is None and node.args:
         chain.append(node)
         node = node.args[0]
-    result = node if new is None else new
+    result = node if replacement is None else replacement
     for outer in reversed(chain):
         args = (result, *(transform(arg, leaf) for arg in outer.args[1:]))
-        same = all(map(is_, args, outer.args))
-        result = fold(outer if same else Op(outer.name, outer.dtype, args, outer.data))
+        unchanged = all(map(is_, args, outer.args))
+        result = fold(outer if unchanged else Op(outer.name, outer.dtype, args, outer.data))
     return result
 
 
 def fold(node: Op) -> Op:
-    """Simplify guards, and integer comparisons of counts, whose operands are constant."""
+    """Simplify guards, and integer comparisons of counts, with constant operands."""
     args = node.args
     if node.name == "guard" and args[0].name == "const":
         return args[1] if args[0].data[0] else TRUE
@@ -234,12 +234,12 @@ def fold(node: Op) -> Op:
 
 
 def either(left: Op, right: Op) -> Op:
-    """``left OR right``."""
+    """Return ``left OR right``, simplified."""
     return fold(Op("or", "b", (left, right)))
 
 
 def all_of(parts: list[Op]) -> Op:
-    """The conjunction of ``parts``."""
+    """Return the conjunction of ``parts``."""
     result: Op | None = None
     for part in parts:
         if part == TRUE:

@@ -1,4 +1,4 @@
-"""How an edge joins: which of its equalities are words of the key of an index, and what is tested row by row."""
+"""Divide the conditions of an edge into the key of an index and the predicate that is tested row by row."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from fastcep.plan.automaton import Edge
 from fastcep.plan.ir import TRUE, Op, compare, equality, leaves
 from fastcep.plan.rewrite import step
 
-__all__ = ["INDEXES", "OF_ONE", "EdgeWork", "join", "share_keys"]
+__all__ = ["EVENT_ATTRIBUTES", "INDEXES", "EdgeWork", "join", "share_keys"]
 
 #: Which equalities become keys: all of them, those between plain attributes, none.
 INDEXES = ("full", "key", "off")
 
-#: Quantities (:mod:`fastcep.plan.rewrite`) that are the attribute of an event.
-OF_ONE = ("first", "last", "at")
+#: Quantities (:mod:`fastcep.plan.rewrite`) that are an attribute of a single event.
+EVENT_ATTRIBUTES = ("first", "last", "at")
 
-Pair = tuple[Op, Op]  # something of the row, and what of the event equals it
+Pair = tuple[Op, Op]  # a value of the row, and the value of the event that it must equal
 
 
 @dataclass(slots=True)
 class EdgeWork:
-    """What is asked of a row and an event: ``keys``, each with its condition in ``equalities``, and the ``residual``.
+    """Conditions on a row and an event: ``keys``, each with its condition in ``equalities``, and the ``residual``.
 
-    ``replace`` says by what of the event something of the row can be replaced behind the edge, because they are equal.
+    ``replace`` maps a value of the row to the equal value of the event, which can replace it after the edge.
     """
 
     keys: list[Pair] = field(default_factory=list)
@@ -35,9 +35,9 @@ class EdgeWork:
 
 
 def join(conditions: Iterable[Op], edge: Edge, index: str, by_partition: bool) -> EdgeWork:
-    """Divide the conditions of an edge, views of its target; ``index`` is one of `INDEXES`.
+    """Divide the conditions of an edge, which are views of its target; ``index`` is one of `INDEXES`.
 
-    ``by_partition``: the words of the partition are in the key in any case.
+    With ``by_partition`` the words of the partition are always part of the key.
     """
     work = EdgeWork()
     for condition in conditions:
@@ -60,10 +60,10 @@ def join(conditions: Iterable[Op], edge: Edge, index: str, by_partition: bool) -
     return work
 
 
-def share_keys(works: Sequence[EdgeWork]) -> None:
-    """Leave in the keys only what all edges of a state ask for, so that a row stands in one index."""
-    shared = set.intersection(*({row for row, _ in work.keys} for work in works)) if works else set()
-    for work in works:
+def share_keys(edge_works: Sequence[EdgeWork]) -> None:
+    """Reduce the keys to those that all edges of a state have in common, so that a row is in one index."""
+    shared = set.intersection(*({row for row, _ in work.keys} for work in edge_works)) if edge_works else set()
+    for work in edge_works:
         kept: dict[Op, Pair] = {}
         for pair in work.keys:
             if pair[0] not in shared or pair[0] in kept:
@@ -74,18 +74,18 @@ def share_keys(works: Sequence[EdgeWork]) -> None:
 
 
 def _as_condition(expr: Op) -> Op:
-    """An equality as a program can test it: what agrees in a partition attribute has no operation of its own."""
+    """Return an equality that a program can test; ``partition`` has no operation of its own."""
     return compare("eq", *expr.args) if expr.name == "partition" else expr
 
 
 def _is_key(pair: Pair, index: str) -> bool:
     if index == "full" or any(leaf.name == "q" and leaf.data[0] == "latest" for leaf in leaves(pair[0])):
-        return True  # rows that an event has cut off are found by the latter
+        return True  # rows that an event invalidates are found by the word ``latest``
     return index == "key" and all(map(_is_plain, pair))
 
 
 def _is_plain(value: Op) -> bool:
-    """Whether a word of a key is an attribute as it is, if perhaps as float64."""
+    """Return whether a word of a key is a plain attribute, possibly converted to float64."""
     while value.name in ("key_f", "i2f"):
         value = value.args[0]
-    return value.name == "event" or (value.name == "q" and value.data[0] in ("part", *OF_ONE))
+    return value.name == "event" or (value.name == "q" and value.data[0] in ("part", *EVENT_ATTRIBUTES))

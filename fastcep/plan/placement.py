@@ -1,31 +1,31 @@
-"""Put every conjunct where it can be decided first.
+"""Place every conjunct where it can be decided first.
 
 A conjunct is decided
 
-* by an event alone (*local*), when it mentions one member and only the event bound to it;
-* on the edges behind which all that it mentions is bound or will never be: over the source state and the event, or,
-  when the event does not matter (a Kleene variable closes), once per row of the source;
-* where a match ends, for what is still open there;
-* at every element (*stepwise*), when ``[i]`` speaks of neighbours in one Kleene variable, or in the rounds of one
-  group, and of what is known before;
-* by walking the elements (*for-all* conditions), when ``[i]`` meets more than that.
+* by an event alone (*local*), if it mentions one member and only the event bound to it;
+* on the edges after which everything that it mentions is bound or closed: over the source state and the event, or, if
+  the event does not matter (a Kleene variable closes), once per row of the source;
+* where a match ends, for variables that are still open there;
+* at every element (*stepwise*), if ``[i]`` refers to adjacent elements of one Kleene variable, or to the rounds of one
+  group, and the rest is known before;
+* by iterating over the elements (*for-all* conditions), if ``[i]`` refers to more than that.
 
-Where rows are removed one by one (`removes_rows`) a state has one index, so nothing is decided once per row of the
-source. Under ``skip_till_next``, and where partial matches that time out are asked for, it matters when a conjunct is
-decided: there it is decided as soon as it is known (:mod:`known`).
+Where rows are removed one by one (`removes_rows`), a state has one index, so nothing is decided once per row of the
+source. Under ``skip_till_next``, and if partial matches that time out are reported, the moment of the decision matters:
+there a conjunct is decided as early as possible (:mod:`decidability`).
 
-A conjunct that mentions an absent variable does not apply (SEMANTICS, Conditions), except when it mentions it in
-``COUNT(x[])`` only; the guard is folded away wherever the path decides it.
+A conjunct that mentions an absent variable does not apply (SEMANTICS, Conditions), unless it mentions the variable only
+in ``COUNT(x[])``. The guard is simplified wherever the path determines it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from fastcep.plan.automaton import START, Automaton, Edge, automaton
+from fastcep.plan.automaton import START, Automaton, Edge, build_automaton
 from fastcep.plan.conjuncts import Conjunct, guarded, read_conjunct
 from fastcep.plan.contiguity import contiguities
-from fastcep.plan.decidability import known_behind
+from fastcep.plan.decidability import early_decisions
 from fastcep.plan.implied_equalities import implied_equalities
 from fastcep.plan.ir import FALSE, TRUE, Op, all_of, const, count, leaves, quantity, transform
 from fastcep.plan.rewrite import closed, is_bound
@@ -38,9 +38,9 @@ __all__ = ["ForAll", "Placement", "Placer", "acts_by_partition", "of_last_rounds
 
 @dataclass(frozen=True, slots=True)
 class ForAll:
-    """``condition`` (state view with ``elem`` leaves) must hold for every ``i``; ``guard`` says whether it applies.
+    """For-all condition: ``condition``, a state view with ``elem`` leaves, must hold for every i if ``guard`` holds.
 
-    ``earlier``: only for all elements but the last.
+    With ``earlier`` it must hold only for all elements but the last.
     """
 
     guard: Op
@@ -50,7 +50,7 @@ class ForAll:
 
 @dataclass(slots=True)
 class Placement:
-    """Where the conditions went: views of the edge's target, of its source (``on_source``), or of the state."""
+    """Conditions by place: views of the edge's target, of its source (``on_source``), or of the state."""
 
     local: dict[int, list[Op]] = field(default_factory=dict)
     on_edge: dict[Edge, list[Op]] = field(default_factory=dict)
@@ -62,12 +62,12 @@ class Placement:
 
 
 def acts_by_partition(query: ast.Query) -> bool:
-    """Whether a policy that is about a whole window acts in each partition for itself."""
+    """Return whether a policy on whole windows applies to each partition separately."""
     return bool(query.partition) and (query.after_match == "skip past last" or query.limit is not None)
 
 
 def removes_rows(query: ast.Query) -> bool:
-    """Whether partial matches end before their window does: they advance, lose an event, are skipped, or are enough."""
+    """Return whether partial matches can be removed before their window ends, because of strategy or policies."""
     return (
         query.strategy == "skip_till_next"
         or query.consume == "consumed"
@@ -79,14 +79,14 @@ def removes_rows(query: ast.Query) -> bool:
 class Placer:
     """Place the conjuncts of one query (see the module's docstring).
 
-    ``at_once``: also where a conjunct is known before all that it mentions has closed.
+    With ``at_once`` a conjunct is also placed where it is decided before the variables that it mentions have closed.
     """
 
     def __init__(self, query: ast.Query, at_once: bool = False) -> None:
         self.query = query
         self.translate = Translator(query)
-        self.places: Automaton = automaton(query.pattern)
-        self.leaves = self.places.leaves
+        self.automaton: Automaton = build_automaton(query.pattern)
+        self.leaves = self.automaton.leaves
         self.result = Placement()
         self.same: tuple[str, ...] = ()
         self._removes = removes_rows(query)
@@ -95,34 +95,34 @@ class Placer:
         self._equalities: list[Op] = []
 
     def place(self) -> Placement:
-        """Return the placement of all conditions of the query but those on negated variables (``on_negated``)."""
+        """Return the placement of all conditions of the query, except those on negated variables (``on_negated``)."""
         same: list[str] = list(self.query.partition)
         for conjunct in ast.conjuncts(self.query.where):
             if isinstance(conjunct, ast.SameAttributes):
                 same.extend(conjunct.names)
             else:
-                self._conjunct(read_conjunct(conjunct, self.translate, self.places))
+                self._conjunct(read_conjunct(conjunct, self.translate, self.automaton))
         self.same = tuple(dict.fromkeys(same))
         for name in self.same:
             self._partition(name)
-        implied = implied_equalities(self._equalities, self.places)
-        for edge, condition in (*implied, *contiguities(self.query, self.places)):
+        implied = implied_equalities(self._equalities, self.automaton)
+        for edge, condition in (*implied, *contiguities(self.query, self.automaton)):
             self.result.on_edge.setdefault(edge, []).append(condition)
         self._bounds()
         self._distinct(self.query.pattern)
         return self.result
 
     def _into(self, *members: int) -> list[Edge]:
-        return [edge for edge in self.places.edges if edge.member in members]
+        return [edge for edge in self.automaton.edges if edge.member in members]
 
     def _conjunct(self, item: Conjunct) -> None:
-        out, places = self.result, self.places
+        out, automaton = self.result, self.automaton
         negated = [m for m in item.mentioned if self.leaves[m].negated]
         if negated:
             self._negated(negated[0], item)
             return
         if not item.mentioned and not item.closed:
-            for edge in places.edges:
+            for edge in automaton.edges:
                 if edge.source == START:
                     out.on_edge.setdefault(edge, []).append(item.expr)
             return
@@ -145,64 +145,64 @@ class Placer:
             self.on_negated.setdefault(member, []).append(item)
 
     def _is_local(self, item: Conjunct, member: int, elements: set[int]) -> bool:
-        """Whether the event that is bound to the member decides it."""
+        """Return whether the event that is bound to the member decides the conjunct."""
         if not self.leaves[member].repeated:
             return not item.closed
         offsets = {leaf.data[1] if leaf.name == "elem" else None for leaf in leaves(item.expr)}
         return bool(elements) and len(offsets) == 1
 
     def _is_stepwise(self, item: Conjunct, member: int) -> bool:
-        """Whether neighbours in one Kleene variable decide it, and what is known whenever an event is bound to it."""
-        own = {leaf.data[0] for leaf in leaves(item.expr) if leaf.name == "q" and leaf.data[1] == member}
-        if self.places.chain[member] >= 0 or own - {"first"}:
+        """Return whether it mentions adjacent elements of one Kleene variable, and otherwise only known values."""
+        kinds = {leaf.data[0] for leaf in leaves(item.expr) if leaf.name == "q" and leaf.data[1] == member}
+        if self.automaton.chain[member] >= 0 or kinds - {"first"}:
             return False
-        rest = replace(item, closed=item.closed - {member}, bound=item.bound - {member})
-        return all(rest.decided(self.places.states[edge.target]) for edge in self._into(member))
+        without_member = replace(item, closed=item.closed - {member}, bound=item.bound - {member})
+        return all(without_member.decided(self.automaton.states[edge.target]) for edge in self._into(member))
 
     def _is_by_round(self, item: Conjunct, elements: set[int]) -> bool:
-        """Whether it speaks of the rounds of one group, and of what is known whenever an event is bound in it."""
-        groups = {self.places.chain[member] for member in elements}
+        """Return whether it mentions the rounds of one group, and otherwise only known values."""
+        groups = {self.automaton.chain[member] for member in elements}
         if len(groups) > 1 or groups == {-1}:
             return False
-        if any(leaf.name == "q" and leaf.data[1] in (*groups, *self.places.inner[min(groups)])
+        if any(leaf.name == "q" and leaf.data[1] in (*groups, *self.automaton.inner[min(groups)])
                for leaf in leaves(item.expr)):  # fmt: skip
             return False
-        rest = replace(item, closed=item.closed - groups)
-        return all(rest.decided(self.places.states[edge.target]) for edge in self._into(*elements))
+        without_group = replace(item, closed=item.closed - groups)
+        return all(without_group.decided(self.automaton.states[edge.target]) for edge in self._into(*elements))
 
     def _where_decided(self, item: Conjunct, walks: bool) -> None:
-        """On the edges that decide it, and at the ends of matches that leave something open."""
-        out, states = self.result, self.places.states
+        """Place it on the edges that decide it, and at the ends of matches where it is still open."""
+        out, states = self.result, self.automaton.states
         expr = guarded(item.guard, item.expr)
-        for edge in self.places.edges:
+        for edge in self.automaton.edges:
             if not item.decided_by(edge, states):
                 continue
             if edge.member in item.mentioned or edge.source == START or self._removes:
                 if walks:
-                    _walk(out.all_on_edge.setdefault(edge, []), item, states[edge.target].bound)
+                    _add_forall(out.all_on_edge.setdefault(edge, []), item, states[edge.target].bound)
                 else:
                     out.on_edge.setdefault(edge, []).append(expr)
             elif walks:
-                _walk(out.all_on_source.setdefault(edge, []), item, states[edge.source].bound)
+                _add_forall(out.all_on_source.setdefault(edge, []), item, states[edge.source].bound)
             else:
-                _add(out.on_source.setdefault(edge, []), closed(expr, states[edge.source].bound))
+                _add_condition(out.on_source.setdefault(edge, []), closed(expr, states[edge.source].bound))
         if self.at_once:
             self._when_known(item, walks)
         for number, state in enumerate(states):
             if not state.accepting or item.decided(state):
                 continue
             if walks:
-                _walk(out.all_on_accept.setdefault(number, []), item, state.bound)
+                _add_forall(out.all_on_accept.setdefault(number, []), item, state.bound)
             else:
-                _add(out.on_accept.setdefault(number, []), closed(expr, state.bound))
+                _add_condition(out.on_accept.setdefault(number, []), closed(expr, state.bound))
 
     def _when_known(self, item: Conjunct, walks: bool) -> None:
-        """On the edges behind which it is known although what it mentions may still grow."""
-        for edge, known in known_behind(item, self.places):
-            guard = all_of([known, item.guard])
+        """Place it on the edges after which it is decided although variables that it mentions can still grow."""
+        for edge, decided in early_decisions(item, self.automaton):
+            guard = all_of([decided, item.guard])
             if walks:
-                found = self.result.all_on_edge.setdefault(edge, [])
-                _walk(found, replace(item, guard=guard), self.places.states[edge.target].bound)
+                conditions = self.result.all_on_edge.setdefault(edge, [])
+                _add_forall(conditions, replace(item, guard=guard), self.automaton.states[edge.target].bound)
             else:
                 self.result.on_edge.setdefault(edge, []).append(guarded(guard, item.expr))
 
@@ -224,40 +224,40 @@ class Placer:
             self.result.on_edge.setdefault(edge, []).append(applies)
 
     def _by_round(self, item: Conjunct) -> None:
-        """Where an event is bound to a variable of the newest round that it speaks of, if all the others are there."""
+        """Place it where an event is bound in the newest round that it mentions; it applies if all others are bound."""
         newest = max(leaf.data[1] for leaf in leaves(item.expr) if leaf.name == "elem")
         for edge in self._into(*(m for m, offset in _mentions(item.expr) if offset == newest)):
             self.result.on_edge.setdefault(edge, []).append(of_last_rounds(item, newest))
 
     def _bounds(self) -> None:
-        """The least and the most events of a Kleene variable, and rounds of a group."""
-        places, out = self.places, self.result
+        """Place the minimum and maximum number of events of Kleene variables, and of rounds of groups."""
+        automaton, out = self.automaton, self.result
         bounds = {m: (leaf.member.minimum, leaf.member.maximum) for m, leaf in enumerate(self.leaves)
-                  if leaf.member.repeated} | places.bounds  # fmt: skip
-        for variable, (least, most) in bounds.items():
-            if least > 1:
-                enough = Op("le_i", "b", (const(least, "i"), count(variable)))
-                guard = TRUE if places.mandatory(variable) else is_bound(variable)
-                self._where_decided(Conjunct(enough, guard, closed=frozenset([variable])), False)
-            if most is not None:
-                for edge in places.edges:
+                  if leaf.member.repeated} | automaton.bounds  # fmt: skip
+        for variable, (minimum, maximum) in bounds.items():
+            if minimum > 1:
+                at_least = Op("le_i", "b", (const(minimum, "i"), count(variable)))
+                guard = TRUE if automaton.mandatory(variable) else is_bound(variable)
+                self._where_decided(Conjunct(at_least, guard, closed=frozenset([variable])), False)
+            if maximum is not None:
+                for edge in automaton.edges:
                     if not edge.loop or variable not in (edge.member, edge.group):
                         continue
                     if self._removes:
-                        few = Op("le_i", "b", (count(variable), const(most, "i")))
-                        out.on_edge.setdefault(edge, []).append(few)
+                        at_most = Op("le_i", "b", (count(variable), const(maximum, "i")))
+                        out.on_edge.setdefault(edge, []).append(at_most)
                     else:
-                        more = Op("lt_i", "b", (count(variable), const(most, "i")))
-                        out.on_source.setdefault(edge, []).append(more)
+                        below_maximum = Op("lt_i", "b", (count(variable), const(maximum, "i")))
+                        out.on_source.setdefault(edge, []).append(below_maximum)
 
     def _distinct(self, pattern: ast.Pattern) -> None:
-        """``ANY(n, T x[] DISTINCT a)``: every new element differs from those before it."""
+        """Place ``ANY(n, T x[] DISTINCT a)``: every new element differs from those before it."""
         if isinstance(pattern, ast.AnyOf) and pattern.distinct is not None:
             member = self.translate.variables[pattern.members[0].variable]
             dtype = self.translate.dtype(member, pattern.distinct)
-            old = Op("elem", dtype, (), (member, 0, pattern.distinct))
-            new = quantity("last", dtype, member, 0, pattern.distinct)
-            differ = Op("ne_f" if dtype == "f" else "ne_i", "b", (old, new))
+            earlier_element = Op("elem", dtype, (), (member, 0, pattern.distinct))
+            new_element = quantity("last", dtype, member, 0, pattern.distinct)
+            differ = Op("ne_f" if dtype == "f" else "ne_i", "b", (earlier_element, new_element))
             for edge in self._into(member):
                 if edge.again:
                     self.result.all_on_edge.setdefault(edge, []).append(ForAll(TRUE, differ, earlier=True))
@@ -267,36 +267,36 @@ class Placer:
     def _partition(self, name: str) -> None:
         dtypes = [self.translate.dtype(m, name) for m in range(len(self.leaves))]
         dtype = "f" if "f" in dtypes else dtypes[0]
-        for number, own in enumerate(dtypes):
-            value = quantity("last" if self.leaves[number].member.repeated else "first", own, number, 0, name)
-            test = Op("known_f" if own == "f" else "known_i", "b", (value,))
+        for number, member_dtype in enumerate(dtypes):
+            value = quantity("last" if self.leaves[number].member.repeated else "first", member_dtype, number, 0, name)
+            test = Op("known_f" if member_dtype == "f" else "known_i", "b", (value,))
             self.result.local.setdefault(number, []).append(test)
-        for edge in self.places.edges:
+        for edge in self.automaton.edges:
             if edge.source != START:
-                here = Op("event", dtypes[edge.member], (), (edge.member, name))
-                key = quantity("part", dtype, -1, 0, name)
-                self.result.on_edge.setdefault(edge, []).append(Op("partition", "b", (key, here)))
+                of_event = Op("event", dtypes[edge.member], (), (edge.member, name))
+                of_row = quantity("part", dtype, -1, 0, name)
+                self.result.on_edge.setdefault(edge, []).append(Op("partition", "b", (of_row, of_event)))
 
 
 def of_last_rounds(item: Conjunct, newest: int) -> Op:
-    """A condition on a group's rounds for the i with which round ``i + newest`` is the last one there is."""
+    """Return a condition on a group's rounds for the i at which round ``i + newest`` is the last round."""
 
     def leaf(node: Op) -> Op | None:
         if node.name != "elem":
             return None
         return quantity("last", node.dtype, node.data[0], newest - node.data[1], node.data[2])
 
-    there = [quantity("has_last", "b", member, newest - offset) for member, offset in _mentions(item.expr)]
-    return guarded(all_of([item.guard, *there]), transform(item.expr, leaf))
+    rounds_bound = [quantity("has_last", "b", member, newest - offset) for member, offset in _mentions(item.expr)]
+    return guarded(all_of([item.guard, *rounds_bound]), transform(item.expr, leaf))
 
 
 def _mentions(expr: Op) -> list[tuple[int, int]]:
-    """Members and offsets of the elements that a condition mentions."""
+    """Return the members and offsets of the elements that a condition mentions."""
     return list(dict.fromkeys(leaf.data[:2] for leaf in leaves(expr) if leaf.name == "elem"))
 
 
 def _of_event(expr: Op) -> Op:
-    """Elements, and the event of a negated variable, as the event that is bound."""
+    """Rewrite elements, and the event of a negated variable, as the event that is being bound."""
 
     def leaf(node: Op) -> Op | None:
         if node.name == "elem":
@@ -306,12 +306,12 @@ def _of_event(expr: Op) -> Op:
     return transform(expr, leaf)
 
 
-def _walk(to: list[ForAll], item: Conjunct, bound: tuple[int, ...]) -> None:
+def _add_forall(to: list[ForAll], item: Conjunct, bound: tuple[int, ...]) -> None:
     guard = closed(item.guard, bound)
     if guard != FALSE:
         to.append(ForAll(guard, closed(item.expr, bound)))
 
 
-def _add(to: list[Op], condition: Op) -> None:
+def _add_condition(to: list[Op], condition: Op) -> None:
     if condition != TRUE:
         to.append(condition)

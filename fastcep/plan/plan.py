@@ -1,11 +1,11 @@
 """The plan of a query: immutable, picklable, made of plain values, shared by all states that run it.
 
-``make_plan`` goes through these steps: place the conjuncts (:mod:`placement`), split every edge's conditions into a
-hashed *key* and a residual *predicate*, choose the *indexes* of each state (edges with equal keys share one), find the
-*registers* each state must carry (a fixed point backwards over the edges), compile the programs.
+``make_plan`` takes these steps: place the conjuncts (:mod:`placement`), split the conditions of every edge into a
+hashed *key* and a residual *predicate*, choose the *indexes* of each state (edges with equal keys share one), determine
+the *registers* that each state must carry (a fixed point backwards over the edges), and compile the programs.
 
 Invariant (tested against the reference matcher): following the edges with these conditions yields exactly the matches
-of SEMANTICS, each once, and rows of a bucket stand in birth order.
+of SEMANTICS, each once, and the rows of a bucket are in birth order.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import NamedTuple
 from fastcep.plan.bytecode import Program
 from fastcep.query import ast
 
-#: What closes an explicit window, as in `WindowPlan.closing`.
+#: Ways to close an explicit window, see `WindowPlan.closing`.
 AFTER_TIME, AFTER_EVENTS, ON_EVENT = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
 class EventColumn:
-    """A value of each event, computed once per batch: a schema column, a built-in, or an expression over them.
+    """A value of each event, computed once per batch: a schema column, a built-in attribute or an expression.
 
     ``column`` is a physical column (>= 0), ``-1`` time, ``-2`` seq, ``-3`` type, ``-4`` computed by ``program``, ``-5``
-    the position in the stream, ``-6`` that of the previous event (`Plan.partition`).
-    ``members`` is the bit mask of the members that read it; ``dtype`` as in :mod:`fastcep.plan.ir`.
+    the position in the stream, or ``-6`` the position of the previous event (`Plan.partition`).
+    ``members`` is the bit mask of the members that read it. ``dtype`` is a type of :mod:`fastcep.plan.ir`.
     """
 
     column: int
@@ -38,11 +38,11 @@ class EventColumn:
 
 @dataclass(frozen=True, slots=True)
 class IndexPlan:
-    """One hash index of a state's rows: the outputs that hold its key words and its guard (-1 = always).
+    """One hash index of a state's rows: the outputs that hold its key words and its guard (-1: always).
 
-    ``latest`` is the key word that must be the event right before the next one, if it is all that the state's rows wait
-    for, so that other rows can go; else -1. ``partition`` are the words of the partition in which it must be, or whose
-    rows a policy may remove.
+    ``latest`` is the key word that holds the position that must directly precede the next event. It is set if this is
+    the state's only index, so that rows which an event invalidates can be removed; otherwise it is -1. ``partition``
+    holds the key words of the partition to which this applies, or whose rows a policy can remove.
     """
 
     state: int
@@ -59,8 +59,8 @@ class IndexPlan:
 class ForAllPlan:
     """A for-all condition: ``elements`` are ``(member, offset, ring column)`` per ``elem`` input of ``program``.
 
-    ``earlier``: for all elements but the last.
-    In a condition on a negated variable ``event`` inputs are registers of its event.
+    With ``earlier`` it applies to all elements but the last. In a condition on a negated variable, ``event`` inputs are
+    registers of its event.
     """
 
     guard: int
@@ -73,10 +73,10 @@ class ForAllPlan:
 
 @dataclass(frozen=True, slots=True)
 class NegationPlan:
-    """A negated variable: its events are kept hashed by ``keys`` and with ``registers`` (event columns).
+    """A store of events of a negated variable, hashed by ``keys`` and with ``registers`` (event columns).
 
-    ``by_time`` says that they may be needed before the first event of a match comes: they are kept for the window's
-    length, else as long as there is an older first event.
+    ``by_time`` means that events may be needed before the first event of a match arrives. They are then kept for the
+    length of the window, and otherwise as long as there is an older first event.
     """
 
     member: int
@@ -88,12 +88,12 @@ class NegationPlan:
 
 @dataclass(frozen=True, slots=True)
 class AbsencePlan:
-    """A check that no event of a negated variable came between those of ``before`` and ``after``.
+    """A check that no event of a negated variable occurred between those of ``before`` and ``after``.
 
     ``keys`` are the outputs of the state that hold the key words. ``program`` (over ``row`` registers of the negated
-    event and ``out`` outputs of the state) and the for-all conditions ``forall`` say which events count. ``group`` is
-    that of a check for each round, -1 without, and ``latest`` says that it is for the latest round only. It is made if
-    output ``guard`` is true (-1: always).
+    event and ``out`` outputs of the state) and the for-all conditions ``forall`` select the events that count. If
+    ``group`` is not -1, the check covers each round of that group, or only the latest round with ``latest``. The check
+    runs if output ``guard`` is true (-1: always).
     """
 
     negation: int
@@ -111,9 +111,10 @@ class AbsencePlan:
 
 @dataclass(frozen=True, slots=True)
 class KeptPlan:
-    """Events of a variable that are kept (:mod:`fastcep.plan.factorised`), hashed by ``keys`` and with ``registers``.
+    """A store of events of a variable (:mod:`fastcep.plan.factorised`), hashed by ``keys`` and with ``registers``.
 
-    Both are event columns. ``held`` are the registers that stay at hand once the event is chosen, each with its place.
+    Keys and registers are event columns. ``held`` are the registers that later steps read after the event is chosen,
+    each with its slot.
     """
 
     member: int
@@ -125,8 +126,8 @@ class KeptPlan:
 
 
 class Term(NamedTuple):
-    """An operand of a sum: ``kind`` is ``event`` (column of the last event), ``row`` (register of the source), ``out``
-    (a value at hand) or ``const``; ``sign`` is 1 or -1.
+    """An operand of a sum. ``kind`` is ``event`` (column of the last event), ``row`` (register of the source), ``out``
+    (slot of a chosen event's value) or ``const``; ``sign`` is 1 or -1.
     """
 
     kind: str
@@ -136,16 +137,16 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """A step back: from ``source``, the member of the earliest event chosen so far, to one of ``member`` before it.
+    """A step back from ``source``, the member of the earliest event chosen so far, to an earlier event of ``member``.
 
-    It is looked for in the store ``kept``, under a key each of whose ``words`` is a sum, and filtered by ``predicate``
-    over ``row`` registers of the events found, ``event`` columns of the last one and ``out`` values at hand. ``same``
-    says of a step back from a Kleene variable that its key is the same for all elements: where it finds nothing for
-    one, elements before that lead to no match.
+    The event is searched in the store ``kept`` by a key each of whose ``words`` is a sum, and filtered by
+    ``predicate`` over ``row`` registers of the events found, ``event`` columns of the last event and ``out`` slots of
+    chosen events. For a step from a Kleene variable, ``same`` means that the key is equal for all elements. If the step
+    then finds nothing for one element, earlier elements lead to no match either.
 
-    ``joins`` says that events of the first variable are found for many of the source at once: all words are the same
-    for these, but perhaps the last. If there is one word more than the store has keys, this is compared with the
-    store's first register.
+    ``joins`` means that the step finds events of the first variable for many source events at once, for which all words
+    except possibly the last are equal. If there is one word more than the store has keys, that word is compared with
+    the store's first register.
     """
 
     source: int
@@ -161,12 +162,12 @@ class StepPlan:
 
 @dataclass(frozen=True, slots=True)
 class EdgePlan:
-    """An edge: probe ``index`` with ``probe`` (event columns), filter by ``predicate``, then make the target's outputs.
+    """An edge: probe ``index`` with ``probe`` (event columns), filter by ``predicate``, compute the target's outputs.
 
-    The event is bound to ``member``: once more if ``again``; ``group`` and ``round`` as in `automaton.Edge`. A run that
-    must advance stays as well if the edge ``keeps`` it. ``copies`` are the outputs that are there already:
-    ``(output, "row", register)`` or ``(output, "event", column)``; the program ``outputs`` computes the others. The
-    program ``features`` stores feature j of the target at j: all of them, over ``row`` registers and ``event`` columns.
+    The event is bound to ``member``, in addition to earlier events if ``again``; ``group`` and ``round`` as in
+    `automaton.Edge`. If ``keeps``, a partial match that must advance is also kept. ``copies`` are the outputs that need
+    no computation: ``(output, "row", register)`` or ``(output, "event", column)``. The program ``outputs`` computes the
+    others. The program ``features`` stores feature j of the target at j, over ``row`` registers and ``event`` columns.
     """
 
     source: int
@@ -190,13 +191,13 @@ class EdgePlan:
 
 @dataclass(frozen=True, slots=True)
 class StatePlan:
-    """A state: what its rows bind, its registers (the first outputs), guards (output numbers, -1 = true).
+    """A state: the variables that its rows bind, registers (the first outputs) and guards (output numbers, -1: true).
 
-    ``member`` is a member that is bound last in it. ``bindings`` are the variables (members, groups) that a row has a
-    word for. A match that ends in a ``deferred`` state is decided at the end of its window, by the checks ``at_end``;
-    its outputs ``partition`` are the words of its partition, if matches are limited by partition.
-    ``dtypes`` has a letter per output, see :mod:`fastcep.plan.ir`; ``features`` one per feature
-    (:mod:`fastcep.plan.classes`) of what its rows are asked for.
+    ``member`` is one of the members that can be bound last in it. ``bindings`` are the variables (members, groups) for
+    which a row has a word. A match that ends in a ``deferred`` state is decided at the end of its window by the checks
+    ``at_end``. Its outputs ``partition`` are the words of its partition, if matches are limited per partition.
+    ``dtypes`` has a letter per output, see :mod:`fastcep.plan.ir`. ``features`` has a letter per feature of its rows
+    (:mod:`fastcep.plan.classes`).
     """
 
     member: int
@@ -220,10 +221,10 @@ class StatePlan:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """The partitions in which an event has neighbours.
+    """The partitions in which events are adjacent.
 
-    ``columns`` are, per type id, those of the partition's attributes (none: its events are in no partition); ``floats``
-    says which attributes are float64.
+    ``columns`` are, per type id, the columns of the partition's attributes (empty: events of the type are in no
+    partition). ``floats`` states which attributes are float64.
     """
 
     floats: tuple[bool, ...]
@@ -232,22 +233,22 @@ class PartitionPlan:
 
 @dataclass(frozen=True, slots=True)
 class KeyPlan:
-    """The partition key of a query (:mod:`fastcep.plan.partition_key`), and where it stands in the state.
+    """The partition key of a query (:mod:`fastcep.plan.partition_key`), and its places in the state.
 
     Attributes
     ----------
     attributes
-        Of each variable.
+        Name of the key attribute per variable.
     dtype
-        As in :mod:`fastcep.plan.ir`.
+        Type of the key, as in :mod:`fastcep.plan.ir`.
     columns
-        Per type id the physical column, -1 for a type that no variable has.
+        Physical column per type id, -1 for a type that no variable has.
     indexes, negations
-        Per index, and per store of negated events, which word of its keys it is.
+        Number of the key word that holds it, per index and per store of negated events.
     waiting
-        Per state which output of a waiting match it is, -1 where none waits.
+        Per state, the output of a waiting match that holds it; -1 where no match waits.
 
-    Of a query with ``PARTITION BY`` it is the first attribute of `Plan.partition`.
+    For a query with ``PARTITION BY`` the key is the first attribute of `Plan.partition`.
     """
 
     attributes: tuple[str, ...]
@@ -260,24 +261,25 @@ class KeyPlan:
 
 @dataclass(frozen=True, slots=True)
 class WindowPlan:
-    """How the windows of a query come and go.
+    """The openings and closings of the explicit windows of a query.
 
     Attributes
     ----------
     isolated
-        Every window has partial matches of its own; else all share theirs, because a match is the same in each.
+        Whether every window has its own partial matches. Otherwise all windows share them, because a match is the same
+        in each of them.
     why
-        What makes them isolated, for `explain`.
+        Reason why they are isolated, for `explain`.
     closing, length
-        ``AFTER_TIME`` ns, ``AFTER_EVENTS`` events, ``ON_EVENT``.
+        ``AFTER_TIME`` with a length in ns, ``AFTER_EVENTS`` with a length in events, or ``ON_EVENT``.
     every_events, every_time
-        Open at every so many events, or ns; 0 if not.
+        Interval between openings in events, or in ns; 0 if not used.
     opening
-        Its matches (of one event) open a window.
+        Plan whose matches (of one event) open a window.
     pairs
-        Its matches, of the event that opened a window and another, close that window.
+        Plan whose matches (the event that opened a window, and another event) close that window.
     closers
-        Its matches (of one event) close all open windows.
+        Plan whose matches (of one event) close all open windows.
     """
 
     isolated: bool
@@ -292,7 +294,7 @@ class WindowPlan:
 
     @property
     def plans(self) -> tuple[Plan, ...]:
-        """The small plans that there are."""
+        """Return the plans that are set."""
         return tuple(plan for plan in (self.opening, self.pairs, self.closers) if plan is not None)
 
 
@@ -305,56 +307,56 @@ class Plan:
     window_kind, window
         ``0`` time (ns), ``1`` events, ``2`` unbounded, ``3`` explicit windows.
     type_members
-        Per type id the bit mask of members that may bind it.
+        Per type id, the bit mask of members that can bind it.
     locals
-        Per member the program over event columns that it must satisfy, or None.
+        Per member, the program over event columns that its events must satisfy, or None.
     negated, repeated, lists
-        Per member whether it is negated, may bind several events, and holds a list in what is reported.
+        Per member, whether it is negated, can bind several events, and holds a list in the output.
     groups
-        Members of each repeated group; the group's own number is that of the members and its place here.
+        Members of each repeated group. The number of a group is the number of members plus its index here.
     sets
-        Members of each ANY that may bind the same events in several ways, of which the first counts.
+        Members of each ANY that can bind the same events in several ways, of which only the first counts.
     period
-        Of PERIODIC in ns, else 0.
+        Period of PERIODIC in ns, otherwise 0.
     partition
-        Where an event's previous one is looked for, if a condition asks for it; None is the stream.
+        Partitions in which an event has a previous event, if a condition uses it; None is the stream.
     must_advance
-        A partial match that an event extends is replaced (``skip_till_next``).
+        Whether an event replaces the partial match that it extends (``skip_till_next``).
     removes
-        Partial matches may end before their window does; then each state has at most one index.
+        Whether partial matches can be removed before their window ends; each state then has at most one index.
     select, consumes, after_match, limit
-        Policies: places in ``ast.SELECTIONS`` and ``ast.AFTER_MATCH``; matches per window, 0 for no limit.
+        Policies: indices in ``ast.SELECTIONS`` and ``ast.AFTER_MATCH``; matches per window, 0 for no limit.
     per_partition
-        Per member the columns of the words of its event's partition, if policies act in each partition for itself.
+        Per member, the columns of the words of its event's partition, if policies apply to each partition separately.
     windows
-        How explicit windows come and go.
+        Openings and closings of explicit windows; None for other windows.
     timed_out
         Whether partial matches that time out are an output.
     sheds
-        Whether partial matches may be shed: rows in several indexes know which of them counts them.
+        Whether partial matches can be shed; rows in several indexes then record which index counts them.
     event_features
-        Per variable the event columns by which the events that may be bound to it are classified; empty: of none are.
+        Per variable, the event columns that classify the events that can be bound to it; empty without classes.
     observed
-        Whether a record of all partial matches may be kept: rows have room for its numbers.
+        Whether the lineage of partial matches can be recorded; rows then have room for their numbers.
     key
-        What its state can be cut by, or why it cannot.
+        Key by which the state can be split, or the reason why there is none.
     store
-        ``rows``, or ``factorised``: then ``kept`` and ``steps`` stand in the place of indexes, edges and states.
+        ``rows``, or ``factorised``, which has ``kept`` and ``steps`` instead of indexes, edges and states.
     rows_only
-        Why the store must be ``rows``; empty if it may be either.
+        Reason why the store must be ``rows``; empty if both are possible.
     why
-        Why it is this one.
+        Reason for the choice of the store.
     kept, steps
-        What the factorised store keeps, by member, and how it gets from one event to those before it, by member, from
-        the member behind it first.
+        Stores of kept events by member, and steps from an event to earlier events. Steps are ordered by member, those
+        from the next member first.
     columns, indexes, foralls, negations, absences, edges, states
-        The parts; edges are ordered by member, then source (START first).
+        Parts of the plan; edges are ordered by member, then source (START first).
     ring_columns
         Physical columns (and -1, -2, -3) that must stay in the event ring.
     index
-        Which equalities are words of keys, see `fastcep.plan.joins.INDEXES`.
+        Equalities that are words of keys, see `fastcep.plan.joins.INDEXES`.
     other
-        The plan for the factorised store, if an engine should try both; else None.
+        Plan for the factorised store, if the engine should try both stores; otherwise None.
     """
 
     query: ast.Query

@@ -1,4 +1,4 @@
-"""Programs over events: their columns, and what is computed from an event alone."""
+"""Columns of event values that a plan reads, and programs over events alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COMPUTED = -4
 
 
 class Columns:
-    """The event columns that a plan reads; they are numbered as they are asked for."""
+    """The event columns that a plan reads, numbered at their first use."""
 
     def __init__(self, query: ast.Query) -> None:
         self.query = query
@@ -28,7 +28,7 @@ class Columns:
         self._numbers: dict[Op, int] = {}
 
     def resolve(self, leaf: Op) -> Op:
-        """An ``event`` leaf as a physical column; a union whose types keep it in several columns selects by type."""
+        """Return an ``event`` leaf as a physical column; for a union with several columns, as a selection by type."""
         member, attr = leaf.data
         if attr in (POSITION, PREVIOUS) or attr in _BUILTINS:
             return Op("col", leaf.dtype, (), (_BUILTINS.get(attr, attr),))
@@ -39,13 +39,13 @@ class Columns:
             if result is None or result == column:
                 result = column
             else:
-                this = Op("eq_i", "b", (Op("col", "s", (), (_BUILTINS["type"],)), const(name, "s")))
-                result = Op("select", leaf.dtype, (this, column, result))
+                is_type = Op("eq_i", "b", (Op("col", "s", (), (_BUILTINS["type"],)), const(name, "s")))
+                result = Op("select", leaf.dtype, (is_type, column, result))
         assert result is not None
         return result
 
     def number(self, expr: Op) -> int:
-        """Number of the event column that holds the event-only ``expr``."""
+        """Return the number of the event column that holds ``expr``, an expression over the event only."""
         members = 0
         for leaf in leaves(expr):
             members |= 1 << leaf.data[0]
@@ -60,12 +60,12 @@ class Columns:
             number = self._numbers[resolved] = len(self.plans)
             column = _COMPUTED if program else resolved.data[0]
             self.plans.append(EventColumn(column, 0, describe(expr, self.query), expr.dtype, program))
-        old = self.plans[number]
-        self.plans[number] = replace(old, members=old.members | members)
+        entry = self.plans[number]
+        self.plans[number] = replace(entry, members=entry.members | members)
         return number
 
     def raw(self, node: Op) -> tuple[str, int] | None:
-        """Input of a program that runs before the event columns are there: schema columns and built-ins only."""
+        """Return the input of a program that runs before event columns are computed: a schema column or a built-in."""
         if node.name != "col":
             return None
         number = self._numbers.get(node)
@@ -75,7 +75,7 @@ class Columns:
         return ("event", number)
 
     def local(self, conditions: list[Op]) -> Program | None:
-        """The program that keeps the events that satisfy all of the event-only ``conditions``."""
+        """Return a program that keeps the events that satisfy all ``conditions``, which are over the event only."""
         if not conditions:
             return None
         compiler = Compiler(self.raw)

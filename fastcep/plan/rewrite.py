@@ -1,17 +1,17 @@
-"""Quantities of partial matches, and how binding one more event changes them.
+"""Quantities of partial matches, and their change when one more event is bound.
 
 A condition is written over the *state view*: quantities as they are in a state. :func:`step` rewrites such an
 expression over an edge into one over the source state's quantities and the event, so every quantity is computed once,
 incrementally, when an event is bound.
 
-Kinds of quantities of a variable: ``count`` bound events, or rounds of a group, ``first`` attribute of the first (or
-only) event, ``last`` attribute of the ``extra``-th last, ``at`` attribute of element ``extra``, ``known`` number of
-non-null values, ``sum min max mean m2`` running aggregates (mean and m2 are Welford's; ``extra`` is the attribute's
-dtype), ``part`` value of a partition attribute. In a repeated group ``first``, ``last`` and ``at`` are those of a
-round; ``has_first``, ``has_last`` and ``has_at`` say whether that round binds the variable.
+Kinds of quantities of a variable: ``count`` (number of bound events, or of rounds of a group), ``first`` (attribute of
+the first or only event), ``last`` (attribute of the ``extra``-th last event), ``at`` (attribute of element ``extra``),
+``known`` (number of non-null values), ``sum min max mean m2`` (running aggregates; mean and m2 are Welford's, ``extra``
+is the attribute's dtype) and ``part`` (value of a partition attribute). In a repeated group ``first``, ``last`` and
+``at`` refer to a round; ``has_first``, ``has_last`` and ``has_at`` test whether that round binds the variable.
 
-Of several members, which stand in the attribute's place: ``latest``, the position of the last event that any of them
-binds (``extra`` 1: but for the very last).
+The quantity ``latest`` has several members in place of the attribute. It is the position of the last event that any of
+them binds, or with ``extra`` 1 of the last event but one.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from fastcep.plan.ir import FALSE, POSITION, TRUE, Op, const, either, quantity, 
 
 
 def is_bound(variable: int) -> Op:
-    """Whether a variable is bound, as the rewriting knows it."""
+    """Return the test that a variable is bound, in the form that the rewriting recognises."""
     return Op("lt_i", "b", (const(0, "i"), quantity("count", "i", variable)))
 
 
 def latest(members: Iterable[int], extra: int = 0) -> Op:
-    """The quantity ``latest`` of the members."""
+    """Return the quantity ``latest`` of the members."""
     return Op("q", "i", (), ("latest", -1, extra, tuple(members)))
 
 
@@ -37,11 +37,11 @@ def step(expr: Op, edge: Edge) -> Op:
     """Rewrite ``expr`` (view of ``edge.target``) over the quantities of ``edge.source`` and the event."""
 
     def leaf(node: Op) -> Op | None:
-        variable = _tested(node)
+        variable = _tested_variable(node)
         if variable is not None:
             if variable in (edge.member, edge.group):
                 return TRUE
-            return _known(node, edge.before[variable])
+            return _resolve_test(node, edge.before[variable])
         if node.name != "q":
             return None
         kind, variable, _, attr = node.data
@@ -54,7 +54,7 @@ def step(expr: Op, edge: Edge) -> Op:
         if variable in edge.peers and kind in ("last", "has_last"):
             return _last_round(node, edge)
         if variable == edge.member:
-            return _taken(node, edge)
+            return _after_binding(node, edge)
         if edge.before[variable] == NO:
             return _absent(node)
         return node
@@ -63,12 +63,12 @@ def step(expr: Op, edge: Edge) -> Op:
 
 
 def closed(expr: Op, bound: tuple[int, ...]) -> Op:
-    """Rewrite ``expr`` for a match that ends in a state that binds ``bound``: what may still come is absent."""
+    """Rewrite ``expr`` for a match that ends in a state that binds ``bound``: all other variables are absent."""
 
     def leaf(node: Op) -> Op | None:
-        variable = _tested(node)
+        variable = _tested_variable(node)
         if variable is not None:
-            return _known(node, bound[variable])
+            return _resolve_test(node, bound[variable])
         if node.name == "q" and node.data[1] >= 0 and bound[node.data[1]] == NO:
             return _absent(node)
         return None
@@ -76,20 +76,20 @@ def closed(expr: Op, bound: tuple[int, ...]) -> Op:
     return transform(expr, leaf)
 
 
-def _tested(node: Op) -> int | None:
-    """The variable of an ``is_bound`` test."""
+def _tested_variable(node: Op) -> int | None:
+    """Return the variable of an ``is_bound`` test; None for other expressions."""
     if node.name == "lt_i" and node.args[1].name == "q" and node == is_bound(node.args[1].data[1]):
         variable: int = node.args[1].data[1]
         return variable
     return None
 
 
-def _known(test: Op, status: int) -> Op:
+def _resolve_test(test: Op, status: int) -> Op:
     return TRUE if status == YES else FALSE if status == NO else test
 
 
 def _absent(node: Op) -> Op:
-    """A quantity of a variable that is not bound."""
+    """Return the value of a quantity of a variable that is not bound."""
     kind = node.data[0]
     if kind.startswith("has_"):
         return FALSE
@@ -97,7 +97,7 @@ def _absent(node: Op) -> Op:
 
 
 def _latest(node: Op, edge: Edge) -> Op:
-    """The position of the edge's event, or that of the last event before it, of the members that may be bound."""
+    """Rewrite ``latest`` over an edge: the position of its event, or of the last event that a member bound before."""
     _, _, extra, members = node.data
     if edge.member in members:
         if extra == 0:
@@ -108,33 +108,35 @@ def _latest(node: Op, edge: Edge) -> Op:
 
 
 def _rounds(count: Op, edge: Edge) -> Op:
-    """How many rounds the group of the edge's member has."""
+    """Rewrite the number of rounds of the edge's group."""
     if edge.round == "first":
         return const(1, "i")
     return Op("add_i", "i", (count, const(1, "i"))) if edge.round == "next" else count
 
 
-def _taken(node: Op, edge: Edge) -> Op:
+def _after_binding(node: Op, edge: Edge) -> Op:
     kind, member, extra, attr = node.data
-    fresh = edge.before[member] == NO
-    old = _absent(node) if fresh else node
+    is_first = edge.before[member] == NO
+    old = _absent(node) if is_first else node
     if kind == "count":
-        return const(1, "i") if fresh else Op("add_i", "i", (node, const(1, "i")))
+        return const(1, "i") if is_first else Op("add_i", "i", (node, const(1, "i")))
     if kind in ("known", "sum", "min", "max", "mean", "m2"):
-        return _aggregated(node, not fresh, Op("event", extra, (), (member, attr)))
+        return _aggregated(node, not is_first, Op("event", extra, (), (member, attr)))
     value = TRUE if kind.startswith("has_") else Op("event", node.dtype, (), (member, attr))
     if edge.group >= 0:
         return _in_round(kind.removeprefix("has_"), extra, edge, value, old)
     if kind == "first":
-        return value if fresh else node
+        return value if is_first else node
     if kind == "last":
-        return value if extra == 0 else _absent(node) if fresh else replace(node, data=(kind, member, extra - 1, attr))
+        if extra == 0:
+            return value
+        return _absent(node) if is_first else replace(node, data=(kind, member, extra - 1, attr))
     assert kind == "at", kind
-    return old if fresh else Op("select", node.dtype, (_is(member, extra), value, node))
+    return old if is_first else Op("select", node.dtype, (_count_is(member, extra), value, node))
 
 
 def _last_round(node: Op, edge: Edge) -> Op:
-    """An attribute of the event that the ``extra``-th last round binds, or whether it binds one."""
+    """Rewrite an attribute of the ``extra``-th last round, or the test that this round binds the variable."""
     kind, member, extra, attr = node.data
     if member == edge.member and extra == 0:
         return TRUE if kind == "has_last" else Op("event", node.dtype, (), (member, attr))
@@ -150,35 +152,35 @@ def _last_round(node: Op, edge: Edge) -> Op:
 
 
 def _in_round(kind: str, extra: int, edge: Edge, value: Op, old: Op) -> Op:
-    """An attribute of a given round's event, when an event is bound in the current round."""
-    wanted = 0 if kind == "first" else extra  # the round, counted from 0
+    """Rewrite an attribute of a given round for an edge that binds an event in the current round."""
+    target_round = 0 if kind == "first" else extra  # counted from 0
     if edge.round == "first":
-        return value if wanted == 0 else old
+        return value if target_round == 0 else old
     if edge.round == "next":
-        return old if wanted == 0 else Op("select", old.dtype, (_is(edge.group, wanted), value, old))
-    return Op("select", old.dtype, (_is(edge.group, wanted + 1), value, old))
+        return old if target_round == 0 else Op("select", old.dtype, (_count_is(edge.group, target_round), value, old))
+    return Op("select", old.dtype, (_count_is(edge.group, target_round + 1), value, old))
 
 
-def _is(variable: int, count: int) -> Op:
+def _count_is(variable: int, count: int) -> Op:
     return Op("eq_i", "b", (quantity("count", "i", variable), const(count, "i")))
 
 
-def _aggregated(node: Op, loop: bool, value: Op) -> Op:
-    kind, member, raw, attr = node.data
-    known = quantity("known", "i", member, raw, attr) if loop else const(0, "i")
-    old = node if loop else const(None, node.dtype)
+def _aggregated(node: Op, has_previous: bool, value: Op) -> Op:
+    kind, member, raw_dtype, attr = node.data
+    known = quantity("known", "i", member, raw_dtype, attr) if has_previous else const(0, "i")
+    old = node if has_previous else const(None, node.dtype)
     if kind == "known":
         return Op("agg_known", "i", (known, value))
     if kind in ("sum", "min", "max"):
         return Op(f"agg_{kind}_{node.dtype}", node.dtype, (old, known, value))
-    mean = quantity("mean", "f", member, raw, attr) if loop else const(None, "f")
+    mean = quantity("mean", "f", member, raw_dtype, attr) if has_previous else const(None, "f")
     if kind == "mean":
         return Op("agg_mean", "f", (mean, known, to_float(value)))
     return Op("agg_m2", "f", (old, mean, known, to_float(value)))
 
 
 def any_bound(variables: tuple[int, ...]) -> Op:
-    """Whether one of the variables is bound."""
+    """Return the test that one of the variables is bound."""
     result = FALSE
     for variable in variables:
         result = either(result, is_bound(variable))

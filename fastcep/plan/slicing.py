@@ -1,15 +1,15 @@
-"""How a stream can be cut into slices whose matches, put together, are those of the whole: by key, or by time.
+"""Split a stream into slices whose matches together are those of the whole stream: by key, or by time.
 
-*By key*: a slice has all events of some keys. Nothing that a query says may then look at events of other keys.
+*By key*: a slice has all events of some keys. This requires that no part of the query depends on events of other keys.
 
-*By time*: a slice has all events of a stretch of time, and before these as many as a match that is detected in it
-may need. A match belongs to the slice in which it is detected, so that slices overlap to one side only: what begins a
-match, an event that is not to be there, and the event that opened a window all lie before its detection, no further
-than the window is long; twice as far if the match is decided by the end of its window and no event may come before it,
-either. Matches that end in one event are all detected in one slice, so that selection among them goes by slice, too;
-and slices put out matches in the order of the whole.
+*By time*: a slice has all events of a time range, and before them the events that a match detected in the range may
+need. A match belongs to the slice in which it is detected, so slices overlap only at their beginning. Everything that a
+match depends on (its first events, the absence of negated events, the event that opened a window) lies before its
+detection, at most one window length away. The distance is twice the window length if the match is decided at the end of
+its window and a negated event must not occur before the match. All matches that end in the same event are detected in
+the same slice, so selection among them works per slice. The slices report matches in the order of the whole stream.
 
-Invariant (tested against one engine, for random queries and cuts): the matches of the slices are those of the stream.
+Invariant (tested against one engine, for random queries and splits): the matches of the slices are those of the stream.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ __all__ = ["Context", "Slicing", "context_text", "relevant_types", "slicing_fact
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a slice of time must have before it.
+    """Events that must precede a time slice.
 
     Attributes
     ----------
     nanoseconds, events
-        All events of so much time, and so many events.
+        Length of the context in time, and as a number of events.
     every_nanoseconds, every_events
-        It must begin at a multiple of so much time, or of so many events of the stream; 0: anywhere.
+        The context must begin at a multiple of this time, or of this number of events of the stream; 0: anywhere.
     """
 
     nanoseconds: int = 0
@@ -46,16 +46,16 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Slicing:
-    """How the stream of a query can be cut.
+    """Ways to split the stream of a query.
 
     Attributes
     ----------
     key
-        By which attribute, or why by none.
+        Key by which it can be split, or the reason why there is none.
     time
-        What slices of time need, or why there can be none.
+        Context of time slices, or the reason why they are not possible.
     numbered
-        Whether the query asks for places in the whole stream, so that no event may be left out of a slice.
+        Whether the query depends on positions in the whole stream, so that no event may be omitted from a slice.
     """
 
     key: KeyPlan | str
@@ -64,9 +64,9 @@ class Slicing:
 
 
 def slicing_of(plan: Plan, longest_window: int | None = None) -> Slicing:
-    """Find out how the stream of a plan's query can be cut; reasons begin with the name of a clause.
+    """Return how the stream of a plan's query can be split; reasons begin with the name of a clause.
 
-    ``longest_window`` says how long, in ns, windows are at most that events open and close; None: nobody knows.
+    ``longest_window`` is the maximum length in ns of windows that events open and close; None if unknown.
     """
     window = plan.query.window
     previous = any(column.column == PREVIOUS for column in plan.columns) and plan.partition is None
@@ -81,7 +81,7 @@ def _by_key(plan: Plan, previous: bool) -> KeyPlan | str:
     if isinstance(window, ast.ExplicitWindow):
         return "WINDOW is opened by events of all keys"
     if previous:
-        return "contiguity is that of the stream, in which events of all keys lie"
+        return "contiguity applies to the stream, which has events of all keys"
     return plan.key
 
 
@@ -90,16 +90,16 @@ def _by_time(plan: Plan, longest_window: int | None) -> Context | str:
     if isinstance(window, ast.ExplicitWindow):
         return _of_windows(plan, longest_window)
     if isinstance(window, ast.Unbounded):
-        return "WITHIN UNBOUNDED lets a match begin any time before"
+        return "WITHIN UNBOUNDED lets a match begin at any earlier time"
     if query.consume == "consumed":
-        return "CONSUME consumed takes away events by matches of any time before"
+        return "CONSUME consumed removes events that matches of any earlier time used"
     if query.after_match != "no skip":
-        return f"AFTER MATCH {query.after_match.upper()} drops partial matches by matches of any time before"
+        return f"AFTER MATCH {query.after_match.upper()} drops partial matches that overlap matches of any earlier time"
     if isinstance(window, ast.CountWindow):
         return Context(events=window.events)
     assert isinstance(window, ast.TimeWindow)
-    # What comes of a first event may hang on what was there up to a window before it: where it is decided a window
-    # after it, and where, by skip_till_next, an event is not taken any more as an earlier one was.
+    # The matches of a first event can depend on events up to a window length before it: if they are decided a window
+    # length later, and if skip_till_next does not use an event because an earlier one was used.
     late = plan.period or plan.must_advance or any(state.deferred for state in plan.states)
     looks_back = any(negation.by_time for negation in plan.negations)
     return Context(nanoseconds=window.nanoseconds * (2 if late and looks_back else 1))
@@ -115,21 +115,23 @@ def _of_windows(plan: Plan, longest_window: int | None) -> Context | str:
         return Context(0, windows.length, every_nanoseconds=every_time, every_events=every_events)
     if longest_window is not None and windows.opening is not None:
         return Context(longest_window)
-    return "CLOSE ON an event lets a window begin any time before"
+    return "CLOSE ON an event lets a window begin at any earlier time"
 
 
 def relevant_types(plan: Plan) -> tuple[bool, ...]:
-    """Of each type whether its events can be told apart from none by the query, if it is not numbered."""
-    wanted = [bool(members) for members in plan.type_members]
+    """Return per type whether its events can affect the query's matches, if the query is not numbered."""
+    relevant = [bool(members) for members in plan.type_members]
     if plan.partition is not None:
-        wanted = [own or bool(columns) for own, columns in zip(wanted, plan.partition.columns, strict=True)]
-    return tuple(wanted)
+        relevant = [
+            binds or bool(columns) for binds, columns in zip(relevant, plan.partition.columns, strict=True)
+        ]
+    return tuple(relevant)
 
 
 def slicing_facts(plan: Plan) -> dict[str, Any]:
-    """For `explain`: ``key`` and ``time`` say whether it can be cut by these, or else why it cannot."""
-    found = slicing_of(plan)
-    key, time = found.key, found.time
+    """Return for `explain` whether the stream can be split by ``key`` and by ``time``, or the reasons why not."""
+    slicing = slicing_of(plan)
+    key, time = slicing.key, slicing.time
     return {
         "key": {"attributes": None, "why": key} if isinstance(key, str) else
         {"attributes": list(dict.fromkeys(key.attributes)), "why": ""},
@@ -138,18 +140,18 @@ def slicing_facts(plan: Plan) -> dict[str, Any]:
 
 
 def context_text(context: Context) -> str:
-    """What is read again before each slice."""
-    what = format_duration(context.nanoseconds) if context.nanoseconds or not context.events else ""
-    told = what or f"{context.events:,} events"
+    """Return the text for the context that is read again before each slice."""
+    has_time = context.nanoseconds or not context.events
+    text = format_duration(context.nanoseconds) if has_time else f"{context.events:,} events"
     if context.every_nanoseconds:
-        told += f", back to a multiple of {format_duration(context.every_nanoseconds)}"
+        text += f", back to a multiple of {format_duration(context.every_nanoseconds)}"
     if context.every_events:
-        told += f", back to a multiple of {context.every_events:,} events"
-    return told
+        text += f", back to a multiple of {context.every_events:,} events"
+    return text
 
 
 def slicing_text(facts: dict[str, Any]) -> str:
-    """The same in a line."""
+    """Return the facts of `slicing_facts` as one line."""
     key, time = facts["key"], facts["time"]
     parts = []
     if key["attributes"] is not None:

@@ -1,4 +1,4 @@
-"""Turn checked conditions of the AST into plan expressions over the *state view*: quantities and elements."""
+"""Translate checked conditions of the AST into plan expressions over the *state view*: quantities and elements."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from fastcep.query.types import BUILTINS
 
 _COMPARE = {"=": ("eq", False), "!=": ("ne", False), "<": ("lt", False), "<=": ("le", False),
             ">": ("lt", True), ">=": ("le", True)}  # fmt: skip
-#: How many values of an IN are compared one by one; more are a hash set.
+#: Maximum number of values of an IN that are compared one by one; more values become a hash set.
 FEW_VALUES = 8
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "mod"}
 
 
 class Translator:
-    """Translate expressions of one query.
+    """Translator of the expressions of one query.
 
     Parameters
     ----------
     query
-        The checked query; members are numbered by their position in its pattern, its repeated groups after them.
+        The checked query. Members are numbered by their position in its pattern, followed by its repeated groups.
     """
 
     def __init__(self, query: ast.Query) -> None:
@@ -60,13 +60,14 @@ class Translator:
                 return Op("and", "b", (above, below))
             case ast.Call(function=function, arguments=arguments):
                 return self._call(function, [self(argument) for argument in arguments])
-            case ast.UserCall(signature=own, arguments=arguments):
-                args = zip(map(self, arguments), own.parameters, strict=True)
-                return Op("call", DTYPES[own.result], tuple(_as(arg, DTYPES[dtype]) for arg, dtype in args), (own,))
+            case ast.UserCall(signature=signature, arguments=arguments):
+                pairs = zip(map(self, arguments), signature.parameters, strict=True)
+                args = tuple(_converted(arg, DTYPES[dtype]) for arg, dtype in pairs)
+                return Op("call", DTYPES[signature.result], args, (signature,))
         raise AssertionError(f"no translation of {type(node).__name__}")
 
     def dtype(self, member: int, name: str) -> str:
-        """Physical type of attribute ``name`` of ``member``."""
+        """Return the physical type of attribute ``name`` of ``member``."""
         types = self.leaves[member].member.types
         return DTYPES[BUILTINS[name] if name in BUILTINS else self.query.schema.attributes(types[0])[name]]
 
@@ -109,7 +110,7 @@ class Translator:
         return result
 
     def _operation(self, node: ast.Binary, left: Op) -> Op:
-        """An operation whose left operand is translated already."""
+        """Translate an operation whose left operand is already translated."""
         right = self(node.right)
         if node.operator in ("AND", "OR"):
             return Op(node.operator.lower(), "b", (left, right))
@@ -122,20 +123,20 @@ class Translator:
         return Op(f"{_ARITHMETIC[node.operator]}_{left.dtype}", left.dtype, (left, right))
 
     def _membership(self, item: Op, values: tuple[ast.Literal, ...]) -> Op:
-        """Whether ``item`` equals one of the values: comparisons if these are few, else look-ups in sets."""
+        """Translate membership: comparisons with a few values, or look-ups in sets of many values."""
         tests: list[Op]
         if len(values) <= FEW_VALUES:
-            tests = [compare("eq", item, self(entry)) for entry in values]
+            tests = [compare("eq", item, self(literal)) for literal in values]
         else:
-            # An int64 is compared with whole numbers as one, and with others as a float64.
-            given = [entry.value for entry in values if entry.value is not None]
-            real = [float(value) for value in given if item.dtype == "f" or isinstance(value, float)]
-            whole = [value for value in given if item.dtype != "f" and not isinstance(value, float)]
-            tests = [Op("in_i", "b", (item,), (ValueSet(whole),))] if whole else []
-            if real:
-                real = [value + 0.0 for value in real]  # one zero
-                tests.append(Op("in_f", "b", (to_float(item),), (ValueSet(real),)))
-            if len(given) < len(values):
+            # An int64 is compared with integers as int64, and with other numbers as float64.
+            known_values = [literal.value for literal in values if literal.value is not None]
+            floats = [float(value) for value in known_values if item.dtype == "f" or isinstance(value, float)]
+            integers = [value for value in known_values if item.dtype != "f" and not isinstance(value, float)]
+            tests = [Op("in_i", "b", (item,), (ValueSet(integers),))] if integers else []
+            if floats:
+                floats = [value + 0.0 for value in floats]  # -0.0 becomes 0.0
+                tests.append(Op("in_f", "b", (to_float(item),), (ValueSet(floats),)))
+            if len(known_values) < len(values):
                 tests.append(compare("eq", item, const(None, "i")))
         result, *others = tests
         for test in others:
@@ -161,6 +162,6 @@ class Translator:
         return result
 
 
-def _as(value: Op, dtype: str) -> Op:
-    """An argument as the dtype that a function asks for: int64 widens to float64, the checker refuses the rest."""
+def _converted(value: Op, dtype: str) -> Op:
+    """Convert an argument to the dtype of a parameter: int64 becomes float64; the check rejects other differences."""
     return to_float(value) if dtype == "f" else value

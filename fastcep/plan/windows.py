@@ -1,8 +1,8 @@
-"""Explicit windows: what opens and closes them, as small plans of their own.
+"""Plan the events that open and close explicit windows as small separate plans.
 
-Which events open a window, and which close which, are matches of patterns: ``SEQ(o)``, and ``SEQ(o, c)`` of which each
-window takes the first. So their conditions are keys and predicates like those of the query, and closing one window
-among thousands is a look-up. Time and counts are left to the matcher.
+The events that open windows are matches of the pattern ``SEQ(o)``. The pairs of an opening and a closing event are
+matches of ``SEQ(o, c)``, of which each window uses the first. Their conditions are therefore keys and predicates like
+those of the query, and closing one window among thousands is a look-up. The matcher handles times and counts itself.
 """
 
 from __future__ import annotations
@@ -18,10 +18,20 @@ __all__ = ["plan_windows"]
 def plan_windows(
     query: ast.Query, edge_negation: bool, timed_out: bool, sheds: bool, make: Callable[[ast.Query], Plan]
 ) -> WindowPlan | None:
-    """Plan the windows of ``query``; None without explicit ones.
+    """Plan the windows of ``query``; return None if they are not explicit.
 
-    ``edge_negation``: a negated variable looks to the beginning or the end of the window. ``timed_out``: partial
-    matches that time out are asked for. ``sheds``: events are kept out of single windows. ``make`` plans a query.
+    Parameters
+    ----------
+    query
+        A checked query.
+    edge_negation
+        Whether a negated variable is checked from the beginning or to the end of the window.
+    timed_out
+        Whether partial matches that time out are reported.
+    sheds
+        Whether events are dropped from single windows.
+    make
+        Function that plans a query.
     """
     window = query.window
     if not isinstance(window, ast.ExplicitWindow):
@@ -29,7 +39,7 @@ def plan_windows(
     opening, closing = window.opening, window.closing
     why = _why_isolated(query, edge_negation, timed_out, sheds)
     on_event = bool(closing.types)
-    refers = closing.where is not None and opening.variable in ast.variables(closing.where)
+    mentions_opening = closing.where is not None and opening.variable in ast.variables(closing.where)
     return WindowPlan(
         isolated=bool(why),
         why=why,
@@ -38,8 +48,8 @@ def plan_windows(
         every_events=opening.events or 0,
         every_time=opening.nanoseconds or 0,
         opening=make(_events(query, opening)) if opening.types else None,
-        pairs=make(_pairs(query, opening, closing)) if on_event and refers else None,
-        closers=make(_events(query, closing)) if on_event and not refers else None,
+        pairs=make(_pairs(query, opening, closing)) if on_event and mentions_opening else None,
+        closers=make(_events(query, closing)) if on_event and not mentions_opening else None,
     )
 
 
@@ -56,7 +66,7 @@ def _why_isolated(query: ast.Query, edge_negation: bool, timed_out: bool, sheds:
         return "NEG at the edge of the window"
     if timed_out:
         return "timed_out=True"
-    return "events are kept out of single windows" if sheds else ""
+    return "events are dropped from single windows" if sheds else ""
 
 
 def _member(bound: ast.Bound) -> ast.Member:

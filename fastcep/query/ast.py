@@ -1,7 +1,7 @@
-"""The abstract syntax of a query: frozen nodes that text and builder both produce.
+"""Abstract syntax tree of a query: frozen nodes that the parser and the builder both produce.
 
-Two queries are equal when their nodes are equal; source spans and the text do not count.
-Everything after the parser (plan, reference matcher, printer) reads these nodes only.
+Two queries are equal if their nodes are equal; source spans and the original text are not compared.
+Everything after the parser (plan, reference matcher, printer) reads only these nodes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of source text: offsets ``start:end``, one-based ``line`` and ``column`` of the start."""
+    """A range of source text: offsets ``start:end``, and one-based ``line`` and ``column`` of the start."""
 
     start: int
     end: int
@@ -26,7 +26,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Base of all nodes. ``span`` is None for built queries and takes no part in equality."""
+    """Base class of all nodes. ``span`` is None in queries from the builder and is not compared."""
 
     span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
@@ -36,7 +36,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Expr(Node):
-    """Base of all expressions."""
+    """Base class of all expressions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Literal(Expr):
     value: int | float | str | bool | None
 
     def __eq__(self, other: object) -> bool:
-        # 1, 1.0 and True are equal in Python; as literals they are not.
+        # 1, 1.0 and True are equal in Python but are different literals.
         return (
             isinstance(other, Literal)
             and type(self.value) is type(other.value)
@@ -59,14 +59,14 @@ class Literal(Expr):
 
 @dataclass(frozen=True, slots=True)
 class DurationLiteral(Expr):
-    """A duration constant such as ``5min``; its type is int64, its value nanoseconds."""
+    """A duration constant such as ``5min``: an int64 in nanoseconds."""
 
     nanoseconds: int
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Which element of a Kleene variable an attribute is read from.
+    """Index of the element of a Kleene variable from which an attribute is read.
 
     ``kind`` is ``"relative"`` (``x[i+offset]``), ``"position"`` (``x[offset]``, from 0),
     ``"first"`` or ``"last"`` (offset 0).
@@ -76,22 +76,23 @@ class Index:
     offset: int = 0
 
 
-class _OfVariable(Expr):
+class _VariableReference(Expr):
     __slots__ = ()
     variable: str
     inner: str | None
 
     @property
     def leaf(self) -> str:
-        """Name of the variable that is read; of the group in ``COUNT(g[])``."""
+        """Name of the variable that is read, or of the group in ``COUNT(g[])``."""
         return qualified(self.variable, self.inner)
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute(_OfVariable):
-    """``variable.name`` or ``variable[index].name``; ``time``, ``seq`` and ``type`` are built in.
+class Attribute(_VariableReference):
+    """``variable.name`` or ``variable[index].name``; the names ``time``, ``seq`` and ``type`` are built in.
 
-    ``inner`` is the variable of a group that is meant: ``g[i].a.x`` is ``("g", "x", [i], "a")``.
+    For a variable inside a group, ``variable`` is the group and ``inner`` the variable: ``g[i].a.x`` is
+    ``("g", "x", [i], "a")``.
     """
 
     variable: str
@@ -101,7 +102,7 @@ class Attribute(_OfVariable):
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate(_OfVariable):
+class Aggregate(_VariableReference):
     """``FUNCTION(variable[].name)``; function is AVG SUM MIN MAX COUNT or STDDEV. ``COUNT(x[])`` has no name."""
 
     function: str
@@ -122,8 +123,8 @@ class Unary(Expr):
 class Binary(Expr):
     """``left operator right``; operator is one of ``+ - * / // % ^ = != < <= > >= AND OR``.
 
-    A chain such as ``a OR b OR c`` nests in its left operands, thousands deep: what goes through trees takes such a
-    chain by `spine`, in a loop, and recurses into right operands only (see `nesting`).
+    A chain such as ``a OR b OR c`` nests in its left operands, possibly thousands of levels deep. Code that walks trees
+    therefore iterates over the chain with `spine` and recurses only into right operands (see `nesting`).
     """
 
     operator: str
@@ -131,7 +132,7 @@ class Binary(Expr):
     right: Expr
 
     def spine(self) -> tuple[Expr, list[Binary]]:
-        """Return the leftmost operand, which is no `Binary`, and the operations on it from the innermost to this."""
+        """Return the leftmost operand, which is not a `Binary`, and the operations on it, innermost first."""
         chain, node = [self], self.left
         while isinstance(node, Binary):
             chain.append(node)
@@ -158,11 +159,11 @@ class Binary(Expr):
         return _chained, (first, [(node.operator, node.right, node.span) for node in chain])
 
 
-def _chained(first: Expr, links: list[tuple[str, Expr, Span | None]]) -> Expr:
-    """Put a chain of operations together again, for `pickle` and `copy`."""
+def _chained(expression: Expr, links: list[tuple[str, Expr, Span | None]]) -> Expr:
+    """Rebuild a chain of operations, for `pickle` and `copy`."""
     for operator, right, span in links:
-        first = Binary(operator, first, right, span=span)
-    return first
+        expression = Binary(operator, expression, right, span=span)
+    return expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +186,7 @@ class Between(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Call(Expr):
-    """``function(arguments)``; lower case: abs sqrt exp log min max avg floor."""
+    """``function(arguments)``; the function is abs sqrt exp log min max avg or floor."""
 
     function: str
     arguments: tuple[Expr, ...]
@@ -193,7 +194,7 @@ class Call(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A registered function as queries and plans hold it: name and dtypes; its code stays in the registry."""
+    """Name and dtypes of a registered function, stored in queries and plans; its code stays in the registry."""
 
     name: str
     parameters: tuple[str, ...]
@@ -205,7 +206,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class UserCall(Expr):
-    """``name(arguments)`` of a registered function (see `fastcep.query.registry`)."""
+    """Call ``name(arguments)`` of a registered function (see `fastcep.query.registry`)."""
 
     signature: Signature
     arguments: tuple[Expr, ...]
@@ -213,14 +214,14 @@ class UserCall(Expr):
 
 @dataclass(frozen=True, slots=True)
 class SameAttributes(Expr):
-    """``[name, …]``: all positive variables agree on each of these attributes. Only a top-level conjunct."""
+    """``[name, …]``: all positive variables agree on each of these attributes. Valid only as a top-level conjunct."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class AttributeList(_OfVariable):
-    """``variable[].name`` in RETURN: the attribute of every element, as a list."""
+class AttributeList(_VariableReference):
+    """``variable[].name`` in RETURN: the list of the attribute of every element."""
 
     variable: str
     name: str
@@ -232,12 +233,12 @@ class AttributeList(_OfVariable):
 
 @dataclass(frozen=True, slots=True)
 class Pattern(Node):
-    """Base of all patterns."""
+    """Base class of all patterns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member(Pattern):
-    """A variable and the events that it may bind.
+    """A variable and the events that it can bind.
 
     ``types`` holds the event types (several for a union, in the order written). Quantifiers: plain
     ``(1, 1, repeated=False)``, ``?`` ``(0, 1, False)``, ``+`` ``(1, None, True)``, ``*`` ``(0, None, True)``,
@@ -255,7 +256,7 @@ class Member(Pattern):
 
 @dataclass(frozen=True, slots=True)
 class Negation(Pattern):
-    """``NEG T n`` in a SEQ: no such event between its neighbours."""
+    """``NEG T n`` in a SEQ: no such event between the members beside it."""
 
     types: tuple[str, ...]
     variable: str
@@ -263,9 +264,9 @@ class Negation(Pattern):
 
 @dataclass(frozen=True, slots=True)
 class Sequence(Pattern):
-    """``SEQ(member, …)``: all events of a member before all events of the next.
+    """``SEQ(member, …)``: all events of a member come before all events of the next member.
 
-    ``adjacent`` are the places of the members that have ``NEXT`` before them.
+    ``adjacent`` holds the indices of the members preceded by ``NEXT``.
     """
 
     members: tuple[Pattern, ...]
@@ -274,24 +275,24 @@ class Sequence(Pattern):
 
 @dataclass(frozen=True, slots=True)
 class Conjunction(Pattern):
-    """``AND(member, …)``: all of them, in any order, interleaved too."""
+    """``AND(member, …)``: all members, in any order, possibly interleaved."""
 
     members: tuple[Pattern, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Disjunction(Pattern):
-    """``OR(member, …)``: exactly one of them."""
+    """``OR(member, …)``: exactly one member."""
 
     members: tuple[Pattern, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf(Pattern):
-    """``ANY(n, T1 x1, …)``: ``count`` of the single members, in any order, each set of events once.
+    """``ANY(n, T1 x1, …)``: ``count`` of the single members, in any order; each set of events counts once.
 
-    Or ``ANY(n, T x[])``: one repeated member with ``minimum = maximum = count``, pairwise different in the attribute
-    ``distinct``, if it is given.
+    ``ANY(n, T x[])`` has one repeated member with ``minimum = maximum = count``. If ``distinct`` is set, its events
+    differ pairwise in that attribute.
     """
 
     count: int
@@ -301,9 +302,9 @@ class AnyOf(Pattern):
 
 @dataclass(frozen=True, slots=True)
 class Group(Pattern):
-    """``(pattern)+ g[]``, and the other quantifiers (see `Member`): rounds of ``pattern``, one after the other.
+    """``(pattern)+ g[]`` and the other quantifiers (see `Member`): rounds of ``pattern``, one after another.
 
-    Its variables are ``g[i].a``, in the output ``g.a``; of ``(pattern)? g`` they are ``g.a``.
+    Its variables are written ``g[i].a``, and ``g.a`` in the output and for ``(pattern)? g``.
     """
 
     pattern: Pattern
@@ -316,7 +317,7 @@ class Group(Pattern):
 
 @dataclass(frozen=True, slots=True)
 class Aperiodic(Pattern):
-    """``APERIODIC(opening, body, closing)``: each ``body`` after ``opening`` with no ``closing`` event between."""
+    """``APERIODIC(opening, body, closing)``: each ``body`` after ``opening`` with no ``closing`` event in between."""
 
     opening: Pattern
     body: Pattern
@@ -325,7 +326,7 @@ class Aperiodic(Pattern):
 
 @dataclass(frozen=True, slots=True)
 class Periodic(Pattern):
-    """``PERIODIC(opening, t, closing)``: every ``t`` from ``opening``'s last event until a ``closing`` event."""
+    """``PERIODIC(opening, t, closing)``: a tick every ``t`` after ``opening`` until a ``closing`` event."""
 
     opening: Pattern
     nanoseconds: int
@@ -337,35 +338,35 @@ class Periodic(Pattern):
 
 @dataclass(frozen=True, slots=True)
 class Window(Node):
-    """Base of the window clauses."""
+    """Base class of the window clauses."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow(Window):
-    """``WITHIN t``: last.time - first.time <= nanoseconds."""
+    """``WITHIN t``: ``last.time - first.time <= nanoseconds``."""
 
     nanoseconds: int
 
 
 @dataclass(frozen=True, slots=True)
 class CountWindow(Window):
-    """``WITHIN n EVENTS``: all events among n consecutive events of the stream."""
+    """``WITHIN n EVENTS``: all events of a match are among n consecutive events of the stream."""
 
     events: int
 
 
 @dataclass(frozen=True, slots=True)
 class Unbounded(Window):
-    """``WITHIN UNBOUNDED``."""
+    """``WITHIN UNBOUNDED``: no limit on the time between the events of a match."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound(Node):
-    """What opens or closes an explicit window. Exactly one of the first three is given.
+    """Condition that opens or closes an explicit window. Exactly one of the first three fields is set.
 
-    ``events``: every so many events, or after so many; ``nanoseconds``: every so much time, or after so much;
-    ``types``: on an event ``variable`` of one of them that satisfies ``where`` (a closing one's condition may mention
-    the opening one's variable).
+    ``events`` is the number of events between openings, or from the opening to the close. ``nanoseconds`` is the same
+    as a time. ``types`` are the types of the event ``variable`` that opens or closes the window if it satisfies
+    ``where``. The condition of a closing event can mention the opening event's variable.
     """
 
     events: int | None = None
@@ -377,7 +378,7 @@ class Bound(Node):
 
 @dataclass(frozen=True, slots=True)
 class ExplicitWindow(Window):
-    """``WINDOW OPEN … CLOSE …``: windows that events open; each is evaluated for itself."""
+    """``WINDOW OPEN … CLOSE …``: windows with an explicit start and end, each evaluated separately."""
 
     opening: Bound
     closing: Bound
@@ -385,7 +386,7 @@ class ExplicitWindow(Window):
 
 # ---------------------------------------------------------------------- query
 
-#: What the clauses of a query may say; the first is what a query without the clause means.
+#: Choices of the clauses of a query; the first is the default.
 STRATEGIES = ("skip_till_any", "skip_till_next", "partition_contiguity", "strict_contiguity")
 SELECTIONS = ("each", "first", "last", "cumulative")
 CONSUMPTIONS = ("zero", "consumed")
@@ -394,7 +395,7 @@ AFTER_MATCH = ("no skip", "skip to next", "skip past last")
 
 @dataclass(frozen=True, slots=True)
 class ReturnItem(Node):
-    """One column of RETURN; ``name`` is the output column's name (always set after parsing)."""
+    """One column of RETURN; ``name`` is the output column's name, which is always set after parsing."""
 
     expression: Expr
     name: str
@@ -402,9 +403,9 @@ class ReturnItem(Node):
 
 @dataclass(frozen=True, slots=True)
 class Query(Node):
-    """A checked query: names resolved against ``schema``, types correct.
+    """A checked query: names are resolved against ``schema`` and types are correct.
 
-    ``limit`` is that of ``LIMIT k PER WINDOW``; what the other clauses may say is listed above.
+    ``limit`` is the k of ``LIMIT k PER WINDOW``. The choices of the other clauses are listed above.
     """
 
     name: str
@@ -422,66 +423,66 @@ class Query(Node):
     schema: Schema = field(kw_only=True)
     text: str | None = field(default=None, compare=False, repr=False, kw_only=True)
 
-    # Set by the plan, which is a layer above: query -> HTML.
+    # Function from a query to HTML; `fastcep.plan`, which is a layer above, sets it.
     _html: ClassVar[Callable[[Query], str] | None] = None
 
     def _repr_html_(self) -> str | None:
-        """Show the text, the schema and the plan in a notebook; None (as text) if no planner is loaded."""
+        """Return the text, the schema and the plan as HTML for a notebook; None if no planner is loaded."""
         return None if Query._html is None else Query._html(self)
 
 
 def children(node: Expr) -> Iterator[Expr]:
     """Yield the direct sub-expressions of ``node``, left to right."""
-    if isinstance(node, Literal):  # of which IN may have many
+    if isinstance(node, Literal):  # a fast path, because IN can have many
         return
-    names: tuple[str, ...] = type(node).__match_args__  # its fields without the span; `fields` is slow
+    names: tuple[str, ...] = type(node).__match_args__  # the fields without the span; `fields` is slow
     for name in names:
         value = getattr(node, name)
         if isinstance(value, Expr):
             yield value
         elif isinstance(value, tuple):
-            yield from (entry for entry in value if isinstance(entry, Expr))
+            yield from (item for item in value if isinstance(item, Expr))
 
 
 def walk(node: Expr) -> Iterator[Expr]:
-    """Yield ``node`` and everything below it, parents first, left to right."""
-    waiting = [node]
-    while waiting:
-        node = waiting.pop()
+    """Yield ``node`` and all its descendants, parents first, left to right."""
+    stack = [node]
+    while stack:
+        node = stack.pop()
         yield node
-        waiting.extend(reversed(tuple(children(node))))
+        stack.extend(reversed(tuple(children(node))))
 
 
 def conjuncts(where: Expr | None) -> tuple[Expr, ...]:
-    """Split a condition at its top-level ANDs (parentheses do not matter); NOT and OR are left whole."""
-    parts, waiting = [], [] if where is None else [where]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Binary) and part.operator == "AND":
-            waiting += (part.right, part.left)
+    """Split a condition at its top-level ANDs, regardless of parentheses; NOT and OR are not split."""
+    terms, stack = [], [] if where is None else [where]
+    while stack:
+        term = stack.pop()
+        if isinstance(term, Binary) and term.operator == "AND":
+            stack += (term.right, term.left)
         else:
-            parts.append(part)
-    return tuple(parts)
+            terms.append(term)
+    return tuple(terms)
 
 
-#: How many levels of expressions, and of patterns, may be inside of each other.
+#: Maximum nesting depth of expressions and of patterns.
 MAX_NESTING = 100
 
 
 def nesting(node: Expr) -> int:
-    """How many levels of expressions are inside of each other; a chain of operations such as a sum is one level."""
-    deepest, waiting = 0, [(node, 1)]
-    while waiting:
-        node, level = waiting.pop()
+    """Return the nesting depth of an expression; a chain of operations, such as a sum, is one level."""
+    deepest, stack = 0, [(node, 1)]
+    while stack:
+        node, level = stack.pop()
         deepest = max(deepest, level)
         for child in children(node):
-            chain = isinstance(node, Binary) and child is node.left and isinstance(child, Binary)
-            waiting.append((child, level if chain else level + 1))
+            in_chain = isinstance(node, Binary) and child is node.left and isinstance(child, Binary)
+            stack.append((child, level if in_chain else level + 1))
     return deepest
 
 
 def expressions(query: Query) -> Iterator[Expr]:
-    """Yield what a query computes: of RETURN, of WHERE, and of what opens and closes its windows."""
+    """Yield the expressions of a query: in RETURN, in WHERE and in the bounds of its windows."""
     yield from (item.expression for item in query.returns)
     wheres = [query.where]
     if isinstance(query.window, ExplicitWindow):
@@ -490,10 +491,10 @@ def expressions(query: Query) -> Iterator[Expr]:
 
 
 def variables(node: Expr) -> frozenset[str]:
-    """Names of the variables that ``node`` mentions: ``x``, ``g.a``, and ``g`` for ``COUNT(g[])``."""
+    """Return the names of the variables that ``node`` mentions: ``x``, ``g.a``, and ``g`` for ``COUNT(g[])``."""
     return frozenset(part.leaf for part in walk(node) if isinstance(part, Attribute | Aggregate | AttributeList))
 
 
 def qualified(variable: str, inner: str | None) -> str:
-    """Name of a variable, ``g.a`` inside a group."""
+    """Return the name of a variable, ``g.a`` inside a group."""
     return variable if inner is None else f"{variable}.{inner}"

@@ -1,4 +1,4 @@
-"""The attributes of the matched events as RETURN columns, without spelling them."""
+"""RETURN columns for all attributes of the matched events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["with_attributes"]
 
 
 def with_attributes(query: ast.Query) -> ast.Query:
-    """Return every matched event's time and attributes.
+    """Add a RETURN column for the time and for each attribute of every matched event.
 
     Parameters
     ----------
@@ -27,10 +27,11 @@ def with_attributes(query: ast.Query) -> ast.Query:
     -------
     Query
         The query with a RETURN column for the time (int64, nanoseconds) and for each attribute of every variable,
-        named ``variable.attribute``, before its own RETURN columns: a list for a Kleene variable, null for an untaken
-        one. A variable ``a`` of a group ``g`` is called ``g.a``; a negated one has no columns. A variable of a union
-        type has the attributes that the types share. A column that RETURN has already, under this
-        name and with this meaning, is not repeated; so applying it twice changes nothing.
+        placed before its own RETURN columns. Columns are named ``variable.attribute``, where a variable ``a`` of a
+        group ``g`` is ``g.a``. A Kleene variable gives lists, and a variable that the match does not bind gives nulls.
+        A negated variable has no columns. A variable of a union type has the attributes that all its types share.
+        A column that RETURN already has, with the same name and meaning, is not repeated, so the function is
+        idempotent.
 
     Raises
     ------
@@ -38,25 +39,25 @@ def with_attributes(query: ast.Query) -> ast.Query:
         A column's name is already taken by another RETURN column, a variable or another attribute.
     """
     items = [item for leaf in positive_leaves(query.pattern) for item in _items(query, leaf)]
-    twice = [name for name, count in Counter(item.name for item in items).items() if count > 1]
-    if twice:
+    duplicates = [name for name, count in Counter(item.name for item in items).items() if count > 1]
+    if duplicates:
         raise ValidationError(
-            f"query {query.name!r}: two attributes would be called {twice[0]!r}; rename a variable, or return them "
-            "with RETURN … AS"
+            f"query {query.name!r}: two attributes would be called {duplicates[0]!r}; rename a variable, or return "
+            "them with RETURN … AS"
         )
     added = {item.name: item for item in items}
-    own = []
+    kept = []
     for item in query.returns:
-        same = added.get(item.name)
-        if same is None:
-            own.append(item)
-        elif same != item:
+        attribute = added.get(item.name)
+        if attribute is None:
+            kept.append(item)
+        elif attribute != item:
             raise ValidationError(
-                f"query {query.name!r}: the RETURN column {item.name!r} has the name of an attribute's column and "
+                f"query {query.name!r}: the RETURN column {item.name!r} has the name of an attribute's column but "
                 "another meaning; rename it with AS"
             )
     try:
-        return check(replace(query, returns=(*items, *own)))
+        return check(replace(query, returns=(*items, *kept)))
     except Problem as problem:
         raise ValidationError(f"query {query.name!r}, with the attributes of all events: {problem.message}") from None
 

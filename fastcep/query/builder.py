@@ -1,4 +1,4 @@
-"""Queries written in Python: the same nodes that the text gives.
+"""Build queries in Python, from the same nodes that the parser produces.
 
 >>> a, b = schema.A("a"), schema.B("b").plus()                                    # doctest: +SKIP
 >>> seq(a, b).where(a.ID == b[i].ID, b.sum("V") > a.V).within("8ms").named("q")   # doctest: +SKIP
@@ -33,13 +33,16 @@ Part: TypeAlias = "Variable | Repeated | Negated | RepeatedGroup | OptionalGroup
 
 @dataclass(frozen=True, slots=True)
 class Adjacent:
-    """A member of a SEQ with ``NEXT`` before it; `adjacent` makes it."""
+    """A member of a SEQ preceded by ``NEXT``; created by `adjacent`."""
 
     part: Part
 
 
 def any_type(*types: TypeHandle) -> Callable[[str], Variable]:
-    """Make a union, ``any_type(schema.A, schema.B)("x")`` for ``(A|B) x``; it has the attributes that all share."""
+    """Make a union type: ``any_type(schema.A, schema.B)("x")`` is ``(A|B) x``.
+
+    The variable has the attributes that all the types share.
+    """
     if not types:
         raise ValidationError("any_type() needs at least one event type, such as any_type(schema.A, schema.B)")
     schema = _one_schema([handle.schema for handle in types])
@@ -51,68 +54,69 @@ def any_type(*types: TypeHandle) -> Callable[[str], Variable]:
 
 
 def same(*names: str) -> Term:
-    """All variables agree on each of these attributes, ``[job, task]``."""
+    """Require that all variables agree on each of these attributes, ``[job, task]``."""
     if not names:
         raise ValidationError("same() needs at least one attribute")
     return Term(ast.SameAttributes(names))
 
 
 def adjacent(member: Part | Adjacent) -> Adjacent:
-    """Let nothing lie between ``member`` of a `seq` and what is bound before it: ``seq(a, adjacent(b))``, ``NEXT B b``.
+    """Require that no event lies between ``member`` of a `seq` and the events bound before it, ``NEXT B b``.
 
-    Nothing of the partition if the query has PARTITION BY, else nothing of the stream.
+    Write ``seq(a, adjacent(b))``. With PARTITION BY only events of the same partition count, otherwise all events of
+    the stream.
     """
     return member if isinstance(member, Adjacent) else Adjacent(member)
 
 
 def seq(*members: Part | Adjacent) -> Builder:
-    """Begin a query: ``members`` in order, ``SEQ(…)``.
+    """Start a query with ``members`` in order, ``SEQ(…)``.
 
-    A member is a variable, a negated one (``schema.N("n").negated()``), a `group`, or another pattern: what `seq`,
-    `all_of`, `one_of`, `any_of` and `aperiodic` give can be a part of one of them as well as a query of its own. Each
-    may be `adjacent` to the ones before it.
+    A member is a variable, a negated variable (``schema.N("n").negated()``), a `group` or another pattern. The results
+    of `seq`, `all_of`, `one_of`, `any_of` and `aperiodic` can be parts of each other as well as queries. Each member
+    can be `adjacent` to those before it.
 
     Raises
     ------
     ValidationError
         There is no member, or the members belong to different schemas.
     """
-    plain = tuple(member.part if isinstance(member, Adjacent) else member for member in members)
-    schema, parts = _parts("seq", plain)
-    places = tuple(place for place, member in enumerate(members) if isinstance(member, Adjacent))
-    return Builder(schema, ast.Sequence(parts, places))
+    unwrapped = tuple(member.part if isinstance(member, Adjacent) else member for member in members)
+    schema, parts = _parts("seq", unwrapped)
+    adjacent_indices = tuple(index for index, member in enumerate(members) if isinstance(member, Adjacent))
+    return Builder(schema, ast.Sequence(parts, adjacent_indices))
 
 
 def all_of(*members: Part) -> Builder:
-    """Begin a query: all ``members`` in any order, ``AND(…)``; see `seq`."""
+    """Start a query with all ``members`` in any order, ``AND(…)``; see `seq`."""
     schema, parts = _parts("all_of", members)
     return Builder(schema, ast.Conjunction(parts))
 
 
 def one_of(*members: Part) -> Builder:
-    """Begin a query: exactly one of ``members``, ``OR(…)``; see `seq`."""
+    """Start a query with exactly one of ``members``, ``OR(…)``; see `seq`."""
     schema, parts = _parts("one_of", members)
     return Builder(schema, ast.Disjunction(parts))
 
 
 def any_of(count: int, *variables: Variable | Repeated, distinct: str | None = None) -> Builder:
-    """Begin a query: ``count`` of the variables in any order, ``ANY(n, A a, B b, …)``; see `seq`.
+    """Start a query with ``count`` of the variables in any order, ``ANY(n, A a, B b, …)``; see `seq`.
 
     Parameters
     ----------
     count
-        How many events.
+        Number of events.
     variables
         Single variables, or one ``x = schema.T("x").several()``: ``count`` events of ``T``, ``ANY(n, T x[])``.
     distinct
-        With ``several()``: an attribute in which the events differ pairwise, ``DISTINCT``.
+        With ``several()``: the attribute in which the events differ pairwise, ``DISTINCT``.
     """
     count = whole(count, "any_of()")
     for variable in variables:
         if not isinstance(variable, Variable | Several):
-            hint = f'; write .several(), any_of says how many: any_of({count}, schema.T("x").several())'
+            hint = f'; use .several(), because any_of sets the number: any_of({count}, schema.T("x").several())'
             raise ValidationError(
-                f'any_of() takes variables such as schema.A("a"), not {_shown(variable)}'
+                f'any_of() takes variables such as schema.A("a"), not {_text_of(variable)}'
                 f"{hint if isinstance(variable, Repeated) else ''}"
             )
     if not variables:
@@ -122,33 +126,33 @@ def any_of(count: int, *variables: Variable | Repeated, distinct: str | None = N
         for variable in variables
     ]
     if distinct is not None and not isinstance(distinct, str):
-        raise ValidationError(f"found {distinct!r} as distinct of any_of(), expected the name of one attribute")
+        raise ValidationError(f"found {distinct!r} as distinct in any_of(), expected the name of one attribute")
     schema = _one_schema([variable._schema for variable in variables])
     return Builder(schema, ast.AnyOf(count, tuple(members), distinct))
 
 
 def aperiodic(opening: Part, body: Part, closing: Variable) -> Builder:
-    """Begin a query: each ``body`` after ``opening`` with no ``closing`` event between, ``APERIODIC(…)``; see `seq`."""
+    """Start a query: each ``body`` after ``opening`` with no ``closing`` event in between, ``APERIODIC(…)``."""
     schema, (first_part, second_part) = _parts("aperiodic", (opening, body), closing)
     return Builder(schema, ast.Aperiodic(first_part, second_part, closing._member))
 
 
 def periodic(opening: Part, every: str | timedelta, closing: Variable) -> Builder:
-    """Begin a query: a tick ``every`` so often after ``opening`` until a ``closing`` event, ``PERIODIC(…)``."""
+    """Start a query: a tick ``every`` interval after ``opening`` until a ``closing`` event, ``PERIODIC(…)``."""
     schema, (part,) = _parts("periodic", (opening,), closing)
     return Builder(schema, ast.Periodic(part, parse_duration(every), closing._member))
 
 
 def group(name: str, pattern: Builder) -> Ungrouped:
-    """Make a group of ``pattern``, which repeats as a whole.
+    """Make a group, which repeats ``pattern`` as a whole.
 
-    ``g = group("g", seq(a, b)).plus()`` is ``(SEQ(A a, B b))+ g[]``; `Ungrouped.star`, `Ungrouped.times` and
-    `Ungrouped.optional` as for a variable. Conditions use ``g[i].a.x``, ``g.first.a.x``, ``g[0].a.x``, ``g.count()``
-    and ``g.a.sum("x")``; of an optional group ``g.a.x``.
+    ``g = group("g", seq(a, b)).plus()`` is ``(SEQ(A a, B b))+ g[]``. `Ungrouped.star`, `Ungrouped.times` and
+    `Ungrouped.optional` work as for a variable. Conditions use ``g[i].a.x``, ``g.first.a.x``, ``g[0].a.x``,
+    ``g.count()`` and ``g.a.sum("x")``, or ``g.a.x`` for an optional group.
     """
     if not isinstance(pattern, Builder):
         raise ValidationError(
-            f"group() takes a pattern such as seq(a, b), not {_shown(pattern)}; write seq(…) around it"
+            f"group() takes a pattern such as seq(a, b), not {_text_of(pattern)}; write seq(…) around it"
         )
     schema, (part,) = _parts("group", (pattern,))
     return Ungrouped(schema, ast.Group(part, name))
@@ -157,26 +161,25 @@ def group(name: str, pattern: Builder) -> Ungrouped:
 def _parts(
     function: str, members: tuple[object, ...], closing: object = None
 ) -> tuple[Schema, tuple[ast.Pattern, ...]]:
-    """The schema of the parts of a pattern, and their nodes."""
+    """Return the schema of the parts of a pattern, and their nodes."""
     parts: list[ast.Pattern] = []
     schemas: list[Schema] = []
     for member in members:
         if isinstance(member, Several):
             x = member._member.variable
-            raise ValidationError(f"{x}.several() stands only in any_of(); write {x}.plus(), .star() or .times(n)")
+            raise ValidationError(f"{x}.several() is allowed only in any_of(); write {x}.plus(), .star() or .times(n)")
         if isinstance(member, Ungrouped):
             raise ValidationError(
                 f"group {member.group.variable} needs a quantifier: .plus(), .star(), .times(n) or .optional()"
             )
         if isinstance(member, Adjacent):
             raise ValidationError(
-                f"adjacent() stands only in seq(), not in {function}(): what it holds comes right after the members "
-                "before it"
+                f"adjacent() is allowed only in seq(), not in {function}(), because only seq() has an order"
             )
         if isinstance(member, Builder):
             if member != Builder(member.schema, member.pattern):
                 raise ValidationError(
-                    f"a part of {function}() has where(), within() or the like of its own; put them on the whole query"
+                    f"a part of {function}() has its own where(), within() or other clause; put them on the whole query"
                 )
             parts.append(member.pattern)
             schemas.append(member.schema)
@@ -185,12 +188,12 @@ def _parts(
             schemas.append(member._schema)
         else:
             raise ValidationError(
-                f'{function}() takes variables such as schema.A("a"), groups and other patterns, not {_shown(member)}'
+                f'{function}() takes variables such as schema.A("a"), groups and other patterns, not {_text_of(member)}'
             )
     if closing is not None:
         if not isinstance(closing, Variable):
             raise ValidationError(
-                f'{function}() ends with a single variable such as schema.C("c"), not {_shown(closing)}'
+                f'{function}() ends with a single variable such as schema.C("c"), not {_text_of(closing)}'
             )
         schemas.append(closing._schema)
     if not parts:
@@ -198,7 +201,7 @@ def _parts(
     return _one_schema(schemas), tuple(parts)
 
 
-def _shown(value: object) -> str:
+def _text_of(value: object) -> str:
     if isinstance(value, TypeHandle):
         return f'the type {value.name} alone; give it a variable, as in schema.{value.name}("x")'
     pattern = value.pattern if isinstance(value, Builder) else getattr(value, "_pattern", None)
@@ -213,9 +216,9 @@ def _one_schema(schemas: list[Schema]) -> Schema:
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """A query being built; every method gives a new one, and `build` checks it. An engine takes it as it is.
+    """A query under construction. Every method returns a new builder, and `build` checks the query.
 
-    While it is nothing but a pattern, it can also be a part of another.
+    An engine accepts a builder directly. A builder that has only a pattern can also be a part of another pattern.
     """
 
     schema: Schema
@@ -236,7 +239,7 @@ class Builder:
         return replace(self, condition=joined)
 
     def within(self, time: str | timedelta | None = None, *, events: int | None = None) -> Builder:
-        """Set the window: a time (``"8ms"``), ``events=n``, or None for UNBOUNDED."""
+        """Set the window: a time such as ``"8ms"``, ``events=n``, or None for UNBOUNDED."""
         if events is not None:
             if time is not None:
                 raise ValidationError("within() takes a time or events=n, not both")
@@ -249,9 +252,9 @@ class Builder:
         Parameters
         ----------
         opens
-            `every` so often, or `on` an event.
+            `every` interval, or `on` an event.
         closes
-            `after` so much, or `on` an event, whose conditions may speak of the opening one.
+            `after` a time or a number of events, or `on` an event, whose conditions can mention the opening event.
         """
         for name, edge, kinds in (("opens", opens, ("every", "on")), ("closes", closes, ("after", "on"))):
             if not isinstance(edge, Edge) or edge.kind not in kinds:
@@ -263,19 +266,19 @@ class Builder:
         return replace(self, extent=ast.ExplicitWindow(opens.bound, closes.bound))
 
     def strategy(self, name: str) -> Builder:
-        """Say which events may be skipped: ``"skip_till_any"`` (as without), ``"skip_till_next"``,
+        """Set which events can be skipped: ``"skip_till_any"`` (the default), ``"skip_till_next"``,
         ``"partition_contiguity"`` or ``"strict_contiguity"``.
         """
         return self._with("strategy", name)
 
     def select(self, name: str) -> Builder:
-        """Choose among the matches that end in one event: ``"each"`` (as without), ``"first"``, ``"last"`` or
+        """Choose among the matches that end in the same event: ``"each"`` (the default), ``"first"``, ``"last"`` or
         ``"cumulative"``.
         """
         return self._with("select", name)
 
     def consume(self, name: str) -> Builder:
-        """Say whether events of a reported match may be used again (``"zero"``, as without) or not (``"consumed"``)."""
+        """Set whether events of a reported match can be reused (``"zero"``, the default) or not (``"consumed"``)."""
         return self._with("consume", name)
 
     def limit(self, count: int) -> Builder:
@@ -283,11 +286,11 @@ class Builder:
         return self._with("limit", whole(count, "limit()"))
 
     def after_match(self, skip: str) -> Builder:
-        """Say what a match drops: ``"no skip"`` (as without), ``"skip to next"`` or ``"skip past last"``."""
+        """Set what a match drops: ``"no skip"`` (the default), ``"skip to next"`` or ``"skip past last"``."""
         return self._with("after_match", skip)
 
     def weight(self, weight: float) -> Builder:
-        """Set the query's weight among several, 1 as without."""
+        """Set the weight of the query among several queries; the default is 1."""
         if isinstance(weight, bool) or not isinstance(weight, int | float):
             raise ValidationError(f"found {weight!r} in weight(), expected a number")
         return self._with("weight", float(weight))
@@ -297,11 +300,11 @@ class Builder:
         return replace(self, policies=tuple({**dict(self.policies), policy: value}.items()))
 
     def partition_by(self, *names: str) -> Builder:
-        """Match inside each partition by these attributes only."""
+        """Match only within each partition, defined by these attributes."""
         return replace(self, partition=self.partition + names)
 
     def returns(self, *items: Term, **named: Term) -> Builder:
-        """Add output columns; a keyword names its column, else the expression's text does."""
+        """Add output columns; a column is named by its keyword, or by the text of its expression."""
         added = [ast.ReturnItem(node_of(item), _column(node_of(item))) for item in items]
         added += [ast.ReturnItem(node_of(item), name) for name, item in named.items()]
         return replace(self, output=(*self.output, *added))
@@ -316,7 +319,7 @@ class Builder:
         Raises
         ------
         ValidationError
-            No window, unknown names, operands of the wrong type, …
+            The query has no window, an unknown name, an operand of the wrong type or another error.
         """
         if self.extent is None:
             raise ValidationError(
@@ -339,7 +342,7 @@ class Builder:
             raise ValidationError(problem.message) from None
 
     def _repr_html_(self) -> str | None:
-        """Show the query in a notebook; None (as text) while it cannot be built."""
+        """Return the query as HTML for a notebook; None while it cannot be built."""
         try:
             return self.build()._repr_html_()
         except ValidationError:
@@ -347,7 +350,7 @@ class Builder:
 
 
 def _column(item: ast.Expr) -> str:
-    """Name of the output column of an expression."""
+    """Return the name of the output column of an expression."""
     if ast.nesting(item) > ast.MAX_NESTING:
         raise ValidationError(NESTED.format("expression"))
     return expression_text(item)

@@ -1,4 +1,4 @@
-"""Names resolved against a schema, and every rule that a query must keep beyond its grammar."""
+"""Check a query against its schema and against all rules that the grammar does not express."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check(query: ast.Query, spans: Spans | None = None) -> ast.Query:
     query
         A query as parsed or built.
     spans
-        Where its names and what its clauses say stand, if it was parsed.
+        Positions of its names and clauses in the text, if it was parsed.
 
     Returns
     -------
@@ -33,7 +33,7 @@ def check(query: ast.Query, spans: Spans | None = None) -> ast.Query:
     Raises
     ------
     Problem
-        The first rule that it breaks.
+        The first rule that the query breaks.
     """
     spans = spans or Spans()
     if not query.name:
@@ -71,7 +71,7 @@ def _check_where(query: ast.Query, where: ast.Expr, scope: Scope) -> None:
 def _check_key(name: str, query: ast.Query, clause: str, place: ast.Span | None) -> None:
     if name in BUILTINS:
         raise Problem(
-            f"{clause} needs an attribute of the events, and '{name}' is built in; compare it in WHERE", place
+            f"{clause} needs an attribute of the events, but '{name}' is built in; compare it in WHERE", place
         )
     first: tuple[str, str] | None = None
     for kind in dict.fromkeys(kind for leaf in leaves_of(query.pattern) for kind in leaf.member.types):
@@ -87,7 +87,7 @@ def _check_key(name: str, query: ast.Query, clause: str, place: ast.Span | None)
         if dtype != first[1]:
             raise Problem(
                 f"{clause} needs '{name}' to have one type, but it is {first[1]} in {first[0]} and {dtype} in {kind}; "
-                "declare them alike, or compare them in WHERE",
+                "declare them with the same type, or compare them in WHERE",
                 place,
             )
 
@@ -110,14 +110,14 @@ def _check_returns(query: ast.Query, scope: Scope) -> None:
         for mention in negated_mentions(expression, scope):
             raise Problem(
                 f"RETURN has no {short_text(mention)}: {mention.leaf} is negated, so a match has no event of it; "
-                "leave it out",
+                "remove it",
                 mention,
             )
         if not item.name:
             raise Problem("an output column needs a name; write AS name", item)
         if item.name in names:
-            raise Problem(f"two output columns are called '{item.name}'; tell them apart with AS name", item)
+            raise Problem(f"two output columns are called '{item.name}'; rename one with AS", item)
         if item.name in variables or item.name in OUTPUT_COLUMNS:
-            what = "a variable" if item.name in variables else "a column of every result"
-            raise Problem(f"the output column '{item.name}' has the name of {what}; choose another with AS", item)
+            owner = "a variable" if item.name in variables else "a column of every result"
+            raise Problem(f"the output column '{item.name}' has the name of {owner}; choose another with AS", item)
         names.add(item.name)

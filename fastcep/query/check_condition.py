@@ -1,4 +1,4 @@
-"""What may stand as a condition, whichever clause it is in."""
+"""Checks of conditions, which are the same in all clauses."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["check_condition", "negated_mentions", "refuse_deep", "refuse_lists"]
 
 
 def check_condition(conjunct: ast.Expr, scope: Scope, clause: str = "WHERE") -> None:
-    """Check one of the conditions that a clause joins by AND; ``[attr]`` is not for this."""
+    """Check one of the conditions that a clause joins by AND, except ``[attr]``."""
     refuse_lists(conjunct)
     dtype = type_of(conjunct, scope)
     if dtype not in ("bool", "null"):
         raise Problem(
-            f"{clause} needs conditions, but {short_text(conjunct)} is of type {dtype}; "
+            f"{clause} needs conditions, but {short_text(conjunct)} has the type {dtype}; "
             f"compare it, as in {short_text(conjunct)} = …",
             conjunct,
         )
@@ -24,13 +24,13 @@ def check_condition(conjunct: ast.Expr, scope: Scope, clause: str = "WHERE") -> 
 
 
 def negated_mentions(expression: ast.Expr, scope: Scope) -> list[ast.Attribute]:
-    """The mentions of negated variables, once for each of these."""
-    found = {
+    """Return one mention of each negated variable in an expression."""
+    mentions = {
         part.leaf: part
         for part in ast.walk(expression)
         if isinstance(part, ast.Attribute) and scope.leaves[part.variable, part.inner].negated
     }
-    return list(found.values())
+    return list(mentions.values())
 
 
 def _refuse_two_negated(conjunct: ast.Expr, scope: Scope) -> None:
@@ -38,25 +38,28 @@ def _refuse_two_negated(conjunct: ast.Expr, scope: Scope) -> None:
     if len(mentions) > 1:
         one, other = (short_text(mention) for mention in mentions[:2])
         raise Problem(
-            f"{one} and {other} are of two negated variables, and a condition can speak of one only, as neither is "
-            "in the match; write a condition for each, joined by AND",
+            f"{one} and {other} belong to two negated variables, but a condition can mention only one; write a "
+            "condition for each, joined by AND",
             mentions[1],
         )
 
 
 def refuse_deep(expression: ast.Expr) -> None:
-    """Refuse an expression that is too deep for what recurses into it."""
+    """Reject an expression that is too deep for the recursive functions that process it."""
     if ast.nesting(expression) > ast.MAX_NESTING:
         raise Problem(NESTED.format("expression"), expression)
 
 
 def refuse_lists(expression: ast.Expr) -> None:
-    """Refuse ``x[].a`` outside of an aggregate, and ``[attr]`` inside of something else."""
+    """Reject ``x[].a`` outside an aggregate, and ``[attr]`` inside another expression."""
     for part in ast.walk(expression):
         if isinstance(part, ast.SameAttributes):
             raise Problem(
-                "[…] stands only as a condition of its own among the ANDs of WHERE, not inside OR, NOT or others", part
+                "[…] is allowed only as a separate condition of WHERE, joined by AND, not inside OR, NOT or others",
+                part,
             )
         if isinstance(part, ast.AttributeList):
             text = short_text(part)
-            raise Problem(f"the list {text} stands only in an aggregate such as MAX({text}), or alone in RETURN", part)
+            raise Problem(
+                f"the list {text} is allowed only in an aggregate such as MAX({text}), or alone in RETURN", part
+            )

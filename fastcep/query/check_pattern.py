@@ -1,4 +1,4 @@
-"""What a pattern may be: how operators nest, where NEG may stand, names, types and bounds."""
+"""Checks of patterns: nesting of operators, places of NEG, names, types and bounds."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _KEYWORDS = {
 
 
 def check_pattern(query: ast.Query, spans: Spans) -> None:
-    """Check a query's pattern; `Problem` is the first rule that it breaks.
+    """Check a query's pattern; raise `Problem` for the first rule that it breaks.
 
     Parameters
     ----------
     query
         A query as parsed or built.
     spans
-        Where the parts of its pattern stand, if it was parsed.
+        Positions of the parts of its pattern in the text, if it was parsed.
     """
     _check_nesting(query.pattern, query, spans)
     leaves = leaves_of(query.pattern)
@@ -47,7 +47,7 @@ def check_pattern(query: ast.Query, spans: Spans) -> None:
     states = count_states(query.pattern)
     if states > MAX_STATES:
         raise Problem(
-            f"the pattern can be in {states:,} states of progress, because the parts of AND and ANY may come in every "
+            f"the pattern has {states:,} states, because the parts of AND and ANY can come in every "
             f"order; at most {MAX_STATES:,} are possible; use fewer parts, or SEQ where the order is known",
             query.pattern,
         )
@@ -71,7 +71,7 @@ def _check_nesting(
     parent: ast.Pattern | None = None,
     group: ast.Group | None = None,
 ) -> None:
-    """Check a part of the pattern, which stands in ``parent`` and, at any depth, in ``group``."""
+    """Check a part of the pattern, which is a direct part of ``parent`` and, at any depth, inside ``group``."""
     if group is not None:
         _check_in_group(pattern, group)
     match pattern:
@@ -79,15 +79,15 @@ def _check_nesting(
             _check_bounds(pattern, spans)
         case ast.Negation() if not isinstance(parent, ast.Sequence):
             raise Problem(
-                f"NEG stands only in a SEQ, between its neighbours, not as a part of {_keyword(parent)}; "
+                f"NEG is allowed only in a SEQ, not as a part of {_keyword(parent)}; "
                 f"write SEQ(P p, {pattern_text(pattern)}, Q q) there",
                 pattern,
             )
         case ast.Sequence():
             _check_sequence(pattern, query, spans, parent)
         case ast.Conjunction() | ast.Disjunction() if not pattern.members:
-            word = _keyword(pattern)
-            raise Problem(f"{word}() has no part; expected at least one, such as {word}(A a, B b)", pattern)
+            keyword = _keyword(pattern)
+            raise Problem(f"{keyword}() has no part; expected at least one, such as {keyword}(A a, B b)", pattern)
         case ast.AnyOf():
             _check_any(pattern, spans)
         case ast.Aperiodic():
@@ -98,7 +98,7 @@ def _check_nesting(
     inside = pattern if isinstance(pattern, ast.Group) else group
     for part in sub_patterns(pattern):
         _check_nesting(part, query, spans, pattern, inside)
-    # Last: what is wrong inside a part says more than that it may be empty.
+    # Checked last, because an error inside a part is more specific than "may be empty".
     match pattern:
         case ast.Group():
             _need_events(pattern.pattern, f"a round of group {pattern.variable}")
@@ -118,14 +118,14 @@ def _check_in_group(pattern: ast.Pattern, group: ast.Group) -> None:
     match pattern:
         case ast.Group():
             raise Problem(
-                f"group {pattern.variable} stands in group {g}, and groups in groups are not possible; "
+                f"group {pattern.variable} is inside group {g}, but groups cannot be nested; "
                 f"write the members of {pattern.variable} in {g}, or repeat single variables beside it",
                 pattern,
             )
         case ast.Member() if pattern.repeated:
             raise Problem(
-                f"{pattern.variable} holds several events, which is not possible in group {g}, whose rounds repeat "
-                f"already; write {pattern_text(ast.Member(pattern.types, pattern.variable))} there",
+                f"{pattern.variable} holds several events, which is not possible inside the repeating group {g}; "
+                f"write {pattern_text(ast.Member(pattern.types, pattern.variable))} there",
                 pattern,
             )
         case ast.AnyOf() if any(member.repeated for member in pattern.members):
@@ -136,11 +136,11 @@ def _check_in_group(pattern: ast.Pattern, group: ast.Group) -> None:
             )
 
 
-def _need_events(part: ast.Pattern, what: str) -> None:
+def _need_events(part: ast.Pattern, name: str) -> None:
     if is_nullable(part):
         raise Problem(
-            f"{what} may be empty, but must hold at least one event; "
-            "take ? or * from one of its members, or raise its lower bound to 1",
+            f"{name} may be empty, but must bind at least one event; "
+            "remove ? or * from one of its members, or raise its lower bound to 1",
             part,
         )
 
@@ -150,7 +150,7 @@ def _check_sequence(pattern: ast.Sequence, query: ast.Query, spans: Spans, paren
     if not parts:
         raise Problem("SEQ() has no member; expected at least one, such as SEQ(A a, B b)", pattern)
     if all(isinstance(part, ast.Negation) for part in parts):
-        raise Problem("SEQ of NEG alone can match no event; add a member that must come, as in SEQ(A a, …)", pattern)
+        raise Problem("a SEQ of only NEG matches no event; add a member that must occur, as in SEQ(A a, …)", pattern)
     for number, part in enumerate(parts):
         if not isinstance(part, ast.Negation):
             continue
@@ -159,8 +159,8 @@ def _check_sequence(pattern: ast.Sequence, query: ast.Query, spans: Spans, paren
                 _check_edge(part, side, neighbours, query, parent)
         if number in pattern.adjacent:
             raise Problem(
-                f"NEXT cannot stand before {pattern_text(part)}, which binds no event; write it before the member "
-                "that is to come next, as in SEQ(A a, NEXT B b)",
+                f"NEXT is not allowed before {pattern_text(part)}, which binds no event; write it before the member "
+                "that must come next, as in SEQ(A a, NEXT B b)",
                 spans.of(pattern, "next", number),
             )
 
@@ -168,20 +168,20 @@ def _check_sequence(pattern: ast.Sequence, query: ast.Query, spans: Spans, paren
 def _check_edge(
     part: ast.Negation, side: str, neighbours: tuple[ast.Pattern, ...], query: ast.Query, parent: ast.Pattern | None
 ) -> None:
-    empty = any(not isinstance(neighbour, ast.Negation) for neighbour in neighbours)
-    found = f"all that stands {side} {pattern_text(part)} may be empty" if empty else (
-        f"nothing stands {side} {pattern_text(part)}"
+    has_members = any(not isinstance(neighbour, ast.Negation) for neighbour in neighbours)
+    fault = f"all members {side} {pattern_text(part)} may be empty" if has_members else (
+        f"no member is {side} {pattern_text(part)}"
     )  # fmt: skip
     if parent is not None:
         raise Problem(
-            f"{found} in its SEQ, which is not the whole pattern, so it is not said where it {_ENDS[side]}; "
-            f"add a member {side} it that must come, or move it to the outermost SEQ",
+            f"{fault} in its SEQ, which is not the whole pattern, so it is undefined where it {_ENDS[side]}; "
+            f"add a member {side} it that must occur, or move it to the outermost SEQ",
             part,
         )
     if not isinstance(query.window, ast.TimeWindow | ast.ExplicitWindow):
         raise Problem(
-            f"{found}, so it {_ENDS[side]} with the window, which must be a time or explicit; write WITHIN 5min or "
-            f"WINDOW OPEN … CLOSE …, or add a member {side} it that must come",
+            f"{fault}, so it {_ENDS[side]} with the window, which must be a time or explicit; write WITHIN 5min or "
+            f"WINDOW OPEN … CLOSE …, or add a member {side} it that must occur",
             part,
         )
 
@@ -195,47 +195,47 @@ def _check_any(pattern: ast.AnyOf, spans: Spans) -> None:
     if not members:
         raise Problem("ANY has no member; expected at least one, such as ANY(2, A a, B b, C c)", pattern)
     if not 1 <= count <= INT64_MAX:
-        raise Problem(f"ANY({count}, …) binds no event; expected a number from 1", place)
+        raise Problem(f"ANY({count}, …) binds no event; expected at least 1", place)
     several = [member for member in members if member.repeated]
     if several and len(members) > 1:
         x = several[0].variable
         raise Problem(
-            f"{x}[] stands beside other members of ANY; write ANY(n, T {x}[]) with it alone, or {x} without []",
+            f"{x}[] must be the only member of ANY; write ANY(n, T {x}[]), or {x} without []",
             several[0],
         )
     for member in members:
-        wanted = (count, count) if member.repeated else (1, 1)
-        if (member.minimum, member.maximum) != wanted:
+        expected = (count, count) if member.repeated else (1, 1)
+        if (member.minimum, member.maximum) != expected:
             raise Problem(
-                "ANY takes members without ?, + or other bounds, as its number says how many; write "
+                "ANY takes members without ?, + or other bounds, because its number sets how many; write "
                 f"{pattern_text(ast.Member(member.types, member.variable))}, or several events of one variable "
                 f"as ANY(n, T {member.variable}[])",
                 member,
             )
         if member.consecutive:
             raise Problem(
-                f"ANY has no CONSECUTIVE; write SEQ({pattern_text(member)}) for events that follow each other", member
+                f"ANY has no CONSECUTIVE; write SEQ({pattern_text(member)}) for consecutive events", member
             )
     if not several:
         if count > len(members):
             raise Problem(
                 f"ANY({count}, …) lists {len(members)} member{'s'[: len(members) > 1]}, so it cannot bind {count}; "
-                f"write a number up to {len(members)}, or list more",
+                f"write at most {len(members)}, or list more members",
                 place,
             )
         if pattern.distinct is not None:
             raise Problem(
                 "DISTINCT needs one variable of several events, as in ANY(3, T x[] DISTINCT a); "
-                "between single variables write conditions such as a.v != b.v",
+                "for single variables write conditions such as a.v != b.v",
                 spans.of(pattern, "distinct"),
             )
 
 
 def _check_closing(pattern: ast.Aperiodic | ast.Periodic, closing: ast.Pattern) -> None:
-    plain = isinstance(closing, ast.Member) and (closing.minimum, closing.maximum, closing.repeated) == (1, 1, False)
-    if not plain:
+    single = isinstance(closing, ast.Member) and (closing.minimum, closing.maximum, closing.repeated) == (1, 1, False)
+    if not single:
         raise Problem(
-            f"the last part of {_keyword(pattern)} is the event that ends it, written T x, and cannot be "
+            f"the last part of {_keyword(pattern)} must be a single event, written T x, not "
             f"{pattern_text(closing)}; for several types write (A|B) x",
             closing,
         )
@@ -255,13 +255,13 @@ def _check_periodic(pattern: ast.Periodic, query: ast.Query, spans: Spans, paren
         )
     if not isinstance(query.window, ast.TimeWindow):
         instead = " instead of WINDOW" if isinstance(query.window, ast.ExplicitWindow) else ""
-        raise Problem(f"PERIODIC ticks until the window ends, which must be a time; write WITHIN 1h{instead}", pattern)
+        raise Problem(f"PERIODIC needs a time window, in which it ticks; write WITHIN 1h{instead}", pattern)
     ticks = query.window.nanoseconds // pattern.nanoseconds
     if ticks > MAX_TICKS:
         raise Problem(
             f"PERIODIC every {format_duration(pattern.nanoseconds)} ticks {ticks} times in "
-            f"{format_duration(query.window.nanoseconds)}; at most {MAX_TICKS} are possible, so tick less often or "
-            "shorten WITHIN",
+            f"{format_duration(query.window.nanoseconds)}; at most {MAX_TICKS} are possible; use a longer period or "
+            "a shorter WITHIN",
             place,
         )
 
@@ -278,12 +278,12 @@ def _check_names(query: ast.Query, leaves: tuple[Leaf, ...], spans: Spans) -> No
         place = spans.of(member, "variable")
         _check_variable(member.variable, seen, place)
         if not leaf.negated and leaf.name in OUTPUT_COLUMNS:
-            raise Problem(f"variable '{leaf.name}' has the name of an output column; choose another", place)
+            raise Problem(f"variable '{leaf.name}' has the name of an output column; choose another name", place)
         other = columns.get(leaf.name)
         if other is not None and leaf.group is None:
             raise Problem(
-                f"variable '{leaf.name}' has the name of {other.member.variable} in group {other.key[0]}, as the "
-                "output calls it; choose another",
+                f"variable '{leaf.name}' has the output name of {other.member.variable} in group {other.key[0]}; "
+                "choose another name",
                 place,
             )
         seen.add(member.variable)
@@ -297,15 +297,15 @@ def check_types(part: ast.Member | ast.Bound, schema: Schema, spans: Spans) -> N
     for position, name in enumerate(part.types):
         place = spans.of(part, "type", position)
         if name not in schema.type_names:
-            raise Problem(f"unknown event type '{name}'{suggest(name, schema.type_names, 'declared are')}", place)
+            raise Problem(f"unknown event type '{name}'{suggest(name, schema.type_names, 'declared types:')}", place)
         if name in part.types[:position]:
             raise Problem(f"the union names '{name}' twice; keep one", place)
 
 
 def check_name(name: str, place: ast.Span | None) -> None:
-    """Check that a variable may be called so."""
+    """Check the name of a variable."""
     if name == "i":
-        raise Problem("'i' is no name for a variable, because it is the index in x[i]; choose another", place)
+        raise Problem("a variable cannot be called 'i', which is the index in x[i]; choose another name", place)
     if not name:
         raise Problem("a variable's name cannot be empty", place)
 
@@ -313,31 +313,31 @@ def check_name(name: str, place: ast.Span | None) -> None:
 def _check_variable(name: str, seen: set[str], place: ast.Span | None) -> None:
     check_name(name, place)
     if name in seen:
-        raise Problem(f"variable '{name}' stands twice in the pattern; give each member its own", place)
+        raise Problem(f"variable '{name}' is used twice in the pattern; give each member its own name", place)
 
 
 def _check_bounds(part: ast.Member | ast.Group, spans: Spans) -> None:
     low, high = part.minimum, part.maximum
     if high is not None and (high < 1 or low > high or high > INT64_MAX):
-        raise Problem(f"{bounds_text(low, high)} is no quantifier; expected 0 <= m <= n and n >= 1", part)
+        raise Problem(f"{bounds_text(low, high)} is not a valid quantifier; expected 0 <= m <= n and n >= 1", part)
     if not 0 <= low <= INT64_MAX or (not part.repeated and (high != 1 or low > 1)):
         raise Problem(f"{bounds_text(low, high)} does not fit {part.variable}", part)
     if part.consecutive and (not part.repeated or high == 1):
         several = replace(part, minimum=1, maximum=None, repeated=True)
-        what = "event" if isinstance(part, ast.Member) else "round"
+        element = "event" if isinstance(part, ast.Member) else "round"
         raise Problem(
-            f"CONSECUTIVE is between several {what}s, and {part.variable} holds one at most; "
-            f"write {pattern_text(several)}, or NEXT before it for what lies before it",
+            f"CONSECUTIVE needs several {element}s, but {part.variable} holds at most one; "
+            f"write {pattern_text(several)}, or NEXT before it to exclude events before it",
             spans.of(part, "consecutive"),
         )
 
 
 def _check_distinct(pattern: ast.AnyOf, name: str, schema: Schema, spans: Spans) -> None:
     (member,) = pattern.members
-    known = [*attribute_dtypes(schema, member.types), *BUILTINS]
-    if name not in known:
+    names = [*attribute_dtypes(schema, member.types), *BUILTINS]
+    if name not in names:
         owner = " | ".join(member.types)
         raise Problem(
-            f"unknown attribute '{name}' of {owner} behind DISTINCT{suggest(name, known, 'it has')}",
+            f"unknown attribute '{name}' of {owner} after DISTINCT{suggest(name, names, 'it has')}",
             spans.of(pattern, "distinct"),
         )

@@ -1,4 +1,4 @@
-"""What the clauses from STRATEGY to WEIGHT may say, and beside what."""
+"""Checks of the clauses from STRATEGY to WEIGHT, and of their combinations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHOICES = {
     "consume": ("CONSUME", ast.CONSUMPTIONS),
     "after_match": ("AFTER MATCH", ast.AFTER_MATCH),
 }
-# What other languages call them.
+# Names that other languages use for the choices.
 _SYNONYMS = {
     "strategy": {
         "any": "skip_till_any", "skip_till_any_match": "skip_till_any", "followed_by_any": "skip_till_any",
@@ -33,47 +33,48 @@ _SYNONYMS = {
 }  # fmt: skip
 _DOES = {
     "select": "chooses among the matches that end in one event",
-    "consume": "takes away the events of a match when it ends",
-    "after_match": "drops what overlaps a match when that ends",
+    "consume": "consumes the events of a match when it ends",
+    "after_match": "drops partial matches that overlap a match when it ends",
 }
 
 
 def check_policies(query: ast.Query, spans: Spans) -> None:
-    """Check a query's strategy, selection, consumption, limit, skip and weight; `Problem` is the first broken rule."""
-    for name, (clause, known) in _CHOICES.items():
+    """Check a query's strategy, selection, consumption, limit, skip and weight; raise `Problem` at the first fault."""
+    for name, (clause, choices) in _CHOICES.items():
         chosen = getattr(query, name)
-        if chosen not in known:
-            raise Problem(f"unknown {clause} '{chosen}'{_meant(name, str(chosen))}", spans.clauses.get(name))
+        if chosen not in choices:
+            raise Problem(f"unknown {clause} '{chosen}'{_expected(name, str(chosen))}", spans.clauses.get(name))
     _check_partition(query, spans)
     _check_deferred(query, spans)
     if query.select == "cumulative" and query.returns:
         raise Problem(
-            "RETURN speaks of one match, and SELECT cumulative makes one result of all matches that end in an event; "
-            "leave RETURN out, or write SELECT each",
+            "RETURN describes a single match, but SELECT cumulative combines all matches that end in an event; "
+            "remove RETURN, or write SELECT each",
             spans.clauses.get("returns"),
         )
     _check_limit(query, spans)
     if not (math.isfinite(query.weight) and query.weight > 0):
-        raise Problem(f"WEIGHT {query.weight:g} is none; expected a number above 0", spans.clauses.get("weight"))
+        raise Problem(f"WEIGHT {query.weight:g} is invalid; expected a number above 0", spans.clauses.get("weight"))
 
 
-def _meant(name: str, chosen: str) -> str:
-    known = _CHOICES[name][1]
+def _expected(name: str, chosen: str) -> str:
+    choices = _CHOICES[name][1]
     word = chosen.lower()
-    close = _SYNONYMS[name].get(word) or next(iter(difflib.get_close_matches(word, known, 1)), "")
-    return f"; expected {', '.join(known[:-1])} or {known[-1]}" + (f"; did you mean '{close}'?" if close else "")
+    close = _SYNONYMS[name].get(word) or next(iter(difflib.get_close_matches(word, choices, 1)), "")
+    return f"; expected {', '.join(choices[:-1])} or {choices[-1]}" + (f"; did you mean '{close}'?" if close else "")
 
 
 def _check_partition(query: ast.Query, spans: Spans) -> None:
     if query.strategy != "partition_contiguity" or query.partition:
         return
-    same = [part for part in ast.conjuncts(query.where) if isinstance(part, ast.SameAttributes)]
-    mend = f"write PARTITION BY {', '.join(map(name_text, same[0].names))} instead of {expression_text(same[0])}" if (
-        same
-    ) else "add PARTITION BY"  # fmt: skip
+    same_attributes = [part for part in ast.conjuncts(query.where) if isinstance(part, ast.SameAttributes)]
+    remedy = "add PARTITION BY"
+    if same_attributes:
+        names = ", ".join(map(name_text, same_attributes[0].names))
+        remedy = f"write PARTITION BY {names} instead of {expression_text(same_attributes[0])}"
     raise Problem(
-        "partition_contiguity speaks of neighbours in a partition, and the query has no PARTITION BY; "
-        f"{mend}, or write strict_contiguity for neighbours in the stream",
+        "partition_contiguity needs PARTITION BY, because it requires adjacent events of a partition; "
+        f"{remedy}, or write strict_contiguity for adjacent events of the stream",
         spans.clauses.get("strategy"),
     )
 
@@ -81,19 +82,19 @@ def _check_partition(query: ast.Query, spans: Spans) -> None:
 def _check_deferred(query: ast.Query, spans: Spans) -> None:
     negation = trailing_negation(query.pattern)
     if negation is not None:
-        why = f"with {pattern_text(negation)} at its end a match is decided only when the window has ended"
-        mend = "leave the clause out, or add a member behind the NEG that must come"
+        why = f"with {pattern_text(negation)} at its end a match is decided only when the window ends"
+        remedy = "remove the clause, or add a member after the NEG that must occur"
     elif isinstance(query.pattern, ast.Periodic):
-        why = "PERIODIC is reported at ticks, which are decided only when time has passed them"
-        mend = "leave the clause out"
+        why = "PERIODIC reports ticks, each of which is decided only after its time has passed"
+        remedy = "remove the clause"
     else:
         return
-    for name, does in _DOES.items():
+    for name, effect in _DOES.items():
         clause, (default, *_) = _CHOICES[name]
         chosen = getattr(query, name)
         if chosen != default:
-            shown = chosen.upper() if name == "after_match" else chosen
-            raise Problem(f"{clause} {shown} {does}, but {why}; {mend}", spans.clauses.get(name))
+            choice = chosen.upper() if name == "after_match" else chosen
+            raise Problem(f"{clause} {choice} {effect}, but {why}; {remedy}", spans.clauses.get(name))
 
 
 def _check_limit(query: ast.Query, spans: Spans) -> None:
@@ -104,7 +105,7 @@ def _check_limit(query: ast.Query, spans: Spans) -> None:
         raise Problem(f"LIMIT {limit} PER WINDOW reports nothing; expected a number from 1 to {INT64_MAX}", place)
     if not isinstance(query.window, ast.ExplicitWindow):
         raise Problem(
-            "LIMIT counts the matches of a window that events open, and WITHIN makes none; write "
-            "WINDOW OPEN … CLOSE … instead of WITHIN, or leave LIMIT out",
+            "LIMIT needs explicit windows, because it counts the matches of each window; write "
+            "WINDOW OPEN … CLOSE … instead of WITHIN, or remove LIMIT",
             place,
         )

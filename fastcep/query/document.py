@@ -1,4 +1,4 @@
-"""A query from its text; and ``.cep`` documents, the schema and the queries of a stream in one text."""
+"""Parse queries, and ``.cep`` documents, which hold the schema and the queries of a stream."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DTYPES = ("int64", "float64", "bool", "string")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A schema and the queries over it, as a ``.cep`` file holds them."""
+    """A schema and the queries over it, the content of a ``.cep`` file."""
 
     schema: Schema
     queries: tuple[ast.Query, ...]
@@ -39,9 +39,9 @@ def parse(
     Parameters
     ----------
     text
-        ``PATTERN …``, or ``QUERY name PATTERN …``. Without a schema: a document with EVENT statements and one query.
+        ``PATTERN …``, or ``QUERY name PATTERN …``. Without a schema, a document with EVENT statements and one query.
     schema
-        The events that the query speaks of.
+        The event types that the query uses.
     name
         Name of the query; by default the one in the text, or ``"query"``.
     filename
@@ -50,12 +50,12 @@ def parse(
     Returns
     -------
     Query
-        Names resolved, types correct.
+        The query, with names resolved and types checked.
 
     Raises
     ------
     ParseError
-        The text is wrong; the error shows where, what was expected and the closest known name.
+        The text is invalid. The error shows the position, what was expected and the closest known name.
     """
     if schema is None:
         queries = parse_document(text, filename).queries
@@ -72,7 +72,7 @@ def parse_file(path: str | PathLike[str]) -> Document:
     Raises
     ------
     ParseError
-        The text is wrong, or not UTF-8.
+        The text is invalid or not UTF-8.
     OSError
         The file cannot be read.
     """
@@ -99,7 +99,7 @@ def parse_document(text: str, filename: str | None = None) -> Document:
     Raises
     ------
     ParseError
-        The text is wrong, or the schema that it declares.
+        The text or the schema that it declares is invalid.
     """
     source = Source(text, filename)
     return _read(parse_tree(source, "document"), source)
@@ -111,7 +111,7 @@ def _read(tree: Branch, source: Source) -> Document:
     events = [child for child in statements if child.data == "event"]
     queries = [child for child in statements if child.data == "named_query"]
     if len(streams) > 1:
-        raise source.error("STREAM stands twice; keep one", span_of(streams[1]))
+        raise source.error("STREAM is written twice; keep one", span_of(streams[1]))
     if not events:
         raise source.error("the document declares no events; add EVENT Name (attribute int64, …)", source.end())
     schema = _schema(streams[0] if streams else None, events, source)
@@ -142,20 +142,20 @@ def _schema(stream: Branch | None, events: list[Branch], source: Source) -> Sche
         if code is not None:
             codes[name] = integer(code, source, 1 if sign is None else -1)  # type: ignore[arg-type]
         types[name], sources[name] = _attributes(name, declarations, source)
-        # One type at a time, so that an error can point at the statement.
+        # Checked one type at a time, so that an error can point to the statement.
         _build(source, span_of(event), {name: types[name]}, sources={name: sources[name]}, header=True, time=0)
     place = span_of(events[0] if stream is None or not stream.children else stream)
     if codes and len(codes) < len(types):
         missing = next(event for event in events if name_of(event.children[0]) not in codes)
         raise source.error(
-            f"{name_of(missing.children[0])} has no code but other event types have; write EVENT Name = 7 (…)",
+            f"{name_of(missing.children[0])} has no code, but other event types have one; write EVENT Name = 7 (…)",
             span_of(missing.children[0]),
         )
     if codes and "type" not in options:
-        raise source.error("event codes need the column that holds them; add TYPE 'column' to STREAM", place)
+        raise source.error("event codes need a column that holds them; add TYPE 'column' to STREAM", place)
     if len(types) > 1 and "type" not in options:
         raise source.error(
-            f"{len(types)} event types need the column that tells them apart; add TYPE 'column' to STREAM", place
+            f"{len(types)} event types need a column that holds the type; add TYPE 'column' to STREAM", place
         )
     return _build(source, place, types, sources=sources, codes=codes or None, **options)
 
@@ -173,7 +173,7 @@ def _stream_options(stream: Branch | None, source: Source) -> dict[str, Any]:
         assert isinstance(option, Tree)
         key, value = _stream_option(option, source)
         if key in options:
-            raise source.error("this is said twice; keep one", span_of(option))
+            raise source.error("this option is written twice; keep one", span_of(option))
         options[key] = value
     return options
 
@@ -216,7 +216,7 @@ def _attributes(event: str, declarations: list[Any], source: Source) -> tuple[di
             raise source.error(f"{event} declares '{name}' twice; keep one", span_of(name_token))
         if dtype not in _DTYPES:
             raise source.error(
-                f"unknown type '{name_of(dtype_token)}' of {event}.{name}{suggest(dtype, _DTYPES, 'there are')}",
+                f"unknown type '{name_of(dtype_token)}' of {event}.{name}{suggest(dtype, _DTYPES, 'the types are')}",
                 span_of(dtype_token),
             )
         if name in Schema.BUILTINS:
@@ -234,7 +234,7 @@ def _attributes(event: str, declarations: list[Any], source: Source) -> tuple[di
 
 
 def document_text(document: Document) -> str:
-    """Canonical text of a document; parsing it gives an equal document."""
+    """Return the canonical text of a document; parsing it gives an equal document."""
     schema = document.schema
     stream = [f"TIME {_column_text(schema.time)}"]
     if schema.time_format is not None:

@@ -1,4 +1,4 @@
-"""Expressions: syntax tree to AST, with the checks that need no schema."""
+"""Turn the syntax tree of an expression into the AST, with the checks that need no schema."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SPELLINGS = {"==": "=", "<>": "!="}
 
 
 class ExpressionReader:
-    """Turns the tree of an expression into AST nodes with spans.
+    """Converts the syntax tree of an expression into AST nodes with spans.
 
     Parameters
     ----------
     source
-        The text, for errors.
+        The parsed text, for error messages.
     """
 
     def __init__(self, source: Source) -> None:
@@ -33,9 +33,9 @@ class ExpressionReader:
         self._level = 0
 
     def read(self, tree: Any) -> ast.Expr:
-        """Read an expression; ParseError says what is wrong with it."""
+        """Convert an expression; raise ParseError if it is invalid."""
         span = span_of(tree)
-        if self._level == 2 * ast.MAX_NESTING:  # brackets and single operands count here, and do not in the AST
+        if self._level == 2 * ast.MAX_NESTING:  # parentheses and single operands count here but not in the AST
             raise self._source.error(NESTED.format("expression"), span)
         make: Callable[[Any, ast.Span], ast.Expr] = getattr(self, f"_{tree.data}")
         self._level += 1
@@ -75,17 +75,17 @@ class ExpressionReader:
     def _and(self, parts: Any, span: ast.Span) -> ast.Expr:
         return self._chain("AND", parts, span)
 
-    def _chain(self, word: str, parts: Any, span: ast.Span) -> ast.Expr:
-        """Read a OR b OR c, a + b - c, …; its tree nests in the left operand, thousands deep."""
-        links = [(word, parts[-1], span)]
+    def _chain(self, operator_text: str, parts: Any, span: ast.Span) -> ast.Expr:
+        """Convert a OR b OR c, a + b - c, …, whose tree can nest thousands deep in the left operand."""
+        links = [(operator_text, parts[-1], span)]
         left = parts[0]
         while left.data in _CHAINS:
-            first, *operator, right = left.children
+            inner, *operator, right = left.children
             links.append((text_of(operator[0]) if operator else str(left.data).upper(), right, span_of(left)))
-            left = first
+            left = inner
         result = self.read(left)
-        for word, right, span in reversed(links):
-            result = ast.Binary(word, result, self.read(right), span=span)
+        for operator_text, right, span in reversed(links):
+            result = ast.Binary(operator_text, result, self.read(right), span=span)
         return result
 
     def _not(self, parts: Any, span: ast.Span) -> ast.Expr:
@@ -94,8 +94,8 @@ class ExpressionReader:
     def _compare(self, parts: Any, span: ast.Span) -> ast.Expr:
         left, operator, right = parts
         if text_of(operator) in _SPELLINGS:
-            mend = _SPELLINGS[text_of(operator)]
-            raise self._source.error(f"{text_of(operator)!r} is no operator; write {mend}", span_of(operator))
+            spelling = _SPELLINGS[text_of(operator)]
+            raise self._source.error(f"{text_of(operator)!r} is not an operator; write {spelling}", span_of(operator))
         return ast.Binary(text_of(operator), self.read(left), self.read(right), span=span)
 
     def _arithmetic(self, parts: Any, span: ast.Span) -> ast.Expr:
@@ -103,7 +103,7 @@ class ExpressionReader:
 
     def _negative(self, parts: Any, span: ast.Span) -> ast.Expr:
         operand = parts[1]
-        # A sign directly before a number is part of it, so that -9223372036854775808 can be written.
+        # A sign directly before a number is part of the number, so that -9223372036854775808 can be written.
         if operand.data == "integer":
             return self._integer(operand.children, span, -1)
         if operand.data == "real":
@@ -124,7 +124,7 @@ class ExpressionReader:
         if isinstance(value, ast.Unary) and isinstance(value.operand, ast.DurationLiteral):
             return ast.Literal(-value.operand.nanoseconds, span=value.span)
         if not isinstance(value, ast.Literal):
-            raise self._source.error("only a number has a sign", value.span)
+            raise self._source.error("only a number can have a sign", value.span)
         return value
 
     def _between(self, parts: Any, span: ast.Span) -> ast.Expr:
@@ -175,7 +175,7 @@ class ExpressionReader:
 
     def _bare(self, parts: Any, span: ast.Span) -> ast.Expr:
         name = text_of(parts[0])
-        raise self._source.error(f"{name} stands for an event, not a value; write {name}.attribute", span)
+        raise self._source.error(f"{name} is an event, not a value; write {name}.attribute", span)
 
     # ---------------------------------------------------------- calls and aggregates
 
@@ -187,16 +187,16 @@ class ExpressionReader:
         return ast.AttributeList(group, name, inner, span=span)
 
     def _elements(self, parts: Any, span: ast.Span) -> ast.Expr:
-        raise self._source.error(f"{parts[0]}[] alone stands only in COUNT({parts[0]}[])", span)
+        raise self._source.error(f"{parts[0]}[] without an attribute is allowed only in COUNT({parts[0]}[])", span)
 
     def _call(self, parts: Any, span: ast.Span) -> ast.Expr:
-        name, *given = parts
-        arguments = [argument for argument in given if argument is not None]
+        name, *optional_arguments = parts
+        arguments = [argument for argument in optional_arguments if argument is not None]
         if any(isinstance(argument, Tree) and argument.data in _LISTS for argument in arguments):
             return self._aggregate(name, arguments, span)
-        own = find(name_of(name))
-        if own is not None:
-            return ast.UserCall(own, tuple(map(self.read, arguments)), span=span)
+        registered = find(name_of(name))
+        if registered is not None:
+            return ast.UserCall(registered, tuple(map(self.read, arguments)), span=span)
         function = name_of(name).lower()
         if function not in FUNCTIONS:
             if function.upper() in AGGREGATES:
@@ -206,12 +206,12 @@ class ExpressionReader:
                 )
             hint = suggest(function, [*functions(), *FUNCTIONS, *AGGREGATES])
             if "did you mean" not in hint:
-                hint += "; register one of your own with @fastcep.function (in a file for --functions)"
+                hint += "; register your own functions with @fastcep.function (in a file for --functions)"
             raise self._source.error(f"unknown function '{name_of(name)}'{hint}", span_of(name))
         least, most = FUNCTIONS[function]
         if len(arguments) < least or (most is not None and len(arguments) > most):
-            wanted = "1 argument" if most == 1 else f"at least {least} argument"
-            raise self._source.error(f"{function} takes {wanted}, not {len(arguments)}", span)
+            expected = "1 argument" if most == 1 else f"at least {least} argument"
+            raise self._source.error(f"{function} takes {expected}, not {len(arguments)}", span)
         return ast.Call(function, tuple(map(self.read, arguments)), span=span)
 
     def _aggregate(self, name: Token, arguments: list[Any], span: ast.Span) -> ast.Expr:
@@ -231,10 +231,10 @@ class ExpressionReader:
 
 
 def _as_list(function: str, arguments: list[Any]) -> str:
-    """What an aggregate over one name would be, ``SUM(x[].attribute)`` if it is not clear of which."""
+    """Return the text of an aggregate over the argument, or ``SUM(x[].attribute)`` if the variable is unknown."""
     if len(arguments) == 1 and isinstance(arguments[0], Tree):
         names = [str(part) for part in arguments[0].children if isinstance(part, Token) and part.type != "INT"]
-        given = arguments[0].data
-        if given == "bare" or (given in ("attribute", "indexed", "inner", "inner_indexed") and len(names) > 1):
+        kind = arguments[0].data
+        if kind == "bare" or (kind in ("attribute", "indexed", "inner", "inner_indexed") and len(names) > 1):
             return f"{function}({'.'.join([f'{names[0]}[]', *names[1:]])})"
     return f"{function}(x[].attribute)"

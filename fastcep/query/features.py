@@ -1,4 +1,4 @@
-"""Expressions beside a query: what is asked of its partial matches, which bind only some of its variables."""
+"""Parse expressions over the partial matches of a query, which bind only some of its variables."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from fastcep.query.types import Scope, type_of
 __all__ = ["parse_feature"]
 
 
-def parse_feature(text: str, query: ast.Query, what: str) -> ast.Expr:
+def parse_feature(text: str, query: ast.Query, description: str) -> ast.Expr:
     """Parse and check an expression over the variables of a query.
 
     Parameters
     ----------
     text
-        An expression such as ``a.V + SUM(b[].V)``; it speaks of single events and of aggregates, not of ``[i]``.
+        An expression such as ``a.V + SUM(b[].V)``, over single events and aggregates; ``[i]`` is not allowed.
     query
         The checked query.
-    what
-        What it is for, as errors name it.
+    description
+        Name of the expression in error messages.
 
     Raises
     ------
     ParseError
-        The text is wrong; the error shows where.
+        The text is invalid; the error shows the position.
     """
-    source = Source(text, what)
+    source = Source(text, description)
     try:
         expression = ExpressionReader(source).read(parse_tree(source, "expression").children[0])
         _check(expression, Scope.of(query))
@@ -46,13 +46,13 @@ def _check(expression: ast.Expr, scope: Scope) -> None:
         if isinstance(part, ast.Attribute) and part.index is not None and part.index.kind == "relative":
             x, a = part.variable, part.name if part.inner is None else f"{part.inner}.{part.name}"
             raise Problem(
-                f"[i] goes through all elements, and a partial match has one value: write {x}[first].{a}, "
+                f"[i] refers to all elements, but a feature has one value per partial match; write {x}[first].{a}, "
                 f"{x}[last].{a}, {x}[0].{a} or an aggregate such as MAX({x}[].{a})",
                 part,
             )
     type_of(expression, scope)
     for mention in negated_mentions(expression, scope):
         raise Problem(
-            f"{mention.leaf} is negated, so a partial match has no event of it; leave {short_text(mention)} out",
+            f"{mention.leaf} is negated, so a partial match has no event of it; remove {short_text(mention)}",
             mention,
         )

@@ -1,4 +1,4 @@
-"""Scalar functions for built queries; meant to be used with their module's name, as in ``functions.min(a.x, b.x)``."""
+"""Scalar functions for queries from the builder; use them with the module name, as in ``functions.min(a.x, b.x)``."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ def _call(function: str, *arguments: Any) -> Term:
 
 
 def abs(x: Any) -> Term:  # noqa: A001
-    """Absolute value."""
+    """Return the absolute value."""
     return _call("abs", x)
 
 
 def sqrt(x: Any) -> Term:
-    """Square root, float64; NaN below 0."""
+    """Return the square root, float64; NaN for negative values."""
     return _call("sqrt", x)
 
 
 def exp(x: Any) -> Term:
-    """Exponential, float64."""
+    """Return the exponential, float64."""
     return _call("exp", x)
 
 
 def log(x: Any) -> Term:
-    """Natural logarithm, float64."""
+    """Return the natural logarithm, float64."""
     return _call("log", x)
 
 
 def floor(x: Any) -> Term:
-    """The greatest whole number that is not above ``x``, of its dtype."""
+    """Return the greatest whole number not above ``x``, in the dtype of ``x``."""
     return _call("floor", x)
 
 
 def min(first: Any, *others: Any) -> Term:  # noqa: A001
-    """The least of the arguments."""
+    """Return the least argument."""
     return _call("min", first, *others)
 
 
 def max(first: Any, *others: Any) -> Term:  # noqa: A001
-    """The greatest of the arguments."""
+    """Return the greatest argument."""
     return _call("max", first, *others)
 
 
 def avg(first: Any, *others: Any) -> Term:
-    """The mean of the arguments, float64."""
+    """Return the mean of the arguments, float64."""
     return _call("avg", first, *others)
 
 
 def duration(text: str) -> Term:
-    """A duration such as ``"5min"``, in nanoseconds."""
+    """Return a duration such as ``"5min"``, in nanoseconds."""
     return Term(ast.DurationLiteral(parse_duration(text)))

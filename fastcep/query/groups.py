@@ -1,4 +1,4 @@
-"""Groups of built queries, ``(pattern)+ g[]`` and the like, and the terms of the variables inside them."""
+"""Groups for the builder, such as ``(pattern)+ g[]``, and the terms of the variables inside them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["InnerVariable", "OptionalGroup", "RepeatedGroup", "Round", "Ungroupe
 
 
 class _Grouped:
-    """What has the variables of a group: by dot, or by ``g["a"]`` where Python or a method has the name."""
+    """Base class for access to a group's variables: ``g.a``, or ``g["a"]`` if ``a`` is a Python name or a method."""
 
     __slots__ = ("_pattern", "_schema")
 
@@ -37,18 +37,18 @@ class _Grouped:
         refuse_comparison(self._pattern.variable)
 
     def _inner(self, name: str) -> ast.Member:
-        known = {leaf.member.variable: leaf.member for leaf in leaves_of(self._pattern)}
-        if name not in known:
+        members = {leaf.member.variable: leaf.member for leaf in leaves_of(self._pattern)}
+        if name not in members:
             g = self._pattern.variable
-            raise AttributeError(f"unknown variable '{name}' of group {g}{suggest(name, known, 'it has')}")
-        return known[name]
+            raise AttributeError(f"unknown variable '{name}' of group {g}{suggest(name, members, 'it has')}")
+        return members[name]
 
     def _element(self, name: str, index: ast.Index | None) -> Element:
         return Element(self._schema, self._inner(name), index, self._pattern.variable)
 
 
 class InnerVariable(ListTerms):
-    """A variable of a repeated group over all rounds, ``g.a``: aggregates such as ``g.a.sum("x")``, and the list."""
+    """A variable of a repeated group over all rounds, ``g.a``: aggregates such as ``g.a.sum("x")``, and its list."""
 
     __slots__ = ()
 
@@ -85,12 +85,12 @@ class Round(_Grouped):
 
 
 class RepeatedGroup(_Grouped):
-    """A group of several rounds: a round by index, and its variables over all rounds by name."""
+    """A group of several rounds: an index gives a round, a name gives a variable over all rounds."""
 
     __slots__ = ()
 
     def __getitem__(self, index: int | IndexTerm) -> Round:
-        """Give a round: ``g[i]``, ``g[i + 1]``, ``g[0]``, ``g[first]``, ``g[last]``."""
+        """Return a round: ``g[i]``, ``g[i + 1]``, ``g[0]``, ``g[first]``, ``g[last]``."""
         return Round(self._schema, self._pattern, index_of(index))
 
     @property
@@ -104,7 +104,7 @@ class RepeatedGroup(_Grouped):
         return self[last]
 
     def consecutive(self) -> RepeatedGroup:
-        """Let nothing lie between a round and the next, ``(pattern)+ g[] CONSECUTIVE``; see `Repeated.consecutive`."""
+        """Allow no event between a round and the next, ``(pattern)+ g[] CONSECUTIVE``; see `Repeated.consecutive`."""
         return RepeatedGroup(self._schema, replace(self._pattern, consecutive=True))
 
     def count(self) -> Term:
@@ -112,7 +112,7 @@ class RepeatedGroup(_Grouped):
         return Term(ast.Aggregate("COUNT", self._pattern.variable))
 
     def inner(self, name: str) -> InnerVariable:
-        """Give a variable over all rounds, where ``g.name`` does not do."""
+        """Return a variable over all rounds, for names that ``g.name`` cannot access."""
         return InnerVariable(self._schema, self._inner(name), self._pattern.variable)
 
     def __getattr__(self, name: str) -> InnerVariable:
@@ -140,24 +140,24 @@ class OptionalGroup(_Grouped):
 
 @dataclass(frozen=True, slots=True)
 class Ungrouped:
-    """A group that is not said to repeat yet: `plus`, `star`, `times` or `optional` make it a part of a pattern."""
+    """A group without a quantifier; `plus`, `star`, `times` or `optional` make it a part of a pattern."""
 
     schema: Schema
     group: ast.Group
 
     def plus(self) -> RepeatedGroup:
-        """Make it one round or more, ``(pattern)+ g[]``."""
+        """Set the quantifier to one round or more, ``(pattern)+ g[]``."""
         return self.times(at_least=1)
 
     def star(self) -> RepeatedGroup:
-        """Make it any number of rounds, ``(pattern)* g[]``."""
+        """Set the quantifier to any number of rounds, ``(pattern)* g[]``."""
         return self.times(at_least=0)
 
     def times(self, *count: int, at_least: int | None = None, at_most: int | None = None) -> RepeatedGroup:
-        """Make it several rounds, with the arguments of `Variable.times`; ``(pattern){m,n} g[]``."""
+        """Set the quantifier by the arguments of `Variable.times`, ``(pattern){m,n} g[]``."""
         minimum, maximum = times_bounds(count, at_least, at_most)
         return RepeatedGroup(self.schema, replace(self.group, minimum=minimum, maximum=maximum, repeated=True))
 
     def optional(self) -> OptionalGroup:
-        """Make it one round or none, ``(pattern)? g``."""
+        """Set the quantifier to one round or none, ``(pattern)? g``."""
         return OptionalGroup(self.schema, replace(self.group, minimum=0, maximum=1, repeated=False))

@@ -1,4 +1,4 @@
-"""The parser's errors in plain words."""
+"""Readable messages for the parser's errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORDS = {
     "STAR": "*", "DIVISION": "/", "POWER": "^", "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{",
     "RBRACE": "}", "COMMA": ",", "DOT": ".", "VBAR": "|", "QMARK": "?", "$END": "the end",
 }  # fmt: skip
-# What can begin a value, and what can follow one: many tokens that read better as one phrase.
+# Tokens that can begin a value or follow one; a message names them by one phrase.
 _VALUE = {"NAME", "INT", "FLOAT", "STRING", "_TRUE", "LPAR"}
 _OPERATORS = {"PLUS", "MINUS", "STAR", "DIVISION", "POWER"}
 _CLAUSES = {
@@ -31,12 +31,12 @@ _CLAUSES = {
 
 _KEYWORDS = {key.lstrip("_") for key in _CLAUSES} | {"AND", "OR", "CLOSE"}
 _PATTERNS = ("SEQ", "AND", "OR", "ANY", "APERIODIC", "PERIODIC")
-# What other languages call the operators.
+# Names that other languages use for the operators.
 _SYNONYMS = {
     "SEQUENCE": "SEQ", "FOLLOWS": "SEQ", "ALL": "AND", "BOTH": "AND", "EITHER": "OR", "ONE": "OR", "SOME": "ANY",
     "NOT": "NEG", "NO": "NEG", "NEGATION": "NEG", "NEGATE": "NEG", "WITHOUT": "NEG", "EXCEPT": "NEG",
 }  # fmt: skip
-# What other languages call the windows that overlap or follow each other.
+# Words that other languages use for overlapping or consecutive windows.
 _WINDOW_WORDS = {
     "SLIDE", "SLIDING", "TUMBLE", "TUMBLING", "HOP", "HOPPING", "ADVANCE", "STEP", "SESSION", "EVERY", "OPEN", "CLOSE",
 }  # fmt: skip
@@ -45,17 +45,17 @@ _SKIP_WORDS = {"_MATCH", "_NO", "_SKIP", "_TO", "_NEXT", "_PAST", "_LAST"}
 _WINDOW_FORMS = "WINDOW EVERY 1min CLOSE AFTER 5min, or WINDOW OPEN ON A o CLOSE ON B c"
 _WORD_FORMS = {
     "STRATEGY": f"the strategies are {', '.join(STRATEGIES)}",
-    "SELECT": f"SELECT is {', '.join(SELECTIONS)}; columns of the output are RETURN a.v",
+    "SELECT": f"SELECT is {', '.join(SELECTIONS)}; for output columns write RETURN a.v",
     "CONSUME": f"CONSUME is {' or '.join(CONSUMPTIONS)}",
 }
 _CLOSE_FORMS = "CLOSE AFTER 5min, CLOSE AFTER 100 EVENTS or CLOSE ON B c"
 _THREE_PARTS = {"APERIODIC": "APERIODIC(A a, B b, C c)", "PERIODIC": "PERIODIC(A a, 5min, C c)"}
 _QUANTIFIERS = {"PLUS", "STAR", "QMARK", "LBRACE"}
-_BOUNDS = "; how many is written {3}, {2,4}, {2,} or {,4}"
+_BOUNDS = "; a quantifier is {3}, {2,4}, {2,} or {,4}"
 
 
 def explain(error: UnexpectedInput, source: Source) -> ParseError:
-    """Turn lark's error into one with a place, what was found and what was expected."""
+    """Convert lark's error into a ParseError with the position, the token found and the tokens expected."""
     if isinstance(error, UnexpectedToken):
         token = error.token
         expected = set(error.accepts or error.expected)
@@ -63,46 +63,46 @@ def explain(error: UnexpectedInput, source: Source) -> ParseError:
             hint = _clause_hint(token, expected, source.text)
             return source.error(f"the text ends too early{_expected(expected)}{hint}", source.end())
         return source.error(
-            f"unexpected {_found(token)}{_expected(expected)}{_hint(token, expected, source)}", span_of(token)
+            f"unexpected {_token_text(token)}{_expected(expected)}{_hint(token, expected, source)}", span_of(token)
         )
     assert isinstance(error, UnexpectedCharacters)
-    at = error.pos_in_stream or 0
-    span = Span(at, at + 1, error.line, error.column)
-    character = source.text[at : at + 1]
+    offset = error.pos_in_stream or 0
+    span = Span(offset, offset + 1, error.line, error.column)
+    character = source.text[offset : offset + 1]
     if character in "'\"":
-        return source.error(f"a text that opens with {character} is not closed; add the closing {character}", span)
+        return source.error(f"a text that starts with {character} is not closed; add the closing {character}", span)
     allowed = set(error.allowed or ())
-    slip = _BOUNDS if _in_bounds(source.text[:at]) else _slip(character, allowed)
-    return source.error(f"unexpected {character!r}{_expected(allowed)}{slip}", span)
+    hint = _BOUNDS if _in_bounds(source.text[:offset]) else _character_hint(character, allowed)
+    return source.error(f"unexpected {character!r}{_expected(allowed)}{hint}", span)
 
 
-def _found(token: Token) -> str:
+def _token_text(token: Token) -> str:
     return f"keyword {str(token).upper()}" if token.type.startswith("_") else repr(shortened(str(token)))
 
 
 def _expected(names: set[str]) -> str:
     phrases: list[str] = []
-    rest = set(names)
-    if rest >= _VALUE:
+    remaining = set(names)
+    if remaining >= _VALUE:
         phrases.append("a value or condition")
-        rest -= _VALUE | {"QUOTED", "DURATION", "_FALSE", "_NULL", "MINUS", "LSQB", "_NOT"}
-    if rest >= _OPERATORS:
-        if "EQUAL" in rest:
+        remaining -= _VALUE | {"QUOTED", "DURATION", "_FALSE", "_NULL", "MINUS", "LSQB", "_NOT"}
+    if remaining >= _OPERATORS:
+        if "EQUAL" in remaining:
             phrases.append("a comparison")
-            rest -= {"EQUAL", "COMPARISON", "_IN", "_NOT", "_BETWEEN"}
+            remaining -= {"EQUAL", "COMPARISON", "_IN", "_NOT", "_BETWEEN"}
         phrases.append("an operator")
-        rest -= _OPERATORS
-    if rest >= {"_AND", "_OR"} and "_SEQ" not in rest:
+        remaining -= _OPERATORS
+    if remaining >= {"_AND", "_OR"} and "_SEQ" not in remaining:
         phrases.append("AND or OR")
-        rest -= {"_AND", "_OR"}
-    clauses = rest >= _CLAUSES
+        remaining -= {"_AND", "_OR"}
+    clauses = remaining >= _CLAUSES
     if clauses:
-        rest -= _CLAUSES
-    if "NAME" in rest:
+        remaining -= _CLAUSES
+    if "NAME" in remaining:
         phrases.append("a name")
-    punctuation = sorted(word for key in rest - {"NAME"} if (word := _WORDS.get(key)))
+    punctuation = sorted(word for key in remaining - {"NAME"} if (word := _WORDS.get(key)))
     phrases += [word if word[0].isalpha() else f"'{word}'" for word in punctuation]
-    phrases += sorted(key.lstrip("_") for key in rest if key.startswith("_"))
+    phrases += sorted(key.lstrip("_") for key in remaining if key.startswith("_"))
     if clauses:
         phrases.append("the next clause (WHERE, WITHIN, PARTITION BY, RETURN, …)")
     if not phrases:
@@ -122,10 +122,10 @@ def _hint(token: Token, expected: set[str], source: Source) -> str:
     before = re.findall(r"\w+", source.text[: token.start_pos])[-1:]
     if before and expected == {"LPAR"}:
         name = before[0]
-        what = f"write {name.upper()}(…), or as" if name.upper() in _PATTERNS else "as"
-        return f'; {what} a name, write "{name}" in double quotes'
+        prefix = f"write {name.upper()}(…), or as" if name.upper() in _PATTERNS else "as"
+        return f'; {prefix} a name, write "{name}" in double quotes'
     if before and before[0].upper() in _KEYWORDS and "DOT" in expected:
-        # Where a value is due every word is a name, so a forgotten value shows only behind the next keyword.
+        # Where a value is expected every word is a name, so a missing value shows only after the next keyword.
         return f"; is something missing before {before[0].upper()}?"
     if token.type == "NAME":
         words = sorted(key.lstrip("_") for key in expected if key.startswith("_"))
@@ -135,14 +135,14 @@ def _hint(token: Token, expected: set[str], source: Source) -> str:
 
 
 def _clause_hint(token: Token, expected: set[str], before: str) -> str:
-    """Name what was meant in the clauses from WITHIN to RETURN; empty if nothing is known."""
+    """Return a hint on the clauses from WITHIN to RETURN; empty if there is none."""
     word, expected = str(token).upper(), expected - {"QUOTED"}
     if not expected:
         return ""
     if expected == {"_EVENTS"}:
-        return "; a time has the unit ns, us, ms, s, min, h or d, as in 5min"
-    sql = word in ("ROW", "ROWS", "EVENT") and re.search(r"\b(NEXT|LAST)\s*$", before, re.IGNORECASE)
-    if sql or expected <= _SKIP_WORDS or (word == "SKIP" and expected >= _CLAUSES):
+        return "; a time needs a unit: ns, us, ms, s, min, h or d, as in 5min"
+    is_sql = word in ("ROW", "ROWS", "EVENT") and re.search(r"\b(NEXT|LAST)\s*$", before, re.IGNORECASE)
+    if is_sql or expected <= _SKIP_WORDS or (word == "SKIP" and expected >= _CLAUSES):
         return "; write AFTER MATCH SKIP TO NEXT, AFTER MATCH SKIP PAST LAST or AFTER MATCH NO SKIP"
     if expected in ({"_PER"}, {"_WINDOW"}):
         return "; write LIMIT 3 PER WINDOW"
@@ -150,21 +150,21 @@ def _clause_hint(token: Token, expected: set[str], before: str) -> str:
         return f"; as in {_WINDOW_FORMS}"
     if expected <= {"_AFTER", "_ON"}:
         return f"; as in {_CLOSE_FORMS}"
-    # Where a name is due every word is one, so a forgotten name shows only behind the next keyword.
-    behind = "" if expected == {"NAME"} else rf"\s+({'|'.join(sorted(_KEYWORDS - {'AND', 'OR'}))})"
-    if re.search(rf"\b(OPEN|CLOSE)\s+ON\s+(\w+|\([^()]*\)){behind}\s*$", before, re.IGNORECASE):
+    # Where a name is expected every word is one, so a missing name shows only after the next keyword.
+    next_keyword = "" if expected == {"NAME"} else rf"\s+({'|'.join(sorted(_KEYWORDS - {'AND', 'OR'}))})"
+    if re.search(rf"\b(OPEN|CLOSE)\s+ON\s+(\w+|\([^()]*\)){next_keyword}\s*$", before, re.IGNORECASE):
         union = token.type == "VBAR"
-        return f"; it is {'of several types, as in OPEN ON (A|B) o' if union else 'one event, as in OPEN ON A o'}"
+        return f"; write {'several types as OPEN ON (A|B) o' if union else 'one event, as in OPEN ON A o'}"
     if "_CLOSE" in expected:
         return _close_hint(token, before)
-    said = re.findall(r"\b(STRATEGY|SELECT|CONSUME)\b\s*(\w*)\s*$", before, re.IGNORECASE)
-    clause, chosen = said[0] if said else ("", "")
+    choices = re.findall(r"\b(STRATEGY|SELECT|CONSUME)\b\s*(\w*)\s*$", before, re.IGNORECASE)
+    clause, chosen = choices[0] if choices else ("", "")
     if clause and expected == {"NAME"}:
         return f"; {_WORD_FORMS[clause.upper()]}"
     if not expected >= _CLAUSES:
         return ""
     if clause.upper() == "SELECT" and token.type == "INT":
-        return "; so many of a window are LIMIT 3 PER WINDOW"
+        return "; to limit the matches of a window write LIMIT 3 PER WINDOW"
     if clause and (token.type in ("DOT", "COMMA", "LPAR") or chosen.lower() not in _CHOICES):
         return f"; {_WORD_FORMS[clause.upper()]}"
     if word in _WINDOW_WORDS:
@@ -173,18 +173,18 @@ def _clause_hint(token: Token, expected: set[str], before: str) -> str:
 
 
 def _close_hint(token: Token, before: str) -> str:
-    """Say what is wrong where CLOSE is due."""
+    """Return a hint for a place where CLOSE is expected."""
     if re.search(r"\bCLOSE\s*$", before, re.IGNORECASE):
         return "; is something missing before CLOSE?"
     if token.type in {*_CLAUSES, "$END"}:
-        return f"; a window has an end, too, as in {_CLOSE_FORMS}"
+        return f"; a window also needs an end, as in {_CLOSE_FORMS}"
     if token.type in ("LSQB", *_QUANTIFIERS):
-        return "; it is one event, as in OPEN ON A o"
-    return "; conditions on it stand behind WHERE" if token.type == "_AND" else ""
+        return "; write one event, as in OPEN ON A o"
+    return "; write its conditions after WHERE" if token.type == "_AND" else ""
 
 
 def _pattern_hint(token: Token, expected: set[str], source: Source) -> str:
-    """Name what was meant, where the token does not fit into a pattern; empty if nothing is known."""
+    """Return a hint for a token that does not fit into a pattern; empty if there is none."""
     before = source.text[: token.start_pos]
     if _in_bounds(before):
         return _BOUNDS
@@ -196,16 +196,16 @@ def _pattern_hint(token: Token, expected: set[str], source: Source) -> str:
     if "_SEQ" in expected and "NAME" not in expected:
         if kind == "LPAR":
             return "; a group is a part of a pattern, as in SEQ((SEQ(A a, B b))+ g[])"
-        meant = _operator_for(str(token))
-        if meant == "NEG":
+        operator_name = _operator_for(str(token))
+        if operator_name == "NEG":
             return "; NEG is a part of SEQ, as in SEQ(A a, NEG N n)"
-        return f"; did you mean {meant}?" if meant and opens else "; a pattern of one event is SEQ(A a)"
+        return f"; did you mean {operator_name}?" if operator_name and opens else "; one event is written SEQ(A a)"
     if operator == "ANY" and (kind == "_DISTINCT" or re.search(r"\bDISTINCT\b", inside, re.IGNORECASE)):
-        return "; DISTINCT and one attribute stand behind the variable, as in ANY(3, T x[] DISTINCT a)"
+        return "; write DISTINCT and one attribute after the variable, as in ANY(3, T x[] DISTINCT a)"
     if operator == "ANY" and expected == {"INT"}:
-        return "; say how many, as in ANY(2, A a, B b, C c)"
+        return "; write the number of events, as in ANY(2, A a, B b, C c)"
     if operator in _THREE_PARTS and (kind, expected) in (("RPAR", {"COMMA"}), ("COMMA", {"RPAR"})):
-        return f"; it has three parts, as in {_THREE_PARTS[operator]}"
+        return f"; it needs three parts, as in {_THREE_PARTS[operator]}"
     if expected == {"RPAR", "VBAR"} and kind == "COMMA":
         return "; several types are written (A|B)"
     if expected == {"RPAR", "VBAR"} and kind == "NAME":
@@ -213,29 +213,29 @@ def _pattern_hint(token: Token, expected: set[str], source: Source) -> str:
             return "; write NEG N n, or NEG (M|N) n for several types"
         return "; a group is written (SEQ(A a, B b))+ g[]"
     if expected == {"NAME"} and re.search(r"\)\s*([+*?]|\{[\d\s,]*\})\s*$", before):
-        return "; a group has a name, as in (SEQ(A a, B b))+ g[]"
+        return "; a group needs a name, as in (SEQ(A a, B b))+ g[]"
     if expected == {"NAME"} and negates and kind in ("COMMA", "RPAR"):
-        return f"; NEG has a type and a variable, as in NEG {words[-1]} n"
+        return f"; NEG needs a type and a variable, as in NEG {words[-1]} n"
     if expected == {"NAME"} and negates and kind in {"LPAR", *_QUANTIFIERS}:
-        return "; NEG is of one event, NEG N n: conditions on n say which, and several NEG may stand in a row"
+        return "; NEG takes one event, as in NEG N n; write conditions on n in WHERE, or several NEG in a row"
     if expected == _QUANTIFIERS:
-        return "; a group has a number of rounds, as in (SEQ(A a, B b))+ g[]"
+        return "; a group needs a quantifier, as in (SEQ(A a, B b))+ g[]"
     if expected == {"NAME", *_QUANTIFIERS}:
         return _member_hint(kind, words[-1:], operator)
     if expected <= {"RPAR", "COMMA"} and kind in _QUANTIFIERS and before.rstrip().endswith(")"):
-        return "; a pattern that repeats is written (SEQ(A a, B b))+ g[]"
+        return "; a repeating pattern is written (SEQ(A a, B b))+ g[]"
     if operator in _PATTERNS and "RPAR" in expected and kind in _CLAUSES:
         return f"; the bracket of {operator}( is not closed"
     if ("_CONSECUTIVE" in expected or expected <= {"RPAR", "COMMA"}) and kind in ("_AND", "_OR"):
         return f"; in a pattern write {kind[1:]}(A a, B b)"
     if words and words[-1].upper() == "CONSECUTIVE" and (kind == "NAME" or kind in _QUANTIFIERS):
-        return "; CONSECUTIVE stands behind the variable, as in B+ b[] CONSECUTIVE"
+        return "; write CONSECUTIVE after the variable, as in B+ b[] CONSECUTIVE"
     if "_CONSECUTIVE" in expected and kind == "_NEXT":
         return "; is a comma missing?"
     if operator == "ANY" and kind == "_CONSECUTIVE":
-        return "; ANY binds its events in any order; one after the other is SEQ(A{3} a[] CONSECUTIVE)"
+        return "; ANY binds its events in any order; for consecutive events write SEQ(A{3} a[] CONSECUTIVE)"
     if "_CONSECUTIVE" in expected and kind == "MINUS":
-        return "; one after the other is written SEQ(A a, B b)"
+        return "; a sequence is written SEQ(A a, B b)"
     if "_CONSECUTIVE" in expected and kind == "NAME":
         negation = len(words) == 2 and _operator_for(words[0]) == "NEG"
         return f"; did you mean NEG {words[1]} {token}?" if negation else "; is a comma missing?"
@@ -243,45 +243,47 @@ def _pattern_hint(token: Token, expected: set[str], source: Source) -> str:
 
 
 def _in_bounds(before: str) -> bool:
-    """Tell whether a quantifier is open, rather than the set of an IN."""
+    """Return whether the text ends inside a quantifier, rather than in the set of an IN."""
     return re.search(r"(?<!\bin)(?<!\s)\s*\{[\d\s,]*$", before, re.IGNORECASE) is not None
 
 
 def _member_hint(kind: str, words: list[str], operator: str) -> str:
-    """Say what is wrong behind the type of a member."""
+    """Return a hint for a token after the type of a member."""
     word = words[0] if words else "A"
     if kind in ("COMMA", "RPAR"):
-        return f"; a member has a type and a variable, as in {word} x"
+        return f"; a member needs a type and a variable, as in {word} x"
     if kind == "VBAR":
-        return "; several types stand in brackets, as in (A|B) x"
+        return "; write several types in parentheses, as in (A|B) x"
     if kind != "LPAR":
         return ""
     if operator == "ANY":
         return "; ANY lists types and variables, as in ANY(2, A a, B b, C c)"
-    meant = _operator_for(word)
-    return f"; did you mean {meant}?" if meant else f"; the operators are {', '.join((*_PATTERNS[:4], 'NEG'))}, …"
+    operator_name = _operator_for(word)
+    if operator_name:
+        return f"; did you mean {operator_name}?"
+    return f"; the operators are {', '.join((*_PATTERNS[:4], 'NEG'))}, …"
 
 
 def _open_operator(before: str) -> tuple[str, str]:
-    """The word before the innermost bracket that is open, in capitals, and what stands in it so far."""
+    """Return the word before the innermost open bracket, in capitals, and the text after the bracket."""
     depth = 0
-    for at in range(len(before) - 1, -1, -1):
-        depth += {")": 1, "(": -1}.get(before[at], 0)
+    for index in range(len(before) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(before[index], 0)
         if depth < 0:
-            return (re.findall(r"(\w*)\s*$", before[:at]) or [""])[0].upper(), before[at + 1 :]
+            return (re.findall(r"(\w*)\s*$", before[:index]) or [""])[0].upper(), before[index + 1 :]
     return "", ""
 
 
 def _operator_for(word: str) -> str:
-    """The operator that was meant by a word; empty if none is near."""
-    known = _SYNONYMS.get(word.upper())
-    return known or next(iter(difflib.get_close_matches(word.upper(), [*_PATTERNS, "NEG"], 1)), "")
+    """Return the operator that a word probably means; empty if no operator is similar."""
+    synonym = _SYNONYMS.get(word.upper())
+    return synonym or next(iter(difflib.get_close_matches(word.upper(), [*_PATTERNS, "NEG"], 1)), "")
 
 
-def _slip(character: str, allowed: set[str]) -> str:
+def _character_hint(character: str, allowed: set[str]) -> str:
     if character == "!" and "_NEG" in allowed:
-        return "; write NEG N n for an event that must not come"
+        return "; write NEG N n for an event that must not occur"
     if character == ";" and "_CONSECUTIVE" in allowed:
         return "; members are separated by ,"
-    slips = {"!": "; write != or NOT", "&": "; write AND", ";": "; queries are not separated by ;"}
-    return slips.get(character, "")
+    hints = {"!": "; write != or NOT", "&": "; write AND", ";": "; queries are not separated by ;"}
+    return hints.get(character, "")

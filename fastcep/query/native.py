@@ -1,11 +1,11 @@
-"""Registered functions as machine code, by Numba; imported when the first of them is compiled.
+"""Compile registered functions to machine code with Numba; imported when the first function is compiled.
 
-Every function gets one C signature, ``int f(const int64_t *arguments, int64_t *result)``: values are int64, float64 by
-its bits, bool as 0 or 1. It returns `VALUE`, `RAISED` (an exception was thrown and caught) or `NULL` (None came back).
-It needs no GIL, throws nothing and prints nothing.
+Every function gets the C signature ``int f(const int64_t *arguments, int64_t *result)``. An int64 is passed as it is, a
+float64 as its bits and a bool as 0 or 1. The function returns `VALUE`, `RAISED` (an exception was raised and caught) or
+`NULL` (the Python function returned None). It needs no GIL, raises nothing and prints nothing.
 
-Functions are compiled with Python's rules where Numba leaves the choice: a division by zero and an index out of
-bounds raise. Machine code cannot survive a stack overflow, so recursion is refused.
+Where Numba leaves the choice, functions are compiled with Python's rules: a division by zero and an index out of
+bounds raise. Machine code cannot survive a stack overflow, so recursion is rejected.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = ["NULL", "RAISED", "VALUE", "Native", "compile_function"]
 VALUE, RAISED, NULL = 0, 1, 2
 _TYPES = {"int64": types.int64, "float64": types.float64, "bool": types.boolean}
 _POINTER = types.CPointer(types.int64)
-_KEEP_TO = (
-    "keep to numbers, bools, tuples, NumPy arrays, loops and the functions of math, and call only functions that are "
-    "registered or @numba.njit"
+_REMEDY = (
+    "use only numbers, bools, tuples, NumPy arrays, loops, the functions of math, and functions that are registered or "
+    "decorated with @numba.njit"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """Machine code at ``address``; it lives as long as ``code``."""
+    """Machine code at ``address``; the address is valid as long as ``code`` exists."""
 
     address: int
     code: Any
@@ -48,7 +48,7 @@ class Native:
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class _PlainRaises(FunctionPass):  # type: ignore[misc]  # Numba has no types
-    """Drop the values of ``raise Error(values)``: nobody sees them, and Numba would leak their memory at each raise."""
+    """Drop the values of ``raise Error(values)``: they are unused, and Numba would leak their memory at each raise."""
 
     _name = "fastcep_plain_raises"
 
@@ -56,12 +56,12 @@ class _PlainRaises(FunctionPass):  # type: ignore[misc]  # Numba has no types
         FunctionPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        plain = {ir.DynamicRaise: ir.StaticRaise, ir.DynamicTryRaise: ir.StaticTryRaise}
+        static_raises = {ir.DynamicRaise: ir.StaticRaise, ir.DynamicTryRaise: ir.StaticTryRaise}
         changed = False
         for block in state.func_ir.blocks.values():
-            for number, statement in enumerate(block.body):
-                if type(statement) in plain:
-                    block.body[number] = plain[type(statement)](statement.exc_class, None, statement.loc)
+            for index, statement in enumerate(block.body):
+                if type(statement) in static_raises:
+                    block.body[index] = static_raises[type(statement)](statement.exc_class, None, statement.loc)
                     changed = True
         return changed
 
@@ -75,17 +75,17 @@ class _Compiler(CompilerBase):  # type: ignore[misc]
 
 
 def _dispatcher(function: UserFunction) -> Any:
-    """The function as Numba sees it."""
-    found = function.__dict__.get("_dispatcher")
-    if found is not None:
-        return found
+    """Return Numba's dispatcher for the function."""
+    dispatcher = function.__dict__.get("_dispatcher")
+    if dispatcher is not None:
+        return dispatcher
     options = {"error_model": "python", "boundscheck": True, "pipeline_class": _Compiler}
     return function.__dict__.setdefault("_dispatcher", numba.njit(**options)(function.python))
 
 
 @typeof_impl.register(UserFunction)  # type: ignore[untyped-decorator]
 def _typeof(function: UserFunction, context: Any) -> Any:
-    """Let functions call each other by the names that they have in Python."""
+    """Let functions call each other by their names in Python."""
     return types.Dispatcher(_dispatcher(function))
 
 
@@ -98,7 +98,7 @@ def _as_float(typing_context: Any, word: Any) -> Any:
 
 
 def _as_word(kind: Any) -> Any:
-    """Make the cast of a result to ``kind`` and then to an int64; an optional result is known to hold a value."""
+    """Return an intrinsic that casts a result to ``kind`` and then to int64; an optional result must hold a value."""
 
     @intrinsic  # type: ignore[untyped-decorator]
     def as_word(typing_context: Any, value: Any) -> Any:
@@ -119,7 +119,7 @@ def compile_function(function: UserFunction) -> Native:
     Raises
     ------
     ValidationError
-        Numba cannot compile it, it calls itself, or it gives another dtype than declared.
+        Numba cannot compile the function, it is recursive, or its result has another dtype than declared.
     """
     if numba.config.DISABLE_JIT:
         raise ValidationError(
@@ -129,8 +129,8 @@ def compile_function(function: UserFunction) -> Native:
     dispatcher = _dispatcher(function)
     try:
         dispatcher.compile(kinds)
-    except Exception as error:  # Numba throws of all kinds at what it does not know
-        raise _refused(function, error) from None
+    except Exception as error:  # Numba raises many types of exceptions for unsupported code
+        raise _compile_error(function, error) from None
     overload = dispatcher.overloads[kinds]
     _check_result(function, overload.signature.return_type)
     _check_calls(function, overload, set())
@@ -139,7 +139,7 @@ def compile_function(function: UserFunction) -> Native:
 
 
 def _wrap(function: UserFunction, dispatcher: Any) -> Any:
-    """The C function around a compiled one; the three forms differ only in how a word is read."""
+    """Wrap a compiled function in the C signature; dtypes differ only in how an argument is read."""
     forms = {"int64": "words[{}]", "float64": "as_float(words[{}])", "bool": "words[{}] != 0"}
     arguments = ", ".join(forms[dtype].format(k) for k, dtype in enumerate(function.signature.parameters))
     source = (
@@ -163,55 +163,55 @@ def _wrap(function: UserFunction, dispatcher: Any) -> Any:
 # ------------------------------------------------------------------------ checks
 
 
-def _check_result(function: UserFunction, found: Any) -> None:
-    """Refuse a result that would have to be converted with a loss."""
-    wanted = function.signature.result
-    kind = types.unliteral(found.type if isinstance(found, types.Optional) else found)
-    whole = isinstance(kind, types.Integer) and (kind.signed or kind.bitwidth < 64)
+def _check_result(function: UserFunction, result: Any) -> None:
+    """Reject a result whose conversion to the declared dtype loses information."""
+    declared = function.signature.result
+    kind = types.unliteral(result.type if isinstance(result, types.Optional) else result)
+    is_integer = isinstance(kind, types.Integer) and (kind.signed or kind.bitwidth < 64)
     fits = {
-        "int64": whole,
-        "float64": whole or (isinstance(kind, types.Float) and kind.bitwidth <= 64),
+        "int64": is_integer,
+        "float64": is_integer or (isinstance(kind, types.Float) and kind.bitwidth <= 64),
         "bool": isinstance(kind, types.Boolean),
     }
-    if fits[wanted]:
+    if fits[declared]:
         return
-    mends = {"int64": "return int(…)", "float64": "return float(…)", "bool": "return a comparison"}
-    what = "None" if kind == types.none else str(kind)
+    remedies = {"int64": "return int(…)", "float64": "return float(…)", "bool": "return a comparison"}
+    returned = "None" if kind == types.none else str(kind)
     raise ValidationError(
-        f"function {function.name!r} is declared as {function.signature}, but it returns {what} "
-        f"({_place(function, None, None)}); {mends[wanted]}, or declare another result"
+        f"function {function.name!r} is declared as {function.signature}, but it returns {returned} "
+        f"({_place(function, None, None)}); {remedies[declared]}, or declare another result"
     )
 
 
 def _check_calls(function: UserFunction, overload: Any, seen: set[int]) -> None:
-    """Refuse recursion and Python code inside of compiled code, in ``function`` and in all that it calls."""
+    """Reject recursion and Python code inside compiled code, in ``function`` and in all functions that it calls."""
     annotation = overload.type_annotation
-    if id(overload) in seen or isinstance(annotation, str):  # a text: it came from Numba's cache
+    if id(overload) in seen or isinstance(annotation, str):  # a text if loaded from Numba's cache
         return
     seen.add(id(overload))
     for kind in annotation.typemap.values():
         if isinstance(kind, types.RecursiveCall):
             raise ValidationError(
-                f"function {function.name!r} is recursive ({_place(function, None, None)}): too deep a call would end "
+                f"function {function.name!r} is recursive ({_place(function, None, None)}): a stack overflow would end "
                 "the process; write it as a loop"
             )
         if isinstance(kind, types.Dispatcher):
             if isinstance(kind.dispatcher, LiftedCode):
                 raise ValidationError(
                     f"function {function.name!r} runs Python code in objmode ({_place(function, None, None)}), which "
-                    f"conditions cannot; {_KEEP_TO}"
+                    f"is not possible in conditions; {_REMEDY}"
                 )
             for called in kind.dispatcher.overloads.values():
                 _check_calls(function, called, seen)
 
 
-def _refused(function: UserFunction, error: Exception) -> ValidationError:
-    """Numba's complaint in one line: the first reason, and the line of code at fault."""
+def _compile_error(function: UserFunction, error: Exception) -> ValidationError:
+    """Convert Numba's error into one line: the first reason, and the line of code at fault."""
     lines = [line.strip() for line in str(error).splitlines()]
     useful = [line for line in lines if line and not line.startswith(("Failed in ", "- Resolution failure"))]
     reason = re.sub(r"\s*Raised from .*$", "", useful[0]).rstrip(".") if useful else type(error).__name__
     if "exception_match" in reason:
-        reason = "Numba catches by 'except Exception' only"
+        reason = "Numba supports only 'except Exception'"
     elif reason.endswith("signature:"):  # "No implementation of function … found for signature:"
         call = next((line.removeprefix(">>> ") for line in useful if line.startswith(">>> ")), "")
         reason = f"Numba has no {call}"
@@ -220,15 +220,15 @@ def _refused(function: UserFunction, error: Exception) -> ValidationError:
     if place is not None and place.line:
         file, line = place.filename, place.line
     else:
-        found = re.search(r'File "[^"]*", line (\d+)|\((\d+)\)', str(error))
-        line = int(found[1] or found[2]) if found else None
+        match = re.search(r'File "[^"]*", line (\d+)|\((\d+)\)', str(error))
+        line = int(match[1] or match[2]) if match else None
     return ValidationError(
-        f"function {function.name!r} cannot be compiled by Numba: {_place(function, file, line)}: {reason}; {_KEEP_TO}"
+        f"function {function.name!r} cannot be compiled by Numba: {_place(function, file, line)}: {reason}; {_REMEDY}"
     )
 
 
 def _place(function: UserFunction, file: str | None, line: int | None) -> str:
-    """``file, line 3, `code```; by default the function's own first line."""
+    """Return ``file, line 3, `code```; the default is the function's first line."""
     code = function.python.__code__
     file, line = file or code.co_filename, line or code.co_firstlineno
     text = linecache.getline(file, line).strip()

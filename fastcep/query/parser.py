@@ -1,4 +1,4 @@
-"""Text to checked queries: one query, or a whole ``.cep`` document."""
+"""Parse text into syntax trees, and turn a parsed query into a checked one."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def _grammar() -> Lark:
 
 
 def _table_file() -> str | None:
-    """File in the user's cache that keeps the parse tables (150 ms to make, 15 ms to read); None if none can be had.
+    """Return the file in the user's cache for the parse tables; None if the folder cannot be created.
 
-    lark itself checks that the file belongs to this grammar, its own version and this Python, and goes on without it
-    if it cannot be read or written.
+    Building the tables takes 150 ms, reading them 15 ms. lark checks that the file belongs to this grammar, its own
+    version and this Python, and works without the file if it cannot be read or written.
     """
     try:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fastcep"
@@ -55,7 +55,7 @@ def _table_file() -> str | None:
 
 
 def parse_tree(source: Source, start: str) -> Branch:
-    """Parse a text from ``start`` ("query", "document" or "expression"); ParseError in plain words."""
+    """Parse a text from ``start`` ("query", "document" or "expression"); raise ParseError if it is invalid."""
     try:
         return _grammar().parse(source.text, start=start)
     except UnexpectedInput as error:
@@ -63,7 +63,7 @@ def parse_tree(source: Source, start: str) -> Branch:
 
 
 def checked_query(raw: RawQuery, schema: Schema, source: Source, name: str | None = None) -> ast.Query:
-    """Resolve the names of a query that was read from ``source``; ParseError at the first fault."""
+    """Resolve the names of a query that was read from ``source``; raise ParseError at the first fault."""
     query = ast.Query(
         raw.name or DEFAULT_NAME if name is None else name,
         raw.pattern,

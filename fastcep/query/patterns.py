@@ -1,4 +1,4 @@
-"""Patterns seen flat: the variables at their leaves, in the order written, which is the order of the output columns."""
+"""The variables of a pattern in the order written, which is the order of the output columns, and facts about them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Leaf:
     Attributes
     ----------
     member
-        Its types and quantifier; that of a negated variable is plain.
+        Types and quantifier; a negated variable has no quantifier.
     group
-        The group that it is in.
+        Group that contains the variable; None outside groups.
     negated
-        Whether it stands for events that must not come: ``NEG``, and the last of ``APERIODIC`` and ``PERIODIC``.
+        Whether its events must not occur: in ``NEG``, and the last part of ``APERIODIC`` and ``PERIODIC``.
     optional
-        Whether a match may leave it unbound (of a variable in a group: whether a round may).
+        Whether a match, or in a group a round, can leave it unbound.
     """
 
     member: ast.Member
@@ -43,19 +43,19 @@ class Leaf:
 
     @property
     def key(self) -> tuple[str, str | None]:
-        """How expressions name it: ``variable`` and ``inner`` of `ast.Attribute`."""
+        """Name in expressions: ``variable`` and ``inner`` of `ast.Attribute`."""
         if self.group is None:
             return self.member.variable, None
         return self.group.variable, self.member.variable
 
     @property
     def repeated(self) -> bool:
-        """Whether it holds a list: a Kleene variable, or one inside a repeated group."""
+        """True if the variable holds a list: a Kleene variable, or one inside a repeated group."""
         return self.member.repeated or (self.group is not None and self.group.repeated)
 
 
 def sub_patterns(pattern: ast.Pattern) -> tuple[ast.Pattern, ...]:
-    """The direct parts of a pattern, in the order written."""
+    """Return the direct parts of a pattern, in the order written."""
     match pattern:
         case ast.Sequence() | ast.Conjunction() | ast.Disjunction() | ast.AnyOf():
             return pattern.members
@@ -69,7 +69,7 @@ def sub_patterns(pattern: ast.Pattern) -> tuple[ast.Pattern, ...]:
 
 
 def nesting(pattern: ast.Pattern) -> int:
-    """How many levels of patterns are inside of each other."""
+    """Return the nesting depth of a pattern."""
     deepest = 0
     level: tuple[ast.Pattern, ...] = (pattern,)
     while level:
@@ -79,12 +79,12 @@ def nesting(pattern: ast.Pattern) -> int:
 
 
 def leaves_of(pattern: ast.Pattern) -> tuple[Leaf, ...]:
-    """All variables in the order written. The number of a variable in this tuple is its *position* in the pattern."""
+    """Return all variables in the order written; the index of a variable is its *position* in the pattern."""
     return tuple(_leaves(pattern, None, False))
 
 
 def positive_leaves(pattern: ast.Pattern) -> tuple[Leaf, ...]:
-    """The variables that a match binds, which the output has columns for."""
+    """Return the variables that a match binds; these have columns in the output."""
     return tuple(leaf for leaf in leaves_of(pattern) if not leaf.negated)
 
 
@@ -105,29 +105,29 @@ def _leaves(pattern: ast.Pattern, group: ast.Group | None, optional: bool) -> It
                 yield from _leaves(part, group, optional or len(pattern.members) > 1)
         case ast.AnyOf():
             for part in pattern.members:
-                spare = not part.repeated and pattern.count < len(pattern.members)
-                yield from _leaves(part, group, optional or spare)
+                unbound_possible = not part.repeated and pattern.count < len(pattern.members)
+                yield from _leaves(part, group, optional or unbound_possible)
         case _:
             for part in sub_patterns(pattern):
                 yield from _leaves(part, group, optional)
 
 
 def groups_of(pattern: ast.Pattern) -> tuple[ast.Group, ...]:
-    """All groups in the order written."""
-    own = (pattern,) if isinstance(pattern, ast.Group) else ()
-    return own + tuple(group for part in sub_patterns(pattern) for group in groups_of(part))
+    """Return all groups in the order written."""
+    group = (pattern,) if isinstance(pattern, ast.Group) else ()
+    return group + tuple(inner for part in sub_patterns(pattern) for inner in groups_of(part))
 
 
 def variables_of(pattern: ast.Pattern) -> frozenset[str]:
-    """All names that a pattern gives: of variables, negated and inner ones too, and of groups."""
+    """Return all names that a pattern defines: of variables, including negated and inner ones, and of groups."""
     names = [leaf.member.variable for leaf in leaves_of(pattern)]
     return frozenset(names + [group.variable for group in groups_of(pattern)])
 
 
 def trailing_negation(pattern: ast.Pattern) -> ast.Negation | None:
-    """The first NEG behind which a match may bind nothing, so that it waits for the end of the window; None if none.
+    """Return the first NEG after which a match can bind nothing, so that it waits for the end of the window, or None.
 
-    Only the outermost SEQ may have one.
+    Only the outermost SEQ can have such a NEG.
     """
     members = pattern.members if isinstance(pattern, ast.Sequence) else ()
     for number, part in enumerate(members):
@@ -137,7 +137,7 @@ def trailing_negation(pattern: ast.Pattern) -> ast.Negation | None:
 
 
 def count_states(pattern: ast.Pattern) -> int:
-    """How many states of progress a pattern has: places of a SEQ add up, those of an AND multiply."""
+    """Return the number of states of a pattern: those of the parts of a SEQ add up, those of an AND multiply."""
     match pattern:
         case ast.Member():
             return 1
@@ -153,7 +153,7 @@ def count_states(pattern: ast.Pattern) -> int:
 
 
 def is_nullable(pattern: ast.Pattern) -> bool:
-    """Whether a pattern may bind no event at all."""
+    """Return whether a pattern can match without binding any event."""
     match pattern:
         case ast.Member():
             return pattern.minimum == 0
@@ -173,9 +173,9 @@ def is_nullable(pattern: ast.Pattern) -> bool:
 
 
 def is_monotonic(query: ast.Query) -> bool:
-    """Whether less input never means more matches, so that a run that sheds finds true matches only.
+    """Return whether less input never gives more matches, so that load shedding causes no false matches.
 
-    See "What stays true" in docs/shedding.md. Conditions on neighbours do no harm: what is dropped keeps its place.
+    See docs/shedding.md. Contiguity conditions are allowed, because dropped events keep their positions.
     """
     return (
         query.strategy == "skip_till_any" and query.select == "each" and query.consume == "zero"

@@ -13,7 +13,7 @@ __all__ = [
     "string_text", "to_text", "window_text",
 ]  # fmt: skip
 
-# Words of the grammar; as a name each of them is written in double quotes (but not behind a dot).
+# Keywords of the grammar; a name equal to one of them is written in double quotes, except after a dot.
 KEYWORDS = frozenset(
     """
     after and any aperiodic as between by close consecutive consume distinct event events every false format from
@@ -23,7 +23,7 @@ KEYWORDS = frozenset(
 )
 _PLAIN = re.compile(r"[^\W\d]\w*")
 
-# How tightly each form binds; a child that binds less tightly than its place asks for goes in parentheses.
+# Precedence of each form; an operand with a lower precedence than its place requires gets parentheses.
 _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(9)
 _LEVELS = {
     "OR": _OR, "AND": _AND, "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "//": _PRODUCT, "%": _PRODUCT,
@@ -32,9 +32,9 @@ _LEVELS = {
 
 
 def name_text(name: str, *, anywhere: bool = False) -> str:
-    """A name as the grammar reads it: in double quotes unless it is plain and no keyword.
+    """Return a name for the grammar: in double quotes unless it is an identifier and not a keyword.
 
-    ``anywhere`` is for the places where the grammar takes nothing but a name (behind a dot, QUERY and AS).
+    Set ``anywhere`` where the grammar allows only a name (after a dot, QUERY and AS), so that keywords need no quotes.
     """
     if _PLAIN.fullmatch(name) and (anywhere or name.lower() not in KEYWORDS):
         return name
@@ -42,17 +42,17 @@ def name_text(name: str, *, anywhere: bool = False) -> str:
 
 
 def string_text(text: str) -> str:
-    """A string constant in single quotes."""
+    """Return a string constant in single quotes."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def expression_text(node: ast.Expr) -> str:
-    """Canonical text of an expression."""
+    """Return the canonical text of an expression."""
     return _write(node, _OR)
 
 
 def short_text(node: ast.Expr) -> str:
-    """Text of an expression for a message, cut where it is long."""
+    """Return the text of an expression for a message, shortened if it is long."""
     return shortened(expression_text(node))
 
 
@@ -100,7 +100,7 @@ def _literal(value: int | float | str | bool | None) -> tuple[str, int]:
         return "TRUE" if value else "FALSE", _ATOM
     if isinstance(value, str):
         return string_text(value), _ATOM
-    # Python writes infinity as a word, the grammar reads it from a number too large.
+    # Python writes infinity as a word; the grammar reads it as a number that is too large.
     text = repr(value).replace("inf", "1e999")
     return text, _UNARY if text.startswith("-") else _ATOM
 
@@ -120,7 +120,7 @@ def _index(index: ast.Index | None) -> str:
 def _unary(node: ast.Unary) -> tuple[str, int]:
     if node.operator == "NOT":
         return f"NOT {_write(node.operand, _NOT)}", _NOT
-    # `-5` is a constant and `--` a comment, so signed constants and repeated signs keep their parentheses.
+    # `-5` is a constant and `--` starts a comment, so signed constants and repeated signs keep their parentheses.
     number = isinstance(node.operand, ast.Literal) and not isinstance(node.operand.value, str | bool | None)
     nested = isinstance(node.operand, ast.Unary)
     return f"-{_write(node.operand, _ATOM + 1 if number or nested else _UNARY)}", _UNARY
@@ -148,7 +148,7 @@ def _binary(node: ast.Binary) -> tuple[str, int]:
 
 
 def to_text(query: ast.Query) -> str:
-    """Canonical text of a query.
+    """Return the canonical text of a query.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def to_text(query: ast.Query) -> str:
         f"PATTERN {pattern_text(query.pattern)}",
     ]
     if query.where is not None:
-        lines.append("WHERE " + "\n  AND ".join(_spine(query.where)))
+        lines.append("WHERE " + "\n  AND ".join(_left_conjuncts(query.where)))
     lines.append(window_text(query.window))
     if query.partition:
         lines.append(f"PARTITION BY {', '.join(map(name_text, query.partition))}")
@@ -175,26 +175,26 @@ def to_text(query: ast.Query) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _spine(where: ast.Expr) -> list[str]:
-    # Only the left spine of ANDs: a right-nested AND is another tree and keeps its parentheses.
-    parts: list[str] = []
+def _left_conjuncts(where: ast.Expr) -> list[str]:
+    # Only the left spine of ANDs is split: a right-nested AND is a different tree and keeps its parentheses.
+    terms: list[str] = []
     while isinstance(where, ast.Binary) and where.operator == "AND":
-        parts.append(_write(where.right, _NOT))
+        terms.append(_write(where.right, _NOT))
         where = where.left
-    parts.append(_write(where, _NOT) if parts else expression_text(where))
-    return parts[::-1]
+    terms.append(_write(where, _NOT) if terms else expression_text(where))
+    return terms[::-1]
 
 
 def pattern_text(pattern: ast.Pattern) -> str:
-    """Canonical text of a pattern or a part of one."""
+    """Return the canonical text of a pattern or of a part of one."""
     match pattern:
         case ast.Member():
             return f"{_types(pattern.types)}{_repeats(pattern)}"
         case ast.Negation():
             return f"NEG {_types(pattern.types)} {name_text(pattern.variable)}"
         case ast.Sequence():
-            next_or_not = ("NEXT " if place in pattern.adjacent else "" for place in range(len(pattern.members)))
-            parts = [word + pattern_text(part) for word, part in zip(next_or_not, pattern.members, strict=True)]
+            prefixes = ("NEXT " if index in pattern.adjacent else "" for index in range(len(pattern.members)))
+            parts = [prefix + pattern_text(part) for prefix, part in zip(prefixes, pattern.members, strict=True)]
             return f"SEQ({', '.join(parts)})"
         case ast.Conjunction():
             return f"AND({_parts(pattern.members)})"
@@ -238,14 +238,14 @@ def _bounds(part: ast.Member | ast.Group) -> str:
 
 
 def bounds_text(minimum: int, maximum: int | None) -> str:
-    """Canonical text of a quantifier of several: ``+``, ``*``, ``{3}``, ``{2,4}``, ``{2,}``."""
+    """Return the canonical quantifier of a repeated variable: ``+``, ``*``, ``{3}``, ``{2,4}``, ``{2,}``."""
     if maximum is None:
         return {0: "*", 1: "+"}.get(minimum, f"{{{minimum},}}")
     return f"{{{minimum}}}" if minimum == maximum else f"{{{minimum},{maximum}}}"
 
 
 def window_text(window: ast.Window) -> str:
-    """Canonical text of a window, the whole clause."""
+    """Return the canonical text of a window clause."""
     match window:
         case ast.TimeWindow():
             return f"WITHIN {format_duration(window.nanoseconds)}"
@@ -257,7 +257,7 @@ def window_text(window: ast.Window) -> str:
 
 
 def bound_text(bound: ast.Bound, event: str, extent: str) -> str:
-    """Text of what opens or closes a window, behind ``event`` if it is one, else behind ``extent``."""
+    """Return the text of a window's bound, after the keywords ``event`` for an event, or ``extent`` otherwise."""
     if bound.events is not None:
         return f"{extent} {bound.events} EVENTS"
     if bound.nanoseconds is not None:
@@ -267,13 +267,13 @@ def bound_text(bound: ast.Bound, event: str, extent: str) -> str:
 
 
 def _policies(query: ast.Query) -> list[str]:
-    """The clauses from STRATEGY to WEIGHT that say more than is meant without them."""
-    words = [
+    """Return the clauses from STRATEGY to WEIGHT that differ from the default."""
+    policies = [
         ("STRATEGY", query.strategy, ast.STRATEGIES),
         ("SELECT", query.select, ast.SELECTIONS),
         ("CONSUME", query.consume, ast.CONSUMPTIONS),
     ]
-    lines = [f"{clause} {chosen}" for clause, chosen, known in words if chosen != known[0]]
+    lines = [f"{clause} {chosen}" for clause, chosen, choices in policies if chosen != choices[0]]
     if query.limit is not None:
         lines.append(f"LIMIT {query.limit} PER WINDOW")
     if query.after_match != ast.AFTER_MATCH[0]:

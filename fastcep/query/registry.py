@@ -1,7 +1,7 @@
-"""Functions that conditions may call: the built-in names, and the allow-list of the user's own.
+"""Functions that conditions can call: the built-in names, and the registry of user-defined functions.
 
-A user's function is an ordinary Python function of numbers. Numba compiles it when an engine first needs it (see
-:mod:`fastcep.query.native`); queries and plans hold only its `Signature`.
+A user-defined function is an ordinary Python function of numbers. Numba compiles it when an engine first needs it (see
+:mod:`fastcep.query.native`). Queries and plans contain only its `Signature`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 __all__ = ["AGGREGATES", "FUNCTIONS", "MAX_ARGUMENTS", "Function", "find", "function", "functions", "native_of"]
 
 AGGREGATES = ("AVG", "SUM", "MIN", "MAX", "COUNT", "STDDEV")
-# Built-in scalar functions: the least and the greatest number of arguments (None: any).
+# Built-in scalar functions: minimum and maximum number of arguments (None: no maximum).
 FUNCTIONS: dict[str, tuple[int, int | None]] = {
     "abs": (1, 1), "sqrt": (1, 1), "exp": (1, 1), "log": (1, 1), "floor": (1, 1),
     "min": (1, None), "max": (1, None), "avg": (1, None),
 }  # fmt: skip
-#: As in ``_core/program/predicate.pxd``.
+#: Must equal the value in ``_core/program/predicate.pxd``.
 MAX_ARGUMENTS = 8
 _DTYPES = ("int64", "float64", "bool")
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -42,16 +42,16 @@ _lock = Lock()
 
 
 class Function(UserFunction):
-    """A function that queries may call; `function` makes it.
+    """A function that queries can call; created by `function`.
 
-    Called with numbers it is the Python function; called with terms of the builder it gives a term.
+    A call with numbers runs the Python function. A call with terms of the builder returns a term.
 
     Attributes
     ----------
     name
-        Its name in queries.
+        Name in queries.
     signature
-        The dtypes; as text, ``"float64(float64, float64)"``.
+        Dtypes of result and arguments; as text, ``"float64(float64, float64)"``.
     python
         The Python function.
     """
@@ -64,33 +64,33 @@ class Function(UserFunction):
         return f"<function {self.name}: {self.signature}>"
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Call the Python function, or give a term if an argument is one."""
+        """Call the Python function, or return a term if an argument is a term."""
         if any(isinstance(argument, Term) for argument in (*arguments, *named.values())):
             if named:
-                raise TypeError(f"{self.name} in a query takes its arguments by position")
+                raise TypeError(f"{self.name} takes only positional arguments in a query")
             return Term(ast.UserCall(self.signature, tuple(map(node_of, arguments))))
         return self.python(*arguments, **named)
 
     def check(self) -> None:
-        """Compile the function now (an engine that calls it does the same).
+        """Compile the function now, as an engine that calls it would do.
 
         Raises
         ------
         ValidationError
-            Numba cannot compile it, or it gives another dtype than declared.
+            Numba cannot compile the function, or its result has another dtype than declared.
         """
         self.native()
 
     def native(self) -> Native:
-        """Its machine code, compiled at the first call; what it reads of its module is frozen then."""
+        """Return the machine code, compiled at the first call; globals that it reads are frozen at that moment."""
         from fastcep.query.native import compile_function
 
-        # No lock of our own beside Numba's: two threads may both compile, and one result is kept.
-        found: Native | None = self.__dict__.get("_native")
-        return found or self.__dict__.setdefault("_native", compile_function(self))
+        # Only Numba locks: two threads may both compile, and one of the results is kept.
+        native: Native | None = self.__dict__.get("_native")
+        return native or self.__dict__.setdefault("_native", compile_function(self))
 
     def unregister(self) -> None:
-        """Take the function off the list; engines that already call it go on."""
+        """Remove the function from the registry; existing engines can still call it."""
         with _lock:
             if _registered.get(self.name) is self:
                 del _registered[self.name]
@@ -102,80 +102,81 @@ def function(signature: str, *, name: str | None = None, replace: bool = False) 
     Parameters
     ----------
     signature
-        Result and arguments, ``"float64(float64, float64)"``, of int64, float64 and bool; at most 8 arguments.
+        Dtypes of result and arguments, such as ``"float64(float64, float64)"``: int64, float64 or bool, and at most 8
+        arguments.
     name
-        Its name in queries; by default the Python name.
+        Name in queries; the default is the Python name.
     replace
-        Whether it may take the place of another function of that name. Engines made before keep the old one.
+        Whether the function may replace another one of the same name. Existing engines keep the old function.
 
     Returns
     -------
     Callable
-        A decorator; it gives a `Function`.
+        A decorator that returns a `Function`.
 
     Raises
     ------
     ValidationError
-        A wrong signature or name, not a plain Python function, or the name is taken.
+        The signature or name is invalid, the object is not a plain Python function, or the name is already used.
 
     Notes
     -----
-    The function must be *pure*: the engine calls it when, and as often as, its plan needs. A null argument gives null
+    The function must be *pure*: the plan determines when and how often the engine calls it. A null argument gives null
     without a call. Returning None gives null. An exception gives null and is counted in ``function_errors``.
     """
     if not isinstance(signature, str):
         raise ValidationError(
-            f"found {signature!r} as signature, expected a text: @fastcep.function('float64(float64, float64)')"
+            f"found {signature!r} as signature, expected a string: @fastcep.function('float64(float64, float64)')"
         )
 
     def register(python: Any) -> Function:
-        label = _name(python, name)
-        made = Function(python, _signature(signature, label))
-        _fit(python, made.signature)
+        function_name = _name(python, name)
+        registered = Function(python, _signature(signature, function_name))
+        _check_parameters(python, registered.signature)
         with _lock:
-            known = _registered.get(label)
-            if known is not None and not replace and not _same(known, made):
+            existing = _registered.get(function_name)
+            if existing is not None and not replace and not _same(existing, registered):
                 raise ValidationError(
-                    f"a function {label!r} is registered already, with other code or another signature "
-                    f"({known.signature}); choose another name, or replace=True"
+                    f"function {function_name!r} is already registered with other code or another signature "
+                    f"({existing.signature}); choose another name, or pass replace=True"
                 )
-            _registered[label] = made
-        return made
+            _registered[function_name] = registered
+        return registered
 
     return register
 
 
 def functions() -> dict[str, Function]:
-    """Give the registered functions by name, in the order of registration."""
+    """Return the registered functions by name, in the order of registration."""
     return dict(_registered)
 
 
 def find(name: str) -> ast.Signature | None:
-    """Give the signature of the function registered under ``name``, or None."""
-    known = _registered.get(name)
-    return None if known is None else known.signature
+    """Return the signature of the function registered under ``name``, or None."""
+    registered = _registered.get(name)
+    return None if registered is None else registered.signature
 
 
 def native_of(signature: ast.Signature) -> Native:
-    """Give the machine code of the function that a query was checked against.
+    """Return the machine code of the function with which a query was checked.
 
     Raises
     ------
     ValidationError
-        It is not registered in this process, or with other dtypes, or cannot be compiled.
+        The function is not registered in this process, has other dtypes or cannot be compiled.
     """
-    known = _registered.get(signature.name)
-    if known is None:
+    registered = _registered.get(signature.name)
+    if registered is None:
         raise ValidationError(
             f"function {signature.name!r} is not registered in this process"
-            f"{suggest(signature.name, _registered, 'registered are')}; import the module that registers it first"
+            f"{suggest(signature.name, _registered, 'registered functions:')}; import the module that registers it"
         )
-    if known.signature != signature:
+    if registered.signature != signature:
         raise ValidationError(
-            f"function {signature.name!r} was {signature} when the query was checked, but is registered as "
-            f"{known.signature} now; make the query again"
+            f"function {signature.name!r} was {signature} when the query was checked, but is now registered as "
+            f"{registered.signature}; create the query again"
         )
-    return known.native()
+    return registered.native()
 
 
 # ------------------------------------------------------------------------ checks
@@ -183,22 +184,22 @@ def native_of(signature: ast.Signature) -> Native:
 
 def _name(python: Any, name: str | None) -> str:
     if not isinstance(python, FunctionType):
-        mend = "define one with def that calls it"
+        remedy = "define a function with def that calls it"
         if hasattr(python, "py_func"):
-            mend = "use @fastcep.function instead of @njit: fastcep compiles it itself, with checks"
-        raise ValidationError(f"found {python!r}, expected a Python function; {mend}")
-    kinds = inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction
-    if any(kind(python) for kind in kinds):
-        raise ValidationError(f"function {python.__name__!r} must return a number, so it can be no generator or async")
+            remedy = "use @fastcep.function instead of @njit: fastcep compiles it itself, with checks"
+        raise ValidationError(f"found {python!r}, expected a Python function; {remedy}")
+    checks = inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction
+    if any(check(python) for check in checks):
+        raise ValidationError(f"function {python.__name__!r} must return a number; it cannot be a generator or async")
     label = python.__name__ if name is None else name
     if label == "<lambda>":
-        raise ValidationError("a lambda has no name; give name='…'")
+        raise ValidationError("a lambda has no name; pass name='…'")
     if not isinstance(label, str) or not _NAME.fullmatch(label):
-        raise ValidationError(f"{label!r} is no name for a function; expected letters, digits and _, as in 'distance'")
-    low = label.lower()
-    if low in FUNCTIONS or label.upper() in AGGREGATES:
+        raise ValidationError(f"{label!r} is not a valid name; expected letters, digits and _, as in 'distance'")
+    lower_name = label.lower()
+    if lower_name in FUNCTIONS or label.upper() in AGGREGATES:
         raise ValidationError(f"{label!r} is a built-in function (in any case); choose another name with name='…'")
-    if low in KEYWORDS:
+    if lower_name in KEYWORDS:
         raise ValidationError(f"{label!r} is a keyword of the language; choose another name with name='…'")
     return label
 
@@ -207,55 +208,58 @@ def _signature(text: str, name: str) -> ast.Signature:
     parts = re.fullmatch(r"\s*(\w+)\s*\(\s*([\w\s,]*?)\s*\)\s*", text)
     if parts is None:
         raise ValidationError(
-            f"function {name!r}: {text!r} is no signature; expected result(arguments), as in 'float64(float64, int64)'"
+            f"function {name!r}: {text!r} is not a signature; expected result(arguments), such as 'float64(int64)'"
         )
     parameters = tuple(word.strip() for word in parts[2].split(",")) if parts[2] else ()
     for dtype in (parts[1], *parameters):
         if dtype == "string":
             raise ValidationError(
-                f"function {name!r}: a string is no argument or result, because the engine holds strings as codes "
-                "without their text; compare strings in the query itself"
+                f"function {name!r}: arguments and results cannot be strings, because the engine stores strings as "
+                "codes; compare strings in the query instead"
             )
         if dtype not in _DTYPES:
             raise ValidationError(
-                f"function {name!r}: unknown dtype {dtype!r} in {text!r}{suggest(dtype, _DTYPES, 'there are')}"
+                f"function {name!r}: unknown dtype {dtype!r} in {text!r}{suggest(dtype, _DTYPES, 'the dtypes are')}"
             )
     if not 1 <= len(parameters) <= MAX_ARGUMENTS:
         raise ValidationError(
             f"function {name!r} has {len(parameters)} arguments; expected 1 to {MAX_ARGUMENTS}"
-            + ("" if parameters else ": without one it is a constant, which the query can hold")
+            + ("" if parameters else ": a function without arguments is a constant, which you can write in the query")
         )
     return ast.Signature(name, parameters, parts[1])
 
 
-def _fit(python: FunctionType, signature: ast.Signature) -> None:
-    shape = inspect.signature(python)
-    parts = shape.parameters.values()
-    if any(part.kind not in (part.POSITIONAL_ONLY, part.POSITIONAL_OR_KEYWORD) for part in parts):
-        raise ValidationError(f"function {signature.name!r}: name its arguments one by one, without * and **")
-    if len(parts) != len(signature.parameters):
+def _check_parameters(python: FunctionType, signature: ast.Signature) -> None:
+    python_signature = inspect.signature(python)
+    parameters = python_signature.parameters.values()
+    positional = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    if any(parameter.kind not in positional for parameter in parameters):
+        raise ValidationError(f"function {signature.name!r}: list its arguments one by one, without * and **")
+    if len(parameters) != len(signature.parameters):
         raise ValidationError(
-            f"function {signature.name!r} is written with {len(parts)} arguments, {shape}, but its signature "
-            f"{signature} has {len(signature.parameters)}; name them all, those with a default too"
+            f"function {signature.name!r} is defined with {len(parameters)} arguments, {python_signature}, but its "
+            f"signature {signature} has {len(signature.parameters)}; list all of them, including those with a default"
         )
 
 
 def _same(one: Function, other: Function) -> bool:
-    """Whether it is the same function again, as when a module is reloaded or a notebook cell is run twice."""
-    mine, its = one.python, other.python
+    """Return whether two functions are equal, as when a module is reloaded or a notebook cell is run twice."""
+    left, right = one.python, other.python
     return (
-        one.signature == other.signature and _text(mine) == _text(its) and all(map(_equal, _values(mine), _values(its)))
+        one.signature == other.signature
+        and _code_key(left) == _code_key(right)
+        and all(map(_equal, _values(left), _values(right)))
     )
 
 
-def _text(python: FunctionType) -> tuple[Any, ...]:
+def _code_key(python: FunctionType) -> tuple[Any, ...]:
     code = python.__code__
     parts = code.co_code, code.co_consts, code.co_names, code.co_varnames, code.co_freevars
     return (python.__module__, python.__qualname__, *parts, len(_values(python)))
 
 
 def _values(python: FunctionType) -> list[Any]:
-    """Defaults and closure; a cell may still be empty when the decorator runs."""
+    """Return the defaults and the closure of a function; a cell can still be empty when the decorator runs."""
     values = list(python.__defaults__ or ())
     for cell in python.__closure__ or ():
         try:
@@ -266,5 +270,5 @@ def _values(python: FunctionType) -> list[Any]:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    plain = type(one) is type(other) and isinstance(one, int | float | str | bool | None)
-    return one is other or (plain and bool(one == other))
+    same_constant_type = type(one) is type(other) and isinstance(one, int | float | str | bool | None)
+    return one is other or (same_constant_type and bool(one == other))

@@ -1,4 +1,4 @@
-"""Expressions of the builder: Python's operators on them give nodes of the AST."""
+"""Expressions of the builder: Python operators on them create nodes of the AST."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["Term", "literal_of", "node_of"]
 
 
 def literal_of(value: Any) -> ast.Literal:
-    """Give the constant for a number, text, bool or None (NumPy's scalars too)."""
+    """Return the constant node of a number, string, bool or None, or of a NumPy scalar."""
     if hasattr(value, "dtype") and hasattr(value, "item"):
         value = value.item()
     if value is not None and not isinstance(value, bool | int | float | str):
-        raise ValidationError(f"{value!r} is no constant; expected a number, a text, a bool or None")
+        raise ValidationError(f"{value!r} is not a constant; expected a number, a string, a bool or None")
     if isinstance(value, float) and math.isnan(value):
-        raise ValidationError("NaN equals nothing, so it is no use in a condition; to find NaN write x != x")
+        raise ValidationError("NaN equals nothing, so a condition cannot use it; to find NaN write x != x")
     return ast.Literal(value)
 
 
 def node_of(value: Any) -> ast.Expr:
-    """Give the node of a term, or of a constant (a `timedelta` is a duration)."""
+    """Return the node of a term or a constant; a `timedelta` is a duration."""
     if isinstance(value, Term):
         return value.node
     if isinstance(value, timedelta):
@@ -37,16 +37,16 @@ def node_of(value: Any) -> ast.Expr:
 
 
 class Term:
-    """An expression. ``& | ~`` are AND, OR and NOT; ``**`` is ``^``; ``==`` and the like give conditions.
+    """An expression. ``& | ~`` are AND, OR and NOT; ``**`` is ``^``; comparisons such as ``==`` return conditions.
 
     Parameters
     ----------
     node
-        Its node.
+        Node of the AST.
     """
 
     __slots__ = ("node",)
-    __hash__ = None  # type: ignore[assignment]  # == gives a condition
+    __hash__ = None  # type: ignore[assignment]  # == returns a condition
 
     node: ast.Expr
 
@@ -64,71 +64,71 @@ class Term:
             "and (a < b) & (b < c) instead of a < b < c"
         )
 
-    def _with(self, operator: str, other: Any) -> Term:
+    def _binary(self, operator: str, other: Any) -> Term:
         return Term(ast.Binary(operator, self.node, node_of(other)))
 
-    def _after(self, operator: str, other: Any) -> Term:
+    def _reflected(self, operator: str, other: Any) -> Term:
         return Term(ast.Binary(operator, node_of(other), self.node))
 
     def __eq__(self, other: object) -> Term:  # type: ignore[override]
-        return self._with("=", other)
+        return self._binary("=", other)
 
     def __ne__(self, other: object) -> Term:  # type: ignore[override]
-        return self._with("!=", other)
+        return self._binary("!=", other)
 
     def __lt__(self, other: Any) -> Term:
-        return self._with("<", other)
+        return self._binary("<", other)
 
     def __le__(self, other: Any) -> Term:
-        return self._with("<=", other)
+        return self._binary("<=", other)
 
     def __gt__(self, other: Any) -> Term:
-        return self._with(">", other)
+        return self._binary(">", other)
 
     def __ge__(self, other: Any) -> Term:
-        return self._with(">=", other)
+        return self._binary(">=", other)
 
     def __add__(self, other: Any) -> Term:
-        return self._with("+", other)
+        return self._binary("+", other)
 
     def __radd__(self, other: Any) -> Term:
-        return self._after("+", other)
+        return self._reflected("+", other)
 
     def __sub__(self, other: Any) -> Term:
-        return self._with("-", other)
+        return self._binary("-", other)
 
     def __rsub__(self, other: Any) -> Term:
-        return self._after("-", other)
+        return self._reflected("-", other)
 
     def __mul__(self, other: Any) -> Term:
-        return self._with("*", other)
+        return self._binary("*", other)
 
     def __rmul__(self, other: Any) -> Term:
-        return self._after("*", other)
+        return self._reflected("*", other)
 
     def __truediv__(self, other: Any) -> Term:
-        return self._with("/", other)
+        return self._binary("/", other)
 
     def __rtruediv__(self, other: Any) -> Term:
-        return self._after("/", other)
+        return self._reflected("/", other)
 
     def __floordiv__(self, other: Any) -> Term:
-        return self._with("//", other)
+        return self._binary("//", other)
 
     def __rfloordiv__(self, other: Any) -> Term:
-        return self._after("//", other)
+        return self._reflected("//", other)
 
     def __mod__(self, other: Any) -> Term:
-        return self._with("%", other)
+        return self._binary("%", other)
 
     def __rmod__(self, other: Any) -> Term:
-        return self._after("%", other)
+        return self._reflected("%", other)
 
     def __pow__(self, other: Any) -> Term:
-        return self._with("^", other)
+        return self._binary("^", other)
 
     def __rpow__(self, other: Any) -> Term:
-        return self._after("^", other)
+        return self._reflected("^", other)
 
     def __neg__(self) -> Term:
         return Term(ast.Unary("-", self.node))
@@ -137,26 +137,26 @@ class Term:
         return Term(ast.Call("abs", (self.node,)))
 
     def __and__(self, other: Any) -> Term:
-        return self._with("AND", other)
+        return self._binary("AND", other)
 
     def __rand__(self, other: Any) -> Term:
-        return self._after("AND", other)
+        return self._reflected("AND", other)
 
     def __or__(self, other: Any) -> Term:
-        return self._with("OR", other)
+        return self._binary("OR", other)
 
     def __ror__(self, other: Any) -> Term:
-        return self._after("OR", other)
+        return self._reflected("OR", other)
 
     def __invert__(self) -> Term:
         return Term(ast.Unary("NOT", self.node))
 
     def isin(self, values: Iterable[Any]) -> Term:
-        """Give the condition ``self IN {values}``."""
+        """Return the condition ``self IN {values}``."""
         return self._membership(values, negated=False)
 
     def notin(self, values: Iterable[Any]) -> Term:
-        """Give the condition ``self NOT IN {values}``."""
+        """Return the condition ``self NOT IN {values}``."""
         return self._membership(values, negated=True)
 
     def _membership(self, values: Iterable[Any], negated: bool) -> Term:
@@ -166,5 +166,5 @@ class Term:
         return Term(ast.Membership(self.node, constants, negated))
 
     def between(self, low: Any, high: Any) -> Term:
-        """Give the condition ``self BETWEEN low AND high``, both inclusive."""
+        """Return the condition ``self BETWEEN low AND high``, both inclusive."""
         return Term(ast.Between(self.node, node_of(low), node_of(high)))

@@ -1,4 +1,4 @@
-"""Syntax tree of a query to AST, before names are resolved."""
+"""Convert the syntax tree of a query into the AST, before names are resolved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastcep.query.tree import Branch, duration, integer, leaves, name_of, span_
 
 __all__ = ["RawQuery", "read_query"]
 
-# Clauses in the order in which they must come; grammar alias -> keyword.
+# Clauses in the required order; grammar alias -> keyword.
 CLAUSES = {
     "where": "WHERE", "within_time": "WITHIN", "within_events": "WITHIN", "within_unbounded": "WITHIN",
     "window": "WINDOW", "partition": "PARTITION BY", "strategy": "STRATEGY", "select": "SELECT",
@@ -37,9 +37,9 @@ _AFTER_MATCH = {
 
 @dataclass(slots=True)
 class RawQuery:
-    """The parts of a query whose names are not resolved yet.
+    """The parts of a query before its names are resolved.
 
-    ``choices`` holds what the clauses from STRATEGY to WEIGHT say, by the field of `ast.Query`.
+    ``choices`` holds the values of the clauses from STRATEGY to WEIGHT by the field of `ast.Query`.
     """
 
     name: str | None
@@ -55,12 +55,12 @@ class RawQuery:
 
 
 def read_query(tree: Branch, source: Source) -> RawQuery:
-    """Read a ``query`` or ``named_query`` tree.
+    """Convert a ``query`` or ``named_query`` tree.
 
     Raises
     ------
     ParseError
-        A clause is out of order or double, a quantifier or literal is wrong, the window is missing.
+        A clause is out of order or repeated, a quantifier or literal is invalid, or the window is missing.
     """
     name = tree.children[0] if tree.data == "named_query" else None
     body = tree.children[-1]
@@ -93,19 +93,20 @@ def read_query(tree: Branch, source: Source) -> RawQuery:
 
 
 def _check_order(clauses: list[Branch], source: Source) -> None:
-    before = ""
+    previous = ""
     for clause in clauses:
         keyword = CLAUSES[clause.data]
-        if before and _RANK[keyword] == _RANK[before]:
-            what = f"{keyword} stands twice" if keyword == before else f"{before} and {keyword} exclude each other"
-            raise source.error(f"{what}; keep one", span_of(clause))
-        if before and _RANK[keyword] < _RANK[before]:
-            raise source.error(f"{keyword} must come before {before}; the order is {ORDER_TEXT}", span_of(clause))
-        before = keyword
+        if previous and _RANK[keyword] == _RANK[previous]:
+            same = keyword == previous
+            fault = f"{keyword} is written twice" if same else f"{previous} and {keyword} exclude each other"
+            raise source.error(f"{fault}; keep one", span_of(clause))
+        if previous and _RANK[keyword] < _RANK[previous]:
+            raise source.error(f"{keyword} must come before {previous}; the order is {ORDER_TEXT}", span_of(clause))
+        previous = keyword
 
 
 class _ClauseReader:
-    """Reads clauses into ``raw``; ``parts`` is where it notes the places of a window's names and numbers."""
+    """Converts clauses and stores them in ``raw``; records positions of a window's names and numbers in ``parts``."""
 
     def __init__(self, raw: RawQuery, source: Source, parts: dict[tuple[ast.Span, str, int], ast.Span]) -> None:
         self._raw = raw
@@ -136,7 +137,7 @@ class _ClauseReader:
         return ExpressionReader(self._source).read(tree)
 
     def _choice(self, clause: Branch, span: ast.Span) -> None:
-        """Read a clause from STRATEGY to WEIGHT; whether there is such a choice is checked later."""
+        """Convert a clause from STRATEGY to WEIGHT; its value is checked later."""
         if clause.data in _AFTER_MATCH:
             self.clauses["after_match"] = span
             self._raw.choices["after_match"] = _AFTER_MATCH[clause.data]
@@ -177,7 +178,7 @@ class _ClauseReader:
         if clause.data == "within_events":
             events = integer(token, self._source)
             if events < 1:
-                raise self._source.error("WITHIN 0 EVENTS holds no event; expected at least 1", span_of(token))
+                raise self._source.error("WITHIN 0 EVENTS contains no event; expected at least 1", span_of(token))
             return ast.CountWindow(events, span=span)
         return ast.TimeWindow(duration(token, self._source), span=span)
 

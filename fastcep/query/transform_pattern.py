@@ -1,4 +1,4 @@
-"""Patterns: syntax tree to AST. What a pattern may hold is checked later, where built queries are checked too."""
+"""Convert the syntax tree of a pattern into the AST; `check` validates it later, as it does for the builder."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["PatternReader"]
 
 
 class PatternReader:
-    """Turns the tree of a pattern into AST nodes with spans.
+    """Converts the syntax tree of a pattern into AST nodes with spans.
 
     Parameters
     ----------
     source
-        The text, for errors.
+        The parsed text, for error messages.
 
     Attributes
     ----------
     parts
-        Where the names and numbers of what was read stand; see `fastcep.query.source.Spans`.
+        Positions of the names and numbers in the text; see `fastcep.query.source.Spans`.
     """
 
     def __init__(self, source: Source) -> None:
@@ -35,7 +35,7 @@ class PatternReader:
         self.parts: dict[tuple[ast.Span, str, int], ast.Span] = {}
 
     def read(self, tree: Any) -> ast.Pattern:
-        """Read a pattern or a part of one; ParseError says what is wrong with it."""
+        """Convert a pattern or a part of one; raise ParseError if it is invalid."""
         span = span_of(tree)
         if self._level == ast.MAX_NESTING:
             raise self._source.error(NESTED.format("pattern"), span)
@@ -46,25 +46,25 @@ class PatternReader:
         finally:
             self._level -= 1
 
-    def _note(self, span: ast.Span, part: str, *places: Any) -> None:
-        for number, place in enumerate(places):
-            self.parts[span, part, number] = span_of(place)
+    def _record(self, span: ast.Span, part: str, *items: Any) -> None:
+        for number, item in enumerate(items):
+            self.parts[span, part, number] = span_of(item)
 
     # ------------------------------------------------------------------ operators
 
     def _sequence(self, parts: Any, span: ast.Span) -> ast.Pattern:
         members, adjacent = [], []
-        for place, part in enumerate(parts):
+        for index, part in enumerate(parts):
             if part.data == "next":
-                adjacent.append(place)
-                self.parts[span, "next", place] = span_of(part)
+                adjacent.append(index)
+                self.parts[span, "next", index] = span_of(part)
                 part = part.children[0]
             members.append(self.read(part))
         return ast.Sequence(tuple(members), tuple(adjacent), span=span)
 
     def _next(self, _: Any, span: ast.Span) -> ast.Pattern:
         raise self._source.error(
-            "NEXT stands only before a member of a SEQ: what it binds first comes right after the members before it; "
+            "NEXT is allowed only before a member of a SEQ, whose first event comes right after the previous members; "
             "write SEQ(P p, NEXT Q q) there",
             span,
         )
@@ -82,24 +82,24 @@ class PatternReader:
         return ast.Disjunction(tuple(map(self.read, parts)), span=span)
 
     def _any(self, parts: Any, span: ast.Span) -> ast.Pattern:
-        number, *rest = parts
-        trees = [part for part in rest if isinstance(part, Tree)]
-        distinct = [part for part in rest if isinstance(part, Token)]
+        number, *others = parts
+        trees = [part for part in others if isinstance(part, Tree)]
+        distinct = [part for part in others if isinstance(part, Token)]
         if len(distinct) > 1:
-            raise self._source.error("DISTINCT stands twice; keep one", span_of(distinct[1]))
+            raise self._source.error("DISTINCT is written twice; keep one", span_of(distinct[1]))
         count = integer(number, self._source)
-        self._note(span, "count", number)
-        self._note(span, "distinct", *distinct)
+        self._record(span, "count", number)
+        self._record(span, "distinct", *distinct)
         members = tuple(self._any_member(tree, count) for tree in trees)
         return ast.AnyOf(count, members, name_of(distinct[0]) if distinct else None, span=span)
 
     def _any_member(self, tree: Branch, count: int) -> ast.Member:
         types, quantifier, variable, brackets = tree.children
         if quantifier is not None:
-            written = self._source.text[span_of(types).start : span_of(types).end]
+            types_text = self._source.text[span_of(types).start : span_of(types).end]
             raise self._source.error(
-                f"ANY takes members without ?, + or other bounds, as its number says how many; write {written} "
-                f"{text_of(variable)}, or ANY(n, {written} {text_of(variable)}[]) for n events of one variable",
+                f"ANY takes members without ?, + or other bounds, because its number sets how many; write {types_text} "
+                f"{text_of(variable)}, or ANY(n, {types_text} {text_of(variable)}[]) for n events of one variable",
                 span_of(quantifier),
             )
         if brackets is None:
@@ -108,19 +108,19 @@ class PatternReader:
 
     def _aperiodic(self, parts: Any, span: ast.Span) -> ast.Pattern:
         opening, body, closing = map(self.read, parts)
-        # The checks refuse everything else in the last place.
+        # The checks reject everything except a single member as the last part.
         return ast.Aperiodic(opening, body, cast("ast.Member", closing), span=span)
 
     def _periodic(self, parts: Any, span: ast.Span) -> ast.Pattern:
         opening, every, closing = parts
-        self._note(span, "every", every)
+        self._record(span, "every", every)
         nanoseconds = duration(every, self._source)
         return ast.Periodic(self.read(opening), nanoseconds, cast("ast.Member", self.read(closing)), span=span)
 
     def _negation(self, parts: Any, span: ast.Span) -> ast.Pattern:
         types, variable = parts
-        self._note(span, "type", *leaves(types))
-        self._note(span, "variable", variable)
+        self._record(span, "type", *leaves(types))
+        self._record(span, "variable", variable)
         return ast.Negation(tuple(map(name_of, leaves(types))), name_of(variable), span=span)
 
     def _group(self, parts: Any, span: ast.Span) -> ast.Pattern:
@@ -133,11 +133,11 @@ class PatternReader:
             )
         if not repeated and brackets is not None:
             raise self._source.error(
-                f"{name} holds one round at most, so it has no []; write {text_of(variable)}, or )* "
+                f"{name} holds at most one round, so it has no []; write {text_of(variable)}, or )* "
                 f"{text_of(variable)}[] for several",
                 span_of(variable),
             )
-        self._note(span, "variable", variable)
+        self._record(span, "variable", variable)
         return ast.Group(self.read(pattern), name, minimum, maximum, repeated, span=span)
 
     # -------------------------------------------------------------------- members
@@ -147,16 +147,16 @@ class PatternReader:
         name = name_of(variable)
         minimum, maximum = (1, 1) if quantifier is None else self._bounds(quantifier, "events")
         repeated = quantifier is not None and quantifier.data != "optional"
-        written = self._source.text[span_of(types).start : span_of(types).end]
+        types_text = self._source.text[span_of(types).start : span_of(types).end]
         if repeated and brackets is None:
             raise self._source.error(
                 f"{name} holds several events, so it is written {text_of(variable)}[]", span_of(variable)
             )
         if not repeated and brackets is not None:
-            mend = f"write {text_of(variable)}"
+            remedy = f"write {text_of(variable)}"
             if quantifier is None:
-                mend += f", or {written}+ {text_of(variable)}[] for several"
-            raise self._source.error(f"{name} holds one event, so it has no []; {mend}", span_of(variable))
+                remedy += f", or {types_text}+ {text_of(variable)}[] for several"
+            raise self._source.error(f"{name} holds one event, so it has no []; {remedy}", span_of(variable))
         return self._plain(types, variable, span, minimum, maximum, repeated)
 
     def _plain(
@@ -168,12 +168,12 @@ class PatternReader:
         maximum: int | None = 1,
         repeated: bool = False,
     ) -> ast.Member:
-        self._note(span, "type", *leaves(types))
-        self._note(span, "variable", variable)
+        self._record(span, "type", *leaves(types))
+        self._record(span, "variable", variable)
         names = tuple(map(name_of, leaves(types)))
         return ast.Member(names, name_of(variable), minimum, maximum, repeated, span=span)
 
-    def _bounds(self, quantifier: Branch, what: str) -> tuple[int, int | None]:
+    def _bounds(self, quantifier: Branch, elements: str) -> tuple[int, int | None]:
         span, source = span_of(quantifier), self._source
         kind = quantifier.data
         if kind == "plus":
@@ -182,20 +182,20 @@ class PatternReader:
             return 0, None
         if kind == "optional":
             return 0, 1
-        mend = "leave it out for any number, as in {2,}"
-        bounds = [integer(token, source, mend=mend) for token in leaves(quantifier)]
+        remedy = "omit it for any number, as in {2,}"
+        bounds = [integer(token, source, remedy=remedy) for token in leaves(quantifier)]
         if kind == "at_least":
             return bounds[0], None
         minimum, maximum = (0 if kind == "at_most" else bounds[0]), bounds[-1]
         if maximum < 1:
-            exactly, written = kind == "exactly", ",".join(map(str, bounds))
+            exactly, bounds_text = kind == "exactly", ",".join(map(str, bounds))
             raise source.error(
-                f"{{{',' if kind == 'at_most' else ''}{written}}} holds no {what[:-1]}; "
+                f"{{{',' if kind == 'at_most' else ''}{bounds_text}}} allows no {elements[:-1]}; "
                 f"the {'number' if exactly else 'upper bound'} must be at least 1",
                 span,
             )
         if minimum > maximum:
             raise source.error(
-                f"{{{minimum},{maximum}}} has its bounds the wrong way round; write {{{maximum},{minimum}}}", span
+                f"{{{minimum},{maximum}}} has its bounds in the wrong order; write {{{maximum},{minimum}}}", span
             )
         return minimum, maximum

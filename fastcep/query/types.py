@@ -1,4 +1,4 @@
-"""Types of expressions: what each form asks of its operands and what it yields."""
+"""Types of expressions: operand types that each form requires, and its result type."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ __all__ = ["BUILTINS", "Scope", "attribute_dtypes", "type_of"]
 BUILTINS = {"time": "int64", "seq": "int64", "type": "string"}
 _Reference: TypeAlias = "ast.Attribute | ast.Aggregate | ast.AttributeList"
 _NUMBERS = ("int64", "float64")
-_SHOWN = {"int64": "an int64", "float64": "a float64", "bool": "a bool", "string": "a string", "null": "NULL"}
+_DTYPE_TEXT = {"int64": "an int64", "float64": "a float64", "bool": "a bool", "string": "a string", "null": "NULL"}
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The variables that an expression may mention, by `Leaf.key`, and the groups by name.
+    """The variables that an expression can mention, by `Leaf.key`, and the groups by name.
 
-    ``elsewhere`` are names of the query that it may not mention, with what they are and why; ``listed`` begins the list
-    of the variables in a message.
+    ``elsewhere`` maps names of the query that it cannot mention to an explanation. ``listed`` introduces the list of
+    variables in a message.
     """
 
     schema: Schema
@@ -39,7 +39,7 @@ class Scope:
 
     @staticmethod
     def of(query: ast.Query) -> Scope:
-        """The scope of the conditions and the output of a query's pattern."""
+        """Return the scope of the conditions and the output of a query's pattern."""
         return Scope(
             query.schema,
             {leaf.key: leaf for leaf in leaves_of(query.pattern)},
@@ -51,29 +51,32 @@ class Scope:
 def _window_variables(window: ast.Window) -> dict[str, str]:
     if not isinstance(window, ast.ExplicitWindow):
         return {}
-    why = (
-        "the event that {} the window, no variable of the pattern; only the conditions in WINDOW can mention it; "
-        "if a match needs it, bind it by a member of the pattern"
+    explanation = (
+        "the event that {} the window, not a variable of the pattern; only the conditions in WINDOW can mention it. "
+        "If the match needs it, add a member to the pattern that binds it"
     )
     bounds = {"opens": window.opening, "closes": window.closing}
-    return {bound.variable: why.format(does) for does, bound in bounds.items() if bound.types}
+    return {bound.variable: explanation.format(action) for action, bound in bounds.items() if bound.types}
 
 
 def attribute_dtypes(schema: Schema, types: tuple[str, ...]) -> dict[str, str]:
-    """Attributes that all ``types`` share with one dtype, in the order of the first; built-ins are not among them."""
+    """Return the attributes that all ``types`` share with the same dtype, in the order of the first type.
+
+    Built-in attributes are not included.
+    """
     first, *others = (schema.attributes(name) for name in types)
     return {name: dtype for name, dtype in first.items() if all(other.get(name) == dtype for other in others)}
 
 
 def type_of(expression: ast.Expr, scope: ast.Query | Scope) -> str:
-    """Give the dtype of an expression.
+    """Return the dtype of an expression.
 
     Parameters
     ----------
     expression
-        Any expression but ``[attr]``, which is a bool.
+        Any expression.
     scope
-        The query that it belongs to, or its variables.
+        Query of the expression, or the variables that it can mention.
 
     Returns
     -------
@@ -84,7 +87,7 @@ def type_of(expression: ast.Expr, scope: ast.Query | Scope) -> str:
     Raises
     ------
     Problem
-        Unknown names or operands of the wrong type; never for a checked query.
+        A name is unknown or an operand has the wrong type; never raised for a checked query.
     """
     return _type(expression, scope if isinstance(scope, Scope) else Scope.of(scope))
 
@@ -133,7 +136,7 @@ def _literal(node: ast.Literal) -> str:
         return "bool"
     if isinstance(value, int):
         if not INT64_MIN <= value <= INT64_MAX:
-            raise Problem(f"{value} does not fit int64 (at most {INT64_MAX}); make it a float64", node)
+            raise Problem(f"{value} does not fit int64 (at most {INT64_MAX}); write it as a float64", node)
         return "int64"
     return "float64" if isinstance(value, float) else "string"
 
@@ -149,7 +152,7 @@ def _leaf(node: _Reference, scope: Scope) -> Leaf:
 
 
 def _unknown(node: _Reference, scope: Scope) -> Problem:
-    """Say why no variable has the name that ``node`` gives."""
+    """Return the error for a name that no variable has."""
     x, inner = node.variable, node.inner
     if x in scope.elsewhere:
         return Problem(f"{x} is {scope.elsewhere[x]}", node)
@@ -159,20 +162,21 @@ def _unknown(node: _Reference, scope: Scope) -> Problem:
         if inner is not None:
             return Problem(f"unknown variable '{inner}' of group {x}{suggest(inner, names, 'it has')}", node)
         if node.name in names:
-            text, mend = short_text(_without_function(node)), _spelled(node, group, str(node.name), "attribute")
-            return Problem(f"{text} stands for an event of the group, not a value; write {mend}", node)
-        mend = _spelled(node, group, names[0], node.name or "attribute")
-        return Problem(f"{x} is a group; name one of its variables ({', '.join(names)}), as in {mend}", node)
+            text = short_text(_without_function(node))
+            remedy = _reference_text(node, group, str(node.name), "attribute")
+            return Problem(f"{text} is an event of the group, not a value; write {remedy}", node)
+        remedy = _reference_text(node, group, names[0], node.name or "attribute")
+        return Problem(f"{x} is a group; name one of its variables ({', '.join(names)}), as in {remedy}", node)
     if inner is not None and (x, None) in scope.leaves:
-        mend = short_text(replace(node, inner=None))
-        return Problem(f"{x} is a variable, not a group, and has no '{inner}' inside; write {mend}", node)
+        remedy = short_text(replace(node, inner=None))
+        return Problem(f"{x} is a variable, not a group, so it has no '{inner}'; write {remedy}", node)
     if inner is None:
         for leaf in scope.leaves.values():
             if leaf.group is not None and leaf.member.variable == x:
-                mend = _spelled(node, leaf.group, x, node.name or "time")
-                return Problem(f"{x} is a variable of group {leaf.group.variable}; write {mend}", node)
-    known = [name for name, below in scope.leaves if below is None] + list(scope.groups)
-    return Problem(f"unknown variable '{x}'{suggest(x, known, scope.listed)}", node)
+                remedy = _reference_text(node, leaf.group, x, node.name or "time")
+                return Problem(f"{x} is a variable of group {leaf.group.variable}; write {remedy}", node)
+    variable_names = [name for name, below in scope.leaves if below is None] + list(scope.groups)
+    return Problem(f"unknown variable '{x}'{suggest(x, variable_names, scope.listed)}", node)
 
 
 def _without_function(node: _Reference) -> ast.Expr:
@@ -181,8 +185,8 @@ def _without_function(node: _Reference) -> ast.Expr:
     return node
 
 
-def _spelled(node: _Reference, group: ast.Group, inner: str, name: str) -> str:
-    """How ``node`` would name an attribute of a variable of a group."""
+def _reference_text(node: _Reference, group: ast.Group, inner: str, name: str) -> str:
+    """Return the text by which ``node`` should name an attribute of a variable in a group."""
     if not group.repeated:
         return short_text(ast.Attribute(group.variable, name, None, inner))
     if isinstance(node, ast.Attribute):
@@ -198,11 +202,11 @@ def _lookup(member: ast.Member, name: str, node: ast.Expr, scope: Scope) -> str:
         return shared[name]
     owner = " | ".join(member.types)
     if len(member.types) > 1:
-        dtypes = [(kind, scope.schema.attributes(kind).get(name)) for kind in member.types]
+        dtypes = [(event_type, scope.schema.attributes(event_type).get(name)) for event_type in member.types]
         if any(dtype for _, dtype in dtypes):
-            shown = ", ".join(f"{kind} has {'none' if dtype is None else dtype}" for kind, dtype in dtypes)
+            dtypes_text = ", ".join(f"{event_type} has {dtype or 'none'}" for event_type, dtype in dtypes)
             raise Problem(
-                f"'{name}' is no attribute that all of {owner} share with one type ({shown}); "
+                f"'{name}' is not an attribute that all of {owner} share with the same type ({dtypes_text}); "
                 f"'{member.variable}' has only shared attributes{suggest(name, shared, 'which are')}",
                 node,
             )
@@ -217,19 +221,19 @@ def _attribute(node: ast.Attribute, scope: Scope) -> str:
         if leaf.negated:
             raise Problem(f"{leaf.name} is negated in every round of {x}; write {x}[i].{path}", node)
         raise Problem(
-            f"{x} holds several {_things(leaf)}s; write {x}[i].{path} (every one), {x}[first].{path}, "
+            f"{x} holds several {_element_text(leaf)}s; write {x}[i].{path} (every one), {x}[first].{path}, "
             f"{x}[last].{path}, {x}[0].{path} or an aggregate such as MAX({x}[].{path})",
             node,
         )
     if not leaf.repeated and index is not None:
-        raise Problem(f"{x} holds one {_things(leaf)} and has no index; write {x}.{path}", node)
+        raise Problem(f"{x} holds one {_element_text(leaf)} and has no index; write {x}.{path}", node)
     if index is not None:
         offset = index.offset
         if not INT64_MIN <= offset <= INT64_MAX or (index.kind == "position" and offset < 0):
             raise Problem(f"the index {offset} is out of range; positions count from 0", node)
         if leaf.negated and index != ast.Index("relative"):
             raise Problem(
-                f"{leaf.name} is negated, and the condition is on its own round, so the index is [i]; "
+                f"{leaf.name} is negated, so the index must be [i], which refers to its own round; "
                 f"write {x}[i].{path}",
                 node,
             )
@@ -240,12 +244,12 @@ def _path(node: _Reference) -> str:
     return f"{node.name}" if node.inner is None else f"{node.inner}.{node.name}"
 
 
-def _things(leaf: Leaf) -> str:
+def _element_text(leaf: Leaf) -> str:
     return "event" if leaf.group is None else "round"
 
 
 def _list(node: ast.Aggregate | ast.AttributeList, name: str | None, scope: Scope) -> str:
-    """The dtype of the elements of a list; int64 for that of ``COUNT(x[])``."""
+    """Return the dtype of the elements of a list; int64 for ``COUNT(x[])``."""
     if node.inner is None and name is None and node.variable in scope.groups:
         if not scope.groups[node.variable].repeated:
             raise Problem(f"{node.variable} holds one round, not a list; write a condition without COUNT", node)
@@ -258,8 +262,8 @@ def _list(node: ast.Aggregate | ast.AttributeList, name: str | None, scope: Scop
             node,
         )
     if not leaf.repeated:
-        mend = "a condition without COUNT" if name is None else f"{node.variable}.{_path(node)}"
-        raise Problem(f"{node.variable} holds one {_things(leaf)}, not a list; write {mend}", node)
+        remedy = "a condition without COUNT" if name is None else f"{node.variable}.{_path(node)}"
+        raise Problem(f"{node.variable} holds one {_element_text(leaf)}, not a list; write {remedy}", node)
     return "int64" if name is None else _lookup(leaf.member, name, node, scope)
 
 
@@ -270,35 +274,37 @@ def _aggregate(node: ast.Aggregate, scope: Scope) -> str:
     if node.name is None:
         raise Problem(f"{node.function} needs an attribute, such as {node.function}({node.variable}[].a)", node)
     if dtype not in _NUMBERS:
-        raise Problem(f"{node.function} needs numbers, but {node.variable}[].{_path(node)} is {_SHOWN[dtype]}", node)
+        list_text = f"{node.variable}[].{_path(node)}"
+        raise Problem(f"{node.function} needs numbers, but {list_text} is {_DTYPE_TEXT[dtype]}", node)
     return dtype if node.function in ("SUM", "MIN", "MAX") else "float64"
 
 
 # ---------------------------------------------------------------------- operators
 
 
-def _need_number(operand: ast.Expr, scope: Scope, what: str) -> str:
-    return _must_be_number(_type(operand, scope), operand, what)
+def _need_number(operand: ast.Expr, scope: Scope, operator: str) -> str:
+    return _must_be_number(_type(operand, scope), operand, operator)
 
 
-def _must_be_number(dtype: str, operand: ast.Expr, what: str) -> str:
+def _must_be_number(dtype: str, operand: ast.Expr, operator: str) -> str:
     if dtype not in (*_NUMBERS, "null"):
-        raise Problem(f"{what} needs numbers, but {short_text(operand)} is {_SHOWN[dtype]}", operand)
+        raise Problem(f"{operator} needs numbers, but {short_text(operand)} is {_DTYPE_TEXT[dtype]}", operand)
     return dtype
 
 
-def _need_bool(operand: ast.Expr, scope: Scope, what: str) -> None:
-    _must_be_bool(_type(operand, scope), operand, what)
+def _need_bool(operand: ast.Expr, scope: Scope, operator: str) -> None:
+    _must_be_bool(_type(operand, scope), operand, operator)
 
 
-def _must_be_bool(dtype: str, operand: ast.Expr, what: str) -> None:
+def _must_be_bool(dtype: str, operand: ast.Expr, operator: str) -> None:
     if dtype not in ("bool", "null"):
-        mend = "; write AND between conditions, and compare a value, as in x.a > 0"
-        raise Problem(f"{what} needs a condition, but {short_text(operand)} is {_SHOWN[dtype]}{mend}", operand)
+        remedy = "; write AND between conditions, and compare a value, as in x.a > 0"
+        text = short_text(operand)
+        raise Problem(f"{operator} needs a condition, but {text} is {_DTYPE_TEXT[dtype]}{remedy}", operand)
 
 
-def _joined(dtypes: list[str]) -> str:
-    """The dtype of arithmetic on numbers: float64 if any is, NULL only if all are."""
+def _arithmetic_dtype(dtypes: list[str]) -> str:
+    """Return the dtype of arithmetic on numbers: float64 if any operand is, null only if all operands are."""
     return next((kind for kind in ("float64", "int64") if kind in dtypes), "null")
 
 
@@ -306,22 +312,21 @@ def _call(node: ast.Call, scope: Scope) -> str:
     dtypes = [_need_number(argument, scope, node.function) for argument in node.arguments]
     if node.function in ("sqrt", "exp", "log", "avg"):
         return "float64"
-    return _joined(dtypes)
+    return _arithmetic_dtype(dtypes)
 
 
 def _user_call(node: ast.UserCall, scope: Scope) -> str:
-    name, wanted = node.signature.name, node.signature.parameters
-    if len(node.arguments) != len(wanted):
-        plural = "" if len(wanted) == 1 else "s"
-        raise Problem(
-            f"{name} takes {len(wanted)} argument{plural} ({', '.join(wanted)}), not {len(node.arguments)}", node
-        )
-    for number, (argument, dtype) in enumerate(zip(node.arguments, wanted, strict=True), 1):
-        given = _type(argument, scope)
-        if given not in (dtype, "null") and (given, dtype) != ("int64", "float64"):
+    name, parameters = node.signature.name, node.signature.parameters
+    if len(node.arguments) != len(parameters):
+        plural = "" if len(parameters) == 1 else "s"
+        expected = f"{len(parameters)} argument{plural} ({', '.join(parameters)})"
+        raise Problem(f"{name} takes {expected}, not {len(node.arguments)}", node)
+    for number, (argument, dtype) in enumerate(zip(node.arguments, parameters, strict=True), 1):
+        argument_dtype = _type(argument, scope)
+        if argument_dtype not in (dtype, "null") and (argument_dtype, dtype) != ("int64", "float64"):
             raise Problem(
-                f"{name} needs {_SHOWN[dtype]} as argument {number}, but {short_text(argument)} is "
-                f"{_SHOWN[given]}",
+                f"{name} needs {_DTYPE_TEXT[dtype]} as argument {number}, but {short_text(argument)} is "
+                f"{_DTYPE_TEXT[argument_dtype]}",
                 argument,
             )
     return node.signature.result
@@ -338,12 +343,12 @@ def _binary(node: ast.Binary, scope: Scope) -> str:
     first, chain = node.spine()
     dtype = _type(first, scope)
     for link in chain:
-        dtype = _joint(link, dtype, scope)
+        dtype = _operation(link, dtype, scope)
     return dtype
 
 
-def _joint(node: ast.Binary, left: str, scope: Scope) -> str:
-    """The dtype of an operation whose left operand is of the dtype ``left``."""
+def _operation(node: ast.Binary, left: str, scope: Scope) -> str:
+    """Return the dtype of an operation whose left operand has the dtype ``left``."""
     operator = node.operator
     if operator in ("AND", "OR"):
         _must_be_bool(left, node.left, operator)
@@ -355,14 +360,14 @@ def _joint(node: ast.Binary, left: str, scope: Scope) -> str:
     dtypes = [_must_be_number(left, node.left, operator), _need_number(node.right, scope, operator)]
     if operator in ("<", "<=", ">", ">="):
         return "bool"
-    return "float64" if operator in ("/", "^") else _joined(dtypes)
+    return "float64" if operator in ("/", "^") else _arithmetic_dtype(dtypes)
 
 
 def _comparable(left: str, left_node: ast.Expr, right: str, right_node: ast.Expr, operator: str) -> None:
     kinds = {"number" if dtype in _NUMBERS else dtype for dtype in (left, right)} - {"null"}
     if len(kinds) > 1:
         raise Problem(
-            f"{operator} compares {short_text(left_node)}, which is {_SHOWN[left]}, with "
-            f"{short_text(right_node)}, which is {_SHOWN[right]}; both sides must be of one kind",
+            f"{operator} compares {short_text(left_node)}, which is {_DTYPE_TEXT[left]}, with "
+            f"{short_text(right_node)}, which is {_DTYPE_TEXT[right]}; both sides must have the same kind",
             right_node,
         )

@@ -1,4 +1,4 @@
-"""A registered function, as far as the compiler of functions needs to know it."""
+"""Base class of registered functions, with the parts that the compiler of functions uses."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class UserFunction:
     Attributes
     ----------
     name
-        Its name in queries.
+        Name in queries.
     signature
-        The dtypes; as text, ``"float64(float64, float64)"``.
+        Dtypes of result and arguments; as text, ``"float64(float64, float64)"``.
     python
         The Python function.
     """

@@ -1,4 +1,4 @@
-"""Variables of built queries: what a pattern is made of, and the terms that their attributes give."""
+"""Variables of the builder, from which patterns are made, and the terms of their attributes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class IndexTerm:
 
     def __add__(self, offset: int) -> IndexTerm:
         if self.index.kind != "relative":
-            raise TypeError(f"[{self.index.kind}] takes no offset; only i does, as in b[i + 1]")
+            raise TypeError(f"[{self.index.kind}] takes no offset; only i takes one, as in b[i + 1]")
         return IndexTerm(ast.Index("relative", self.index.offset + offset))
 
     def __sub__(self, offset: int) -> IndexTerm:
@@ -41,48 +41,48 @@ last = IndexTerm(ast.Index("last"))
 
 
 def index_of(index: object) -> ast.Index:
-    """Give the node of an index; TypeError if it is none."""
+    """Return the node of an index; raise TypeError if the value is not an index."""
     if isinstance(index, IndexTerm):
         return index.index
     if not isinstance(index, int) or isinstance(index, bool) or index < 0:
-        raise TypeError(f"the index {index!r} is none; expected i, i + 1, first, last or a number from 0")
+        raise TypeError(f"{index!r} is not an index; expected i, i + 1, first, last or a number from 0")
     return ast.Index("position", index)
 
 
 def whole(value: object, where: str) -> int:
-    """Give a whole number; ValidationError if it is none."""
+    """Return ``value`` if it is an int; raise ValidationError otherwise."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValidationError(f"found {value!r} in {where}, expected a whole number")
     return value
 
 
 def times_bounds(count: tuple[int, ...], at_least: int | None, at_most: int | None) -> tuple[int, int | None]:
-    """Give the bounds that ``times()`` was asked for; ValidationError names the argument that is wrong."""
-    given = {name: number for name, number in (("at_least", at_least), ("at_most", at_most)) if number is not None}
-    call = f"times({', '.join([*map(repr, count), *(f'{name}={number!r}' for name, number in given.items())])})"
-    if len(count) > 2 or bool(count) == bool(given):
+    """Return the bounds of a call of ``times()``; raise ValidationError if an argument is invalid."""
+    bounds = {name: number for name, number in (("at_least", at_least), ("at_most", at_most)) if number is not None}
+    call = f"times({', '.join([*map(repr, count), *(f'{name}={number!r}' for name, number in bounds.items())])})"
+    if len(count) > 2 or bool(count) == bool(bounds):
         raise ValidationError(
-            f"{call} does not say how many; expected times(3) for exactly three, times(2, 4), times(at_least=3), "
-            "times(at_most=3) or times(at_least=2, at_most=4)"
+            f"{call} does not set the number of events; expected times(3) for exactly three, times(2, 4), "
+            "times(at_least=3), times(at_most=3) or times(at_least=2, at_most=4)"
         )
-    for number in (*count, *given.values()):
+    for number in (*count, *bounds.values()):
         if not 0 <= whole(number, call) <= INT64_MAX:
             raise ValidationError(f"found {number} in {call}, expected a number from 0 to {INT64_MAX}")
-    low, high = (count[0], count[-1]) if count else (given.get("at_least", 0), at_most)
+    low, high = (count[0], count[-1]) if count else (bounds.get("at_least", 0), at_most)
     if high == 0:
-        raise ValidationError(f"{call} holds nothing; its upper bound must be at least 1")
+        raise ValidationError(f"{call} allows no events; its upper bound must be at least 1")
     if high is not None and low > high:
-        raise ValidationError(f"{call} has its bounds the wrong way round; write times({high}, {low})")
+        raise ValidationError(f"{call} has its bounds in the wrong order; write times({high}, {low})")
     return low, high
 
 
 def refuse_comparison(name: str) -> NoReturn:
-    """Say that events have no value; without it ``a == b`` would be False, a condition that never holds."""
-    raise TypeError(f"{name} stands for events, not a value; compare attributes of it, as in {name}.x == 1")
+    """Raise TypeError, because events have no value. Otherwise ``a == b`` would be False, which never holds."""
+    raise TypeError(f"{name} is a variable, not a value; compare its attributes, as in {name}.x == 1")
 
 
-class _Bound:
-    """What is common to variables and elements: attributes by dot, or by ``x["name"]`` where Python has other plans."""
+class _WithAttributes:
+    """Base class of variables and elements: attributes by ``x.name``, or ``x["name"]`` if Python uses the name."""
 
     __slots__ = ("_group", "_index", "_member", "_schema")
 
@@ -95,10 +95,10 @@ class _Bound:
         self._group = group
 
     def _attribute(self, name: str) -> Term:
-        known = [*attribute_dtypes(self._schema, self._member.types), *BUILTINS]
-        if name not in known:
+        names = [*attribute_dtypes(self._schema, self._member.types), *BUILTINS]
+        if name not in names:
             owner = " | ".join(self._member.types)
-            raise AttributeError(f"unknown attribute '{name}' of {owner}{suggest(name, known, 'it has')}")
+            raise AttributeError(f"unknown attribute '{name}' of {owner}{suggest(name, names, 'it has')}")
         x = self._member.variable
         if self._group is None:
             return Term(ast.Attribute(x, name, self._index))
@@ -114,48 +114,48 @@ class _Bound:
         return self._attribute(name)
 
     def __getattr__(self, name: str) -> Term:
-        if name.startswith("__") or name in _Bound.__slots__:
+        if name.startswith("__") or name in _WithAttributes.__slots__:
             raise AttributeError(name)
         return self._attribute(name)
 
 
-class Element(_Bound):
+class Element(_WithAttributes):
     """One element of a repeated variable, such as ``b[i]``; its attributes are terms."""
 
     __slots__ = ()
 
 
-class Variable(_Bound):
+class Variable(_WithAttributes):
     """A variable that holds one event; its attributes are terms.
 
-    An attribute that has the name of a method here is reached as ``x["name"]``.
+    If an attribute has the name of a method of this class, write ``x["name"]``.
     """
 
     __slots__ = ()
 
     def plus(self) -> Repeated:
-        """Make it one event or more, ``T+ x[]``."""
+        """Set the quantifier to one event or more, ``T+ x[]``."""
         return self.times(at_least=1)
 
     def star(self) -> Repeated:
-        """Make it any number of events, ``T* x[]``."""
+        """Set the quantifier to any number of events, ``T* x[]``."""
         return self.times(at_least=0)
 
     def times(self, *count: int, at_least: int | None = None, at_most: int | None = None) -> Repeated:
-        """Make it several events: ``times(3)`` exactly three, ``times(2, 4)``, ``times(at_least=3)``, ``{3,}``."""
+        """Set the number of events: ``times(3)``, ``times(2, 4)``, ``times(at_least=3)``, ``times(at_most=3)``."""
         minimum, maximum = times_bounds(count, at_least, at_most)
         return Repeated(self._schema, replace(self._member, minimum=minimum, maximum=maximum, repeated=True))
 
     def optional(self) -> Variable:
-        """Make it one event or none, ``T? x``."""
+        """Set the quantifier to one event or none, ``T? x``."""
         return Variable(self._schema, replace(self._member, minimum=0))
 
     def several(self) -> Several:
-        """Make it several events, as many as `any_of` says, ``T x[]`` in ``ANY(n, T x[])``."""
+        """Hold several events, whose number `any_of` sets, ``T x[]`` in ``ANY(n, T x[])``."""
         return Several(self._schema, replace(self._member, maximum=None, repeated=True))
 
     def negated(self) -> Negated:
-        """Make it events that must not come, ``NEG T x``, as a part of `seq`."""
+        """Negate the variable: such events must not occur, ``NEG T x`` as a part of `seq`."""
         if self._member.minimum != 1:
             raise ValidationError(_negated_one(self._member))
         return Negated(self._schema, self._member)
@@ -168,8 +168,8 @@ class Variable(_Bound):
         return self._member
 
 
-class Negated(_Bound):
-    """A variable for events that must not come; conditions on its attributes say which."""
+class Negated(_WithAttributes):
+    """A variable for events that must not occur; conditions on its attributes select these events."""
 
     __slots__ = ()
 
@@ -179,7 +179,7 @@ class Negated(_Bound):
 
 
 class ListTerms:
-    """What is common to variables that hold several events: aggregates, and the list itself."""
+    """Base class of variables that hold several events: aggregates and lists of attributes."""
 
     __slots__ = ("_group", "_member", "_schema")
 
@@ -192,35 +192,35 @@ class ListTerms:
         refuse_comparison(self._member.variable)
 
     def values(self, name: str) -> Term:
-        """Give the list of an attribute over all elements, for `Builder.returns`."""
+        """Return the list of an attribute over all elements, for `Builder.returns`."""
         return Term(ast.AttributeList(*self._named(name)))
 
     def sum(self, name: str) -> Term:
-        """Add an attribute up over all elements."""
+        """Return the sum of an attribute over all elements."""
         return self._aggregate("SUM", name)
 
     def avg(self, name: str) -> Term:
-        """Give the mean of an attribute."""
+        """Return the mean of an attribute."""
         return self._aggregate("AVG", name)
 
     def min(self, name: str) -> Term:
-        """Give the least value of an attribute."""
+        """Return the least value of an attribute."""
         return self._aggregate("MIN", name)
 
     def max(self, name: str) -> Term:
-        """Give the greatest value of an attribute."""
+        """Return the greatest value of an attribute."""
         return self._aggregate("MAX", name)
 
     def stddev(self, name: str) -> Term:
-        """Give the sample's standard deviation of an attribute."""
+        """Return the sample standard deviation of an attribute."""
         return self._aggregate("STDDEV", name)
 
     def _aggregate(self, function: str, name: str) -> Term:
         return Term(ast.Aggregate(function, *self._named(name)))
 
     def _named(self, name: str) -> tuple[str, str, str | None]:
-        """Variable, attribute and inner variable, as nodes have them."""
-        _Bound(self._schema, self._member)._attribute(name)
+        """Return variable, attribute and inner variable for an AST node."""
+        _WithAttributes(self._schema, self._member)._attribute(name)
         x = self._member.variable
         return (x, name, None) if self._group is None else (self._group, name, x)
 
@@ -231,7 +231,7 @@ class Repeated(ListTerms):
     __slots__ = ()
 
     def __getitem__(self, index: int | IndexTerm) -> Element:
-        """Give an element: ``b[i]``, ``b[i + 1]``, ``b[0]``, ``b[first]``, ``b[last]``."""
+        """Return an element: ``b[i]``, ``b[i + 1]``, ``b[0]``, ``b[first]``, ``b[last]``."""
         return Element(self._schema, self._member, index_of(index))
 
     @property
@@ -245,9 +245,9 @@ class Repeated(ListTerms):
         return self[last]
 
     def consecutive(self) -> Repeated:
-        """Let nothing lie between its elements, ``T+ x[] CONSECUTIVE``.
+        """Allow no event between the elements, ``T+ x[] CONSECUTIVE``.
 
-        Nothing of the partition if the query has PARTITION BY, else nothing of the stream.
+        With PARTITION BY only events of the same partition count, otherwise all events of the stream.
         """
         return type(self)(self._schema, replace(self._member, consecutive=True))
 
@@ -270,13 +270,13 @@ class Repeated(ListTerms):
 
 def _negated_one(member: ast.Member) -> str:
     return (
-        f"NEG is of one event, not of {pattern_text(member)}; write {member.variable}.negated() without a quantifier, "
-        "as conditions on it say which events must not come"
+        f"NEG takes one event, not {pattern_text(member)}; write {member.variable}.negated() without a quantifier, "
+        "and conditions on it to select the events that must not occur"
     )
 
 
 class Several(Repeated):
-    """A variable of `any_of`, which says how many events it holds."""
+    """A variable of `any_of`, which sets the number of its events."""
 
     __slots__ = ()
 

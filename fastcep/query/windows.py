@@ -1,4 +1,4 @@
-"""What opens and closes the explicit windows of built queries."""
+"""Bounds of explicit windows for the builder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Edge", "after", "every", "on"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Edge:
-    """Where windows begin or end; `every`, `after` and `on` make it, `Builder.window` takes two."""
+    """Start or end of windows, for `Builder.window`; created by `every`, `after` and `on`."""
 
     kind: str
     bound: ast.Bound
@@ -29,27 +29,27 @@ class Edge:
 
 
 def every(time: str | timedelta | None = None, *, events: int | None = None) -> Edge:
-    """Open a window every so often, ``EVERY 5s`` or ``EVERY 500 EVENTS``.
+    """Open a window at regular intervals, ``EVERY 5s`` or ``EVERY 500 EVENTS``.
 
     Parameters
     ----------
     time
-        Such as ``"5s"``: the first event at or after each multiple of it opens a window.
+        Interval such as ``"5s"``: the first event at or after each multiple of it opens a window.
     events
-        Every so many events of the stream.
+        Interval as a number of events of the stream.
     """
     return Edge("every", _extent("every", time, events))
 
 
 def after(time: str | timedelta | None = None, *, events: int | None = None) -> Edge:
-    """Close each window so much after its opening event, ``CLOSE AFTER 8s`` or ``CLOSE AFTER 8000 EVENTS``.
+    """Close each window at a distance from its opening event, ``CLOSE AFTER 8s`` or ``CLOSE AFTER 8000 EVENTS``.
 
     Parameters
     ----------
     time
-        Such as ``"8s"``, inclusive.
+        Length of the window such as ``"8s"``, inclusive.
     events
-        How many events of the stream it holds.
+        Length of the window as a number of events of the stream.
     """
     return Edge("after", _extent("after", time, events))
 
@@ -60,13 +60,13 @@ def on(variable: Variable, *conditions: Term) -> Edge:
     Parameters
     ----------
     variable
-        The event, such as ``o = schema.A("o")``; no variable of the pattern.
+        The event, such as ``o = schema.A("o")``; not a variable of the pattern.
     conditions
-        All must hold: of the opening event, its own; of the closing one also those on the opening event.
+        Conditions that must all hold. Those of a closing event can also mention the opening event.
     """
     if not isinstance(variable, Variable) or variable._member.minimum != 1:
-        shown = f"the type {variable.name} alone" if isinstance(variable, TypeHandle) else repr(variable)
-        raise ValidationError(f'on() takes a single variable such as schema.A("o"), not {shown}')
+        argument_text = f"the type {variable.name} alone" if isinstance(variable, TypeHandle) else repr(variable)
+        raise ValidationError(f'on() takes a single variable such as schema.A("o"), not {argument_text}')
     where: ast.Expr | None = None
     for condition in conditions:
         where = node_of(condition) if where is None else ast.Binary("AND", where, node_of(condition))

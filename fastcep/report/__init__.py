@@ -1,4 +1,4 @@
-"""What people look at: tables, pictures, numbers over HTTP. Libraries that only some of it needs are imported then."""
+"""Tables, plots and Prometheus metrics. Optional libraries are imported only when they are needed."""
 
 from fastcep.report.plots import draw_line, save_line, thin
 from fastcep.report.prometheus import Server, serve_metrics

@@ -1,6 +1,6 @@
-"""Pictures of a number over time: as a PNG (matplotlib) and as text for the terminal (plotext).
+"""Plots of a number over time: as a PNG (matplotlib), and as text for the terminal (plotext).
 
-Both libraries are slow to import and are loaded inside the functions that draw.
+Both libraries are slow to import, and are loaded only when something is drawn.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def _check(times: NDArray[np.int64], values: NDArray[Any]) -> None:
 
 
 def load(module: str) -> Any:
-    """Import a drawing library, none of which fastcep itself needs."""
+    """Import an optional drawing library."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise ValidationError(f"drawing needs {error.name}; install it with: pip install 'fastcep[report]'") from error
+        raise ValidationError(f"plots need {error.name}; install it with: pip install 'fastcep[report]'") from error
 
 
 def thin(times: NDArray[np.int64], values: NDArray[Any], points: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -47,13 +47,13 @@ def thin(times: NDArray[np.int64], values: NDArray[Any], points: int) -> tuple[N
     values
         number[n].
     points
-        Upper bound of the number of points, at least 1.
+        Largest number of points, at least 1.
 
     Returns
     -------
     times, values
-        Arrays of the same length m <= ``points``: of each group of neighbours the largest value,
-        at the time of the group's first point.
+        Arrays of the same length m <= ``points``: the largest value of each group of consecutive points, at the time of
+        the first point of the group.
 
     Raises
     ------
@@ -77,15 +77,15 @@ def save_line(
     Parameters
     ----------
     path
-        The file to write (its folder must exist; an existing file is replaced).
+        File to write. Its folder must exist; an existing file is replaced.
     times
         int64[n], nanoseconds since 1970 (UTC), ascending.
     values
         number[n].
     title, label
-        Text above the picture and beside the vertical axis.
+        Text above the plot and beside the vertical axis.
     dpi
-        Pixels per inch of a picture of 10 by 4 inches.
+        Pixels per inch; the plot is 10 by 4 inches.
 
     Raises
     ------
@@ -120,14 +120,14 @@ def _ticks(times: NDArray[np.int64], count: int) -> tuple[list[int], list[str]]:
 
 
 def draw_line(times: NDArray[np.int64], values: NDArray[Any], *, title: str, width: int = 100, height: int = 18) -> str:
-    """Draw ``values`` over ``times`` with characters, without colour codes.
+    """Draw ``values`` over ``times`` as plain text without colour codes.
 
     Parameters
     ----------
     times
         int64[n], nanoseconds since 1970 (UTC), ascending, about evenly spaced.
     values
-        number[n]; of neighbours that share a character the largest is drawn.
+        number[n]; where several values share a character, the largest is drawn.
     title
         Text above the drawing.
     width, height

@@ -1,6 +1,6 @@
-"""An engine's counters over HTTP, as Prometheus reads them.
+"""HTTP endpoint that serves the metrics of an engine in the format of Prometheus.
 
-``prometheus_client`` is no part of what fastcep needs; it is imported when an endpoint is opened.
+``prometheus_client`` is an optional dependency; it is imported when an endpoint is opened.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Server", "serve_metrics"]
 
-#: Seconds that a connection may be silent, and connections at the same time.
+#: Defaults: seconds that a connection may be idle, and number of concurrent connections.
 TIMEOUT, MAX_CONNECTIONS = 10.0, 32
 MAX_TIMEOUT = 3_600
 
-Counts = dict[tuple[str, ...], int]  #: by the values of the labels
+Counts = dict[tuple[str, ...], int]  #: counts by label values
 
 _QUANTILES = {"p50": "0.5", "p95": "0.95", "p99": "0.99", "p999": "0.999"}
-_OF_CLASSES = {
-    "born": "Partial matches that were made.",
-    "refused": "Partial matches that were refused before they were made.",
+_CLASS_METRICS = {
+    "born": "Partial matches that were created.",
+    "refused": "Partial matches that were refused before they were created.",
     "dropped": "Partial matches that were dropped from the state.",
 }
 
@@ -48,42 +48,44 @@ def serve_metrics(
 ) -> Server:
     """Open an HTTP endpoint for Prometheus.
 
-    An engine is used from one thread at a time, and a scrape comes at any time. So the endpoint never touches the
-    engine: it serves what `Server.update` took last, and the engine's owner calls that between two batches.
+    An engine must be used from one thread at a time, but a scrape can arrive at any time. Therefore the endpoint never
+    accesses the engine: it serves the metrics of the last `Server.update`, which the owner of the engine calls between
+    batches.
 
     Parameters
     ----------
     engine
-        Whose ``metrics()`` are served.
+        Engine whose ``metrics()`` are served.
     port
-        Of TCP; 0: any that is free, see `Server.port`.
+        TCP port; 0 selects a free one, see `Server.port`.
     address
-        Of the interface; by default this machine only can read. ``"0.0.0.0"`` is all interfaces, without a password.
+        Address of the interface; the default accepts connections from this machine only. ``"0.0.0.0"`` listens on all
+        interfaces, without authentication.
     timeout
-        Seconds after which a connection is closed that neither sends nor takes anything.
+        Seconds after which an idle connection is closed.
     max_connections
-        Connections that are served at the same time; more are closed at once.
+        Number of concurrent connections; further ones are closed immediately.
 
     Returns
     -------
     Server
-        A context manager; it holds the numbers of now.
+        A context manager, with the current metrics.
 
     Raises
     ------
     ValidationError
-        If ``prometheus_client`` is not installed, nothing can listen there, or an option cannot be.
+        If ``prometheus_client`` is not installed, the port or address is not available, or an option is invalid.
     """
     return Server(engine, port, address, timeout, max_connections)
 
 
 class Server:
-    """An endpoint that serves the numbers of the last `update`; made by `serve_metrics`.
+    """An endpoint that serves the metrics of the last `update`; opened by `serve_metrics`.
 
     Attributes
     ----------
     address, port
-        Where it listens: any path there gives the numbers.
+        Address and TCP port on which it listens. Every path serves the metrics.
     """
 
     def __init__(self, engine: Engine, port: int, address: str, timeout: float, max_connections: int) -> None:
@@ -94,16 +96,16 @@ class Server:
         self.address, self.port = address, int(self._http.server_port)
 
     def update(self) -> None:
-        """Take the engine's numbers of now; from the thread that uses the engine, while no other call runs."""
-        self._taken = self._engine.metrics(), time()
+        """Read the current metrics of the engine. Call it from the engine's thread, while no other call is running."""
+        self._latest = self._engine.metrics(), time()
 
     @property
-    def taken(self) -> tuple[Mapping[str, Any], float]:
-        """What `update` took last, and when, in seconds since 1970."""
-        return self._taken
+    def latest(self) -> tuple[Mapping[str, Any], float]:
+        """Metrics of the last `update`, and its time in seconds since 1970."""
+        return self._latest
 
     def close(self) -> None:
-        """Stop listening; once more does nothing."""
+        """Stop listening. A second call does nothing."""
         if self._thread.is_alive():
             self._http.shutdown()
             self._thread.join()
@@ -119,19 +121,19 @@ class Server:
 
 
 class _Collector:
-    """What a scrape asks."""
+    """Collector for the registry of ``prometheus_client``."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     def collect(self) -> Iterable[Metric]:
-        """The numbers of the last update: one object, so that they fit together."""
-        metrics, taken = self._server.taken
-        yield _gauge("update_timestamp_seconds", "When these numbers were taken.", taken)
-        yield from _of_engine(metrics)
+        """Yield the metrics of the last update, all from the same moment."""
+        metrics, updated_at = self._server.latest
+        yield _gauge("update_timestamp_seconds", "Time of the last update of these metrics.", updated_at)
+        yield from _engine_metrics(metrics)
         if metrics["shedding"] is not None:
-            yield from _of_shedding(metrics["shedding"])
-            yield from _of_queries(metrics["shedding"]["queries"])
+            yield from _shedding_metrics(metrics["shedding"])
+            yield from _query_metrics(metrics["shedding"]["queries"])
 
 
 def _load(module: str) -> Any:
@@ -149,19 +151,19 @@ def _listen(
     from prometheus_client import CollectorRegistry, make_wsgi_app
 
     if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port < 1 << 16:
-        raise ValidationError(f"port={port!r}: expected a whole number from 0 (any that is free) to 65535")
+        raise ValidationError(f"port={port!r}: expected a whole number from 0 (any free port) to 65535")
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < MAX_TIMEOUT:
         raise ValidationError(f"timeout={timeout!r}: expected seconds, above 0 and below {MAX_TIMEOUT}")
     if isinstance(max_connections, bool) or not isinstance(max_connections, int) or max_connections < 1:
         raise ValidationError(f"max_connections={max_connections!r}: expected a number of connections, 1 or more")
-    registry = CollectorRegistry()  # an own one: the global one adds what it knows of the process
+    registry = CollectorRegistry()  # not the global one, which adds metrics of the process
     registry.register(collector)
     try:
         http = _http_server(port, address, timeout, max_connections)
     except OSError as error:
         raise ValidationError(
             f"port={port}, address={address!r}: cannot listen there ({error.strerror or error}); "
-            "give another port, 0 for any that is free, or the address of an interface of this machine"
+            "give another port, 0 for any free one, or the address of an interface of this machine"
         ) from None
     http.set_app(make_wsgi_app(registry))
     thread = Thread(target=http.serve_forever, daemon=True, name="fastcep-metrics")
@@ -169,21 +171,21 @@ def _listen(
     return http, thread
 
 
-def _http_server(port: int, address: str, seconds: float, most: int) -> WSGIServer:
-    """Make a server with a thread for each connection, of which there are at most so many."""
+def _http_server(port: int, address: str, seconds: float, max_connections: int) -> WSGIServer:
+    """Return a server with one thread for each of at most `max_connections` connections."""
     import socket
     from socketserver import ThreadingMixIn
     from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-    family, *_, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    room = BoundedSemaphore(most)
+    family, *_, socket_address = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    free_slots = BoundedSemaphore(max_connections)
 
     class Handler(WSGIRequestHandler):
         timeout = seconds  # of each read and write
 
         def setup(self) -> None:
             super().setup()
-            self._deadline = Timer(2 * seconds, self._cut)  # a client may send a byte now and then
+            self._deadline = Timer(2 * seconds, self._disconnect)  # for clients that send single bytes
             self._deadline.daemon = True
             self._deadline.start()
 
@@ -191,7 +193,7 @@ def _http_server(port: int, address: str, seconds: float, most: int) -> WSGIServ
             self._deadline.cancel()
             super().finish()
 
-        def _cut(self) -> None:
+        def _disconnect(self) -> None:
             with suppress(OSError):
                 self.connection.shutdown(socket.SHUT_RDWR)
 
@@ -204,62 +206,62 @@ def _http_server(port: int, address: str, seconds: float, most: int) -> WSGIServ
         address_family = family
 
         def process_request(self, request: Any, client_address: Any) -> None:
-            if not room.acquire(blocking=False):
+            if not free_slots.acquire(blocking=False):
                 self.shutdown_request(request)
                 return
             try:
                 super().process_request(request, client_address)
-            except BaseException:  # no thread: it does not give the room back
-                room.release()
+            except BaseException:  # no thread was started that would release the slot
+                free_slots.release()
                 raise
 
         def process_request_thread(self, request: Any, client_address: Any) -> None:
             try:
                 super().process_request_thread(request, client_address)
             finally:
-                room.release()
+                free_slots.release()
 
         def handle_error(self, request: Any, client_address: Any) -> None:
-            """Pass over clients that go away or are cut off."""
+            """Ignore clients that disconnect or are disconnected."""
 
-    return Http(place, Handler)  # type: ignore[arg-type]  # the stubs of getaddrinfo know more places
+    return Http(socket_address, Handler)  # type: ignore[arg-type]  # the stubs of getaddrinfo have more address types
 
 
-def _of_engine(metrics: Mapping[str, Any]) -> Iterator[Metric]:
-    yield _counter("events", "Events taken.", metrics["events"])
+def _engine_metrics(metrics: Mapping[str, Any]) -> Iterator[Metric]:
+    yield _counter("events", "Events processed.", metrics["events"])
     yield _counter("late_events", "Events later than the allowed lateness.", metrics["late_events"])
     matches: Counts = {(name,): count for name, count in metrics["matches_by_query"].items()}
     yield _counters("matches", "Matches found.", ["query"], matches)
     lost: Counts = {(name,): query["dropped_partial_matches"] for name, query in metrics["queries"].items()}
-    yield _counters("lost_partial_matches", "Partial matches given up for want of memory.", ["query"], lost)
-    yield _live(metrics["queries"])
-    yield _gauge("memory_bytes", "Bytes that the engine holds.", metrics["memory_bytes"])
+    yield _counters("lost_partial_matches", "Partial matches dropped because memory ran out.", ["query"], lost)
+    yield _live_partial_matches(metrics["queries"])
+    yield _gauge("memory_bytes", "Memory of the engine, in bytes.", metrics["memory_bytes"])
     if metrics["memory_limit"] is not None:
-        yield _gauge("memory_limit_bytes", "Bytes that it may hold.", metrics["memory_limit"])
+        yield _gauge("memory_limit_bytes", "Memory limit of the engine, in bytes.", metrics["memory_limit"])
 
 
-def _live(queries: Mapping[str, Any]) -> Metric:
+def _live_partial_matches(queries: Mapping[str, Any]) -> Metric:
     from prometheus_client.core import GaugeMetricFamily
 
-    family = GaugeMetricFamily("fastcep_live_partial_matches", "Partial matches that are alive.", labels=["query"])
+    family = GaugeMetricFamily("fastcep_live_partial_matches", "Live partial matches.", labels=["query"])
     for name, query in queries.items():
         family.add_metric([name], query["live_partial_matches"])
     return family
 
 
-def _of_shedding(shedding: Mapping[str, Any]) -> Iterator[Metric]:
-    yield _gauge("shedding_active", "Whether load is being shed.", int(shedding["active"]))
-    yield _gauge("shedding_demand", "Share of the work that is to be saved.", shedding["demand"])
+def _shedding_metrics(shedding: Mapping[str, Any]) -> Iterator[Metric]:
+    yield _gauge("shedding_active", "1 while load is being shed, otherwise 0.", int(shedding["active"]))
+    yield _gauge("shedding_demand", "Share of the work to save.", shedding["demand"])
     yield _counter("shedding_episodes", "Episodes of shedding.", shedding["episodes"])
     yield _counter("shedding_seconds", "Time spent on deciding what to drop.", shedding["overhead"] / 1e9)
     recall = shedding["estimated_recall"]
-    told = "Share of the matches that is thought to be found; NaN if nobody knows."
-    yield _gauge("estimated_recall", told, float("nan") if recall is None else recall)
-    told = "Times that an event was kept from one window."
-    yield _counter("dropped_in_windows", told, shedding["dropped_in_windows"])
-    yield _counter("passed_over", "Looks at partial matches that were cut off.", shedding["passed_over"])
+    description = "Estimated share of the matches that are found; NaN if unknown."
+    yield _gauge("estimated_recall", description, float("nan") if recall is None else recall)
+    description = "Events dropped from single windows, once per window."
+    yield _counter("dropped_in_windows", description, shedding["dropped_in_windows"])
+    yield _counter("passed_over", "Partial matches not tried with an event that was cut off.", shedding["passed_over"])
     if shedding["latency_bound"] is not None:
-        yield _gauge("latency_bound_seconds", "Latency that events may have.", shedding["latency_bound"] / 1e9)
+        yield _gauge("latency_bound_seconds", "Bound on the latency of events.", shedding["latency_bound"] / 1e9)
     yield _latencies({kind: shedding[f"{kind}_latency"] for kind in ("processing", "event")})
 
 
@@ -275,38 +277,38 @@ def _latencies(kinds: Mapping[str, Mapping[str, float]]) -> Metric:
     return family
 
 
-def _of_queries(queries: Mapping[str, Any]) -> Iterator[Metric]:
-    """What was dropped."""
+def _query_metrics(queries: Mapping[str, Any]) -> Iterator[Metric]:
+    """Yield counters of dropped events and partial matches."""
     events: Counts = {
         (name, kind): count for name, query in queries.items() for kind, count in query["dropped_events"].items()
     }
-    yield _counters("dropped_events", "Events that a query did not get.", ["query", "type"], events)
-    for what, told in _OF_CLASSES.items():
+    yield _counters("dropped_events", "Events dropped before a query processed them.", ["query", "type"], events)
+    for key, description in _CLASS_METRICS.items():
         counts: Counts = {
             (name, variable, str(number)): count
             for name, query in queries.items()
             for variable, classes in query["partial_matches"].items()
-            for number, count in enumerate(classes[what])
+            for number, count in enumerate(classes[key])
         }
-        yield _counters(f"{what}_partial_matches", told, ["query", "variable", "class"], counts)
+        yield _counters(f"{key}_partial_matches", description, ["query", "variable", "class"], counts)
 
 
-def _gauge(name: str, told: str, value: float) -> Metric:
+def _gauge(name: str, description: str, value: float) -> Metric:
     from prometheus_client.core import GaugeMetricFamily
 
-    return GaugeMetricFamily(f"fastcep_{name}", told, value)
+    return GaugeMetricFamily(f"fastcep_{name}", description, value)
 
 
-def _counter(name: str, told: str, value: float) -> Metric:
+def _counter(name: str, description: str, value: float) -> Metric:
     from prometheus_client.core import CounterMetricFamily
 
-    return CounterMetricFamily(f"fastcep_{name}", told, value)
+    return CounterMetricFamily(f"fastcep_{name}", description, value)
 
 
-def _counters(name: str, told: str, labels: list[str], counts: Counts) -> Metric:
+def _counters(name: str, description: str, labels: list[str], counts: Counts) -> Metric:
     from prometheus_client.core import CounterMetricFamily
 
-    family = CounterMetricFamily(f"fastcep_{name}", told, labels=labels)
+    family = CounterMetricFamily(f"fastcep_{name}", description, labels=labels)
     for values, count in counts.items():
         family.add_metric(values, count)
     return family

@@ -16,37 +16,37 @@ _LONGEST_LIST = 8
 
 
 def format_value(value: Any) -> str:
-    """Write one value of a match for people: null as ``-``, times in ISO form, long lists shortened."""
+    """Format a value of a match: null as ``-``, times as ISO text, long lists shortened."""
     if value is None:
         return "-"
     if isinstance(value, datetime):
         return value.isoformat(sep=" ")
     if isinstance(value, list):
-        shown = [format_value(entry) for entry in value[:_LONGEST_LIST]]
+        entries = [format_value(entry) for entry in value[:_LONGEST_LIST]]
         if len(value) > _LONGEST_LIST:
-            shown.append(f"… {len(value) - _LONGEST_LIST} more")
-        return "[" + ", ".join(shown) + "]"
+            entries.append(f"… {len(value) - _LONGEST_LIST} more")
+        return "[" + ", ".join(entries) + "]"
     if isinstance(value, float):
         return f"{value:.6g}"
     return str(value)
 
 
-def _time(nanoseconds: int) -> str:
-    seconds, rest = divmod(nanoseconds, 10**9)
+def _time_text(nanoseconds: int) -> str:
+    seconds, fraction = divmod(nanoseconds, 10**9)
     try:
         moment = datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, OSError, ValueError):
         return str(nanoseconds)
-    return f"{moment:%Y-%m-%d %H:%M:%S}" + (f".{rest:09d}".rstrip("0") if rest else "")
+    return f"{moment:%Y-%m-%d %H:%M:%S}" + (f".{fraction:09d}".rstrip("0") if fraction else "")
 
 
 def matches_table(matches: pa.Table, title: str | None = None) -> Table:
-    """Make a table of matches.
+    """Return a table of matches.
 
     Parameters
     ----------
     matches
-        What ``Matches.to_arrow()`` gives, cut to the rows to show. Columns that are null throughout are left out.
+        Result of ``Matches.to_arrow()``, sliced to the rows to show. Columns that contain only nulls are left out.
     title
         Text above the table, or None.
     """
@@ -56,18 +56,18 @@ def matches_table(matches: pa.Table, title: str | None = None) -> Table:
         if column.null_count == len(column):
             continue
         if name == "detected_at":
-            texts = ["-" if value is None else _time(value) for value in column.cast(pa.int64()).to_pylist()]
+            texts = ["-" if value is None else _time_text(value) for value in column.cast(pa.int64()).to_pylist()]
         else:
             texts = [format_value(value) for value in column.to_pylist()]
         table.add_column(name, overflow="fold")
         columns.append(texts)
     for row in zip(*columns, strict=True):
-        table.add_row(*(Text(cell) for cell in row))  # Text: brackets in data are no markup
+        table.add_row(*(Text(cell) for cell in row))  # Text: do not interpret brackets in data as markup
     return table
 
 
 def paths_table(paths: Iterable[tuple[int, Sequence[str]]], title: str) -> Table:
-    """Make a table of ``(number of matches, names of the stations in order)``."""
+    """Return a table of paths, given as ``(number of matches, names of the stations in order)``."""
     table = Table(title=title, title_justify="left")
     table.add_column("matches", justify="right")
     table.add_column("path", overflow="fold")

@@ -1,7 +1,7 @@
-"""Load shedding: what is dropped when it is too much, and when that is.
+"""Load shedding: shedders, detectors and models.
 
-Shedders say what to drop: `RandomEvents` and others whole events, `RandomMatches` and others partial matches. Detectors
-say when. `fastcep.overload.protocols` has what an engine's control tells them and wants to know.
+Shedders choose what to drop: events (`RandomEvents` and others) or partial matches (`RandomMatches` and others).
+Detectors report overload. `fastcep.overload.protocols` defines their interfaces.
 """
 
 from fastcep.overload.protocols import Classes, Detector, DetectorReading, DropPlan, Load, QueryView, Shedder

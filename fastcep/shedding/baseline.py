@@ -1,4 +1,4 @@
-"""What all shedders without a model have in common."""
+"""Base class of shedders without a model."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ __all__ = ["Baseline"]
 
 
 class Baseline(Shedder):
-    """A shedder for every query, which tells no classes apart and learns nothing.
+    """Shedder for any query, without classes and without learning.
 
     Parameters
     ----------
     seed
-        Of what is drawn.
+        Seed of all random decisions.
 
     Raises
     ------
     ValidationError
-        If the seed is none.
+        If the seed is invalid.
     """
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = as_seed(f"shedder {self.name!r}", seed)
 
     def detector(self, of: str) -> Detector:
-        """The detector that it usually goes with: of ``latency`` (processing), ``queue``, or ``memory``."""
+        """Return the default detector for ``latency`` (processing), ``queue`` or ``memory``."""
         kinds: dict[str, Callable[[], Detector]] = {
             "latency": SmoothedLatency, "queue": QueueLength, "memory": MemoryUse,
         }  # fmt: skip
         return kinds[as_choice(f"shedder {self.name!r}", "detector", of, tuple(kinds))]()
 
     def spec(self) -> dict[str, Any]:
-        """Its name and options, as JSON has them."""
+        """Return its name and options as JSON values."""
         return {"name": self.name, "seed": self.seed}
 
     def __repr__(self) -> str:

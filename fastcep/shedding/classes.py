@@ -1,4 +1,4 @@
-"""A shedder that refuses the partial matches of given classes."""
+"""Shedder that refuses partial matches by class, with fixed probabilities."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from fastcep.overload.protocols import Classes, DropPlan, Floats, QueryView
 from fastcep.query import ast, to_text
 from fastcep.query.patterns import leaves_of, positive_leaves
 from fastcep.shedding.baseline import Baseline
-from fastcep.shedding.options import as_chance
-from fastcep.shedding.state_paths import ways_of
+from fastcep.shedding.options import as_probability
+from fastcep.shedding.state_paths import state_paths
 
 __all__ = ["FixedClasses"]
 
 
 class FixedClasses(Baseline):
-    """Refuses births by class, with chances that the user gives, whenever anything is demanded, however much.
+    """Refuses births by class with the user's probabilities, whenever the demand is above 0.
 
     Parameters
     ----------
     classes
-        How partial matches are told apart, by the variable bound last (``"g.a"`` in a group).
+        Classes of partial matches, by the variable bound last (``"g.a"`` in a group).
     refuse
-        By such a variable the chance of each class to be refused; one chance for a variable without classes.
+        Probability of refusing a birth, for each class of a variable; a single one for a variable without classes.
     seed
-        Of what is drawn.
+        Seed of all random decisions.
     query
-        The only query that it may shed for; None: every one that has these variables.
+        The only query that it may shed for; None: any query that has these variables.
 
     Raises
     ------
     ValidationError
-        If the classes or chances do not fit each other.
+        If classes and probabilities do not fit together.
     """
 
     name = "classes"
@@ -51,90 +51,94 @@ class FixedClasses(Baseline):
     ) -> None:
         super().__init__(seed)
         self._classes = dict(classes)
-        for variable, of in self._classes.items():
-            _check_table(variable, of)
-        self._refuse = {name: _chances(name, chances, self._classes.get(name)) for name, chances in refuse.items()}
+        for variable, table in self._classes.items():
+            _check_table(variable, table)
+        self._refuse = {name: _checked(name, values, self._classes.get(name)) for name, values in refuse.items()}
         self._query = query
 
     def check(self, query: ast.Query) -> None:
-        """Refuse another query or schema than it was made for, and one that has not all variables: `ModelError`."""
+        """Raise `ModelError` for a query or schema other than its own, and for a query that lacks a variable."""
         if self._query is not None and query.schema != self._query.schema:
-            what = difference(query.schema, self._query.schema)
+            differing = difference(query.schema, self._query.schema)
             raise ModelError(
-                f"shedder 'classes' is not of query {query.name!r}, whose schema differs: {what}; make one for it"
+                f"shedder 'classes' is not for query {query.name!r}, whose schema differs: {differing}; "
+                "create one for this query"
             )
         if self._query is not None and to_text(query) != to_text(self._query):
             raise ModelError(
-                f"shedder 'classes' is of query {self._query.name!r}, not of {query.name!r}; make one for this query. "
-                f"It was made for:\n{to_text(self._query)}"
+                f"shedder 'classes' is for query {self._query.name!r}, not for {query.name!r}; create one for this "
+                f"query. It was created for:\n{to_text(self._query)}"
             )
         names = [leaf.name for leaf in positive_leaves(query.pattern)]
         for variable in (*self._classes, *self._refuse):
             if variable not in names:
                 raise ModelError(
-                    f"shedder 'classes' has classes of {variable!r}, a variable that query {query.name!r} does not bind"
+                    f"shedder 'classes' has classes for {variable!r}, which query {query.name!r} does not bind"
                     f"{suggestion(variable, names)}"
                 )
 
     def classes(self, query: ast.Query) -> Mapping[str, Classes]:
-        """How partial matches are told apart, by the variable bound last."""
+        """Return the classes of partial matches, by the variable bound last."""
         return self._classes
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
-        """Refuse births as the user wants it, if anything is demanded.
+        """Return the user's probabilities if the demand is above 0.
 
-        What is expected to be left takes it that all births are equally likely to lead to a match.
+        The expected share of matches kept assumes that all births are equally likely to lead to a match.
         """
-        return [self._order(view) if demand > 0 else DropPlan() for view in views]
+        return [self._drop_plan(view) if demand > 0 else DropPlan() for view in views]
 
-    def _order(self, view: QueryView) -> DropPlan:
-        ways, names = ways_of(view.plan), [leaf.name for leaf in leaves_of(view.plan.query.pattern)]
-        births = np.zeros((len(ways.stored), view.classes))
+    def _drop_plan(self, view: QueryView) -> DropPlan:
+        paths, names = state_paths(view.plan), [leaf.name for leaf in leaves_of(view.plan.query.pattern)]
+        births = np.zeros((len(paths.stored), view.classes))
         for number, state in enumerate(view.plan.states):
-            chances = self._refuse.get(names[state.member], ())
-            if ways.stored[number]:
-                births[number, : len(chances)] = chances
+            probabilities = self._refuse.get(names[state.member], ())
+            if paths.stored[number]:
+                births[number, : len(probabilities)] = probabilities
         counted = (view.counted["born"] + view.counted["refused"]).astype(float)
-        kept = ways.of_matches(ways.along(1 - _mean(births, counted)))
+        kept = paths.match_survival(paths.survival(1 - _mean_by_state(births, counted)))
         return DropPlan(births=births, kept=kept)
 
     def spec(self) -> dict[str, Any]:
-        """Its name and options, as JSON has them."""
-        classes = {
+        """Return its name and options as JSON values."""
+        tables = {
             name: {
-                "features": list(of.features), "low": list(of.low), "table": of.table.tolist(), "other": of.other,
+                "features": list(classes.features), "low": list(classes.low), "table": classes.table.tolist(),
+                "other": classes.other,
             }
-            for name, of in self._classes.items()
+            for name, classes in self._classes.items()
         }  # fmt: skip
-        refuse = {name: list(chances) for name, chances in self._refuse.items()}
+        refuse = {name: list(probabilities) for name, probabilities in self._refuse.items()}
         text = None if self._query is None else to_text(self._query)
-        return super().spec() | {"classes": classes, "refuse": refuse, "query": text}
+        return super().spec() | {"classes": tables, "refuse": refuse, "query": text}
 
 
-def _check_table(variable: str, of: Classes) -> None:
-    if not len(of.features) == len(of.low) == of.table.ndim:
+def _check_table(variable: str, classes: Classes) -> None:
+    if not len(classes.features) == len(classes.low) == classes.table.ndim:
         raise ValidationError(
-            f"shedder 'classes': {variable!r} has {len(of.features)} features, {len(of.low)} smallest values and a "
-            f"table of {of.table.ndim} dimensions; expected as many of each"
+            f"shedder 'classes': {variable!r} has {len(classes.features)} features, {len(classes.low)} smallest values "
+            f"and a table of {classes.table.ndim} dimensions; expected equal numbers"
         )
-    if of.table.size == 0:
-        raise ValidationError(f"shedder 'classes': the table of {variable!r} is empty, of the shape {of.table.shape}")
-    if any(not -(2**63) <= low < 2**63 for low in of.low):
-        raise ValidationError(f"shedder 'classes': the smallest values of {variable!r} are {of.low}, expected int64")
-    if of.table.dtype != np.uint8 or not 0 <= of.other <= 255:
-        raise ValidationError(f"shedder 'classes': the table of {variable!r} is of {of.table.dtype}, expected uint8")
+    table = classes.table
+    if table.size == 0:
+        raise ValidationError(f"shedder 'classes': the table of {variable!r} is empty, of the shape {table.shape}")
+    if any(not -(2**63) <= low < 2**63 for low in classes.low):
+        raise ValidationError(f"shedder 'classes': smallest values of {variable!r}: {classes.low}, expected int64")
+    if table.dtype != np.uint8 or not 0 <= classes.other <= 255:
+        raise ValidationError(f"shedder 'classes': the table of {variable!r} is of {table.dtype}, expected uint8")
 
 
-def _chances(variable: str, chances: Sequence[float], of: Classes | None) -> tuple[float, ...]:
-    count = 1 if of is None else of.count
-    if len(chances) != count:
+def _checked(variable: str, probabilities: Sequence[float], classes: Classes | None) -> tuple[float, ...]:
+    option = f"refuse[{variable!r}]"
+    count = 1 if classes is None else classes.count
+    if len(probabilities) != count:
         raise ValidationError(
-            f"shedder 'classes': refuse[{variable!r}] has {len(chances)} chances, expected {count}, one per class"
+            f"shedder 'classes': {option} has {len(probabilities)} probabilities, expected {count}, one per class"
         )
-    return tuple(as_chance("shedder 'classes'", f"refuse[{variable!r}]", float(chance)) for chance in chances)
+    return tuple(as_probability("shedder 'classes'", option, float(value)) for value in probabilities)
 
 
-def _mean(chances: Floats, counted: Floats) -> Floats:
-    """By state the mean chance of a birth; of the classes, as long as there was none."""
+def _mean_by_state(probabilities: Floats, counted: Floats) -> Floats:
+    """Return the mean probability per state over its births; over its classes, if it had none so far."""
     weights = np.where(counted.sum(axis=1, keepdims=True) > 0, counted, 1.0)
-    return np.asarray((chances * weights).sum(axis=1) / weights.sum(axis=1))
+    return np.asarray((probabilities * weights).sum(axis=1) / weights.sum(axis=1))

@@ -1,12 +1,14 @@
-"""From a demand to chances: what shall be kept, so that the work shrinks by the share that is demanded.
+"""Drop probabilities for a demand: keep events or births so that the work shrinks by the demanded share.
 
-The control corrects what is wrong with these estimates, as long as they are monotone and continuous. They take it that
+These are estimates; the controller corrects them, as long as they are monotone and continuous in the demand. They
+assume that
 
-* an event costs partial matches and matches that it is part of: where each event is kept with chance ``q``, a match of
-  ``m`` events is left with ``q ** m``, and so is, roughly, the work;
+* the work is proportional to the matches: if each event is kept with probability ``q``, a match of ``m`` events is kept
+  with ``q ** m``, and so is, roughly, the work;
 * the same holds for the births of partial matches, ``m`` of which lead to a match.
 
-A *weight* says how much more than others something is dropped: it is kept with ``q ** weight``. Weights have mean 1.
+A *weight* expresses how much more likely than others something is dropped: it is kept with probability ``q ** weight``.
+Weights have mean 1.
 """
 
 from __future__ import annotations
@@ -21,22 +23,21 @@ from fastcep.plan import Plan
 from fastcep.query import ast
 from fastcep.query.patterns import sub_patterns
 
-__all__ = ["LEAST_WEIGHT", "Counts", "events_of", "keep_of", "survival", "weights_of"]
+__all__ = ["LEAST_WEIGHT", "TypeCounts", "drop_weights", "events_per_match", "keep_probability", "survival"]
 
-#: Nothing is so dear that it is dropped less than this: else there could be no relief without it.
+#: Smallest weight, so that even the most useful items can be dropped if the demand requires it.
 LEAST_WEIGHT = 0.05
 
 
-def keep_of(demand: float, parts: float) -> float:
-    """With which chance each of so many parts is kept, if a share ``demand`` of their work is to be saved."""
+def keep_probability(demand: float, parts: float) -> float:
+    """Return the probability of keeping each of ``parts`` events or births that saves the share ``demand``."""
     return float((1 - min(max(demand, 0.0), 1.0)) ** (1 / max(parts, 1.0)))
 
 
-def weights_of(utility: Floats, frequency: Floats) -> Floats:
-    """How much more than others each is dropped: the more, the less its utility; of mean 1 over what is counted.
+def drop_weights(utility: Floats, frequency: Floats) -> Floats:
+    """Return the weight of each item: inversely proportional to its utility, with mean 1 over its frequency.
 
-    Inversely proportional to the utility, which is taken to be at least a twentieth of the largest one: so what differs
-    little is treated nearly alike.
+    A twentieth of the largest utility is added to each utility, which limits the weights.
     """
     best = float(utility.max(initial=0.0))
     if best <= 0:
@@ -48,10 +49,15 @@ def weights_of(utility: Floats, frequency: Floats) -> Floats:
 
 
 def survival(pattern: ast.Pattern, keep: Callable[[tuple[str, ...]], float]) -> float:
-    """The share of a pattern's matches all of whose events are kept, by the chance for an event of some types.
+    """Return the share of a pattern's matches whose events are all kept.
 
-    A repeated variable counts as often as it must be bound, at least once: how many events it will bind is not known.
-    The branches of an ``OR`` count as equally frequent.
+    Parameters
+    ----------
+    pattern
+        The pattern. A repeated variable counts as often as it must be bound, at least once, because the number of
+        events that it will bind is unknown. The branches of an ``OR`` count as equally frequent.
+    keep
+        Function from the event types of a variable to the probability of keeping an event.
     """
     match pattern:
         case ast.Member():
@@ -70,31 +76,31 @@ def survival(pattern: ast.Pattern, keep: Callable[[tuple[str, ...]], float]) -> 
     return math.prod(survival(part, keep) for part in sub_patterns(pattern))
 
 
-def events_of(pattern: ast.Pattern) -> float:
-    """How many events a match has, counted as in `survival`: the power to which a chance for all of them comes in."""
+def events_per_match(pattern: ast.Pattern) -> float:
+    """Return the number of events in a match, counted as in `survival`."""
     return -math.log2(survival(pattern, lambda _: 0.5))
 
 
-class Counts:
-    """What the matchers have counted by event type, over all queries, each with its weight.
+class TypeCounts:
+    """Counters by event type, summed over all queries by weight. All arrays are by type, in the schema's order.
 
     Parameters
     ----------
     views
-        Of all queries, which have one schema.
+        Views of all queries, which have one schema.
 
     Attributes
     ----------
     relevant
-        Which types some query can bind, negated variables included.
+        True for types that some query can bind, including negated variables.
     bindable
-        Which types some query can bind to a variable that is not negated.
+        True for types that some query can bind to a variable that is not negated.
     repetition
-        How many variables bind events of the type.
+        Number of variables that can bind events of the type.
     frequency
-        Events that some variable could bind, those that were dropped included.
+        Number of events that some variable could bind, including dropped ones.
     selectivity
-        Partial matches and matches per partial match that was tried; 1 as long as none was.
+        Number of partial matches and matches created per partial match tried; 1 if none was tried.
     """
 
     def __init__(self, views: Sequence[QueryView]) -> None:
@@ -104,7 +110,7 @@ class Counts:
         self.repetition, self.frequency, tried, yielded = np.zeros((4, types))
         for view in views:
             plan, counted = view.plan, view.counted
-            members = np.array([bound_by(plan, number) for number in range(types)]).reshape(types, -1)
+            members = np.array([binding_variables(plan, number) for number in range(types)]).reshape(types, -1)
             weight = plan.query.weight
             self.relevant |= members.any(axis=1)
             self.bindable |= (members & ~np.array(plan.negated, bool)).any(axis=1)
@@ -115,12 +121,12 @@ class Counts:
         self.selectivity = np.divide(yielded, tried, out=np.ones(types), where=tried > 0)
 
     def mean(self, types: Sequence[int], values: Floats) -> float:
-        """The mean over events of some types of a value by type; over the types, as long as no event was seen."""
+        """Return the mean of a value by type over the events of some types; over the types, if there was no event."""
         chosen, frequency = values[list(types)], self.frequency[list(types)]
         total = float(frequency.sum())
         return float(chosen @ frequency) / total if total > 0 else float(chosen.mean())
 
 
-def bound_by(plan: Plan, number: int) -> list[bool]:
-    """By variable whether it may bind events of the type with this number."""
+def binding_variables(plan: Plan, number: int) -> list[bool]:
+    """Return, per variable, whether it can bind events of the type with this number."""
     return [bool(plan.type_members[number] >> member & 1) for member in range(len(plan.negated))]

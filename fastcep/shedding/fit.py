@@ -1,4 +1,4 @@
-"""Fit models of shedders on history."""
+"""Fit models for shedders on history."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ __all__ = ["fit"]
 
 
 def fit(query: ast.Query, history: Any, *, kind: str = "hybrid", **options: Any) -> Model:
-    """Fit a model of a query on a piece of history.
+    """Fit a model for a query on history.
 
     Parameters
     ----------
     query
-        That load is to be shed for.
+        Query to shed load for.
     history
-        Events from the past, as `Engine.process` takes them, in order: of a time that is like the time to come, and
-        long against the query's window.
+        Past events, as `Engine.process` accepts them, in order. They should resemble the future events and cover many
+        windows of the query.
     kind
-        Of which shedder: ``"hybrid"``, for `Hybrid`, `HybridInput` and `HybridState`.
+        Kind of model: ``"hybrid"``, for `Hybrid`, `HybridInput` and `HybridState`.
     **options
-        Of the kind, see `fit_hybrid`.
+        Options of the kind, see `fit_hybrid`.
 
     Returns
     -------
     Model
-        For shedders, and to save.
+        Model for shedders; it can be saved.
 
     Raises
     ------
     ValidationError
-        There is no such kind or option, an option is wrong, scikit-learn is missing, or history has no partial match.
+        If the kind or an option is unknown, an option is invalid, scikit-learn is missing, or the history has no
+        partial match.
     SchemaError, DataError, OrderError
-        History is not as the query wants it.
+        If the history does not fit the query.
     """
     check_kind(kind)
     return fit_hybrid(query, history, **options).stored()

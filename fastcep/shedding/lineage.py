@@ -1,8 +1,8 @@
-"""Run queries over a stream and keep a record of all their partial matches: what came of each, and what it cost.
+"""Run queries over a stream and record the lineage of all partial matches.
 
-What is recorded, and how, says ``fastcep._core.shed.lineage``; this makes an engine that does it, and puts its lists
-together.
-The record is for afterwards: to fit models, and to know what could have been dropped (`fastcep.evaluate`).
+The lineage attributes contribution and cost to partial matches, to fit models and to determine what could have been
+dropped (`fastcep.evaluate`). ``fastcep._core.shed.lineage`` defines the record; this module runs an engine that keeps
+it, and collects its arrays.
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.bool_]
 
-#: No event can be this late, so that nothing is ever demanded; ns.
+#: Latency bound in ns that no event exceeds.
 _NEVER = 1e15
 
 
 @dataclass(frozen=True)
 class Lineage:
-    """The record of a query. All arrays are int64; positions are places in the stream, from 0 on.
+    """Lineage of the partial matches and matches of a query. All arrays are int64; positions count from 0.
 
     Attributes
     ----------
     plan
-        The query's; states are numbered as in it.
+        Plan of the query, which numbers the states.
     parents, events, edges, classes
-        Per record: the one that it extends (-1: none), the position of the event that it binds last, the edge of the
-        plan that it came by, its class and, times 256, that of the event. A record comes after its parent, and records
-        are in the order of their events.
+        Per record (a partial match or match): the record that it extends (-1: none), the position of the event bound
+        last, the edge of the plan, and its class plus 256 times the class of the event. A record comes after its
+        parent; records are in the order of their events.
     placed, places
-        Per row of an index its record, and the name of the bucket in which it stands.
+        Per row of an index: its record, and the id of its bucket.
     probes, probed, asked, visited
-        Per look into a bucket: its name, the position of the event that looked, the edge of the plan and, times 2^32,
-        the class of the event, and how many rows it found.
+        Per probe of a bucket: the id of the bucket, the position of the probing event, the edge of the plan plus 2^32
+        times the class of the event, and the number of rows visited.
     matches
-        Per match, in the order of the output, its record.
+        Per match, in the order of the output: its record.
     values
-        One after the other for every record by an edge with features: a bit for each that is null, and the features;
-        those of reals as their bits.
+        Concatenated values of the records by edges with features: per record a bit mask of the nulls, then the
+        features, floats as their bits.
     tried, tried_for, event_values
-        Per event and variable that it was tried for, in order: its position, the variable, and, for the variables that
-        have some, its features as in `values`.
+        Per event and variable that it was tried for, in order: its position, the variable and, for variables with
+        features, the features as in `values`.
     """
 
     plan: Plan
@@ -82,33 +82,33 @@ class Lineage:
     event_values: Ints
 
     def features(self, state: int) -> tuple[Ints, Floats, Bits]:
-        """The records of a state whose features are known, these as [record, feature], and which are null."""
-        counts = np.array([_features_of(edge, self.plan) for edge in self.plan.edges], np.int64)[self.edges]
-        own = np.flatnonzero((self.states == state) & (counts > 0))
-        return own, *_decoded(self.values, counts, own, self.plan.states[state].features)
+        """Return the records of a state that have features, the features [record, feature], and the mask of nulls."""
+        counts = np.array([_feature_count(edge, self.plan) for edge in self.plan.edges], np.int64)[self.edges]
+        records = np.flatnonzero((self.states == state) & (counts > 0))
+        return records, *_decoded(self.values, counts, records, self.plan.states[state].features)
 
     def event_features(self, member: int) -> tuple[Ints, Floats, Bits]:
-        """The positions of the events that were tried for a variable, their features, and which are null."""
+        """Return the positions of the events tried for a variable, their features, and the mask of nulls."""
         plan = self.plan
         columns = plan.event_features or ((),) * len(plan.negated)
-        counts = np.array([len(own) for own in columns], np.int64)[self.tried_for]
-        own = np.flatnonzero(self.tried_for == member)
+        counts = np.array([len(of_member) for of_member in columns], np.int64)[self.tried_for]
+        entries = np.flatnonzero(self.tried_for == member)
         dtypes = "".join(plan.columns[column].dtype for column in columns[member])
-        return self.tried[own], *_decoded(self.event_values, counts, own, dtypes)
+        return self.tried[entries], *_decoded(self.event_values, counts, entries, dtypes)
 
     @property
     def states(self) -> Ints:
-        """Per record its state."""
+        """State of each record."""
         return np.array([edge.target for edge in self.plan.edges], np.int64)[self.edges]
 
     @property
     def members(self) -> Ints:
-        """Per record the variable that it has bound last."""
+        """Variable that each record has bound last."""
         return np.asarray(self._member_of[self.edges])
 
     @property
     def asked_for(self) -> Ints:
-        """Per look into a bucket the variable that the event was tried for."""
+        """Variable that the event of each probe was tried for."""
         return np.asarray(self._member_of[self.asked & 0xFFFFFFFF])
 
     @property
@@ -118,14 +118,14 @@ class Lineage:
 
 @dataclass(frozen=True)
 class LineageRun:
-    """What `observe` found.
+    """Result of `observe`.
 
     Attributes
     ----------
     records
-        Of each query.
+        Lineage of each query.
     costs
-        Per event what it cost on the virtual clock, ns: float64[n].
+        Cost of each event on the virtual clock in ns: float64[n].
     matches
         All matches, see ``Matches.to_arrow``.
     """
@@ -135,41 +135,41 @@ class LineageRun:
     matches: pa.Table
 
 
-def _features_of(edge: EdgePlan, plan: Plan) -> int:
+def _feature_count(edge: EdgePlan, plan: Plan) -> int:
     return 0 if edge.features is None else len(plan.states[edge.target].features)
 
 
-def _decoded(words: Ints, counts: Ints, own: Ints, dtypes: str) -> tuple[Floats, Bits]:
-    """Of a list with ``counts[i]`` values and their null bits for each item i, the values of some items."""
-    values = np.zeros((len(own), len(dtypes)))
-    null = np.zeros((len(own), len(dtypes)), bool)
+def _decoded(words: Ints, counts: Ints, items: Ints, dtypes: str) -> tuple[Floats, Bits]:
+    """Return values and nulls of some items of a list that holds, per item i, a null mask and ``counts[i]`` values."""
+    values = np.zeros((len(items), len(dtypes)))
+    null = np.zeros((len(items), len(dtypes)), bool)
     if not dtypes:
         return values, null
     sizes = counts + (counts > 0)
-    at = (np.cumsum(sizes) - sizes)[own]
+    start = (np.cumsum(sizes) - sizes)[items]
     for number, dtype in enumerate(dtypes):
-        found = words[at + 1 + number]
-        values[:, number] = found.view(np.float64) if dtype == "f" else found
-        null[:, number] = words[at] >> number & 1
+        column = words[start + 1 + number]
+        values[:, number] = column.view(np.float64) if dtype == "f" else column
+        null[:, number] = words[start] >> number & 1
     return values, null
 
 
-class _Calm(Detector):
-    """Never sees too much."""
+class _NoOverload(Detector):
+    """Detector that never reports overload."""
 
     name = "calm"
 
     def read(self, load: Load) -> DetectorReading:
-        """Nothing is too much."""
+        """Report no overload."""
         return DetectorReading(0.0, amount=0.0)
 
     def spec(self) -> dict[str, Any]:
-        """Its name."""
+        """Return its name."""
         return {"name": self.name}
 
 
 class _Observer(Shedder):
-    """Drops nothing and has everything recorded."""
+    """Shedder that drops nothing and has the lineage recorded."""
 
     name = "observer"
     observes = True
@@ -179,23 +179,23 @@ class _Observer(Shedder):
         self._classes, self._event_classes = classes, event_classes
 
     def classes(self, query: ast.Query) -> Mapping[str, Classes]:
-        """Those asked for."""
+        """Return the classes of partial matches."""
         return self._classes
 
     def event_classes(self, query: ast.Query) -> Mapping[str, Classes]:
-        """Those asked for."""
+        """Return the classes of events."""
         return self._event_classes
 
     def detector(self, of: str) -> Detector:
-        """One that never asks for anything."""
-        return _Calm()
+        """Return a detector that never reports overload."""
+        return _NoOverload()
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
-        """Nothing is dropped."""
+        """Return empty drop plans."""
         return [DropPlan() for _ in views]
 
     def spec(self) -> dict[str, Any]:
-        """Its name."""
+        """Return its name."""
         return {"name": self.name}
 
 
@@ -208,28 +208,28 @@ def observe(
     classes: Mapping[str, Classes] | None = None,
     event_classes: Mapping[str, Classes] | None = None,
 ) -> LineageRun:
-    """Run queries over a stream on the virtual clock and record all partial matches, in rows.
+    """Run queries over a stream on the virtual clock, with the row store, and record all partial matches.
 
     Parameters
     ----------
     queries
-        One or several.
+        One query or several.
     events
-        What ``Engine.process`` takes. All of the record is held in memory: about 32 bytes per partial match and match
-        that is found, 16 per row, and 32 per look into a bucket.
+        Events as ``Engine.process`` accepts them. The whole record is held in memory: about 32 bytes per partial match
+        or match, 16 per row, and 32 per probe of a bucket.
     cost_table, index
         As for `Engine`.
     classes, event_classes
-        How partial matches, and events, are told apart, by variable; see `Shedder`.
+        Classes of partial matches, and of events, by variable; see `Shedder`.
 
     Returns
     -------
-    Observed
-        The record of each query, what each event cost, and the matches.
+    LineageRun
+        The lineage of each query, the cost of each event, and the matches.
     """
     engine = Engine(
         queries, latency_bound=_NEVER, clock="virtual", cost_table=cost_table, index=index,
-        shedder=_Observer(classes or {}, event_classes or {}), detector=_Calm(),
+        shedder=_Observer(classes or {}, event_classes or {}), detector=_NoOverload(),
     )  # fmt: skip
     costs: list[Floats] = []
     engine.listen(lambda processing, _: costs.append(processing))

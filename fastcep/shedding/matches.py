@@ -1,4 +1,4 @@
-"""Baselines that drop partial matches: at random, or by the selectivity of what they bind."""
+"""Baselines that drop partial matches: at random, or by the selectivity of their events."""
 
 from __future__ import annotations
 
@@ -9,101 +9,102 @@ import numpy as np
 
 from fastcep.overload.protocols import DropPlan, Floats, QueryView
 from fastcep.shedding.baseline import Baseline
-from fastcep.shedding.drop_probabilities import Counts, bound_by, keep_of, weights_of
-from fastcep.shedding.state_paths import StatePaths, ways_of
+from fastcep.shedding.drop_probabilities import TypeCounts, binding_variables, drop_weights, keep_probability
+from fastcep.shedding.state_paths import StatePaths, state_paths
 
 __all__ = ["BernoulliMatches", "RandomMatches", "SelectivityMatches"]
 
 
 class _Births(Baseline):
-    """Refuses births, and drops what would not have been born; what is different is how much more in some states.
+    """Refuses births, and drops the live partial matches whose births would have been refused.
 
-    As long as a demand stands, births alone bring the load down, but only in the course of a window. So when it grows,
-    live partial matches are dropped until as few are left as if it had always been so: of those of a state, the share
-    that would have got there is known from the chances of the births on the way. A demand that comes and goes does not
-    drop them anew.
+    Refusing births alone lowers the load only in the course of a window. When the demand grows, live partial matches
+    are therefore dropped until as few are left as if the demand had always been that large. The share to keep of a
+    state follows from the probabilities of the births along its path. A demand that falls and rises again within a
+    window does not drop them again. Subclasses define the weights of the states.
     """
 
     drops_matches = True
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
-        """Say for each query what to drop, to save the share ``demand`` of the work."""
+        """Return a drop plan for each query that saves the share ``demand`` of the work."""
         if demand <= 0:
             return [DropPlan() for _ in views]
-        return [self._order(demand, before, view) for view in views]
+        return [self._drop_plan(demand, before, view) for view in views]
 
-    def _order(self, demand: float, before: float, view: QueryView) -> DropPlan:
-        ways = ways_of(view.plan)
-        weights = self._weights(view, ways)
-        keep = np.where(ways.stored, keep_of(demand, ways.births) ** weights, 1.0)
-        left = ways.along(keep)
-        orders = DropPlan(births=_by_class(1 - keep, view), kept=ways.of_matches(left))
+    def _drop_plan(self, demand: float, before: float, view: QueryView) -> DropPlan:
+        paths = state_paths(view.plan)
+        weights = self._weights(view, paths)
+        keep = np.where(paths.stored, keep_probability(demand, paths.births) ** weights, 1.0)
+        left = paths.survival(keep)
+        drop_plan = DropPlan(births=_by_class(1 - keep, view), kept=paths.match_survival(left))
         if demand > before:
-            held = ways.along(np.where(ways.stored, keep_of(before, ways.births) ** weights, 1.0))
-            drops = np.where(ways.stored, 1 - np.divide(left, held, out=np.ones_like(left), where=held > 0), 0.0)
-            orders.drops = _by_cell(drops.clip(0, 1), view)
-            orders.left = ways.of_matches(left) / max(ways.of_matches(held), 1e-9)
-        return orders
+            present = paths.survival(np.where(paths.stored, keep_probability(before, paths.births) ** weights, 1.0))
+            share_left = np.divide(left, present, out=np.ones_like(left), where=present > 0)
+            drops = np.where(paths.stored, 1 - share_left, 0.0)
+            drop_plan.drops = _by_cell(drops.clip(0, 1), view)
+            drop_plan.left = paths.match_survival(left) / max(paths.match_survival(present), 1e-9)
+        return drop_plan
 
     @abstractmethod
-    def _weights(self, view: QueryView, ways: StatePaths) -> Floats:
-        """How much more than others each is dropped: 1 in the mean."""
+    def _weights(self, view: QueryView, paths: StatePaths) -> Floats:
+        """Return the weight of each state, with mean 1."""
 
 
 class RandomMatches(_Births):
     """Drops partial matches at random: the baseline *RS*.
 
-    Births are refused with the same chance in all states.
+    Births are refused with the same probability in all states.
 
     Parameters
     ----------
     seed
-        Of what is drawn.
+        Seed of all random decisions.
     """
 
     name = "rs"
 
-    def _weights(self, view: QueryView, ways: StatePaths) -> Floats:
-        return np.ones(len(ways.stored))
+    def _weights(self, view: QueryView, paths: StatePaths) -> Floats:
+        return np.ones(len(paths.stored))
 
 
 class SelectivityMatches(_Births):
-    """Drops more partial matches whose events are of low selectivity: the baseline *SS*.
+    """Drops partial matches of low selectivity with higher probability: the baseline *SS*.
 
-    What a partial match is worth is the product of the selectivities (see `SelectivityEvents`) of the types of what it
-    binds, as counted so far.
+    The utility of a partial match is the product of the selectivities (see `SelectivityEvents`) of the types of its
+    events, as counted so far.
 
     Parameters
     ----------
     seed
-        Of what is drawn.
+        Seed of all random decisions.
     """
 
     name = "ss"
 
-    def _weights(self, view: QueryView, ways: StatePaths) -> Floats:
-        plan, counts = view.plan, Counts([view])
-        member_of = np.array([bound_by(plan, number) for number in range(len(plan.type_members))])
-        by_member = [counts.mean(np.flatnonzero(types).tolist(), counts.selectivity) for types in member_of.T]
-        utility = np.array([np.prod([by_member[member] for member in bound]) for bound in ways.members])
+    def _weights(self, view: QueryView, paths: StatePaths) -> Floats:
+        plan, counts = view.plan, TypeCounts([view])
+        bindable = np.array([binding_variables(plan, number) for number in range(len(plan.type_members))])
+        by_member = [counts.mean(np.flatnonzero(types).tolist(), counts.selectivity) for types in bindable.T]
+        utility = np.array([np.prod([by_member[member] for member in bound]) for bound in paths.members])
         born = (view.counted["born"] + view.counted["refused"]).sum(axis=1).astype(float)
-        weights = np.ones(len(ways.stored))
-        weights[ways.stored] = weights_of(utility[ways.stored], born[ways.stored])
+        weights = np.ones(len(paths.stored))
+        weights[paths.stored] = drop_weights(utility[paths.stored], born[paths.stored])
         return weights
 
 
 class BernoulliMatches(Baseline):
-    """Drops live partial matches, each with the same chance: the baseline *PM-BL* of pSPICE.
+    """Drops live partial matches with the same probability: the baseline *PM-BL* of pSPICE.
 
     "A random partial match dropper (denoted by PM-BL) that uses Bernoulli distribution to drop PMs" (pSPICE, section
-    IV-A): at every decision with a demand each is dropped with this chance. No birth is refused. The chance is the one
-    with which, decision after decision, the demanded share of the work is saved; when the demand grows, as much more as
-    saves it at once.
+    IV-A): while there is a demand, each decision drops every live partial match with this probability. No birth is
+    refused. The probability is the one that saves the demanded share of the work if applied at each decision. When the
+    demand grows, the probability is increased so that one decision saves the additional share.
 
     Parameters
     ----------
     seed
-        Of what is drawn.
+        Seed of all random decisions.
     """
 
     name = "pm-bl"
@@ -111,23 +112,23 @@ class BernoulliMatches(Baseline):
     often = True
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
-        """Say for each query what to drop now."""
+        """Return a drop plan for each query with the live partial matches to drop now."""
         if demand <= 0:
             return [DropPlan() for _ in views]
-        orders = []
+        drop_plans = []
         for view in views:
-            ways = ways_of(view.plan)
-            steady = _chance(1 - demand, view.decisions)
-            chance = min(max(steady, 1 - (1 - demand) / (1 - before)), 1.0)
-            drops = _by_cell(np.where(ways.stored, chance, 0.0), view)
-            orders.append(DropPlan(drops=drops, left=1 - chance if ways.stored.any() else 1.0))
-        return orders
+            paths = state_paths(view.plan)
+            steady = _steady_probability(1 - demand, view.decisions)
+            probability = min(max(steady, 1 - (1 - demand) / (1 - before)), 1.0)
+            drops = _by_cell(np.where(paths.stored, probability, 0.0), view)
+            drop_plans.append(DropPlan(drops=drops, left=1 - probability if paths.stored.any() else 1.0))
+        return drop_plans
 
 
-def _chance(keep: float, decisions: float) -> float:
-    """With which chance a row is dropped at each of a window's decisions, if it is to be there for a share of it.
+def _steady_probability(keep: float, decisions: float) -> float:
+    """Return the probability of dropping a row at each decision of a window so that it lives for the share ``keep``.
 
-    It is there, on the mean, for ``(1 - (1 - p) ** D) / (D * p)`` of the window.
+    With probability ``p`` and ``D`` decisions it lives on average for ``(1 - (1 - p) ** D) / (D * p)`` of the window.
     """
     low, high = 0.0, 1.0
     for _ in range(40):
@@ -139,9 +140,9 @@ def _chance(keep: float, decisions: float) -> float:
     return high
 
 
-def _by_class(chances: Floats, view: QueryView) -> Floats:
-    return np.repeat(chances[:, None], view.classes, axis=1)
+def _by_class(probabilities: Floats, view: QueryView) -> Floats:
+    return np.repeat(probabilities[:, None], view.classes, axis=1)
 
 
-def _by_cell(chances: Floats, view: QueryView) -> Floats:
-    return np.repeat(_by_class(chances, view)[:, :, None], view.slices, axis=2)
+def _by_cell(probabilities: Floats, view: QueryView) -> Floats:
+    return np.repeat(_by_class(probabilities, view)[:, :, None], view.slices, axis=2)

@@ -1,8 +1,8 @@
-"""Models of shedders, on disk: a folder with a manifest (JSON) and a file of Arrow data per part.
+"""Models of shedders on disk: a folder with a manifest (JSON) and one Arrow file per part.
 
 ``manifest.json`` has the format and its version, the kind of the model, the version of fastcep that wrote it, query and
-schema as text, parameters, numbers, and the file of each part; with the XXH64 of the texts, of the files, and of all of
-the manifest (sorted keys, no spaces, without its own). There are no pickles in it.
+schema as text, parameters, numbers, and the file of each part. It also has the XXH64 of the texts, of the files and of
+the manifest itself (sorted keys, no spaces, without this hash). A model contains no pickles.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _MANIFEST = "manifest.json"
 _FILE = re.compile(r"\d{2,9}-[A-Za-z0-9-]{0,80}\.arrow")
 _NO_NAME = re.compile(r"[^A-Za-z0-9]+")
 _AGAIN = "copy the folder again, or fit a new model with fastcep.fit()"
-#: What a manifest with the right checksum and the wrong content makes the reader raise.
+#: Exceptions that a manifest with the right checksum and invalid content can cause in the reader.
 _FAULTS = (LookupError, TypeError, AttributeError, ValueError, pa.ArrowException)
 
 
 def _file(value: Any, name: str) -> None:
-    """The name of a file in the folder."""
+    """Check the name of a file in the folder."""
     if type(value) is not str or not _FILE.fullmatch(value):
         raise Misfit(name, shown(value), "the name of a file of the folder, such as '00-children.arrow'")
 
@@ -56,25 +56,25 @@ _STORED = record({
 
 @dataclass(frozen=True)
 class Model:
-    """What a shedder has learned of a query.
+    """Model of a query for a shedder.
 
     Attributes
     ----------
     kind
-        Of which shedder: ``"hybrid"``.
+        Kind of shedder: ``"hybrid"``.
     query
-        The query that it was fitted for, with its schema.
+        Query that the model was fitted for, with its schema.
     parameters
-        How it was fitted, as JSON has it.
+        Parameters of the fit as JSON values.
     numbers
-        What was found out and is no table, as JSON has it.
+        Fitted values other than tables, as JSON values.
     parts
-        Arrow tables by name.
+        Fitted Arrow tables by name.
 
     Raises
     ------
     ValidationError
-        There is no such kind.
+        If the kind is unknown.
     """
 
     kind: str
@@ -89,39 +89,40 @@ class Model:
 
     @cached_property
     def hash(self) -> str:
-        """The XXH64 of all that it holds, in hex."""
+        """XXH64 of the whole model, in hex."""
         query, schema = _texts(self.query)
         parts = {name: _hash(_packed(part)) for name, part in self.parts.items()}
-        found = {"query": query, "schema": schema, "parameters": self.parameters, "numbers": self.numbers}
-        return _checksum({**found, "parts": parts})
+        content = {"query": query, "schema": schema, "parameters": self.parameters, "numbers": self.numbers}
+        return _checksum({**content, "parts": parts})
 
     def check(self, query: ast.Query) -> None:
-        """Refuse another query or schema than it was fitted for: `ModelError`. The query's name does not matter."""
+        """Raise `ModelError` for a query or schema other than its own. The name of the query does not matter."""
         if query.schema != self.query.schema:
-            what = difference(query.schema, self.query.schema)
+            differing = difference(query.schema, self.query.schema)
             raise ModelError(
-                f"model {self.kind!r} is not of query {query.name!r}, whose schema differs: {what}; fit one for it"
+                f"model {self.kind!r} is not for query {query.name!r}, whose schema differs: {differing}; "
+                "fit one for this query"
             )
         if to_text(replace(query, name=self.query.name)) != to_text(self.query):
             raise ModelError(
-                f"model {self.kind!r} is of query {self.query.name!r}, not of {query.name!r}; fit one for this query. "
-                f"It was fitted for:\n{to_text(self.query)}"
+                f"model {self.kind!r} is for query {self.query.name!r}, not for {query.name!r}; fit one for this "
+                f"query. It was fitted for:\n{to_text(self.query)}"
             )
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write it to a folder, which appears whole or not at all.
+        """Write the model to a folder, atomically.
 
         Parameters
         ----------
         folder
-            A name that is free, an empty folder, or one with a model, which is replaced.
+            A new name, an empty folder, or a folder with a model, which is replaced.
 
         Raises
         ------
         ModelError
-            There is something else.
+            If the name is in use for something else.
         ValidationError
-            It cannot be written, or parameters or numbers are not what JSON can hold.
+            If the folder cannot be written, or JSON cannot hold the parameters or numbers.
         """
         check_folder(folder)
         parts = {name: _packed(part) for name, part in self.parts.items()}
@@ -158,47 +159,47 @@ class Model:
             ) from None
         if not same:
             raise ValidationError(
-                f"model {self.kind!r} has parameters or numbers that JSON gives back as something else; give lists "
-                "instead of tuples, and texts as the keys of dicts"
+                f"model {self.kind!r} has parameters or numbers that JSON does not preserve; give lists instead of "
+                "tuples, and texts as the keys of dicts"
             )
         return text
 
 
 def check_kind(kind: str) -> None:
-    """Refuse a kind of which there is no model, by ValidationError."""
+    """Raise `ValidationError` for an unknown kind of model."""
     if kind not in KINDS:
         raise ValidationError(f"kind={kind!r}: there is no model of that kind{suggestion(kind, KINDS)}")
 
 
 def check_folder(folder: str | os.PathLike[str], *, parents: bool = False) -> None:
-    """Refuse what `Model.save` cannot write to, before there is a model.
+    """Check that `Model.save` can write to a folder, before a model is fitted.
 
     Parameters
     ----------
     folder
-        As of `Model.save`.
+        Folder for `Model.save`.
     parents
-        The folders that it is to be in will be made, if they are not there.
+        Whether missing parent folders will be created.
 
     Raises
     ------
     ModelError
-        There is something else.
+        If the name is in use for something else.
     ValidationError
-        There is no folder that it could be in, or no permission to write.
+        If the parent folder is missing or there is no permission to write.
     """
     try:
         target = Path(folder).resolve()
         if target.exists() and not target.is_dir():
             raise ModelError(f"'{folder}' is a file; a model is a folder: give another name")
-        around = next((place for place in target.parents if place.exists() or not parents), target)
-        if not around.is_dir():
-            why = f"'{around}' is no folder" if around.exists() else f"there is no folder '{around}'; make it first"
+        parent = next((path for path in target.parents if path.exists() or not parents), target)
+        if not parent.is_dir():
+            why = f"'{parent}' is no folder" if parent.exists() else f"there is no folder '{parent}'; create it first"
             raise ValidationError(f"cannot write '{folder}': {why}")
-        for place in (around, target):
-            if place.exists() and not os.access(place, os.W_OK | os.X_OK):
+        for path in (parent, target):
+            if path.exists() and not os.access(path, os.W_OK | os.X_OK):
                 raise ValidationError(
-                    f"cannot write '{folder}': the folder '{place}' may not be written; change its permissions, or "
+                    f"cannot write '{folder}': the folder '{path}' is not writable; change its permissions, or "
                     "give another name"
                 )
         _check_replaced(target, folder)
@@ -212,16 +213,16 @@ def load_model(folder: str | os.PathLike[str]) -> Model:
     Raises
     ------
     ModelError
-        It is not there, damaged, or of another version of the format.
+        If the model is missing, damaged, or of another version of the format.
     """
     path = Path(folder)
     if not path.is_dir():
-        what = "is no folder" if path.exists() else "is not there"
-        raise ModelError(f"'{path}' {what}; give the folder of a model, or fit one with fastcep.fit() and save it")
+        problem = "is no folder" if path.exists() else "does not exist"
+        raise ModelError(f"'{path}' {problem}; give the folder of a model, or fit one with fastcep.fit() and save it")
     manifest = _read_manifest(path / _MANIFEST)
     if manifest["kind"] not in KINDS:
         raise ModelError(
-            f"'{path}' has a model of kind {manifest['kind']!r}, which fastcep {_this_version()} does not know, but "
+            f"'{path}' has a model of kind {manifest['kind']!r}; fastcep {_this_version()} knows only "
             f"{', '.join(map(repr, KINDS))}; use fastcep {manifest.get('fastcep')}, which wrote it, or a newer one"
         )
     try:
@@ -237,7 +238,7 @@ def load_model(folder: str | os.PathLike[str]) -> Model:
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
-    """Read the manifest, and check that it is one, of this version, and as it was written."""
+    """Read a manifest; check its format, version and checksum."""
     data = _read(path, f"'{path.parent}' has no model: there is no file '{path.name}' in it")
     try:
         manifest = json.loads(data)
@@ -276,15 +277,15 @@ def _read_part(path: Path, name: str, expected: str) -> pa.Table:
 
 def _read_query(path: Path, query: str, schema: str) -> ast.Query:
     try:
-        found = parse_document(f"{schema}\n{query}").queries
+        queries = parse_document(f"{schema}\n{query}").queries
     except (ParseError, ValidationError) as error:
         raise ModelError(
-            f"'{path}' has a query that this fastcep does not understand; if it uses functions of your own, define "
-            f"them before you load the model, else fit a new one with fastcep.fit(). {error}"
+            f"'{path}' has a query that this fastcep cannot parse; if it uses your own functions, define them before "
+            f"you load the model; otherwise fit a new one with fastcep.fit(). {error}"
         ) from None
-    if len(found) != 1:
-        raise _malformed(path, f"query.text: found {len(found)} queries, expected 1")
-    return found[0]
+    if len(queries) != 1:
+        raise _malformed(path, f"query.text: found {len(queries)} queries, expected 1")
+    return queries[0]
 
 
 def _read(path: Path, missing: str) -> bytes:
@@ -296,49 +297,49 @@ def _read(path: Path, missing: str) -> bytes:
         raise ModelError(f"'{path}' cannot be read: {error.strerror or error}; {_AGAIN}") from None
 
 
-def _malformed(path: Path, what: str) -> ModelError:
-    return ModelError(f"'{path}': {what}. Its checksum is right, so it was written like that; {_AGAIN}")
+def _malformed(path: Path, problem: str) -> ModelError:
+    return ModelError(f"'{path}': {problem}. Its checksum is right, so it was written like this; {_AGAIN}")
 
 
 # ------------------------------------------------------------------------------------------------------------ writing
 
 
 def _check_replaced(target: Path, named: str | os.PathLike[str]) -> None:
-    """Refuse a folder that is no model, or has other files in it."""
+    """Raise `ModelError` for a folder that is not a model, or that has other files."""
     if not target.exists() or not any(target.iterdir()):
         return
     try:
         manifest = json.loads((target / _MANIFEST).read_bytes())
-        own = {_MANIFEST, *(part["file"] for part in manifest["parts"].values() if _FILE.fullmatch(part["file"]))}
-        ours = manifest["format"] == _FORMAT
+        names = {_MANIFEST, *(part["file"] for part in manifest["parts"].values() if _FILE.fullmatch(part["file"]))}
+        is_model = manifest["format"] == _FORMAT
     except (OSError, RecursionError, *_FAULTS):
-        own, ours = set(), False
-    if not ours:
-        raise ModelError(f"'{named}' is there, and no model that could be replaced; give another name, or remove it")
-    strange = sorted({file.name for file in target.iterdir()} - own)
-    if strange:
+        names, is_model = set(), False
+    if not is_model:
+        raise ModelError(f"'{named}' exists and is not a model; give another name, or remove it")
+    others = sorted({file.name for file in target.iterdir()} - names)
+    if others:
         raise ModelError(
-            f"'{named}' has a model and {strange[0]!r}, which is none of its files and would be lost; move it away, "
+            f"'{named}' has a model and {others[0]!r}, which is not one of its files and would be lost; move it away, "
             "or give another name"
         )
 
 
 def _put(files: Mapping[str, bytes], target: Path) -> None:
-    """Write a folder, under another name first, in place of the one that is there."""
-    fresh, old = (target.with_name(f".fastcep-{token_hex(8)}.part") for _ in range(2))
+    """Write a folder under a temporary name, then replace the old one by it."""
+    new, old = (target.with_name(f".fastcep-{token_hex(8)}.part") for _ in range(2))
     try:
-        fresh.mkdir()
+        new.mkdir()
         for name, data in files.items():
-            (fresh / name).write_bytes(data)
+            (new / name).write_bytes(data)
         if target.exists():
             target.rename(old)
-        fresh.rename(target)
+        new.rename(target)
     except BaseException:
         if old.exists() and not target.exists():
             old.rename(target)
         raise
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(new, ignore_errors=True)
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -357,7 +358,7 @@ def _packed(part: pa.Table) -> bytes:
 
 
 def _texts(query: ast.Query) -> tuple[str, str]:
-    """The query and its schema; the schema's text and the query's, one behind the other, are a document."""
+    """Return the texts of the query and of its schema; the schema's text followed by the query's is a document."""
     return to_text(query), document_text(Document(query.schema, ()))
 
 
@@ -372,5 +373,5 @@ def _checksum(manifest: Mapping[str, Any]) -> str:
 def _this_version() -> str:
     try:
         return version("fastcep")
-    except PackageNotFoundError:  # run from its sources
+    except PackageNotFoundError:  # fastcep runs from its sources
         return "of unknown version"

@@ -1,4 +1,4 @@
-"""Shedders and detectors by their spelling."""
+"""Create shedders and detectors by their spelling."""
 
 from __future__ import annotations
 
@@ -31,54 +31,58 @@ DETECTORS: Mapping[str, type[Detector]] = {
     kind.name: kind for kind in (SmoothedLatency, QueueLength, PredictedLatency, MemoryUse)
 }
 
-#: What has a name already but is not built yet; and what knows more than a shedder can.
+#: Names of planned shedders, and of the references of `fastcep.evaluate`, which use knowledge of the future.
 _LATER = ("pspice", "pspice--", "espice")
 _REFERENCES = ("oracle", "informed")
 
 
 def by_name(spelling: str, **options: Any) -> Shedder:
-    """Make a shedder.
+    """Create a shedder by its spelling.
 
     Parameters
     ----------
     spelling
-        Such as ``"ri"``, see `SHEDDERS`.
+        Spelling such as ``"ri"``, see `SHEDDERS`.
     **options
-        Of the class.
+        Options of the class.
 
     Returns
     -------
     Shedder
-        A new one.
+        A new shedder.
 
     Raises
     ------
     ValidationError
-        If there is none of that name, or it does not take these options.
+        If the spelling or an option is unknown, or a required option is missing.
     """
     if spelling in _REFERENCES:
-        raise ValidationError(f"{spelling!r} is no shedder but a reference that others are held to: see fc.evaluate")
+        raise ValidationError(f"{spelling!r} is not a shedder but a reference for comparisons: see fc.evaluate")
     if spelling in _LATER:
-        known = ", ".join(map(repr, SHEDDERS))
-        raise ValidationError(f"shedder {spelling!r} comes in a later version; there is {known}")
+        names = ", ".join(map(repr, SHEDDERS))
+        raise ValidationError(f"shedder {spelling!r} comes in a later version; available are {names}")
     return _make("shedder", SHEDDERS, spelling, options)
 
 
 def detector_by_name(spelling: str, **options: Any) -> Detector:
-    """Make a detector, such as ``"latency"``; see `by_name`."""
+    """Create a detector by its spelling, such as ``"latency"``; see `by_name`."""
     return _make("detector", DETECTORS, spelling, options)
 
 
-def _make(what: str, kinds: Mapping[str, type[T]], spelling: str, options: Mapping[str, Any]) -> T:
-    if spelling not in kinds:
-        raise ValidationError(f"unknown {what} {spelling!r}{suggestion(spelling, kinds)}")
-    kind = kinds[spelling]
+def _make(role: str, classes: Mapping[str, type[T]], spelling: str, options: Mapping[str, Any]) -> T:
+    if spelling not in classes:
+        raise ValidationError(f"unknown {role} {spelling!r}{suggestion(spelling, classes)}")
+    kind = classes[spelling]
     parameters = inspect.signature(kind).parameters
     for option in options:
         if option not in parameters:
-            raise ValidationError(f"{what} {spelling!r} has no option {option!r}{suggestion(option, parameters)}")
-    missing = [name for name, of in parameters.items() if of.default is of.empty and name not in options]
+            raise ValidationError(f"{role} {spelling!r} has no option {option!r}{suggestion(option, parameters)}")
+    missing = [
+        name
+        for name, parameter in parameters.items()
+        if parameter.default is parameter.empty and name not in options
+    ]
     if missing:
-        fits = "; fit a model with fastcep.fit(), and give it or its folder" if "model" in missing else ""
-        raise ValidationError(f"{what} {spelling!r} needs {' and '.join(missing)}{fits}")
+        hint = "; fit a model with fastcep.fit(), and give it or its folder" if "model" in missing else ""
+        raise ValidationError(f"{role} {spelling!r} needs {' and '.join(missing)}{hint}")
     return kind(**options)

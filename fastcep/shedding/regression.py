@@ -1,4 +1,4 @@
-"""Monotone functions of one variable, fitted to samples; the best of four families."""
+"""Regression with monotone functions of one variable, choosing the best of four families."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from fastcep.overload.protocols import Floats, Ints
 
 __all__ = ["FAMILIES", "Curve", "fit_curve"]
 
-#: What no value is above, so that squares of them can be summed up.
+#: Upper limit of the values, so that sums of squares do not overflow.
 _MOST = 1e150
 
-#: What makes less than this share of the values is rounding.
+#: Terms that contribute less than this share of the largest value count as rounding errors.
 _FLAT = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A function of ``n >= 0`` that never falls.
+    """Non-decreasing function of ``n >= 0``.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Curve:
         ``linear``: ``a + b n``; ``quadratic``: ``a + b n + c n^2``; ``power``: ``a n^b``; ``log-linear``:
         ``exp(a + b n)``, whose logarithm is linear.
     a, b, c
-        Its parameters; ``c`` is 0 where there is none.
+        Parameters; ``c`` is 0 for families without it.
     """
 
     family: str
@@ -40,11 +40,11 @@ class Curve:
     c: float = 0.0
 
     def __call__(self, n: float) -> float:
-        """The value at ``n``."""
+        """Return the value at ``n``."""
         return float(self.values(np.array([n], float))[0])
 
     def values(self, n: Floats) -> Floats:
-        """The values at all of ``n``."""
+        """Return the values at each ``n``, float64[n]."""
         if self.family == "power":
             with np.errstate(over="ignore"):
                 return np.minimum(self.a * n**self.b, _MOST)
@@ -53,7 +53,7 @@ class Curve:
         return self.a + self.b * n + self.c * n * n
 
     def inverse(self, value: float) -> float:
-        """The largest ``n`` whose value is at most ``value``: 0 if there is none, infinite if there is no end."""
+        """Return the largest ``n`` whose value is at most ``value``: 0 if there is none, infinity if unbounded."""
         if value < self(0.0):
             return 0.0
         if self.flat:
@@ -73,44 +73,44 @@ class Curve:
 
     @property
     def flat(self) -> bool:
-        """Whether it has the same value everywhere."""
+        """True if the function is constant."""
         if self.family == "power":
             return self.a == 0 or self.b == 0
         return self.b == 0 and self.c == 0
 
     def spec(self) -> dict[str, Any]:
-        """Its parameters, as JSON has them: ``Curve(**spec)`` is the same."""
+        """Return the parameters as JSON values; ``Curve(**spec)`` restores the curve."""
         return asdict(self)
 
 
 def fit_curve(n: Sequence[float], values: Sequence[float], folds: int = 5) -> Curve:
-    """Fit the family that predicts best what it was not fitted to.
+    """Fit the family with the smallest cross-validated error.
 
-    The ``i``-th sample is in fold ``i % folds``; the error is the sum of the squares over all folds. Of families that
-    are equally good the first of `FAMILIES` is taken.
+    The ``i``-th sample is in fold ``i % folds``; the error is the sum of squares over all folds. Of equally good
+    families the first in `FAMILIES` is chosen.
 
     Parameters
     ----------
     n
-        Where there are samples, not negative.
+        Arguments of the samples, at least 0.
     values
-        What was measured there.
+        Measured values.
     folds
-        How many parts are left out in turn.
+        Number of folds.
 
     Returns
     -------
     Curve
-        Fitted to all samples.
+        Curve fitted to all samples.
 
     Raises
     ------
     ValidationError
-        If there is no sample.
+        If there is no sample, or the lengths differ.
     """
     x, y = np.asarray(n, float), np.asarray(values, float)
     if len(x) == 0 or len(x) != len(y):
-        raise ValidationError(f"found {len(x)} places and {len(y)} values; expected as many of both, and at least one")
+        raise ValidationError(f"found {len(x)} arguments and {len(y)} values; expected equal numbers, at least one")
     fold = np.arange(len(x)) % min(folds, len(x))
     errors = {name: _error(fit, x, y, fold) for name, fit in _FITS.items()}
     best = min(errors.values())
@@ -123,15 +123,15 @@ def fit_curve(n: Sequence[float], values: Sequence[float], folds: int = 5) -> Cu
 
 def _error(fit: Callable[[Floats, Floats], Curve | None], x: Floats, y: Floats, fold: Ints) -> float:
     total = 0.0
-    for part in np.unique(fold):
-        out = fold == part
-        if out.all():
+    for number in np.unique(fold):
+        left_out = fold == number
+        if left_out.all():
             return math.inf
-        curve = fit(x[~out], y[~out])
+        curve = fit(x[~left_out], y[~left_out])
         if curve is None:
             return math.inf
-        off = curve.values(x[out]) - y[out]
-        total += float(off @ off)
+        residuals = curve.values(x[left_out]) - y[left_out]
+        total += float(residuals @ residuals)
     return total
 
 
@@ -148,21 +148,21 @@ def _quadratic(x: Floats, y: Floats) -> Curve | None:
 
 
 def _power(x: Floats, y: Floats) -> Curve | None:
-    known = (x > 0) & (y > 0)
-    line = _line(np.log(x[known]), np.log(y[known]))
+    positive = (x > 0) & (y > 0)
+    line = _line(np.log(x[positive]), np.log(y[positive]))
     if line is None or abs(line[0]) > math.log(_MOST):
         return None
     return Curve("power", math.exp(line[0]), line[1])
 
 
 def _log_linear(x: Floats, y: Floats) -> Curve | None:
-    known = y > 0
-    line = _line(x[known], np.log(y[known]))
+    positive = y > 0
+    line = _line(x[positive], np.log(y[positive]))
     return None if line is None else Curve("log-linear", *line)
 
 
 def _line(x: Floats, y: Floats) -> tuple[float, float] | None:
-    """A straight line that rises, or None."""
+    """Return constant and slope of a rising straight line; None if there is none."""
     if len(np.unique(x)) < 2:
         return None
     a, b = _least_squares((x,), y, constant=True)
@@ -170,29 +170,32 @@ def _line(x: Floats, y: Floats) -> tuple[float, float] | None:
 
 
 def _rising(columns: Sequence[Floats], y: Floats) -> list[float]:
-    """A constant and a factor per column, none of which is negative.
+    """Return a constant and a non-negative factor per column.
 
-    Columns whose factor would be negative are left out. If none remains, or all samples are at one place, nothing is
-    known about the rise: then the value is proportional to the first column, as what is spent on each partial match is.
+    Columns with a negative factor are left out. If none remains, or all samples have one argument, the slope is
+    unknown. The value is then proportional to the first column, like the time spent per partial match.
     """
     used = list(range(len(columns)))
     while used and len(np.unique(columns[0])) > 1:
-        constant, *factors = _least_squares([columns[at] for at in used], y, constant=True)
+        constant, *factors = _least_squares([columns[column] for column in used], y, constant=True)
         lowest = int(np.argmin(factors))
         if factors[lowest] >= 0:
             least = _FLAT * float(np.abs(y).max())
-            found = {at: b if b * columns[at].max() > least else 0.0 for at, b in zip(used, factors, strict=True)}
-            return [constant, *(found.get(at, 0.0) for at in range(len(columns)))]
+            kept = {
+                column: factor if factor * columns[column].max() > least else 0.0
+                for column, factor in zip(used, factors, strict=True)
+            }
+            return [constant, *(kept.get(column, 0.0) for column in range(len(columns)))]
         del used[lowest]
-    rest = [0.0] * (len(columns) - 1)
+    zeros = [0.0] * (len(columns) - 1)
     if not columns[0].any():
-        return [float(y.mean()), 0.0, *rest]
+        return [float(y.mean()), 0.0, *zeros]
     (factor,) = _least_squares(columns[:1], y, constant=False)
-    return [0.0, max(factor, 0.0), *rest]
+    return [0.0, max(factor, 0.0), *zeros]
 
 
 def _least_squares(columns: Sequence[Floats], y: Floats, constant: bool) -> list[float]:
-    """The factors of the columns, the constant first; the columns are scaled, so that none drowns others."""
+    """Return the factors of the columns, the constant first. Columns are scaled for numerical stability."""
     scales = [1.0] * constant + [float(np.abs(column).max()) or 1.0 for column in columns]
     matrix = np.column_stack([*([np.ones(len(y))] * constant), *columns]) / scales
     return [float(value) for value in np.linalg.lstsq(matrix, y, rcond=None)[0] / scales]
@@ -202,5 +205,5 @@ _FITS: dict[str, Callable[[Floats, Floats], Curve | None]] = {
     "linear": _linear, "power": _power, "log-linear": _log_linear, "quadratic": _quadratic,
 }  # fmt: skip
 
-#: The simplest first.
+#: Names of the families, the simplest first.
 FAMILIES = tuple(_FITS)

@@ -1,4 +1,4 @@
-"""The ways that partial matches go through the states of a plan."""
+"""Paths of partial matches through the states of a plan."""
 
 from __future__ import annotations
 
@@ -8,47 +8,50 @@ import numpy.typing as npt
 from fastcep.overload.protocols import Floats
 from fastcep.plan import Plan
 
-__all__ = ["StatePaths", "ways_of"]
+__all__ = ["StatePaths", "state_paths"]
 
 _START = -1
-_MOST = 64  # plans whose ways are kept
+_MOST = 64  # number of plans whose paths are cached
 
 
-def ways_of(plan: Plan) -> StatePaths:
-    """The ways of a plan, found once: decisions are many."""
-    known = _KNOWN.get(id(plan))
-    if known is None or known[0] is not plan:
-        while len(_KNOWN) >= _MOST:
-            del _KNOWN[next(iter(_KNOWN))]
-        known = _KNOWN[id(plan)] = plan, StatePaths(plan)
-    return known[1]
+def state_paths(plan: Plan) -> StatePaths:
+    """Return the paths of a plan, cached because decisions are frequent."""
+    entry = _CACHE.get(id(plan))
+    if entry is None or entry[0] is not plan:
+        while len(_CACHE) >= _MOST:
+            del _CACHE[next(iter(_CACHE))]
+        entry = _CACHE[id(plan)] = plan, StatePaths(plan)
+    return entry[1]
 
 
 class StatePaths:
-    """From where partial matches come into each state, each state by the shortest way.
+    """Shortest path from the start to each state of a plan.
 
     Parameters
     ----------
     plan
-        With rows.
+        Plan with the row store.
 
     Attributes
     ----------
     stored
-        By state whether there are rows of it, which may be refused and dropped; a state without an index only reports.
+        Per state, whether it has rows, which can be refused and dropped. A state without an index only reports matches.
     members
-        By state which variables its rows bind; those of a repeated group all count.
+        Per state, the variables that its rows bind, including all variables of a repeated group.
     births
-        How many births lead to a match, by the longest of the ways; at least one.
+        Number of births that lead to a match, on the longest of the paths; at least 1.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.stored: npt.NDArray[np.bool_] = np.array([bool(state.indexes) for state in plan.states], bool)
-        of = [(member,) for member in range(len(plan.negated))] + list(plan.groups)
-        self.members = [tuple(member for bound in state.bindings for member in of[bound]) for state in plan.states]
+        members_of = [(member,) for member in range(len(plan.negated))] + list(plan.groups)
+        self.members = [
+            tuple(member for binding in state.bindings for member in members_of[binding]) for state in plan.states
+        ]
         self._order, self._before = _shortest(plan)
         loops = {edge.target for edge in plan.edges if edge.source == edge.target}
-        # A match is reported also if its own row is refused; but most of those with one more round come from such rows.
+        # A match is reported even if its own row is refused, but most matches with a further round of a loop come from
+        # rows of the accepting state itself.
         self._reporting = [
             number if number in loops and self.stored[number] else self._before[number]
             for number in self._order
@@ -57,16 +60,16 @@ class StatePaths:
         passed = self._sum(self.stored.astype(float))
         self.births = max((passed[number] for number in self._reporting if number != _START), default=1.0) or 1.0
 
-    def along(self, keep: Floats) -> Floats:
-        """By state the share of its partial matches for which all births on the way were kept, by chance per state."""
+    def survival(self, keep: Floats) -> Floats:
+        """Return per state the share of partial matches of which no birth was refused, given ``keep`` per state."""
         left = np.ones(len(keep))
         for number in self._order:
             before = self._before[number]
             left[number] = keep[number] * (1.0 if before == _START else left[before])
         return left
 
-    def of_matches(self, left: Floats) -> float:
-        """The share of the matches that are found, by what is left of each state; all ways count the same."""
+    def match_survival(self, left: Floats) -> float:
+        """Return the share of the matches that are found, given the share left per state; all paths weigh the same."""
         return float(np.mean([1.0 if number == _START else left[number] for number in self._reporting] or [1.0]))
 
     def _sum(self, values: Floats) -> Floats:
@@ -78,7 +81,7 @@ class StatePaths:
 
 
 def _shortest(plan: Plan) -> tuple[list[int], dict[int, int]]:
-    """The states in the order of their distance from the start, and of each the one before it."""
+    """Return the states by distance from the start, and the predecessor of each."""
     before: dict[int, int] = {}
     order: list[int] = []
     frontier = [_START]
@@ -94,5 +97,5 @@ def _shortest(plan: Plan) -> tuple[list[int], dict[int, int]]:
     return order, before
 
 
-#: By address; the plan is kept, so that the address is its own.
-_KNOWN: dict[int, tuple[Plan, StatePaths]] = {}
+#: Cached paths by the address of their plan; the reference to the plan keeps the address valid.
+_CACHE: dict[int, tuple[Plan, StatePaths]] = {}

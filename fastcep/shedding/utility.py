@@ -1,4 +1,4 @@
-"""Drop what is worth least: from utilities of cells to chances."""
+"""Drop probabilities from the utilities of cells: the least useful cells are dropped first."""
 
 from __future__ import annotations
 
@@ -11,48 +11,49 @@ __all__ = ["below", "lowest"]
 
 
 def below(utility: Floats, threshold: float) -> Floats:
-    """Chances with which everything of a utility below a threshold is dropped, as `DropPlan.drops` has them.
+    """Return drop probabilities for `DropPlan.drops`: 1 for a utility below a threshold, otherwise 0.
 
     Parameters
     ----------
     utility
-        Per cell: float64[states, classes, slices].
+        Utility of each cell: float64[states, classes, slices].
     threshold
-        The least utility that stays.
+        Smallest utility that is kept.
     """
     return (utility < threshold).astype(np.float64)
 
 
 def lowest(utility: Floats, counts: Ints, share: float) -> Floats:
-    """Chances with which a share of all partial matches is dropped, those of the lowest utility.
+    """Return drop probabilities that drop a share of all partial matches, those of the lowest utility.
 
-    Nothing is sorted but the cells: partial matches of one cell are worth the same (pSPICE, Algorithm 2, sorts them).
+    Only cells are sorted, because partial matches of one cell have the same utility (pSPICE, Algorithm 2, sorts partial
+    matches).
 
     Parameters
     ----------
     utility
-        Per cell: float64[states, classes, slices].
+        Utility of each cell: float64[states, classes, slices].
     counts
-        How many live partial matches it has: the same shape (`QueryView.live`).
+        Number of live partial matches of each cell, in the same shape (`QueryView.live`).
     share
-        Of their sum, from 0 to 1.
+        Share of all live partial matches to drop, from 0 to 1.
 
     Returns
     -------
     float64[states, classes, slices]
-        1 below some utility, 0 above it; for the cells that have it the same chance, so that in the mean as many fall
-        as are asked for.
+        1 below a threshold utility and 0 above it; cells at the threshold share one probability, so that the expected
+        number of drops equals the share.
 
     Raises
     ------
     ValidationError
-        If the share is none.
+        If the share is not from 0 to 1.
     """
     if not 0 <= share <= 1:
         raise ValidationError(f"share={share}: expected a number from 0 to 1")
     levels, level = np.unique(utility, return_inverse=True)
     level = level.reshape(utility.shape)
     held = np.bincount(level.ravel(), counts.ravel(), len(levels))
-    asked = share * held.sum() - np.concatenate([[0.0], np.cumsum(held)[:-1]])  # of each level, after those below it
-    chances = np.divide(asked, held, out=np.zeros(len(levels)), where=held > 0).clip(0, 1)
-    return np.asarray(chances[level])
+    remaining = share * held.sum() - np.concatenate([[0.0], np.cumsum(held)[:-1]])  # after all lower levels
+    probabilities = np.divide(remaining, held, out=np.zeros(len(levels)), where=held > 0).clip(0, 1)
+    return np.asarray(probabilities[level])

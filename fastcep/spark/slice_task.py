@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from fastcep._core.memory.vectors import repeated
 from fastcep.engine import Engine
 from fastcep.engine.matches import QueryMatches, read
-from fastcep.engine.partitioned_matcher import made_at
+from fastcep.engine.partitioned_matcher import created_at
 from fastcep.errors import ValidationError
 from fastcep.events import format_duration
 from fastcep.events.convert import from_numpy
@@ -177,7 +177,7 @@ class _Run:
 
     def _table(self, part: QueryMatches, times: Ints) -> pa.Table:
         waited = repeated(part.detected, part.counts) < 0
-        last = made_at(part.bindings.values, part.bindings.lengths, part.n)
+        last = created_at(part.bindings.values, part.bindings.lengths, part.n)
         # Explicit windows that are decided at the same time are ordered by opening, not by the last event of matches.
         unknown = waited if self._windows else None
         nth = np.arange(self._nth, self._nth + part.n)

@@ -1,4 +1,4 @@
-"""The figures of the papers: declared well, stored, drawn, told, and able to run."""
+"""The figures of the papers: their declarations, results, pictures, page and small runs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,21 @@ import pytest
 
 from bench.papers import PAPERS, draw, runs
 from bench.papers.__main__ import main
-from bench.papers.course import courses
 from bench.papers.figures import Figure
 from bench.papers.page import PAGE, page, section
-from bench.papers.runs import joined, report_of, run
-from bench.papers.stored import PLACE, Stored, condensed, parts_of, path_of, read, save, swept
-from bench.papers.strategies import COUNTING, CUTTING, learns, there
+from bench.papers.recall_over_time import recall_over_time
+from bench.papers.results import (
+    FOLDER,
+    PartResult,
+    condense,
+    merge_points,
+    part_results,
+    read,
+    results_path,
+    save,
+)
+from bench.papers.runs import evaluate_part, merge_reports, run_figure
+from bench.papers.strategies import COUNTING, CUTTING, available, needs_history
 from fastcep.evaluation import Report, evaluate
 from fastcep.evaluation.oracle import Oracle
 from fastcep.evaluation.references import REFERENCES
@@ -27,23 +36,24 @@ from fastcep.shedding.names import SHEDDERS
 pytestmark = pytest.mark.thorough
 
 FIGURES = [figure for paper in PAPERS.values() for figure in paper.figures]
-each = pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.file)
+each = pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.stem)
 KEYS = {"target", "speed", "recall", "precision", "shed_event_ratio", "shed_match_ratio"}
 LARGEST = 120_000  # bytes of a result, and of a picture
 
 
 @each
 def test_figures_are_well_formed(figure: Figure) -> None:
-    assert figure.title and figure.statement and figure.shown
+    assert figure.title and figure.statement and figure.setup
     parts = {part.name: part for part in figure.parts}
     assert len(parts) == len(figure.parts) and len({picture.name for picture in figure.pictures}) > 0
     parameters = inspect.signature(evaluate).parameters
     for part in figure.parts:
-        assert set(there(part.strategies)) <= {*SHEDDERS, COUNTING, CUTTING} and set(part.strategies) <= set(draw.LOOK)
+        assert set(available(part.strategies)) <= {*SHEDDERS, COUNTING, CUTTING}
+        assert set(part.strategies) <= set(draw.LOOK)
         assert not set(part.references) & set(part.strategies) and (part.strategies or part.references)
-        assert part.history is not None or not any(map(learns, part.strategies))
+        assert part.history is not None or not any(map(needs_history, part.strategies))
         for label in part.points:
-            assert len(part.at(label).targets) == 1 and float(label.rstrip("%")) > 0
+            assert len(part.at_point(label).targets) == 1 and float(label.rstrip("%")) > 0
         assert set(part.options) <= set(parameters) - {"queries", "events", "shedders", "seeds", "history"}
         assert all(shedder in part.strategies and target in part.targets for shedder, target in part.series)
         assert set(part.strategies) | set(part.references) <= set(draw.LOOK)
@@ -51,7 +61,7 @@ def test_figures_are_well_formed(figure: Figure) -> None:
     for panel in (panel for picture in figure.pictures for panel in picture.panels):
         part = parts[panel.part]
         if panel.x == "series":
-            assert part.series and bool(part.recalls) == (panel.y == "recall")
+            assert part.series and bool(part.recall_intervals) == (panel.y == "recall")
         else:
             assert {panel.x, panel.y} <= KEYS
         assert set(panel.only) <= {*part.strategies, *part.references}
@@ -59,26 +69,26 @@ def test_figures_are_well_formed(figure: Figure) -> None:
         assert set(table.keys) <= KEYS and set(table.targets) <= set(parts[table.part].targets)
 
 
-def test_figures_have_names_of_their_own() -> None:
-    names = [figure.file for figure in FIGURES]
+def test_names_of_figures_are_unique() -> None:
+    names = [figure.stem for figure in FIGURES]
     assert len(set(names)) == len(names)
     assert {figure.paper for figure in FIGURES} <= set(PAPERS)
 
 
 @each
-def test_what_is_stored_is_small_and_of_this_figure(figure: Figure) -> None:
-    assert path_of(figure.file).stat().st_size < LARGEST
-    parts = parts_of(read(figure.file))
+def test_results_are_small_and_match_the_declaration(figure: Figure) -> None:
+    assert results_path(figure.stem).stat().st_size < LARGEST
+    parts = part_results(read(figure.stem))
     assert list(parts) == [part.name for part in figure.parts]
     for part in figure.parts:
         stored = parts[part.name]
         assert stored.targets == part.targets
-        wanted = there(part.strategies)
-        assert stored.shedders[: len(wanted)] == list(wanted)
+        expected = available(part.strategies)
+        assert stored.shedders[: len(expected)] == list(expected)
         assert set(stored.references) <= set(part.references)
-        assert all(stored.of(shedder, target) for shedder in stored.shedders for target in stored.targets)
+        assert all(stored.rows_of(shedder, target) for shedder in stored.shedders for target in stored.targets)
         assert all(stored.truth(target)["matches"] >= 1_000 for target in stored.targets)
-        series = [pair for pair in part.series if pair[0] in wanted]
+        series = [pair for pair in part.series if pair[0] in expected]
         assert [(line["shedder"], line["target"]) for line in stored.document["series"]] == series
 
 
@@ -86,94 +96,94 @@ def test_what_is_stored_is_small_and_of_this_figure(figure: Figure) -> None:
 def test_pictures_are_small_and_on_the_page(figure: Figure) -> None:
     text = PAGE.read_text(encoding="utf-8")
     for picture in figure.pictures:
-        file = draw.image(figure, picture)
+        file = draw.image_path(figure, picture)
         drawn = file.read_text(encoding="utf-8")
         assert len(drawn) < LARGEST and f"images/papers/{file.name}" in text
         assert "<text" in drawn and not re.search(r"<dc:date>", drawn)
 
 
 def test_no_results_or_pictures_are_left_over() -> None:
-    assert {file.stem for file in PLACE.glob("*.json")} == {figure.file for figure in FIGURES}
-    pictures = {draw.image(figure, picture).name for figure in FIGURES for picture in figure.pictures}
-    assert {file.name for file in draw.PLACE.iterdir()} == pictures
+    assert {file.stem for file in FOLDER.glob("*.json")} == {figure.stem for figure in FIGURES}
+    pictures = {draw.image_path(figure, picture).name for figure in FIGURES for picture in figure.pictures}
+    assert {file.name for file in draw.FOLDER.iterdir()} == pictures
 
 
-def test_the_page_tells_what_is_stored() -> None:
-    """If it does not: ``python -m bench.papers.page``."""
-    assert PAGE.read_text(encoding="utf-8") == page({figure.file: read(figure.file) for figure in FIGURES})
+def test_the_page_matches_the_results() -> None:
+    """If this fails, run ``python -m bench.papers.page``."""
+    assert PAGE.read_text(encoding="utf-8") == page({figure.stem: read(figure.stem) for figure in FIGURES})
 
 
-def some(points: Mapping[str, Mapping[str, object]]) -> dict[str, Mapping[str, object]]:
-    """The first and the last two points."""
+def few_points(points: Mapping[str, Mapping[str, object]]) -> dict[str, Mapping[str, object]]:
+    """Return the first and the last two points."""
     names = list(points)
     return {name: points[name] for name in dict.fromkeys([*names[:1], *names[-2:]])}
 
 
-class Cheap(Oracle):
-    """Stands in for `informed`, which draws a long stream."""
+class CheapReference(Oracle):
+    """Replacement for `informed`, which generates a long stream."""
 
     name = "informed"
 
 
 @each
-def test_a_small_run_is_stored_drawn_and_told(figure: Figure, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("bench.papers.stored.PLACE", tmp_path)
-    monkeypatch.setattr(draw, "PLACE", tmp_path / "images")
-    monkeypatch.setitem(REFERENCES, "informed", Cheap)
-    figure = replace(figure, parts=tuple(replace(part, points=some(part.points)) for part in figure.parts))
-    save(figure.file, run(figure, events=3_000, seeds=1, reports=tmp_path / "reports"))
-    results = read(figure.file)
-    draw.draw(figure, parts_of(results))
+def test_a_small_run_is_stored_drawn_and_described(figure: Figure, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("bench.papers.results.FOLDER", tmp_path)
+    monkeypatch.setattr(draw, "FOLDER", tmp_path / "images")
+    monkeypatch.setitem(REFERENCES, "informed", CheapReference)
+    figure = replace(figure, parts=tuple(replace(part, points=few_points(part.points)) for part in figure.parts))
+    save(figure.stem, run_figure(figure, events=3_000, seeds=1, reports=tmp_path / "reports"))
+    results = read(figure.stem)
+    draw.draw(figure, part_results(results))
     text = "\n".join(section(figure, results))
-    figure = figure.having(results["parts"])  # some need data that do not ship
+    figure = figure.restricted_to(results["parts"])  # some parts need data outside the repository
     assert "3,000 events" in text
     for part in figure.parts:
-        for file in [f"{figure.file}_{part.name}{label and '_'}{label.rstrip('%')}" for label in part.points or [""]]:
+        for file in [f"{figure.stem}_{part.name}{label and '_'}{label.rstrip('%')}" for label in part.points or [""]]:
             assert (tmp_path / "reports" / f"{file}.html").stat().st_size > 10_000
             document = json.loads((tmp_path / "reports" / f"{file}.json").read_text())
             assert document["stream"]["events"] == 3_000
-            wanted = there(part.strategies)
-            assert [row["shedder"] for row in document["rows"]][: len(wanted)] == list(wanted)
-    assert all(draw.image(figure, picture).exists() for picture in figure.pictures)
+            expected = available(part.strategies)
+            assert [row["shedder"] for row in document["rows"]][: len(expected)] == list(expected)
+    assert all(draw.image_path(figure, picture).exists() for picture in figure.pictures)
 
 
 def test_pictures_are_the_same_every_time(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(draw, "PLACE", tmp_path)
-    figure, parts = FIGURES[-1], parts_of(read(FIGURES[-1].file))
+    monkeypatch.setattr(draw, "FOLDER", tmp_path)
+    figure, parts = FIGURES[-1], part_results(read(FIGURES[-1].stem))
     drawn = []
     for _ in range(2):
         draw.draw(figure, parts)
-        drawn.append([draw.image(figure, picture).read_bytes() for picture in figure.pictures])
+        drawn.append([draw.image_path(figure, picture).read_bytes() for picture in figure.pictures])
     assert drawn[0] == drawn[1]
 
 
-def test_references_run_once_and_stand_behind_the_strategies_of_a_target(monkeypatch) -> None:
+def test_references_run_once_and_follow_the_strategies_of_a_target(monkeypatch) -> None:
     monkeypatch.setattr(runs, "REFERENCES", {"oracle": REFERENCES["oracle"]})
     part = next(part for figure in FIGURES for part in figure.parts if figure.name == "fig4")
-    report = report_of(part, 1_500, 2)
+    report = evaluate_part(part, 1_500, 2)
     rows = [(row["target"], row["shedder"], row["seed"]) for row in report.rows]
-    wanted = [*((name, seed) for name in there(part.strategies) for seed in range(2)), ("oracle", 0)]
-    assert rows == [(target, *pair) for target in part.targets for pair in wanted]
-    assert len(report.document["series"]) == len(part.targets) * (len(there(part.strategies)) + 1)
+    expected = [*((name, seed) for name in available(part.strategies) for seed in range(2)), ("oracle", 0)]
+    assert rows == [(target, *pair) for target in part.targets for pair in expected]
+    assert len(report.document["series"]) == len(part.targets) * (len(available(part.strategies)) + 1)
 
 
-def test_reports_about_different_events_are_not_joined() -> None:
+def test_reports_on_different_events_are_not_merged() -> None:
     part = FIGURES[0].parts[0]
     documents = [evaluate(part.query(), part.events(size), shedders=["ri"], **part.options) for size in (1_000, 2_000)]
     with pytest.raises(ValueError, match="different events"):
-        joined(documents)
+        merge_reports(documents)
 
 
-def row(shedder: str, seed: int, **more: object) -> dict[str, object]:
+def row(shedder: str, seed: int, **values: object) -> dict[str, object]:
     keys = (
         "recall", "precision", "estimated_recall", "mean_latency", "p95_latency", "p99_latency", "share_over_bound",
         "throughput", "shed_event_ratio", "shed_match_ratio", "overhead",
     )  # fmt: skip
-    return {"shedder": shedder, "target": "50%", "seed": seed, **dict.fromkeys(keys), "why": "", **more}
+    return {"shedder": shedder, "target": "50%", "seed": seed, **dict.fromkeys(keys), "why": "", **values}
 
 
 def document(*rows: dict[str, object]) -> dict[str, object]:
-    names = list(dict.fromkeys(one["shedder"] for one in rows))
+    names = list(dict.fromkeys(row["shedder"] for row in rows))
     line = {"shedder": "ri", "target": "50%", "seed": 0, "x": list(range(240)), "latency": [1.23456] * 240, "bound": 2}
     return {
         "query": {"text": "PATTERN"}, "stream": {"events": 9, "span": 8},
@@ -188,73 +198,75 @@ def document(*rows: dict[str, object]) -> dict[str, object]:
 
 def test_values_are_means_over_seeds() -> None:
     rows = [row("ri", 0, recall=0.25, throughput=150.0), row("ri", 1, recall=0.75, throughput=250.0, why="not held")]
-    kept = condensed(document(*rows, row("oracle", 0)), [("ri", "50%")], "")
+    kept = condense(document(*rows, row("oracle", 0)), [("ri", "50%")], "")
     assert [len(kept["series"][0][key]) for key in ("x", "latency")] == [120, 120]
     assert kept["series"][0]["latency"][0] == 1.235
-    (stored,) = parts_of({"parts": {"paper": kept}}).values()
+    (stored,) = part_results({"parts": {"paper": kept}}).values()
     assert stored.value("ri", "50%", "recall") == 0.5
     assert stored.value("ri", "50%", "speed") == 2.0
     assert stored.value("ri", "50%", "target") == 50.0
     assert stored.value("oracle", "50%", "recall") is None
-    assert not stored.counts("ri", "50%") and stored.counts("oracle", "50%")
+    assert not stored.is_valid("ri", "50%") and stored.is_valid("oracle", "50%")
     assert stored.references == ["oracle"]
 
 
 def test_shedders_that_do_the_same_are_grouped() -> None:
     rows = [row(name, 0, recall=recall) for name, recall in (("ri", 0.5), ("rs", 0.6), ("si", 0.5))]
-    assert Stored(document(*rows)).groups() == [["ri", "si"], ["rs"]]
+    assert PartResult(document(*rows)).groups() == [["ri", "si"], ["rs"]]
 
 
-def test_points_stand_where_targets_do() -> None:
+def test_points_take_the_place_of_targets() -> None:
     speeds = {"2": 50.0, "3": 80.0}
-    points = {label: condensed(document(row("ri", 0, throughput=speed)), [], "") for label, speed in speeds.items()}
+    points = {label: condense(document(row("ri", 0, throughput=speed)), [], "") for label, speed in speeds.items()}
     points["3"]["truth"]["throughput"] = 40.0
-    stored = Stored(swept(points))
-    assert stored.targets == ["2", "3"] and stored.line("ri", "target") == [2.0, 3.0]
-    assert stored.line("ri", "speed") == [0.5, 2.0]
+    stored = PartResult(merge_points(points))
+    assert stored.targets == ["2", "3"] and stored.values("ri", "target") == [2.0, 3.0]
+    assert stored.values("ri", "speed") == [0.5, 2.0]
     assert stored.document["setting"]["asked"] == "50%"
 
 
-def test_a_part_at_a_point_is_another_one() -> None:
+def test_a_part_at_a_point_has_its_setting() -> None:
     part = next(part for figure in FIGURES for part in figure.parts if figure.name == "fig10")
-    other = replace(part, points={"5": {"options": {"index": "none"}, "model": {"slices": 5}}}).at("5")
+    other = replace(part, points={"5": {"options": {"index": "none"}, "model": {"slices": 5}}}).at_point("5")
     assert other.options == {**part.options, "index": "none"} and other.model == {"slices": 5} and not other.points
     assert other.targets == ["20%"]
 
 
-def test_recall_over_time_is_that_of_the_whole_stream() -> None:
+def test_recall_over_time_agrees_with_the_recall_of_the_stream() -> None:
     part = next(part for figure in FIGURES for part in figure.parts if figure.name == "fig12")
-    lines = courses(replace(part, recalls=4, series=(("ri", "40%"),)), 4_000)
+    lines = recall_over_time(replace(part, recall_intervals=4, series=(("ri", "40%"),)), 4_000)
     assert [(line["shedder"], line["target"], line["x"]) for line in lines] == [
         ("ri", "40%", [1_000, 2_000, 3_000, 4_000])
     ]
-    whole = evaluate(part.query(), part.events(4_000), shedders="ri", **part.options).rows[0]["recall"]
-    assert min(lines[0]["recall"]) - 1e-3 <= whole <= max(lines[0]["recall"]) + 1e-3
+    recall = evaluate(part.query(), part.events(4_000), shedders="ri", **part.options).rows[0]["recall"]
+    assert min(lines[0]["recall"]) - 1e-3 <= recall <= max(lines[0]["recall"]) + 1e-3
 
 
-def test_the_command_of_a_paper_is_the_command(monkeypatch) -> None:
-    given: list[object] = []
-    monkeypatch.setattr("bench.papers.__main__.main", given.append)
+def test_the_command_of_a_paper_passes_its_name(monkeypatch) -> None:
+    calls: list[object] = []
+    monkeypatch.setattr("bench.papers.__main__.main", calls.append)
     monkeypatch.setattr("sys.argv", ["bench.papers.hybrid", "fig7", "--seeds", "1"])
     runpy.run_module("bench.papers.hybrid", run_name="__main__")
-    assert given == [["hybrid", "fig7", "--seeds", "1"]]
+    assert calls == [["hybrid", "fig7", "--seeds", "1"]]
 
 
 def test_parts_that_cannot_be_run_are_kept_as_they_are(monkeypatch, tmp_path, capsys) -> None:
     figure = next(figure for figure in FIGURES if figure.name == "fig16")
-    figure = replace(figure, parts=(replace(figure.parts[0], needs=tmp_path / "absent"),))
-    monkeypatch.setattr("bench.papers.stored.PLACE", tmp_path)
-    assert run(figure) == {}
-    save(figure.file, {"cluster": {"rows": []}, "other": {"rows": []}})
-    assert run(figure) == {"cluster": {"rows": []}}
+    figure = replace(figure, parts=(replace(figure.parts[0], required_path=tmp_path / "absent"),))
+    monkeypatch.setattr("bench.papers.results.FOLDER", tmp_path)
+    assert run_figure(figure) == {}
+    save(figure.stem, {"cluster": {"rows": []}, "other": {"rows": []}})
+    assert run_figure(figure) == {"cluster": {"rows": []}}
     assert "not run, as it needs absent" in capsys.readouterr().out
 
 
-def test_the_command_runs_what_is_asked_for(monkeypatch, capsys) -> None:
+def test_the_command_runs_the_named_figure(monkeypatch, capsys) -> None:
     done: list[object] = []
-    monkeypatch.setattr("bench.papers.__main__.run", lambda figure, **more: done.append((figure.name, more)) or {})
-    monkeypatch.setattr("bench.papers.__main__.save", lambda *given: done.append("saved"))
-    monkeypatch.setattr("bench.papers.__main__.write", lambda: done.append("written"))
+    monkeypatch.setattr(
+        "bench.papers.__main__.run_figure", lambda figure, **options: done.append((figure.name, options)) or {}
+    )
+    monkeypatch.setattr("bench.papers.__main__.save", lambda *arguments: done.append("saved"))
+    monkeypatch.setattr("bench.papers.__main__.write_page", lambda: done.append("written"))
     monkeypatch.setattr("sys.argv", ["bench.papers", "hybrid", "fig6", "--events", "10", "--seeds", "2"])
     main()
     assert done == [("fig6", {"events": 10, "seeds": 2, "reports": None}), "saved", "written"]
@@ -264,7 +276,7 @@ def test_the_command_runs_what_is_asked_for(monkeypatch, capsys) -> None:
     assert "no figure 'fig99'; hybrid has fig4" in capsys.readouterr().err
 
 
-def test_a_report_that_counts_says_nothing() -> None:
+def test_a_valid_report_has_no_message() -> None:
     part = FIGURES[0].parts[0]
     report = evaluate(part.query(), part.events(2_000), shedders=["ri"], demands="30%", cost_table="paper", index="key")
     assert isinstance(report, Report) and runs._check(report) == ""

@@ -126,8 +126,8 @@ def test_evaluate_gives_the_same_with_history_as_with_its_model() -> None:
         (["--shedder", "hybrid"], "--shedder hybrid needs a model; create one with fastcep fit, and give --model"),
         (["--shedder", "ri", "--model", "m"], "--model needs a shedder that uses one; give --shedder hybrid, "),
         (["--model", "m"], "--model needs a shedder that uses one"),
-        (["--shedder", "hybrid", "--model", "none"], "'none' is not there"),
-        (["--shedder", "hybrid", "--model", "m", "--query", "q2"], "has a model of 'q1', none of 'q2'; fit one for it"),
+        (["--shedder", "hybrid", "--model", "none"], "'none' does not exist"),
+        (["--shedder", "hybrid", "--model", "m", "--query", "q2"], "has a model for 'q1', none for 'q2'; fit"),
     ],
 )
 def test_what_cannot_be_run(options: list[str], message: str) -> None:
@@ -168,12 +168,12 @@ def block_outputs() -> None:
     ("options", "message"),
     [
         ([*ONE, "--output", "file"], "--output: 'file' is a file; a model is a folder: give another name"),
-        ([*ONE, "--output", "strange"], "--output: 'strange' is there, and no model that could be replaced; give"),
-        ([*ONE, "--output", "no/m"], "--output: cannot write 'no/m': there is no folder '.*no'; make it first"),
+        ([*ONE, "--output", "strange"], "--output: 'strange' exists and is not a model; give"),
+        ([*ONE, "--output", "no/m"], "--output: cannot write 'no/m': there is no folder '.*no'; create it first"),
         ([*ONE, "--output", "file/m"], "--output: cannot write 'file/m': '.*file' is no folder"),
         (["--output", "file"], "--output: cannot write 'file/q1': '.*file' is no folder"),
         (["--output", "file/all"], "--output: cannot write 'file/all/q1': '.*file' is no folder"),
-        (["--output", "all"], "--output: 'all/q2' is there, and no model that could be replaced; give another name"),
+        (["--output", "all"], "--output: 'all/q2' exists and is not a model; give another name"),
         (["--output", "x" * 300], "--output: cannot write 'x*/q1': File name too long; "),
     ],
 )

@@ -61,7 +61,7 @@ def test_without_the_option_the_function_is_unknown(folder: Path) -> None:
     result = run(folder, None)
     assert result.exit_code == 2
     assert "q.cep:5:29: unknown function 'gap'" in result.stderr
-    assert "register one of your own with @fastcep.function" in result.stderr
+    assert "register your own functions with @fastcep.function" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_without_the_option_the_function_is_unknown(folder: Path) -> None:
         (
             "import fastcep\n\n@fastcep.function('string(int64)')\ndef f(k):\n    return k\n",
             "mine.py",
-            "mine.py', line 3: function 'f': a string is no argument or result",
+            "mine.py', line 3: function 'f': arguments and results cannot be strings",
         ),
         ("x = 1\n", "mine.txt", "mine.txt' is not a Python file; expected a file such as my_functions.py"),
         (GOOD.replace("abs(x - y)", "x.foo"), "mine.py", "mine.py, line 6, `return FACTOR * x.foo`: Unknown attribute"),

@@ -256,7 +256,7 @@ NEW = (
         ([*BOUND, "--shedder", "rii"], "--shedder: unknown name 'rii'; did you mean 'ri'?"),
         ([*BOUND, "--shedder", "pmbl"], "--shedder: unknown name 'pmbl'; did you mean 'pm-bl'?"),
         ([*BOUND, "--shedder", "?"], "--shedder: unknown name '?'; there is 'ri', 'si', 'rs', 'ss', "),
-        ([*BOUND, "--shedder", "pspice"], "--shedder 'pspice' comes in a later version; there is 'ri', "),
+        ([*BOUND, "--shedder", "pspice"], "--shedder 'pspice' comes in a later version; available are 'ri', "),
         ([*BOUND, "--shedder", "classes"], "--shedder 'classes' needs classes and refuse, which Python has"),
         ([*RI, "--detector", "latncy"], "--detector: unknown name 'latncy'; did you mean 'latency'?"),
         (
@@ -278,7 +278,7 @@ NEW = (
         (["--latency-bound", "0ns"], "--latency-bound='0ns': expected a time above 0"),
         (
             ["--latency-bound", "1ns", "--shedder", "ri"],
-            "--latency-bound=1 ns is below what an event costs an engine that drops it, ",
+            "--latency-bound=1 ns is below the cost of a dropped event, ",
         ),
         (["--clock", "vitrual"], "--clock='vitrual': expected 'wall' or 'virtual'\n"),
         (

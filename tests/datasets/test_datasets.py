@@ -29,7 +29,7 @@ def test_ds1_csv_is_the_stream_of_the_limit(tmp_path: Path) -> None:
     assert hashlib.sha256(out.read_bytes()).hexdigest() == LIMIT_SHA256
 
 
-def test_ds1_draws_columns_one_after_the_other() -> None:
+def test_ds1_draws_one_column_after_the_other() -> None:
     n, rng = 1001, np.random.default_rng(3)
     kind, key, value = rng.integers(0, 4, n), rng.integers(1, 11, n), rng.integers(1, 11, n)
     ts = np.cumsum(rng.integers(1, 20, n))
@@ -38,7 +38,7 @@ def test_ds1_draws_columns_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize("c_values", [(2, 10), (2, 2), (12, 20)])
-def test_ds1_draws_the_values_of_c_on_their_own(c_values: tuple[int, int]) -> None:
+def test_ds1_draws_the_values_of_c_separately(c_values: tuple[int, int]) -> None:
     plain, table = datasets.ds1(40_000, 3), datasets.ds1(40_000, 3, c_values)
     is_c = pc.equal(table["type"], "C").to_numpy()
     assert table.drop_columns("V").equals(plain.drop_columns("V"))
@@ -50,7 +50,7 @@ def test_ds1_draws_the_values_of_c_on_their_own(c_values: tuple[int, int]) -> No
     assert not table.equals(datasets.ds1(40_000, 4, c_values))
 
 
-def test_ds1_with_the_usual_values_of_c_is_the_usual_one() -> None:
+def test_ds1_with_the_default_values_of_c_is_unchanged() -> None:
     assert datasets.ds1(1_000, 3, (1, 10)).equals(datasets.ds1(1_000, 3))
 
 
@@ -62,7 +62,7 @@ def test_batches_with_other_values_of_c_equal_the_table(chunk: int) -> None:
 
 
 @pytest.mark.parametrize("wrong", [(10, 2), (2,), (1, 2, 3), (2.0, 10), (True, 10), "12", 2, (0, 1 << 70)])
-def test_ds1_refuses_what_is_no_range(wrong: object) -> None:
+def test_ds1_rejects_invalid_ranges(wrong: object) -> None:
     with pytest.raises(ValidationError, match=r"c_values=.*: expected two whole numbers"):
         datasets.ds1(10, c_values=wrong)  # type: ignore[arg-type]
     with pytest.raises(ValidationError, match=r"c_values="):
@@ -93,10 +93,10 @@ def test_ds2_distributions() -> None:
                 assert abs((values <= 2).mean() - 0.33) < 0.01
     assert kinds["A"]["v"].null_count == kinds["A"].num_rows
     for kind, shares in {"B": {2: 0.33, 5: 0.67}, "C": {3: 0.5, 5: 0.5}, "D": {5: 0.33, 2: 0.67}}.items():
-        found = {pair["values"]: pair["counts"] for pair in pc.value_counts(kinds[kind]["v"]).to_pylist()}
-        assert found.keys() == shares.keys()
+        counts = {pair["values"]: pair["counts"] for pair in pc.value_counts(kinds[kind]["v"]).to_pylist()}
+        assert counts.keys() == shares.keys()
         for value, share in shares.items():
-            assert abs(found[value] / kinds[kind].num_rows - share) < 0.01
+            assert abs(counts[value] / kinds[kind].num_rows - share) < 0.01
     gaps = np.diff(table["ts"].to_numpy())
     assert gaps.min() >= 1 and abs(gaps.mean() - 10) < 0.1
     assert abs(np.corrcoef(kinds["A"]["x"].to_numpy(), kinds["A"]["y"].to_numpy())[0, 1]) < 0.02

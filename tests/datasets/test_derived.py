@@ -1,4 +1,4 @@
-"""Events derived from public data: small files with known answers, the real files, and what is refused."""
+"""Events derived from public data: small files with known results, the real files, and rejected input."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_toll_events(tmp_path: Path) -> None:
 def test_refusals(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"cannot be read .*; check the path"):
         datasets.stock_events(tmp_path / "no.csv")
-    with pytest.raises(ValidationError, match=r"leading=\['Z'\]: expected symbols that the file has, as A, B, C"):
+    with pytest.raises(ValidationError, match=r"leading=\['Z'\]: expected symbols of the file, such as A, B, C"):
         datasets.stock_events(written(tmp_path, BARS), leading=["A", "Z"])
     with pytest.raises(DataError, match="row 2 is earlier than the one before; sort the file by time"):
         datasets.stock_events(written(tmp_path, BARS.replace("05 09:32:00,A", "04 09:32:00,A")))
@@ -141,7 +141,7 @@ def shared(folder: str, name: str) -> Path:
 
 @pytest.mark.shared
 def test_real_quotes() -> None:
-    """Shares as counted by hand for the data's description: 48 % rise, 46 % fall."""
+    """Check the shares that the description of the data gives: 48 % rise, 46 % fall."""
     week = datasets.stock_events(shared("stocks", "sp100_minute_bars_20181105_20181109.csv.gz"), ["AAPL"])
     assert Counter(week["type"].to_pylist()) == {"RE": 46_234, "FE": 44_713, "QE": 5_923}
     assert week["change"].null_count == 50
@@ -166,7 +166,7 @@ def test_real_buses() -> None:
 
 @pytest.mark.shared
 def test_real_passages() -> None:
-    """Travels of each route, as listed in the data's description, less the 17 equal rows."""
+    """Check the numbers of trips that the description of the data gives for each route, less the 17 duplicate rows."""
     path = shared("tollgate", "trajectories_table_5_training_phase2.csv.gz")
     rows = {route: len(datasets.toll_events(path, route)) for route in ("A-2", "A-3", "B-1", "B-3", "C-1", "C-3")}
     assert rows == {"A-2": 7_624, "A-3": 5_056, "B-1": 1_692, "B-3": 3_120, "C-1": 1_668, "C-3": 1_078}

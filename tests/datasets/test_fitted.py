@@ -1,4 +1,4 @@
-"""The streams fitted to trips and to task life cycles have what was counted."""
+"""The streams fitted to trips and to task life cycles have the measured distributions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_trips_are_as_in_the_bay_area() -> None:
     by_bike = np.lexsort((begin, bike))
     same = np.diff(bike[by_bike]) == 0
     joined = (end[by_bike][:-1] == start[by_bike][1:])[same]
-    assert joined.mean() == pytest.approx(0.81, abs=0.015)  # some vans bring a bike to where it was
+    assert joined.mean() == pytest.approx(0.81, abs=0.015)  # some vans bring a bike back to the same station
     later = np.diff(begin[by_bike])[same]
     assert later.min() > 0
     trips = len(table) / 687 / ((begin[-1] - begin[0]) / 86_400_000)
@@ -51,7 +51,7 @@ def test_trips_are_as_in_the_bay_area() -> None:
     user = np.array(table["user"].to_pylist())
     assert (user == "Subscriber").mean() == pytest.approx(0.85, abs=0.01)
     for name, turns in (("Subscriber", 0.0134), ("Customer", 0.164)):
-        assert (start == end)[user == name].mean() == pytest.approx(turns, abs=0.06)  # others come back by chance
+        assert (start == end)[user == name].mean() == pytest.approx(turns, abs=0.06)  # more trips end there by chance
 
 
 def test_compressed_trips_have_hot_paths() -> None:
@@ -59,7 +59,7 @@ def test_compressed_trips_have_hot_paths() -> None:
     assert matches(text, datasets.bike_chains(300_000, 7)) == 11_205
 
 
-def test_tasks_live_as_in_the_trace() -> None:
+def test_tasks_are_as_in_the_trace() -> None:
     table = datasets.task_lives(100_000, 5)
     columns = {name: table[name].to_numpy() for name in ("job", "task", "kind", "priority", "time")}
     machine = table["machine"].fill_null(-1).to_numpy()

@@ -1,4 +1,4 @@
-"""All streams that are drawn: reproducible, ordered, the same in batches; and the options that are refused."""
+"""All generated streams: reproducible, ordered, equal in batches; and rejected options."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_batches_equal_the_table_and_begin_a_longer_one(name: str, chunk: int) -
 
 
 @pytest.mark.parametrize(
-    ("name", "column", "least"),
+    ("name", "column", "smallest_gap"),
     [
         ("bike_chains", "start_date", 0),
         ("market", "ts", 1),
@@ -49,10 +49,10 @@ def test_batches_equal_the_table_and_begin_a_longer_one(name: str, chunk: int) -
         ("traffic", "ts", 0),
     ],
 )
-def test_times(name: str, column: str, least: int) -> None:
-    """They begin at 0 or later, and each is at least so much later than the one before."""
+def test_times(name: str, column: str, smallest_gap: int) -> None:
+    """Times start at 0 or later, and ascend in steps of at least `smallest_gap`."""
     times = getattr(datasets, name)(20_000, 2)[column].cast(pa.int64()).to_numpy()
-    assert times[0] >= 0 and np.diff(times).min() >= least
+    assert times[0] >= 0 and np.diff(times).min() >= smallest_gap
 
 
 @pytest.mark.parametrize(

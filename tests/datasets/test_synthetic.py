@@ -1,4 +1,4 @@
-"""The synthetic market, match and traffic have the shares that are asked for."""
+"""The synthetic market, soccer match and traffic have the configured distributions."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def test_followers_move_as_their_leader_did(influence: float) -> None:
         minutes * symbols, 5, symbols=symbols, leaders=leaders, influence=influence, persistence=0.0, lag=lag
     )
     sign = np.sign(table["change"].to_numpy().reshape(minutes, symbols))
-    alone = 2 * 0.48**2 + 0.04**2  # probability that two independent moves agree
+    by_chance = 2 * 0.48**2 + 0.04**2  # probability that two independent moves agree
     followers = symbols - leaders
-    for place in range(followers):
-        leader, delay = place * leaders // followers, place * leaders % followers * (lag + 1) // followers
-        moved = sign[lag:, leaders + place]
-        for other in range(lag + 1):
-            agree = float((moved == sign[lag - other : minutes - other, leader]).mean())
-            expected = influence + (1 - influence) * alone if other == delay else alone
+    for follower in range(followers):
+        leader, delay = follower * leaders // followers, follower * leaders % followers * (lag + 1) // followers
+        moved = sign[lag:, leaders + follower]
+        for shift in range(lag + 1):
+            agree = float((moved == sign[lag - shift : minutes - shift, leader]).mean())
+            expected = influence + (1 - influence) * by_chance if shift == delay else by_chance
             assert agree == pytest.approx(expected, abs=0.05)
 
 
@@ -50,8 +50,8 @@ def test_persistence() -> None:
     sign = np.sign(datasets.market(50_000, 5, symbols=10, persistence=0.7)["change"].to_numpy().reshape(-1, 10))
     leader = sign[:, 0]
     moved = leader[:-1] != 0
-    again = float((leader[1:] == leader[:-1])[moved].mean())
-    assert again == pytest.approx(0.7 + 0.3 * 0.48, abs=0.03)
+    repeated = float((leader[1:] == leader[:-1])[moved].mean())
+    assert repeated == pytest.approx(0.7 + 0.3 * 0.48, abs=0.03)
 
 
 def test_soccer() -> None:
@@ -65,19 +65,19 @@ def test_soccer() -> None:
     assert set(player[kinds == "STR"]) == {11, 22}
     assert table["striker"].null_count == table["distance"].null_count == 3_000
     strikers, distance = table["striker"].to_pylist(), table["distance"].to_pylist()
-    for place in range(0, len(table), 97):
-        second, one = divmod(place, 23)
-        if one:
-            striker = strikers[place]
-            assert striker == (22 if one < 12 else 11)
-            away = np.hypot(x[second, one] - x[second, striker], y[second, one] - y[second, striker])
-            assert distance[place] == pytest.approx(away)
-            assert kinds[place] == "STR" or (kinds[place] == "DF") == (distance[place] <= 3)
-    ball = np.hypot(x[:, :1] - x, y[:, :1] - y)[:, 1:].min(axis=1)
-    assert ball.max() == 0  # somebody has it
+    for row in range(0, len(table), 97):
+        second, number = divmod(row, 23)
+        if number:
+            striker = strikers[row]
+            assert striker == (22 if number < 12 else 11)
+            expected = np.hypot(x[second, number] - x[second, striker], y[second, number] - y[second, striker])
+            assert distance[row] == pytest.approx(expected)
+            assert kinds[row] == "STR" or (kinds[row] == "DF") == (distance[row] <= 3)
+    ball_distance = np.hypot(x[:, :1] - x, y[:, :1] - y)[:, 1:].min(axis=1)
+    assert ball_distance.max() == 0  # a player has the ball
     for row in np.flatnonzero(kinds == "STR"):
-        second, one = divmod(int(row), 23)
-        assert (x[second, one], y[second, one]) == (x[second, 0], y[second, 0])
+        second, number = divmod(int(row), 23)
+        assert (x[second, number], y[second, number]) == (x[second, 0], y[second, 0])
     assert 0.002 < share(table, "STR") < 0.05
     assert 0.005 < share(table, "DF") < 0.2
 
@@ -98,13 +98,13 @@ def test_traffic() -> None:
     assert [fast.min(), fast.mean(), fast.max()] == pytest.approx([60, 66, 72], abs=0.3)
 
 
-def test_traffic_as_asked() -> None:
+def test_traffic_options() -> None:
     table = datasets.traffic(20_000, 5, rate=0.5, length=1.0, speed=50.0, fastest=50.0, fast=1.0)
     first = table.filter(pc.equal(table["type"], "Pos1"))
     assert np.diff(first["ts"].to_numpy()).mean() == pytest.approx(2_000, rel=0.05)
     second = table.filter(pc.equal(table["type"], "Pos2"))
     assert (second["ts"].to_numpy() - first["ts"].to_numpy()[: len(second)] == 72_000).all()
-    assert (second["vehicle"].to_numpy() == np.arange(len(second))).all()  # nobody overtakes
+    assert (second["vehicle"].to_numpy() == np.arange(len(second))).all()  # no vehicle overtakes
 
 
 def test_logarithm() -> None:

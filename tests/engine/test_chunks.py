@@ -1,4 +1,4 @@
-"""Buckets of many chunks: the rows of a bucket are worked on 256 at once, and a join in NumPy must find the same."""
+"""Buckets of many chunks: rows of a bucket are processed 256 at once, and a join in NumPy must agree."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def stream(rows: int = 1_000) -> dict[str, Any]:
 
 
 def joined(data: dict[str, Any], condition: str) -> set[tuple[int, ...]]:
-    """What the condition keeps of all triples, a null or NaN being equal to nothing (as NaN in float columns)."""
+    """Return all triples that satisfy the condition; a null or NaN equals nothing (as NaN in float columns)."""
     columns = {}
     for name in DTYPES:
         cells = data[name] if name != "s" else [None if text is None else float(ord(text)) for text in data["s"]]

@@ -1,4 +1,4 @@
-"""Contiguity of strategies, ``NEXT`` and ``CONSECUTIVE``: cases worked by hand, and what the engine keeps for it."""
+"""Contiguity of strategies, ``NEXT`` and ``CONSECUTIVE``: cases worked by hand, and the state that the engine keeps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import fastcep as fc
 from fastcep.errors import MemoryLimitError
 from fastcep.query import ast
 
-# Z has no k, and that of Y is no integer: neither is in a partition by k.
+# Z has no k, and the k of Y is no integer: neither is in a partition by k.
 SCHEMA = fc.Schema(
     {name: {"k": "int64", "v": "int64", "s": "string", "f": "float64"} for name in "ABCX"}
     | {"Y": {"k": "string"}, "Z": {"v": "int64"}},
@@ -29,17 +29,17 @@ def parse(text: str) -> ast.Query:
     return fc.parse(f"PATTERN {text}", SCHEMA)
 
 
-def check(text: str, events: str, *wanted: str) -> None:
-    """The engine's matches, wherever the batches are cut."""
+def check(text: str, events: str, *expected: str) -> None:
+    """Return the engine's matches; they must not depend on batch boundaries."""
     query = parse(text)
     for sizes in (None, [1], [2, 3]):
         found = [show(query, bindings) for bindings in harness.matches(query, None, events, sizes)]
-        assert found == list(wanted), f"batches of {sizes}"
-    assert swept(query, events) == list(wanted), "swept after every event"
+        assert found == list(expected), f"batches of {sizes}"
+    assert swept(query, events) == list(expected), "swept after every event"
 
 
 def swept(query: ast.Query, events: str) -> list[str]:
-    """The engine's matches if what is dead is taken away after every event."""
+    """Return the engine's matches if dead state is removed after every event."""
     engine, found = fc.Engine(query), []
     for event in harness.stream(SCHEMA, events):
         found += harness.table_rows(query, harness.send(engine, SCHEMA, event).to_arrow())
@@ -110,7 +110,7 @@ def test_partitions_are_interleaved() -> None:
     [("X(k=1)", True), ("C(k=1)", True), ("X(k=2)", False), ("X", False), ("Z(v=1)", False), ("Y(k='1')", False)],
 )  # fmt: skip
 def test_what_is_in_the_partition(between: str, is_between: bool) -> None:
-    """Types that no variable names count; a null, or no such attribute, is in no partition."""
+    """Types that no variable names count; an event with a null, or without the attribute, is in no partition."""
     found = [] if is_between else ["a0 b2"]
     check(f"SEQ(A a, B b) WITHIN 1h {PARTITION}", f"A(k=1) {between} B(k=1)", *found)
 
@@ -138,7 +138,7 @@ def test_next_member() -> None:
 
 
 def test_next_behind_an_optional_member() -> None:
-    """It follows the last event that is bound."""
+    """NEXT refers to the last event that is bound."""
     check("SEQ(A a, B? b, NEXT C c) WITHIN 1h", "A B C C A C", "a0 b1 c2", "a4 b- c5")
 
 
@@ -206,7 +206,7 @@ def test_next_with_a_union_and_a_type_that_stands_twice() -> None:
 
 
 def test_next_under_strict_contiguity_and_partitions() -> None:
-    """Of a part of AND it asks for more than the strategy."""
+    """In a part of AND it is stricter than the strategy."""
     check(
         f"AND(SEQ(A a, NEXT B b), C c) WITHIN 1h PARTITION BY k {STRICT}",
         "A(k=1) C(k=1) B(k=1) A(k=2) B(k=2) C(k=2) A(k=1) X(k=2) B(k=1) C(k=1)",
@@ -232,7 +232,7 @@ def test_consecutive_elements_in_a_part_of_and() -> None:
 
 
 def test_consecutive_rounds() -> None:
-    """Nothing lies between two rounds; inside a round there may be something."""
+    """No event lies between two rounds; inside a round there may be some."""
     check(
         "SEQ((SEQ(A a, B b))+ g[] CONSECUTIVE) WITHIN 1h",
         "A X B A B X A B",
@@ -299,7 +299,7 @@ def test_rows_that_an_event_has_cut_off_are_not_visited() -> None:
 
 @pytest.mark.parametrize("kinds", ["ABX", "X"])
 def test_partitions_are_forgotten_with_the_window(kinds: str) -> None:
-    """New keys for ever: what is held is bounded by the window, and nothing is left when it has passed."""
+    """New keys forever: the window bounds the state, and nothing is left when it has passed."""
     engine = plain(f"SEQ(A a, B b) WITHIN 1us {PARTITION}")
     for number in range(40):
         engine.process(stream(5_000, kinds, 0, start=number * 5_000))
@@ -310,7 +310,7 @@ def test_partitions_are_forgotten_with_the_window(kinds: str) -> None:
 
 
 def test_partitions_count_against_the_memory_limit() -> None:
-    """What was found until then is right, and the engine goes on."""
+    """The matches until then are right, and the engine continues."""
     text = f"SEQ(A a, B b) WITHIN 1ms {PARTITION}"
     whole, engine = plain(text), plain(text, memory_limit="300kB")
     errors, found, truth = 0, [], []
@@ -341,7 +341,7 @@ def test_partitions_count_against_the_memory_limit() -> None:
 )
 @pytest.mark.filterwarnings("ignore:.*UNBOUNDED")
 def test_what_contiguity_has_cut_off_is_forgotten(text: str) -> None:
-    """Without a window, too."""
+    """Also without a window."""
     engine = plain(text)
     for number in range(40):
         engine.process(stream(5_000, "AAX", 20, start=number * 5_000))

@@ -1,4 +1,4 @@
-"""The four limit queries on DS1 (seed 7): exact counts, and the same matches wherever the stream is cut."""
+"""The four limit queries on DS1 (seed 7): exact counts, and the same matches for any batch boundaries."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def query(name: str) -> fc.Query:
 
 @pytest.fixture(scope="module")
 def stream() -> pa.Table:
-    """DS1, types dictionary-coded once so that small batches do not pay for it."""
+    """Return DS1 with dictionary-coded types, so that small batches need not encode them."""
     return events()
 
 
 def run(engine: fc.Engine, table: pa.Table, size: int) -> dict[str, list[pa.Table]]:
-    """Tables of matches by query, over batches of ``size`` events; the empty ones are left out."""
+    """Return tables of matches by query, over batches of ``size`` events, without empty ones."""
     found: dict[str, list[pa.Table]] = {}
     for batch in table.to_batches(max_chunksize=size):
         matches = engine.process(batch)
@@ -39,7 +39,7 @@ def joined(tables: list[pa.Table]) -> pa.Table:
 @pytest.mark.parametrize("store", ["rows", "factorised"])
 @pytest.mark.parametrize("name", COUNTS)
 def test_counts(stream: pa.Table, name: str, store: str) -> None:
-    """All in one batch and in batches of 1,024: the exact counts, the same rows."""
+    """One batch and batches of 1,024 give the exact counts and the same rows."""
     whole_engine, engine = fc.Engine(query(name), store=store), fc.Engine(query(name), store=store)
     whole = whole_engine.process(stream)
     assert len(whole) == COUNTS[name] == whole_engine.metrics()["matches"]
@@ -54,7 +54,7 @@ def test_counts(stream: pa.Table, name: str, store: str) -> None:
 @pytest.mark.parametrize("name", COUNTS)
 @pytest.mark.parametrize("window", ["200us", "5ms"])
 def test_stores(stream: pa.Table, name: str, window: str) -> None:
-    """Both stores give one table, for short windows and for buckets that grow."""
+    """Both stores give the same table, for short windows and for buckets that grow."""
     text = QUERIES[name].rpartition("WITHIN")[0] + f"WITHIN {window}"
     part = stream.slice(0, 30_000)
     rows, factorised = (
@@ -66,7 +66,7 @@ def test_stores(stream: pa.Table, name: str, window: str) -> None:
 
 @pytest.mark.parametrize(("size", "events"), [(7, 100_000), (1, 20_000)])
 def test_small_batches(stream: pa.Table, size: int, events: int) -> None:
-    """All four queries in one engine over tiny batches: the same tables as each alone in one batch."""
+    """All four queries in one engine over tiny batches give the tables of each query alone in one batch."""
     prefix = stream.slice(0, events)
     found = run(fc.Engine([query(name) for name in QUERIES]), prefix, size)
     for name in QUERIES:

@@ -1,4 +1,4 @@
-"""Numbers and times at their limits: the engine does what the reference matcher does."""
+"""Numbers and times at their limits: the engine agrees with the reference matcher."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SPANS = [0, 1, 2, 2**62, 2**63 - 3, MAX - 1, MAX]
 
 
 def pairs(key: str) -> list[Event]:
-    """An A for each edge value, then a B for each."""
+    """Return an A for each edge value, then a B for each."""
     edges: list[Any] = INTS if key == "i" else FLOATS
     other = "f" if key == "i" else "i"
     cells = [(kind, value) for kind in "AB" for value in edges]
@@ -41,7 +41,7 @@ def pairs(key: str) -> list[Event]:
 
 
 def mixed() -> list[Event]:
-    """Integers in A, floats in B."""
+    """Return integers in A, floats in B."""
     cells = [("A", {"i": value, "f": None}) for value in INTS] + [("B", {"i": None, "f": value}) for value in FLOATS]
     return [Event(kind, at, at, values) for at, (kind, values) in enumerate(cells)]
 
@@ -124,7 +124,7 @@ def test_keys(key: str) -> None:
 
 
 def windows() -> st.SearchStrategy[str]:
-    """Windows whose edges lie near or beyond the limits of time."""
+    """Draw windows whose edges are near or beyond the limits of time."""
     return st.sampled_from([*(f"{span}ns" for span in SPANS), "106751d", "2 EVENTS", "UNBOUNDED"])
 
 
@@ -136,7 +136,7 @@ def limits(draw: Any) -> list[Event]:
 
 @given(limits(), windows(), st.integers(1, 4))
 def test_windows_at_the_limits_of_time(events: list[Event], window: str, size: int) -> None:
-    """last.time - first.time never overflows, however the stream is cut."""
+    """last.time - first.time never overflows, for any batch boundaries."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         query = parse(f"PATTERN SEQ(A a, B+ b[]) WITHIN {window}", SCHEMA)
@@ -187,7 +187,7 @@ def test_the_clock_at_the_limits() -> None:
     assert engine.metrics()["live_partial_matches"] == 0
     engine.send("A", ts=MAX)
     assert len(engine.send("B", ts=MAX)) == 1
-    with pytest.raises(fc.ValidationError, match="outside of int64"):
+    with pytest.raises(fc.ValidationError, match="outside the range of int64"):
         engine.advance(MAX + 1)
 
 
@@ -236,7 +236,7 @@ def test_timestamps_that_do_not_fit_name_their_row(unit: str) -> None:
     ],
 )
 def test_zones_at_the_limits(zone: str, when: int, hours: int | None) -> None:
-    """A local time that is no int64 in UTC is refused, not wrapped around."""
+    """A local time that does not fit int64 in UTC is rejected, not wrapped around."""
     engine = fc.Engine(parse("PATTERN SEQ(A a) WITHIN 1s", fc.Schema({"A": {}}, time_zone=zone)))
     data = {"ts": pa.array([when], pa.timestamp("ns"))}
     if hours is None:

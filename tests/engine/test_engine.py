@@ -1,4 +1,4 @@
-"""The engine's interface: ways in, the clock, refusals, several queries and counters."""
+"""The engine's interface: inputs, clock, errors, several queries and counters."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_unbounded_warns() -> None:
 
 
 def test_windows_that_wait_for_an_event_of_their_own_warn() -> None:
-    """One that nothing closes stays for good; what closes whatever is open is taken to come."""
+    """A window that nothing closes stays forever; an event that closes any open window is expected to come."""
     opened = "PATTERN SEQ(A a, B b) WINDOW OPEN ON A o CLOSE ON B c"
     with pytest.warns(UserWarning, match="'own': a window that no 'c' closes stays until the stream ends") as caught:
         fc.Engine(fc.parse(f"{opened} WHERE c.ID = o.ID", SCHEMA, name="own"))
@@ -221,7 +221,7 @@ def test_many_keys_work_and_too_many_carried_values_are_refused() -> None:
     engine = fc.Engine(fc.parse(f"PATTERN SEQ(A a, B b) WHERE [{', '.join(names)}] WITHIN 1s", wide))
     assert engine.process(data).to_arrow().select(["a", "b"]).to_pylist() == [{"a": 0, "b": 1}]
     ordered = " AND ".join(f"a.{name} <= b.{name}" for name in names)
-    with pytest.raises(fc.ValidationError, match=r"bound 'a' has to carry 70 values .* at most 64"):
+    with pytest.raises(fc.ValidationError, match=r"bound 'a' would carry 70 values .* at most 64"):
         fc.Engine(fc.parse(f"PATTERN SEQ(A a, B b) WHERE {ordered} WITHIN 1s", wide))
 
 
@@ -276,7 +276,7 @@ def test_several_queries() -> None:
 
 
 def test_gil_is_released() -> None:
-    """A counting thread, which takes the GIL only where it is given up, goes on while a batch is processed."""
+    """A counting thread, which takes the GIL only where it is released, continues while a batch is processed."""
     n = 12_000
     data = events("A" * n + "B" * n, V=np.ones(2 * n, np.int64))
     ticks, stop = [0], threading.Event()
@@ -379,7 +379,7 @@ def test_metrics_of_a_hand_example() -> None:
         ("B", 2, (4, 4)),  # a, a, ab, ab
         ("C", 3, (4, 4)),
         ("B", 10, (6, 6)),
-        ("B", 11, (4, 6)),  # the first A and its three are gone, one is new
+        ("B", 11, (4, 6)),  # the first A and its three partial matches are gone, one is new
         ("C", 12, (0, 6)),
     ]:
         one.send(kind, ID=1, V=1, ts=ts)
@@ -398,7 +398,7 @@ def test_metrics_of_a_hand_example() -> None:
 
 
 def test_live_is_exact_on_a_random_stream() -> None:
-    """Live and peak against a count of all prefixes by the reference matcher."""
+    """Compare live and peak with a count of all prefixes by the reference matcher."""
     draw = np.random.default_rng(4)
     kinds = "".join(draw.choice(list("ABC"), 60))
     one = engine("PATTERN SEQ(A a, B b, C c) WITHIN 9ns")

@@ -1,4 +1,4 @@
-"""What goes the compiled way of batches and single events, and that what does not fares as it always did."""
+"""The fast path of batches and single events, and unusual input on the slow path."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ SHORT = {
 
 
 @pytest.mark.parametrize("name", SHORT)
-def test_what_is_usual_goes_the_short_way(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_usual_takes_the_fast_path(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = pair()
-    monkeypatch.setattr(Stream, "process", None)  # where the long way begins
+    monkeypatch.setattr(Stream, "process", None)  # the slow path starts here
     found = engine.process(SHORT[name]).to_arrow()
     assert found.select(["a", "b"]).to_pylist() == [{"a": 0, "b": 1}]
     assert engine.metrics()["events"] == 3
@@ -72,7 +72,7 @@ def sent(engine: fc.Engine, type: str = "A", **values: Any) -> fc.Matches:
 @pytest.mark.parametrize(
     "values", [{}, EVENT, {"k": None, "s": "new"}, {"f": 3}, {"f": np.float64(2), "k": np.int64(1)}, {"b": False}]
 )
-def test_a_plain_event_goes_the_short_way(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plain_event_takes_the_fast_path(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     engine = pair()
     monkeypatch.setattr(fc.Engine, "process", None)
     assert len(sent(engine, **values)) == 0
@@ -86,7 +86,7 @@ def test_calls_that_find_nothing_give_one_object() -> None:
     assert engine.send("A", ts=0, k=1) is engine.send("A", ts=1, k=1) is engine.process(data)
 
 
-#: Events that are refused, or whose values are converted on the long way.
+#: Events that are rejected, or whose values the slow path converts.
 UNUSUAL: list[dict[str, Any]] = [
     {"k": 1.5}, {"k": True}, {"k": "1"}, {"k": 2**63}, {"k": np.int64(7)}, {"k": np.int32(7)},
     {"f": np.int64(2**53 + 1)}, {"k": [1]}, {"f": "x"}, {"f": True},
@@ -98,9 +98,9 @@ UNUSUAL: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("values", UNUSUAL)
-def test_an_unusual_event_fares_as_on_the_long_way(values: dict[str, Any]) -> None:
-    def told(short: bool) -> Any:
-        live = engine(fc.parse(PAIR, SCHEMA), short=short)
+def test_an_unusual_event_behaves_as_on_the_slow_path(values: dict[str, Any]) -> None:
+    def outcome(fast: bool) -> Any:
+        live = engine(fc.parse(PAIR, SCHEMA), fast=fast)
         live.send("A", ts=0, k=7)
         try:
             found: Any = rows(sent(live, **values))
@@ -109,10 +109,10 @@ def test_an_unusual_event_fares_as_on_the_long_way(values: dict[str, Any]) -> No
         live.send("B", ts=10**10, k=1)
         return found, counters(live.metrics(), SAME)
 
-    assert told(True) == told(False)
+    assert outcome(True) == outcome(False)
 
 
-#: Changes to a batch that make it one for the long way, mostly to be refused.
+#: Changes to a batch that send it to the slow path, mostly to be rejected.
 CHANGED: list[dict[str, Any]] = [
     {"type": ["A", "C", "A"]}, {"type": ["A", None, "A"]}, {"type": [1, 2, 3]}, {"type": np.array([["A"]] * 3)},
     {"type": pa.array(["A", "B", None])}, {"type": pa.array(["A", "C", "A"]).dictionary_encode()},
@@ -134,9 +134,9 @@ CHANGED: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("changed", CHANGED)
-def test_an_unusual_batch_fares_as_on_the_long_way(changed: dict[Any, Any]) -> None:
-    def told(short: bool, data: Any) -> Any:
-        live = engine(fc.parse(PAIR + " RETURN a.f AS af, a.s AS text, a.b AS ab, b.k AS bk", SCHEMA), short=short)
+def test_an_unusual_batch_behaves_as_on_the_slow_path(changed: dict[Any, Any]) -> None:
+    def outcome(fast: bool, data: Any) -> Any:
+        live = engine(fc.parse(PAIR + " RETURN a.f AS af, a.s AS text, a.b AS ab, b.k AS bk", SCHEMA), fast=fast)
         live.process(columns())
         live.send("A", ts=3, k=1)
         try:
@@ -147,9 +147,9 @@ def test_an_unusual_batch_fares_as_on_the_long_way(changed: dict[Any, Any]) -> N
         return found, counters(live.metrics(), SAME)
 
     data = {**columns(ts=np.array([3, 4, 5])), **changed}
-    assert told(True, data) == told(False, data)
+    assert outcome(True, data) == outcome(False, data)
     for missing in ("k", "type", "ts"):
-        assert told(True, {**data, missing: None}) == told(False, {**data, missing: None})
+        assert outcome(True, {**data, missing: None}) == outcome(False, {**data, missing: None})
 
 
 def test_columns_of_one_name_and_column_numbers() -> None:
@@ -163,7 +163,7 @@ def test_columns_of_one_name_and_column_numbers() -> None:
 
 
 def test_schemas_may_change_from_batch_to_batch() -> None:
-    live, long = pair(), engine(fc.parse(PAIR, SCHEMA), short=False)
+    live, slow = pair(), engine(fc.parse(PAIR, SCHEMA), fast=False)
     for at in range(40):
         data = columns(ts=np.array([at, at, at]))
         if at % 3 == 0:
@@ -171,23 +171,23 @@ def test_schemas_may_change_from_batch_to_batch() -> None:
         names = sorted(data, key=lambda name: hash((name, at // 4)))
         given = {name: data[name] for name in names}
         batch: Any = pa.record_batch({name: pa.array(values) for name, values in given.items()}) if at % 2 else given
-        assert rows(live.process(batch)) == rows(long.process(batch))
+        assert rows(live.process(batch)) == rows(slow.process(batch))
 
 
 def test_bounds_of_time() -> None:
     schema = fc.Schema({"A": {}}, time_unit="us")
     most = (2**63 - 1) // 1000
     for times in ([-most, most], [-most - 1, 0], [0, most + 1]):
-        told = []
-        for short in (True, False):
-            live = engine(fc.parse("PATTERN SEQ(A a) WITHIN 1ns", schema), short=short)
+        results = []
+        for fast in (True, False):
+            live = engine(fc.parse("PATTERN SEQ(A a) WITHIN 1ns", schema), fast=fast)
             try:
                 live.process({"ts": np.array(times)})
             except fc.DataError as error:
-                told.append(str(error))
+                results.append(str(error))
             else:
-                told.append(str(live.metrics()["watermark"]))
-        assert told[0] == told[1]
+                results.append(str(live.metrics()["watermark"]))
+        assert results[0] == results[1]
 
 
 def test_texts_that_nothing_holds_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,14 +206,14 @@ def test_texts_that_nothing_holds_are_forgotten(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     "options", [{"memory_limit": "64MiB"}, {"timed_out": True}, {"allowed_lateness": "3us"}], ids=str
 )
-def test_options_that_the_short_way_does_not_know(options: dict[str, Any]) -> None:
+def test_options_that_need_the_slow_path(options: dict[str, Any]) -> None:
     live = pair(**options)
     assert live._loop.process(columns(), live._stream) is None
     found = [*rows(live.process(columns())), *rows(sent(live, "B", k=2)), *rows(live.flush())]
     assert sum(len(part) for _, part in found) == 2
 
 
-def test_engines_that_gave_groups_away_go_the_long_way_until_all_are_back() -> None:
+def test_engines_that_gave_groups_away_take_the_slow_path_until_all_are_back() -> None:
     live, data = pair(), columns(ts=np.array([9, 9, 9]))
     part = live.extract(range(32))
     assert live._loop.process(data, live._stream) is None
@@ -226,22 +226,22 @@ def test_engines_that_gave_groups_away_go_the_long_way_until_all_are_back() -> N
 
 
 def test_queries_that_come_and_go() -> None:
-    live, long = (engine([fc.parse(PAIR, SCHEMA, name="one")], short=short) for short in (True, False))
-    told = []
-    for side in (live, long):
+    live, slow = (engine([fc.parse(PAIR, SCHEMA, name="one")], fast=fast) for fast in (True, False))
+    results = []
+    for side in (live, slow):
         found = [rows(side.process(columns()))]
         side.add(fc.parse(PAIR + " RETURN a.s AS s", SCHEMA, name="two"))
-        if side is long:
-            side._loop.close()
+        if side is slow:
+            side._loop.is_direct = False
         found += [rows(sent(side, "A", k=3, s="x")), rows(sent(side, "B", k=3)), rows(sent(side, "B", ts=6, k=2))]
         side.remove("one")
-        if side is long:
-            side._loop.close()
+        if side is slow:
+            side._loop.is_direct = False
         found += [rows(sent(side, "A", ts=7, k=3, s="z")), rows(sent(side, "B", ts=8, k=3))]
         side.remove("two")
         found += [rows(sent(side, "B", ts=9, k=3))]
-        told.append((found, counters(side.metrics(), SAME)))
-    assert told[0] == told[1]
+        results.append((found, counters(side.metrics(), SAME)))
+    assert results[0] == results[1]
 
 
 def test_matches_outlive_the_engine_and_what_comes_later() -> None:
@@ -263,10 +263,10 @@ def test_a_call_inside_a_call_is_refused() -> None:
     assert len(live.process(columns())) == 1
 
 
-def test_send_says_what_it_takes() -> None:
+def test_signature_of_send() -> None:
     assert str(inspect.signature(fc.Engine.send)) == "(self, type, /, **values)"
     assert str(inspect.signature(pair().send)) == "(type, /, **values)"
-    assert (fc.Engine.send.__doc__ or "").startswith("Take one event.\n\nParameters")
+    assert (fc.Engine.send.__doc__ or "").startswith("Process one event and return")
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'type'"):
         pair().send(ts=1)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="takes 2 positional arguments"):
@@ -277,7 +277,7 @@ def test_send_says_what_it_takes() -> None:
 
 
 class Watched(fc.Engine):
-    """Somebody's own engine."""
+    """A subclass of the engine by a user."""
 
     sent = 0
 

@@ -1,4 +1,4 @@
-"""On random queries, streams and inputs the short way reports what the long way does: matches, order, counters."""
+"""On random queries, streams and inputs the fast path reports the same as the slow path: matches, order, counters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strategies import queries as strategies
 from strategies.queries import Case
 from strategies.whole_cases import query_cases
 from support import harness
-from support.fast_and_slow import ALWAYS, SAME, counters, engine, go, joined
+from support.fast_and_slow import ALWAYS, SAME, counters, engine, joined, run_calls
 
 import fastcep as fc
 from fastcep.query import ast
@@ -30,17 +30,17 @@ def check(queries: Sequence[ast.Query], case: Case, forms: Sequence[str]) -> Non
     schema = queries[0].schema
     data = [batch for batch in harness.batches(schema, case.events, case.batch_sizes) if len(batch[str(schema.time)])]
     process = fc.Engine.process
-    long, told = go(engine(queries, short=False), [partial(process, data=batch) for batch in data])
+    slow, metrics = run_calls(engine(queries, fast=False), [partial(process, data=batch) for batch in data])
     shaped = [formed(batch, forms[at % len(forms)]) for at, batch in enumerate(data)]
-    short, by_batch = go(engine(queries), [partial(process, data=batch) for batch in shaped])
-    assert short == long
-    assert counters(by_batch, SAME) == counters(told, SAME)
-    sent, by_send = go(engine(queries), sends(schema, case.events))
-    slow, by_slow = go(engine(queries, short=False), sends(schema, case.events))
-    assert sent == slow
-    assert counters(by_send, SAME) == counters(by_slow, SAME)
-    assert joined(sent) == joined(long)
-    assert counters(by_send, ALWAYS) == counters(told, ALWAYS)
+    fast, by_batch = run_calls(engine(queries), [partial(process, data=batch) for batch in shaped])
+    assert fast == slow
+    assert counters(by_batch, SAME) == counters(metrics, SAME)
+    sent, by_send = run_calls(engine(queries), sends(schema, case.events))
+    slow_sent, by_slow_send = run_calls(engine(queries, fast=False), sends(schema, case.events))
+    assert sent == slow_sent
+    assert counters(by_send, SAME) == counters(by_slow_send, SAME)
+    assert joined(sent) == joined(slow)
+    assert counters(by_send, ALWAYS) == counters(metrics, ALWAYS)
 
 
 forms = st.lists(st.sampled_from([form for form in FORMS if form != "send"]), min_size=1, max_size=6)

@@ -1,4 +1,4 @@
-"""For-all conditions that several edges carry: each edge needs its own program."""
+"""For-all conditions on several edges: each edge needs its own program."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_condition_on_edges_with_different_targets(text: str) -> None:
 
 
 def test_a_condition_over_all_elements_that_is_always_true() -> None:
-    """It reads no event, so none is kept for it."""
+    """It reads no event, so no event is kept for it."""
     text = (
         "PATTERN SEQ(NEG A n, A+ a[], A b) WHERE a[i].k = 1 AND a[i].k = 1 OR COUNT(a[]) > 0 "
         "WINDOW EVERY 3 EVENTS CLOSE AFTER 5s"

@@ -1,4 +1,4 @@
-"""Users' functions in queries: against the reference matcher, nulls, exceptions, keys, plans and threads."""
+"""Users' functions in queries: compared with the reference matcher; nulls, exceptions, keys, plans and threads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def registered() -> Iterator[dict[str, Function]]:
 
 
 def check(text: str, stream: str = STREAM) -> list[harness.Row]:
-    """The engine's results, which must be the reference matcher's, whole and event by event."""
+    """Return the engine's results; they must be those of the reference matcher, in one batch and event by event."""
     query = fc.parse(f"PATTERN {text}", SCHEMA)
     events = harness.stream(SCHEMA, stream)
     found = harness.rows(query, None, events)
@@ -48,7 +48,7 @@ def check(text: str, stream: str = STREAM) -> list[harness.Row]:
 
 
 def run(query: fc.Query | str, **columns: Any) -> tuple[fc.Matches, dict[str, Any]]:
-    """Matches and metrics over a stream given by its columns."""
+    """Return matches and metrics over a stream, which is passed as columns."""
     built = fc.parse(f"PATTERN {query}", SCHEMA) if isinstance(query, str) else query
     n = len(columns["type"])
     engine = fc.Engine(built)
@@ -208,7 +208,7 @@ def test_a_query_goes_to_another_process(tmp_path: Path) -> None:
     root = Path(fc.__file__).parent.parent
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout == (
-        "query 'q': function 'distance' is not registered in this process; import the module that registers it first\n"
+        "query 'q': function 'distance' is not registered in this process; import the module that registers it\n"
         "1\n"
     )
 
@@ -229,9 +229,9 @@ def test_an_engine_keeps_the_function_that_it_began_with(registered: dict[str, F
     fc.function("float64(float64, float64)", name="distance", replace=True)(lambda x, y: 100.0)
     new = fc.Engine(query)
     fc.functions()["distance"].unregister()
-    for engine, wanted in ((old, [7.0]), (new, [100.0, 100.0])):
+    for engine, expected in ((old, [7.0]), (new, [100.0, 100.0])):
         data: dict[str, Any] = {"type": ["A", "A"], "ts": [0, 1], "x": [1.0, 7.0], "k": [1, 1], "b": [True] * 2}
-        assert engine.process(data | {"s": ["", ""]}).to_arrow()["d"].to_pylist() == wanted
+        assert engine.process(data | {"s": ["", ""]}).to_arrow()["d"].to_pylist() == expected
 
 
 def test_two_engines_in_two_threads() -> None:

@@ -1,4 +1,4 @@
-"""What grows with the stream: it grows far enough, and comes back."""
+"""Structures that grow with the stream grow far enough, and shrink again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import fastcep as fc
 
 
 def test_output_grows_inside_one_event() -> None:
-    """65,535 matches at one event, in the defined order: compared backwards, the shorter first."""
+    """65,535 matches at one event, in the defined order: compared from the last event backwards, shorter ones first."""
     found = engine("PATTERN SEQ(A+ a[], B b) WITHIN 1s").process(events("A" * 16 + "B")).to_arrow()
     subsets = [s for size in range(1, 17) for s in itertools.combinations(range(16), size)]
     subsets.sort(key=lambda s: s[::-1])
@@ -30,13 +30,13 @@ def test_output_grows_at_a_closing_kleene() -> None:
 
 
 def test_deep_buckets_and_many_starts() -> None:
-    """One bucket of thousands of rows, read through a residual predicate; more starts than the ring began with."""
+    """One bucket of thousands of rows, read through a residual predicate; more starts than the ring first holds."""
     n = 3_000
     values = np.random.default_rng(1).integers(0, 1_000, n + 3)
     one = engine("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID AND a.V < b.V WITHIN 1s")
     found = one.process(events("A" * n + "BBB", V=values))
-    wanted = [{"a": int(a), "b": b} for b in range(n, n + 3) for a in np.flatnonzero(values[:n] < values[b])]
-    assert bindings(found) == wanted
+    expected = [{"a": int(a), "b": b} for b in range(n, n + 3) for a in np.flatnonzero(values[:n] < values[b])]
+    assert bindings(found) == expected
     assert one.metrics()["live_partial_matches"] == one.metrics()["peak_partial_matches"] == n
 
 
@@ -44,11 +44,11 @@ def test_starts_wrap_around() -> None:
     """Starts come and go many times the ring's size; each B meets exactly the As of its window."""
     kinds = "".join(np.random.default_rng(2).choice(["A", "B"], 5_000, p=[0.9, 0.1]))
     found = bindings(engine("PATTERN SEQ(A a, B b) WITHIN 99ns").process(events(kinds)))
-    wanted = [
+    expected = [
         {"a": a, "b": b} for b, kind in enumerate(kinds) if kind == "B" for a in range(max(0, b - 99), b)
         if kinds[a] == "A"
     ]  # fmt: skip
-    assert found == wanted
+    assert found == expected
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The option ``index``: which equalities rows are found by, what that forbids, and that it goes with the state."""
+"""The option ``index``: the equalities that look up rows, their restrictions, and the option in snapshots."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def query(text: str = Q1) -> fc.Query:
 
 
 def keys(text: str, index: str) -> list[list[str]]:
-    """Per edge its keys."""
+    """Return the keys of each edge."""
     made = make_plan(query(f"PATTERN {text}"), index=index)
     return [[f"{row} = {event}" for row, event in edge.key_texts] for edge in made.edges if edge.source >= 0]
 
@@ -56,7 +56,7 @@ def test_keys(text: str, key: list[str], off: list[str]) -> None:
 
 
 def test_kleene_variables() -> None:
-    """Their first, last and neighbouring elements are attributes as they are; what is computed of all is not."""
+    """Their first, last and neighbouring elements are plain attributes; values computed from all elements are not."""
     text = "SEQ(A a, B+ b[], C c) WHERE b[i+1].ID = b[i].ID AND b[last].ID = c.ID AND SUM(b[].V) = c.V WITHIN 8ms"
     assert keys(text, "key") == [[], ["b[last].ID = b.ID"], ["b[last].ID = c.ID"]]
 
@@ -77,9 +77,9 @@ def test_it_is_rows(index: str) -> None:
         fc.Engine(query(), store="factorised", index=index)
     engine = fc.Engine(query(), index=index)
     assert engine._stream.queries.trials == 0
-    told = next(line for line in engine.explain().splitlines() if line.startswith("store"))
-    assert f"with index='{index}' partial matches are rows" in told
-    assert told.endswith("; keys of plain attributes only" if index == "key" else "; no keys but those of contiguity")
+    line = next(line for line in engine.explain().splitlines() if line.startswith("store"))
+    assert f"with index='{index}' partial matches are rows" in line
+    assert line.endswith("; keys of plain attributes only" if index == "key" else "; no keys but those of contiguity")
 
 
 def test_explain_says_nothing_of_what_is_usual() -> None:
@@ -98,14 +98,14 @@ def test_unknown() -> None:
 
 def test_keyed() -> None:
     assert isinstance(make_plan(query(), index="key").key, KeyPlan)
-    assert make_plan(query(), index="off").key == "index='off' keeps no keys to cut the state by"
+    assert make_plan(query(), index="off").key == "with index='off' there are no keys to split the state by"
     single = query("PATTERN SEQ(A a, NEG B b) WHERE [ID] WITHIN 8ms")
     assert isinstance(make_plan(single, index="off").key, KeyPlan), "nothing joins rows, and negated events keep theirs"
     data = harness.batch(SCHEMA, harness.stream(SCHEMA, LINE))
     assert len(fc.Engine(query(), index="key", threads=2).process(data)) == 1
-    with pytest.raises(ValidationError, match=r"threads=2: .* index='off' keeps no keys to cut the state by"):
+    with pytest.raises(ValidationError, match=r"threads=2: .* index='off' there are no keys to split the state by"):
         fc.Engine(query(), index="off", threads=2)
-    with pytest.raises(ValidationError, match="into key groups: index='off' keeps no keys"):
+    with pytest.raises(ValidationError, match="into key groups: with index='off' there are no keys"):
         fc.Engine(query(), index="off").extract([1])
 
 
@@ -131,7 +131,7 @@ def test_key_groups_go_between_engines_of_one_index() -> None:
     part = fc.Engine(query(), index="key").extract(range(32))
     other = fc.Engine(query(), store="rows")
     other.extract(range(32))
-    with pytest.raises(SnapshotError, match="an engine with index='key', expected 'full' as here"):
+    with pytest.raises(SnapshotError, match="an engine with index='key', expected 'full' as in this one"):
         other.merge(part)
 
 

@@ -61,11 +61,11 @@ def test_capsule() -> None:
 def test_matches_outlive_the_engine() -> None:
     engine = fc.Engine(fc.parse(TEXT, SCHEMA, name="q"))
     matches = engine.process(DATA)
-    wanted = found(DATA).to_arrow()
+    expected = found(DATA).to_arrow()
     engine.process({"type": ["B"] * 5_000, "V": [0] * 5_000, "ts": list(range(5_000_000, 5_005_000))})
     engine.flush()
     del engine
-    assert matches.to_arrow().equals(wanted)
+    assert matches.to_arrow().equals(expected)
 
 
 def test_a_column_only_one_query_has_is_null_in_the_other() -> None:

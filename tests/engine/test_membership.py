@@ -1,4 +1,4 @@
-"""``IN`` with many values is a look-up in a hash set, for the same values as the comparisons that it stands for."""
+"""``IN`` with many values is a look-up in a hash set, for the same values as the equivalent comparisons."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def values_of(attribute: str) -> st.SearchStrategy[list[Any]]:
 
 
 def events_of(attribute: str) -> list[Event]:
-    """One event for each value that a set may hold, for some that none holds, and for null."""
+    """Return one event for each value that a set may have, for some that none has, and for null."""
     pool = [*POOLS[attribute], *OTHERS[attribute][:2], None]
     return [
         Event("A", number, number, {name: value if name == attribute else None for name in "ixs"})

@@ -1,4 +1,4 @@
-"""The memory limit: held at every moment, an error that says enough, an engine that goes on."""
+"""The memory limit: kept at every moment, with informative errors, and an engine that remains usable."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_matches_before_the_event_without_room_are_kept() -> None:
     rows=st.sampled_from([5, 64, 200]),
 )
 def test_what_is_found_under_a_limit_is_true(text: str, limit: int, seed: int, rows: int) -> None:
-    """Dropped partial matches lose matches and make none; after an error the engine still finds what it can."""
+    """Dropped partial matches lose matches and add none; after an error the engine still finds what it can."""
     whole = stream(1, 200, seed)[0]
     truth = {tuple(map(str, row.values())) for row in fc.Engine(query(text, "q")).process(whole).to_arrow().to_pylist()}
     engine = fc.Engine(query(text, "q"), memory_limit=limit)
@@ -154,7 +154,7 @@ def test_what_a_key_a_row_and_an_event_take() -> None:
     metrics = engine.metrics()
     assert metrics["keys"] == metrics["stored_rows"] == n
     assert 0 < metrics["bytes_per_key"] <= 128
-    assert 0 < metrics["bytes_per_row"] <= 128  # a bucket begins with room for four rows
+    assert 0 < metrics["bytes_per_row"] <= 128  # a bucket starts with room for four rows
     assert 0 < metrics["bytes_per_event"] <= 64
     assert sum(metrics["memory_by_query"].values()) < metrics["memory_bytes"]
 
@@ -213,7 +213,7 @@ print(json.dumps({"errors": errors, "grown": peak - base, "held": held}))
 
 @pytest.mark.slow
 def test_resident_memory_stays_within_the_limit() -> None:
-    """What the process really takes, against a run with a limit so small that it takes nothing."""
+    """Compare the memory of the process with that of a run whose limit is so small that it uses none."""
     text = "PATTERN SEQ(A a, B b, C c) WHERE a.k = b.k AND b.v < c.v AND c.v > 5 WITHIN 1h"
 
     def run(limit: int) -> dict[str, int]:
@@ -253,7 +253,7 @@ def test_a_query_gives_way_to_events_held_back() -> None:
     engine = fc.Engine(fc.parse("PATTERN SEQ(A a, C c) WITHIN 1h", TEXTS), allowed_lateness="1ms", memory_limit="750kB")
     over = []
     for number in range(22):
-        late = 0 if number < 12 else 10**6  # nothing from then on is released
+        late = 0 if number < 12 else 10**6  # no more events are released
         try:
             engine.process(events("A", late + number * 500, 500, "x"))
         except MemoryLimitError as error:
@@ -287,7 +287,7 @@ def test_output_that_was_withdrawn_is_given_back() -> None:
 
 @pytest.mark.parametrize("text", [LARGE, KLEENE, SMALL, "PATTERN SEQ(A a, B b, C c) WHERE a.k = b.k WITHIN 10us"])
 def test_the_bytes_add_up(text: str) -> None:
-    """Keys, rows and what an empty query holds are all, and nothing is left at the end."""
+    """Keys, rows and the bytes of an empty query add up to the total, and nothing is left at the end."""
     engine = fc.Engine(query(text.replace("1h", "3us"), "q"))
     matcher = engine._stream.queries.running[0].matcher
     empty, rest = matcher.nbytes, matcher.nbytes - matcher.key_bytes - matcher.row_bytes

@@ -1,4 +1,4 @@
-"""Under limits in small steps every allocation is refused once: what is found is true, and nothing is left behind."""
+"""Limits in small steps refuse every allocation once: matches found are true, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ FAULTS = {  # several queries of an engine; a stream of A, B and C fills the bud
         "PATTERN SEQ(A a, B+ b[], C c) WHERE a.k = c.k AND a.v = c.v WITHIN 1ms STRATEGY skip_till_next",
         "PATTERN SEQ(A a, B b, C c) WHERE a.v <= b.v WINDOW EVERY 20us CLOSE AFTER 50us STRATEGY skip_till_next",
     ],
-    "policies": [  # what is dropped leaves others to choose: see WIDER
+    "policies": [  # dropped partial matches leave others to select: see WIDER
         "PATTERN SEQ(A a, B b, C c) WHERE a.k = b.k WITHIN 1ms SELECT last CONSUME consumed",
         "PATTERN SEQ(A a, B+ b[]) WHERE a.k = b[i].k WINDOW EVERY 20us CLOSE AFTER 50us AFTER MATCH SKIP PAST LAST",
         "PATTERN SEQ(A a, B b, NEG C n) WHERE a.k = b.k AND n.k = a.v WINDOW OPEN ON C o CLOSE ON (B|D) c "
@@ -68,7 +68,7 @@ FAULTS = {  # several queries of an engine; a stream of A, B and C fills the bud
         "PATTERN SEQ(A a, B+ b[], C c) WHERE a.k = b[i].k AND a.k = c.k WITHIN 1ms",
     ],
 }
-#: Clauses of "policies" that choose among the matches.
+#: Clauses of "policies" that select among the matches.
 CHOICE = re.compile(r" (SELECT|AFTER MATCH|LIMIT) .*")
 
 
@@ -84,7 +84,7 @@ def dense(rows: int, start: int, seed: int) -> dict[str, Any]:
 
 
 def pause() -> pa.Table:
-    """As many events as no window holds, which no query binds."""
+    """Return as many events as no window holds, which no query binds."""
     return arrow(dense(200, 10**8, 3) | {"type": ["D"] * 200})
 
 
@@ -94,7 +94,7 @@ def cut(data: dict[str, Any], size: int) -> list[pa.Table]:
 
 
 def segments(rows: int, size: int) -> tuple[list[pa.Table], list[pa.Table]]:
-    """Batches that fill the budget, with a pause in which all that waits is decided; and few events long after."""
+    """Return batches that fill the budget, a pause that decides all waiting matches, and a few much later events."""
     return [*cut(dense(rows, 0, 1), size), pause()], cut(dense(15, 10**9, 2), 20)
 
 
@@ -108,14 +108,14 @@ def counted(found: Matches, name: str) -> Counter[str]:
 
 
 def engine_of(name: str, **options: Any) -> fc.Engine:
-    """An engine that tries no other store, as one whose memory is limited."""
+    """Return an engine without a trial of the other store, as one with a memory limit."""
     queries = [fc.parse(text, TEXTS, name=f"q{n}") for n, text in enumerate(FAULTS[name])]
     return fc.Engine(queries, store="rows", **options)
 
 
 @cache
 def truth(name: str, rows: int) -> tuple[dict[str, Counter[str]], dict[str, Counter[str]], int]:
-    """The matches of a dense segment and of one long after it, and the most bytes that were held."""
+    """Return the matches of a dense segment and of one long after it, and the maximum number of bytes in use."""
     engine = engine_of(name)
     parts: list[dict[str, Counter[str]]] = []
     most = 0
@@ -132,7 +132,7 @@ def truth(name: str, rows: int) -> tuple[dict[str, Counter[str]], dict[str, Coun
 
 @cache
 def possible(name: str, rows: int) -> dict[str, Counter[str]]:
-    """What may be found in the first segment when partial matches were dropped: all that no policy chooses from."""
+    """Return the possible matches of the first segment after partial matches were dropped, if no policy selects."""
     if name != "policies":
         return truth(name, rows)[0]
     texts = [CHOICE.sub("", text) for text in FAULTS[name]]
@@ -142,7 +142,7 @@ def possible(name: str, rows: int) -> dict[str, Counter[str]]:
 
 
 def check_limit(name: str, limit: int, size: int, rows: int) -> bool:
-    """Run an engine under a limit and compare; returns whether there was an error."""
+    """Run an engine under a limit and compare; return True if there was an error."""
     first, second, most = truth(name, rows)
     engine = engine_of(name, memory_limit=limit)
     empty = engine.metrics()["memory_by_query"]
@@ -164,7 +164,7 @@ def check_limit(name: str, limit: int, size: int, rows: int) -> bool:
     for query in first:
         assert not total[query] - possible(name, rows)[query]
         assert errors or total[query] == first[query]
-    # what comes beyond the window is found as if nothing had been
+    # the matches beyond the window are as if nothing had happened
     again: dict[str, Counter[str]] = {query: Counter() for query in first}
     at = engine.metrics()["events"]
     for data in beyond:
@@ -175,7 +175,7 @@ def check_limit(name: str, limit: int, size: int, rows: int) -> bool:
             return True
         for query in first:
             again[query] += counted(found, query)
-    if at == rows + 200:  # else events have other numbers
+    if at == rows + 200:  # otherwise events have other numbers
         assert again == second
     assert {query: sum(found.values()) for query, found in again.items()} == {
         query: sum(found.values()) for query, found in second.items()
@@ -200,7 +200,7 @@ def test_wherever_the_memory_ends(name: str) -> None:
 
 
 def test_what_was_lost_may_have_been_negated() -> None:
-    """A leading NEG is not taken for granted after events that were not seen, whether or not one of its key is kept."""
+    """A leading NEG is not taken for granted after events that were lost, whether or not one of its key is stored."""
     query = fc.parse("PATTERN SEQ(NEG B n, A a, C c) WHERE n.k = c.k WITHIN 1s", PLAIN, name="q")
     engine = fc.Engine(query, memory_limit=fc.Engine(query).metrics()["memory_bytes"] + 100_000)
     lost = {"type": ["A"] * 5_000 + ["B"], "k": [1] * 5_001, "ts": range(5_001)}
@@ -212,7 +212,7 @@ def test_what_was_lost_may_have_been_negated() -> None:
 
 
 def test_no_room_for_what_the_last_event_decides() -> None:
-    """An event that no variable binds may decide many matches at once; that they are lost is an error."""
+    """An event that no variable binds may decide many matches at once; losing these is an error."""
     query = fc.parse("PATTERN SEQ(A a, NEG B n) WITHIN 1us", PLAIN, name="q")
     waiting = {"type": ["A"] * 2_000, "k": [0] * 2_000, "ts": [0] * 2_000}
     free = fc.Engine(query)

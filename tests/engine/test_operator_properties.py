@@ -1,4 +1,4 @@
-"""Every operator in every other: the engine reports what the reference matcher does, and refused pairs are refused."""
+"""Every operator in every other: the engine agrees with the reference matcher, and invalid pairs are rejected."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ few = settings(max_examples=max(1, settings().max_examples // 20))
 @few
 @given(st.data())
 def test_pair(outer: str, inner: str, data: st.DataObject) -> None:
-    """In order, cut anywhere: all that is decided is there after each batch."""
+    """In order, for any batch boundaries: all decided matches are reported after each batch."""
     case = data.draw(strategies.operator_cases(outer, inner), "case")
     harness.assert_in_time(case.query, case.events, case.batch_sizes)
 
@@ -39,7 +39,7 @@ def test_example_of_an_allowed_pair(outer: str, inner: str) -> None:
 
 @pytest.mark.parametrize(("outer", "inner"), REFUSED)
 def test_refused_pair(outer: str, inner: str) -> None:
-    """The error is about the operator that does not fit."""
+    """The error names the operator that does not fit."""
     with pytest.raises(ParseError) as caught:
         parse(operator_table.example(outer, inner), SCHEMA)
     words = operator_table.ERRORS[refusal(outer, inner) or ""]

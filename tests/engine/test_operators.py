@@ -1,4 +1,4 @@
-"""What an engine does with all operators beyond the matches themselves: when, in what order, and what it keeps."""
+"""Operators in an engine beyond the matches themselves: when they are reported, in what order, and the state kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def engine(*texts: str, **options: Any) -> fc.Engine:
 
 
 def events(line: str) -> dict[str, list[Any]]:
-    """Columns of ``A@3 B@5``; ``A:7@3`` has k = 7."""
+    """Return the columns of ``A@3 B@5``; ``A:7@3`` has k = 7."""
     kinds, times, keys = [], [], []
     for word in line.split():
         kind, _, rest = word.partition("@")
@@ -30,7 +30,7 @@ def events(line: str) -> dict[str, list[Any]]:
 
 
 def shown(found: fc.Matches) -> list[str]:
-    """``query@time: bindings``."""
+    """Return matches as ``query@time: bindings``."""
     lines = []
     for row in found.to_arrow().to_pylist():
         bound = {name: value for name, value in row.items() if name not in ("query", "window_id", "detected_at")}

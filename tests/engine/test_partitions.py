@@ -1,4 +1,4 @@
-"""Under ``PARTITION BY`` each partition is a stream of its own: policies act inside it.
+"""Under ``PARTITION BY`` each partition is a separate stream: policies act inside it.
 
 Property tests compare the engine with the reference matcher; here are cases written by hand, and the memory they need.
 """
@@ -26,17 +26,17 @@ SKIP = "AFTER MATCH SKIP PAST LAST"
 LIMITED = "WINDOW EVERY 9 EVENTS CLOSE AFTER 9 EVENTS PARTITION BY k LIMIT 1 PER WINDOW"
 
 
-def check(text: str, events: str, *wanted: str, schema: fc.Schema = SCHEMA) -> None:
-    """Compare the matches wherever batches are cut, and however rows are found, with these and the reference's."""
+def check(text: str, events: str, *expected: str, schema: fc.Schema = SCHEMA) -> None:
+    """Check the matches, also against the reference, for any batch boundaries and any value of ``index``."""
     query = fc.parse(text, schema)
     for sizes in (None, [1], [2, 3]):
-        assert [show(query, one) for one in harness.matches(query, None, events, sizes)] == list(wanted)
+        assert [show(query, one) for one in harness.matches(query, None, events, sizes)] == list(expected)
     for index in ("key", "off"):
         found = fc.Engine(query, index=index)
         batches = harness.batches(schema, harness.stream(schema, events), [3])
         tables = [found.process(data).to_arrow() for data in batches]
         rows = harness.table_rows(query, pa.concat_tables([*tables, found.flush().to_arrow()]))
-        assert [show(query, row[0]) for row in rows] == list(wanted), index
+        assert [show(query, row[0]) for row in rows] == list(expected), index
     harness.assert_in_time(query, harness.stream(schema, events), [2])
 
 
@@ -85,7 +85,7 @@ def test_a_match_of_one_event() -> None:
 def test_matches_that_wait_for_the_end_of_their_window() -> None:
     check(f"PATTERN SEQ(A a, NEG C n) {LIMITED}", "A(k=1) A(k=1) A(k=2) A(k=3) C(k=3)", "a0", "a2")
     check(f"PATTERN SEQ(A a, B? b, NEG C n) {LIMITED}", "A(k=1) B(k=1) A(k=2)", "a0 b-", "a2 b-")
-    two = LIMITED.replace("LIMIT 1", "LIMIT 2")  # which variable of the ANY holds the event makes no second match
+    two = LIMITED.replace("LIMIT 1", "LIMIT 2")  # the variable of the ANY that binds the event makes no second match
     check(f"PATTERN SEQ(OR(ANY(1, A a, A b), A c), NEG C n) {two}", "A(k=1)", "a0 b- c-", "a- b- c0")
 
 
@@ -119,7 +119,7 @@ CLAUSES = {
 
 
 def cards(n: int) -> pa.Table:
-    """Events of 12 cards in two regions, some of no region."""
+    """Return events of 12 cards in two regions, some without a region."""
     random = np.random.default_rng(3)
     return pa.table(
         {
@@ -142,7 +142,7 @@ def rows(tables: list[pa.Table]) -> list[dict[str, Any]]:
 
 
 def found(data: pa.Table, text: str, size: int = 300, **options: Any) -> list[dict[str, Any]]:
-    """Every match, in batches."""
+    """Return every match, in batches."""
     engine = fc.Engine(query(text), **options)
     tables = [engine.process(data.slice(first, size)).to_arrow() for first in range(0, len(data), size)]
     return rows([*tables, engine.flush().to_arrow()])
@@ -153,7 +153,7 @@ def by_events(matches: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 def partitions(data: pa.Table, names: list[str]) -> list[pa.Table]:
-    """The events of each partition, with those that open windows."""
+    """Return the events of each partition, with those that open windows."""
     keys = {tuple(row.values()) for row in data.select(names).to_pylist()}
     parts = []
     for key in sorted(key for key in keys if None not in key):
@@ -177,13 +177,13 @@ def test_each_partition_is_a_stream(name: str) -> None:
 
 @pytest.mark.parametrize("store", ["auto", "rows", "factorised"])
 def test_partition_beside_other_equalities(store: str) -> None:
-    """No store forgets the partition where ``WHERE`` has keys of its own."""
+    """No store ignores the partition where ``WHERE`` has keys of its own."""
     text = "PATTERN SEQ(A a, B b, C c) WHERE a.id = b.id AND b.id = c.id WITHIN 9us"
     data = cards(9000)
     apart = [data.filter(pc.equal(data["region"], region)) for region in ("north", "south")]
-    wanted = by_events([match for part in apart for match in found(part, text)])
-    assert by_events(found(data, f"{text} PARTITION BY region", 5000, store=store)) == wanted
-    assert 2 * len(wanted) < len(found(data, text))
+    expected = by_events([match for part in apart for match in found(part, text)])
+    assert by_events(found(data, f"{text} PARTITION BY region", 5000, store=store)) == expected
+    assert 2 * len(expected) < len(found(data, text))
 
 
 @pytest.mark.parametrize("name", CLAUSES)
@@ -194,7 +194,7 @@ def test_threads(name: str) -> None:
 
 @pytest.mark.parametrize("name", CLAUSES)
 def test_state_that_moves(name: str) -> None:
-    """Stored and restored, and cut along key groups and put together, in the middle of windows."""
+    """Stored and restored, and divided by key groups and joined, in the middle of windows."""
     data, text = cards(3000), f"{AB} {CLAUSES[name]}"
     engine, tables = fc.Engine(query(text)), []
     for number, first in enumerate(range(0, len(data), 100)):
@@ -208,7 +208,7 @@ def test_state_that_moves(name: str) -> None:
 
 @pytest.mark.parametrize("name", CLAUSES)
 def test_slices(name: str) -> None:
-    """They are keyed; by time they cannot be cut, and what opens windows is of all keys."""
+    """The queries are keyed; they cannot be divided by time, and events that open windows have any key."""
     plan = make_plan(query(f"{AB} {CLAUSES[name]}"))
     slicing = slicing_of(plan)
     assert isinstance(plan.key, KeyPlan)
@@ -216,7 +216,8 @@ def test_slices(name: str) -> None:
         assert slicing.key == "WINDOW is opened by events of all keys"
     else:
         assert isinstance(slicing.key, KeyPlan)
-        assert slicing.time == "AFTER MATCH SKIP PAST LAST drops partial matches by matches of any time before"
+        reason = "AFTER MATCH SKIP PAST LAST drops partial matches that overlap matches of any earlier time"
+        assert slicing.time == reason
 
 
 def test_a_condition_makes_no_partitions() -> None:
@@ -228,7 +229,7 @@ def test_a_condition_makes_no_partitions() -> None:
 
 
 def test_what_partitions_have_reported_goes_with_the_window() -> None:
-    """Cards that never come again, whose texts go too, leave nothing behind."""
+    """Cards that never come again, whose texts are freed too, leave nothing behind."""
     engine = fc.Engine(query(f"{AB} WINDOW OPEN ON C w CLOSE AFTER 9us PARTITION BY card LIMIT 1 PER WINDOW"))
     bytes_, strings = [], []
     for turn in range(30):
@@ -244,7 +245,7 @@ def test_what_partitions_have_reported_goes_with_the_window() -> None:
 
 
 def test_texts_of_partitions_that_have_reported_are_kept() -> None:
-    """A text whose code was given to another would be silenced by what the first one has reported."""
+    """If its code were reused, another text would be suppressed by the matches of the first one."""
     engine = fc.Engine(query(f"{AB} WINDOW OPEN ON C w CLOSE AFTER 9s PARTITION BY card LIMIT 1 PER WINDOW"))
     n = 0
 
@@ -262,7 +263,7 @@ def test_texts_of_partitions_that_have_reported_are_kept() -> None:
 
 
 def test_what_was_reported_outlives_a_want_of_memory() -> None:
-    """Partial matches are dropped, but no partition reports more than it may."""
+    """Partial matches are dropped, but no partition reports more than its limit."""
     engine = fc.Engine(query(f"{AB} WINDOW OPEN ON C w CLOSE AFTER 9s PARTITION BY card LIMIT 1 PER WINDOW"))
     empty = {"id": [0] * 3, "region": [""] * 3}
     data = pa.table({"type": ["C", "A", "B"], "ts": [1, 1, 1], "n": [0, 1, 2], "card": ["x"] * 3, **empty})

@@ -1,4 +1,4 @@
-"""Several queries in one engine: added, replaced and removed while it runs, sharing filters, failing alone."""
+"""Several queries in one engine: added, replaced and removed while it runs; shared filters, separate errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ATTRIBUTES = {"k": "int64", "v": "int64", "s": "string"}
 SCHEMA = fc.Schema(dict.fromkeys("ABC", ATTRIBUTES), type="type")
 NUMBERED = fc.Schema(dict.fromkeys("ABC", ATTRIBUTES), type="type", sequence="n")
 PAIR = "PATTERN SEQ(A a, B b) WHERE a.k = b.k AND a.v > 1 WITHIN 50ns"
-#: Filters of one kind after the other: shared, with built-in attributes, texts, nulls, unions, lists, negation.
+#: One filter of each kind: shared, with built-in attributes, texts, nulls, unions, lists, negation.
 TEXTS = [
     PAIR,
     "PATTERN SEQ(A a, B b, C c) WHERE a.k = b.k AND a.v > 1 AND c.v > 1 WITHIN 40ns",
@@ -59,7 +59,7 @@ def rows(found: fc.Matches, name: str) -> list[dict[str, Any]]:
 
 
 def moved(found: Sequence[dict[str, Any]], by: int) -> list[dict[str, Any]]:
-    """Matches of an engine that began later: its events have smaller numbers."""
+    """Return the matches of an engine that started later: its events have smaller numbers."""
 
     def number(value: Any) -> Any:
         return None if value is None else [each + by for each in value] if isinstance(value, list) else value + by
@@ -157,10 +157,10 @@ def test_errors_of_a_function_are_counted_for_the_query_that_calls_it() -> None:
     late=st.booleans(),
 )
 def test_queries_that_come_and_go(steps: list[tuple[str, int, int]], late: bool) -> None:
-    """Every query finds what it finds in an engine of its own that begins when it comes."""
+    """Every query finds the matches of a separate engine that starts when the query is added."""
     count = 20 + sum(count for _, _, count in steps)
     data = stream(count) | {"n": np.arange(count)}
-    lateness = "10ns" if late else None  # then a new query sees what is held back, an engine of its own does not
+    lateness = "10ns" if late else None  # then a new query sees held events, a separate engine does not
 
     def alone(which: int, name: str) -> fc.Engine:
         return fc.Engine(query(which, name, NUMBERED), allowed_lateness=lateness)
@@ -253,7 +253,7 @@ def test_strings_that_only_a_removed_query_names_are_forgotten() -> None:
         })  # fmt: skip
         assert found.counts()["texts"] == 1
         engine.remove("texts")
-        engine._stream.unused._due = 0
+        engine._stream.unused.limit = 0
         engine.process(part(stream(1), 0, 0))
     assert engine.metrics()["strings"] <= 1
 
@@ -332,7 +332,7 @@ def test_refusals_change_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "told"),
+    ("schema", "message"),
     [
         (fc.Schema(dict.fromkeys("AB", ATTRIBUTES), type="type"), "it has no type 'C'"),
         (fc.Schema(dict.fromkeys("ABCD", ATTRIBUTES), type="type"), "it has a type 'D'"),
@@ -349,11 +349,11 @@ def test_refusals_change_nothing() -> None:
         (fc.Schema(dict.fromkeys("ABC", ATTRIBUTES), type="type", sources={"A": {"v": "w"}}), "sources is"),
     ],
 )  # fmt: skip
-def test_another_schema(schema: fc.Schema, told: str) -> None:
+def test_another_schema(schema: fc.Schema, message: str) -> None:
     engine = fc.Engine(query(0))
     with pytest.raises(fc.ValidationError, match="another schema than 'q0': ") as caught:
         engine.add(fc.parse("PATTERN SEQ(A x, B y) WHERE x.v = y.k WITHIN 1s", schema, name="other"))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_while_another_thread_matches() -> None:
@@ -415,7 +415,7 @@ def test_memory_is_each_query_s_own_and_freed_with_it() -> None:
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """RETURN of the query ``bad`` fails, in a way that no query or data does."""
+    """Let RETURN of the query ``bad`` fail, in a way that no query or data does."""
     columns = Returns.columns
 
     def fail(self: Returns, bindings: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is left when time has passed every window."""
+"""The state that remains when time has passed every window."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastcep.query import ast
 
 @given(strategies.cases(window=strategies.time_windows()), st.integers(0, 100))
 def test_quiet_stream_leaves_nothing(case: Case, later: int) -> None:
-    """When time is advanced past every window, what was deferred is reported and no partial match is kept."""
+    """When time is advanced past every window, deferred matches are reported and no partial match is kept."""
     engine = harness.make_engine(case.query)
     found: list[harness.Row] = []
     for data in harness.batches(case.query.schema, case.events, case.batch_sizes):

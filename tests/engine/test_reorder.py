@@ -1,4 +1,4 @@
-"""Late and out-of-order streams: examples of what is held, released, late and refused."""
+"""Late and out-of-order streams: examples of held, released, late and rejected events."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_held_then_released() -> None:
 
 
 def test_late_is_decided_event_by_event() -> None:
-    """The second event is late by the first, not by what follows in its batch; nor does a cut change it."""
+    """The second event is late because of the first, not of later ones in its batch; batch boundaries do not matter."""
     data = events("AAAA", [10, 4, 5, 30])
     whole, single = engine(), engine()
     whole.process(data)
@@ -116,7 +116,7 @@ def test_strings_of_held_and_late_events_are_kept() -> None:
     names: list[Any] = []
     for at in range(60):
         for t in (at, at - 20):
-            one._stream.unused._due = 0  # forget strings after every call
+            one._stream.unused.limit = 0  # forget strings after every call
             names += one.process(events("A", [t], name=[f"{t}"])).to_arrow()["name"].to_pylist()
     names += one.flush().to_arrow()["name"].to_pylist()
     assert [int(name) for name in names] == list(range(60))
@@ -190,7 +190,7 @@ def test_held_events_count_as_memory_and_give_it_back() -> None:
 
 
 def test_sending_one_by_one_with_much_held_is_not_quadratic() -> None:
-    """Runs stay few: copies per event grow with the logarithm of what is held."""
+    """There are few runs: copies per event grow with the logarithm of the number of held events."""
     one = engine("1ms")
     for at in range(3_000):
         one.send("A", id=1, name="x", ts=at * 7 % 3_000)

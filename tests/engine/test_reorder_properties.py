@@ -1,4 +1,4 @@
-"""On random streams out of order the engine reports what it reports of the sorted stream, and loses nothing."""
+"""On random streams out of order the engine reports the results of the sorted stream, and loses nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def late_numbers(one: fc.Engine, schema: fc.Schema) -> list[int]:
 
 @given(disordered(cases()))
 def test_equal_to_the_sorted_stream(drawn: tuple[Case, list[Event], int]) -> None:
-    """Matches, order, times and RETURN are those of the accepted events sorted; the rest is late; nothing is lost."""
+    """Matches, order, times and RETURN are those of the accepted events sorted; others are late; nothing is lost."""
     case, arrivals, lateness = drawn
     schema = case.query.schema
     accepted, late = split(arrivals, lateness)
@@ -51,7 +51,7 @@ def test_equal_to_the_sorted_stream(drawn: tuple[Case, list[Event], int]) -> Non
 
 @given(disordered(cases()), st.lists(st.sampled_from(["a", "b", "c"]), min_size=9, max_size=9))
 def test_several_sources(drawn: tuple[Case, list[Event], int], names: list[str]) -> None:
-    """An event is late by the slowest of the sources that have sent something."""
+    """The slowest source that has sent an event determines which events are late."""
     case, arrivals, lateness = drawn
     schema = case.query.schema
     one = late_engine(case, lateness)
@@ -72,7 +72,7 @@ def test_several_sources(drawn: tuple[Case, list[Event], int], names: list[str])
 
 @given(disordered(cases()), st.sets(st.integers(0, 9)))
 def test_pauses(drawn: tuple[Case, list[Event], int], pauses: set[int]) -> None:
-    """``poll`` after a pause gives all that is held, as if the watermark had reached the largest time seen."""
+    """``poll`` after a pause releases all held events, as if the watermark had reached the largest time seen."""
     case, arrivals, lateness = drawn
     schema = case.query.schema
     clock = harness.Clock()
@@ -100,7 +100,7 @@ def test_pauses(drawn: tuple[Case, list[Event], int], pauses: set[int]) -> None:
     st.booleans(),
 )
 def test_many_events_are_released_in_order(times: list[int], lateness: int, sizes: list[int], numbered: bool) -> None:
-    """Long streams: runs are merged, cut and shrunk; what comes out is sorted and complete, and so is the memory."""
+    """Long streams: runs are merged, split and shrunk; the output is sorted and complete, and memory is freed."""
     schema = NUMBERED if numbered else SCHEMA
     rng = np.random.default_rng(len(times))
     numbers = rng.permutation(len(times))
@@ -119,7 +119,7 @@ def test_many_events_are_released_in_order(times: list[int], lateness: int, size
 
 
 def test_a_real_stream_shuffled_within_an_hour() -> None:
-    """Bike trips by the minute: numbered by a column, they come out in the same order, to the last tie."""
+    """Bike trips by the minute: numbered by a column, they come out in the same order, including ties."""
     trips = pq.read_table(datasets.path("bayarea_2014")).slice(0, 60_000)
     rng = np.random.default_rng(5)
     minutes = trips["start_date"].cast(pa.timestamp("s")).cast(pa.int64()).to_numpy() // 60
@@ -133,9 +133,9 @@ def test_a_real_stream_shuffled_within_an_hour() -> None:
         "AND a[last].bike = b.bike WITHIN 1h RETURN b.start AS onward",
         schema,
     )
-    wanted = fc.Engine(query).process(trips).to_arrow()
+    expected = fc.Engine(query).process(trips).to_arrow()
     one = fc.Engine(query, allowed_lateness="59min")
     tables = [one.process(shuffled.slice(at, 7_001)).to_arrow() for at in range(0, len(shuffled), 7_001)]
     found = pa.concat_tables([*tables, one.flush().to_arrow()])
-    assert len(wanted) > 10_000 and one.metrics()["late_events"] == 0
-    assert found.combine_chunks().equals(wanted.combine_chunks())
+    assert len(expected) > 10_000 and one.metrics()["late_events"] == 0
+    assert found.combine_chunks().equals(expected.combine_chunks())

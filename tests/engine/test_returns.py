@@ -77,11 +77,11 @@ def test_overflow_is_null_and_counted() -> None:
 def test_types_of_columns() -> None:
     query = fc.parse("PATTERN SEQ(A a, B* b[]) WITHIN 1s RETURN a.i, a.f, a.s, a.b, a.i / 2 AS h, b[].s AS l", SCHEMA)
     engine = fc.Engine(query)
-    wanted = [pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.float64(), pa.large_list(pa.string())]
+    expected = [pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.float64(), pa.large_list(pa.string())]
     empty = engine.flush().to_arrow()
     full = fc.Engine(query).process(harness.batch(SCHEMA, harness.stream(SCHEMA, STREAM))).to_arrow()
     for table in (empty, full):
-        assert table.schema.types[5:] == wanted
+        assert table.schema.types[5:] == expected
 
 
 def test_a_union_reads_the_column_of_each_type() -> None:
@@ -92,8 +92,8 @@ def test_a_union_reads_the_column_of_each_type() -> None:
     query = fc.parse(text, schema)
     data = {"type": ["A", "B", "A"], "ts": [0, 1, 2], "x": [1, 100, 3], "y": [50, 2, 60]}
     found = fc.Engine(query).process(data).to_arrow().select(["l", "s"]).to_pylist()
-    wanted = [[1], [2], [1, 2], [3], [1, 3], [2, 3], [1, 2, 3]]
-    assert found == [{"l": values, "s": sum(values)} for values in wanted]
+    expected = [[1], [2], [1, 2], [3], [1, 3], [2, 3], [1, 2, 3]]
+    assert found == [{"l": values, "s": sum(values)} for values in expected]
 
 
 def test_elements_from_earlier_batches() -> None:

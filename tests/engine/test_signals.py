@@ -1,4 +1,4 @@
-"""Signals end calls of an engine between two events, and nothing is lost; the matrix draws them with all else."""
+"""Signals end calls of an engine between two events, and nothing is lost; the matrix combines them with all options."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def usual(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def batch(places: Any) -> dict[str, Any]:
-    """Events A and B in turn, at the times 0, 1, …"""
+    """Return events A and B in turn, at the times 0, 1, …"""
     return {"type": ["AB"[i % 2] for i in places], "ts": places, "k": np.zeros(len(places), np.int64)}
 
 
@@ -42,7 +42,7 @@ def made(text: str = "", names: str = "q", **options: Any) -> fc.Engine:
 
 
 def at_look(number: int) -> None:
-    """Let Ctrl-C be pressed when the engine looks for signals the time with this number, from 0."""
+    """Press Ctrl-C when the engine polls for signals the time with this number, from 0."""
     looks = iter(range(1000))
     set_pause(0, lambda: next(looks) == number and signal.raise_signal(signal.SIGINT))
 
@@ -78,8 +78,8 @@ def test_a_call_ends_between_two_events_and_the_rest_can_be_given(way: str) -> N
             set_pause()
             taken = engine.metrics()["events"]
             note = f"fastcep: {taken} of 10 events were taken; hand over the other {10 - taken} again. The"
-            told = error.__notes__[0]
-            assert told.startswith((note,) if taken < 10 else ("fastcep: 10 of 10", "fastcep: the call was carried"))
+            text = error.__notes__[0]
+            assert text.startswith((note,) if taken < 10 else ("fastcep: 10 of 10", "fastcep: the call was carried"))
             ended.add(taken)
             found = rows(engine.process(batch(ALL[taken:])))
         assert found == truth, (look, taken)
@@ -121,7 +121,7 @@ def test_state_does_not_move_while_matches_wait() -> None:
     with pytest.raises(KeyboardInterrupt):
         engine.process(batch(ALL))
     set_pause()
-    with pytest.raises(ValidationError, match=r"matches wait .* take them first"):
+    with pytest.raises(ValidationError, match=r"are waiting, .* take them first"):
         engine.snapshot()
     taken = engine.metrics()["events"]
     found = rows(engine.process(batch(ALL[:0])))
@@ -141,7 +141,7 @@ def test_a_handler_that_raises_nothing_ends_nothing() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"memory_limit": "8GiB"}, {"threads": 2}])
 def test_ctrl_c_ends_a_long_call(options: dict[str, Any]) -> None:
-    """The signal comes from another thread when the call is in the middle of a batch that takes seconds."""
+    """The signal comes from another thread in the middle of a batch that takes seconds."""
     number = np.arange(3_000_000)
     query = fc.parse("PATTERN SEQ(A a, B b) WHERE [k] AND a.time + 200000 < b.time WITHIN 100us", SCHEMA)
     engine = fc.Engine(query, store="rows", index="off" if "threads" not in options else "full", **options)
@@ -204,7 +204,7 @@ def test_other_threads_leave_handlers_alone() -> None:
 
 
 def test_a_signal_that_comes_again_ends_what_does_not_return(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A listener that hangs can be interrupted; the engine says that it may be torn."""
+    """A listener that hangs can be interrupted; the engine then reports that its state may be inconsistent."""
     monkeypatch.setattr(signals, "PATIENCE", 0.0)
     engine = made(latency_bound="1h", clock="virtual")
 

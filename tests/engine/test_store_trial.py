@@ -1,4 +1,4 @@
-"""``store="auto"``: what the trial of both stores decides, and that nobody notices but by the time it takes."""
+"""``store="auto"``: the result of the trial of both stores, which changes nothing but the time it takes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from support.state_transfer import quiet
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.engine import query_set as several
 from fastcep.engine import store_trial as trial
 from fastcep.engine import stream
 
@@ -31,9 +30,9 @@ DS1 = fc.Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="
 
 @contextmanager
 def trials_of(events: int, cheaper: str) -> Iterator[None]:
-    """Let trials end after so many events, with this store."""
+    """Let trials end after a number of events, and choose this store."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (several, stream, trial):
+        for module in (stream, trial):
             patch.setattr(module, "TRIED", events)
         patch.setattr(trial, "_MOST_EVENTS", events)
         patch.setattr(trial, "_COSTS", {"rows": (1, 1), "factorised": (1, 1), cheaper: (0, 0)})
@@ -45,14 +44,14 @@ def tables(matches: fc.Matches) -> list[pa.Table]:
 
 
 def store_of(engine: fc.Engine, number: int = 0) -> tuple[str, str]:
-    """The store of a query, and why it is this one."""
-    told = re.findall(r"^store +(rows|factorised),.* \((.*)\)$", engine.explain(), re.MULTILINE)
-    return told[number]
+    """Return the store of a query, and the reason."""
+    stores = re.findall(r"^store +(rows|factorised),.* \((.*)\)$", engine.explain(), re.MULTILINE)
+    return stores[number]
 
 
 @given(cases(), st.integers(1, 12), st.sampled_from(["rows", "factorised"]))
 def test_nobody_notices(case: Case, events: int, cheaper: str) -> None:
-    """The same matches, in the same order, in the same calls, whenever the trial ends and whichever store goes on."""
+    """The same matches, in the same order, in the same calls, whenever the trial ends and whichever store is kept."""
     expected, _ = run(case, "rows")
     with trials_of(events, cheaper):
         found, _ = run(case, "auto")
@@ -61,7 +60,7 @@ def test_nobody_notices(case: Case, events: int, cheaper: str) -> None:
 
 @given(cases(), cases(), st.integers(1, 12), st.sampled_from(["rows", "factorised"]), st.integers(0, 12))
 def test_nobody_notices_beside_others(one: Case, two: Case, events: int, cheaper: str, moved: int) -> None:
-    """Several queries, which share filters, in an engine that is stored and restored somewhere."""
+    """Several queries, which share filters, in an engine that is stored and restored at some point."""
     queries = [one.query, fc.parse(two.text, one.query.schema, name="r")]
     expected = quiet(fc.Engine, queries, store="rows")
     with trials_of(events, cheaper):
@@ -74,10 +73,10 @@ def test_nobody_notices_beside_others(one: Case, two: Case, events: int, cheaper
 
 
 def test_statistics_choose() -> None:
-    """A join of few keys is cheaper without partial matches, a Kleene variable with them; `explain` says why."""
+    """A join of few keys is cheaper without partial matches, a Kleene variable with them; `explain` shows why."""
     events = ds1(events=20_000, seed=7)
     engine = fc.Engine(fc.parse(JOIN, DS1))
-    assert store_of(engine) == ("rows", "to begin with: both are tried on the first events")
+    assert store_of(engine) == ("rows", "initially: both stores are tried on the first events")
     expected = fc.Engine(fc.parse(JOIN, DS1), store="rows").process(events).to_arrow()
     assert engine.process(events).to_arrow().equals(expected)
     store, why = store_of(engine)
@@ -94,9 +93,9 @@ def test_statistics_choose() -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"store": "rows"}, "as asked for"),
-        ({"threads": 2}, "the usual one: with threads no other is tried"),
-        ({"memory_limit": "1MiB"}, "the usual one: with a memory limit no other is tried"),
+        ({"store": "rows"}, "as requested"),
+        ({"threads": 2}, "default: with threads no other store is tried"),
+        ({"memory_limit": "1MiB"}, "default: with a memory limit no other store is tried"),
     ],
 )
 def test_no_trial(options: dict[str, Any], why: str) -> None:
@@ -107,7 +106,7 @@ def test_no_trial(options: dict[str, Any], why: str) -> None:
 
 def test_two_variables_are_not_tried() -> None:
     engine = fc.Engine(fc.parse("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 1ms", DS1))
-    assert store_of(engine) == ("rows", "the usual one")
+    assert store_of(engine) == ("rows", "default")
 
 
 def test_what_was_chosen_is_restored() -> None:
@@ -124,7 +123,7 @@ def test_what_was_chosen_is_restored() -> None:
 
 
 def test_key_groups_of_another_store_are_refused() -> None:
-    """Both engines have seen the same, but one of them had no choice."""
+    """Both engines have seen the same events, but one of them had no choice."""
     events = ds1(events=5_000, seed=7)
     auto, rows = fc.Engine(fc.parse(JOIN, DS1)), fc.Engine(fc.parse(JOIN, DS1), store="rows")
     for engine in (auto, rows):
@@ -136,18 +135,18 @@ def test_key_groups_of_another_store_are_refused() -> None:
     other = fc.Engine(fc.parse(JOIN, DS1))
     other.process(events[:3_000])
     other.extract([2])  # which ends the trial
-    assert store_of(other) == ("rows", "key groups were moved while both were tried")
+    assert store_of(other) == ("rows", "key groups were moved while two stores were compared")
     other.process(events[3_000:])
     assert store_of(other)[0] == "rows"
 
 
 def test_events_of_groups_elsewhere_are_not_counted() -> None:
-    """A query that comes after key groups have gone tries nothing; one that came before has ended its trial."""
+    """A query that is added after key groups have moved tries nothing; one added before has ended its trial."""
     events = ds1(events=12_000, seed=7)
     whole, part = (fc.Engine(fc.parse(JOIN, DS1)) for _ in range(2))
     part.extract(range(40))
     part.add(fc.parse(JOIN, DS1, name="later"))
-    assert store_of(part, 1) == ("rows", "the usual one: with key groups elsewhere no other is tried")
+    assert store_of(part, 1) == ("rows", "default: with key groups elsewhere no other store is tried")
     table = whole.process(events).to_arrow()
     found = part.process(events)
     here = [number for number, key in enumerate(pick(table, events)) if fc.key_group(key) >= 40]
@@ -155,26 +154,26 @@ def test_events_of_groups_elsewhere_are_not_counted() -> None:
 
 
 def pick(table: pa.Table, events: pa.Table) -> list[int]:
-    """The ID of each match."""
+    """Return the ID of each match."""
     return events["ID"].take(table["a"]).to_pylist()
 
 
 def test_what_concerns_nobody_tells_nothing() -> None:
-    """The trial begins with the first event that a variable may bind."""
+    """The trial starts with the first event that a variable may bind."""
     events = ds1(events=9_000, seed=7)
     others = {"type": ["D"] * 10_000, "ID": [1] * 10_000, "V": [1] * 10_000, "ts": range(10_000)}
     later = events.set_column(events.schema.get_field_index("ts"), "ts", pc.add(events["ts"], 20_000))
     for first in (others, {name: values[:1] for name, values in others.items()}):
         engine = fc.Engine(fc.parse(JOIN, DS1))
         engine.process(first)
-        assert store_of(engine) == ("rows", "to begin with: both are tried on the first events")
+        assert store_of(engine) == ("rows", "initially: both stores are tried on the first events")
         engine.process(later)
         assert store_of(engine)[0] == "factorised"
 
 
 @pytest.mark.parametrize("options", [{}, {"allowed_lateness": "0ms"}], ids=repr)
 def test_what_is_found_during_a_trial_is_found_once(options: dict[str, Any]) -> None:
-    """The factorised store, which has found it too, goes on after several calls."""
+    """The factorised store, which has found the matches too, is kept after several calls."""
     with trials_of(5, "factorised"):
         engine = fc.Engine(fc.parse(JOIN, DS1), **options)
         counts = [len(engine.send(kind, ts=time, ID=1, V=0)) for time, kind in enumerate("ABCCBC")]
@@ -187,14 +186,14 @@ def test_flush_ends_a_trial() -> None:
     engine = fc.Engine(fc.parse(JOIN, DS1))
     engine.process(ds1(events=1_000, seed=7))
     engine.flush()
-    assert store_of(engine) == ("rows", "the stream ended before both were tried")
+    assert store_of(engine) == ("rows", "the stream ended before two stores were compared")
 
 
 @pytest.mark.parametrize(
     "where", ["a.ID + b.ID = c.V", "b.ID - a.V = c.V", "a.ID = b.ID", "[V] AND a.ID = b.ID", "a.ID = c.V"]
 )
 def test_large_buckets(where: str) -> None:
-    """More events with one key than are compared at once: they are hashed, as far as they are asked for."""
+    """More events with one key than are compared at once: they are hashed when an event needs them."""
     draw = np.random.default_rng(11)
     n = 6_000
     huge = 2**63 - 1

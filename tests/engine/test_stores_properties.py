@@ -1,4 +1,4 @@
-"""The factorised store reports what the rows and the reference matcher do, in the same order, and moves as they do."""
+"""The factorised store reports the same as rows and the reference matcher, in the same order, and moves as they do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fastcep.plan import make_plan
 
 
 def factorised(case: Case) -> bool:
-    """Whether the factorised store serves the query; noted in the statistics."""
+    """Return True if the factorised store supports the query; counted in the statistics."""
     reason = make_plan(case.query).rows_only
     event(f"store: {'either' if not reason else 'rows'}")
     return not reason
@@ -25,7 +25,7 @@ def factorised(case: Case) -> bool:
 
 @given(cases())
 def test_rows(case: Case) -> None:
-    """The tables are those of the rows, times of detection and RETURN too; each keeps what it counts exactly."""
+    """The tables are those of the rows, including times of detection and RETURN; counters are exact."""
     assume(factorised(case))
     (table, own), (other, rows) = run(case, "factorised"), run(case, "rows")
     assert repr(table.to_pylist()) == repr(other.to_pylist()), repr(case)
@@ -36,7 +36,7 @@ def test_rows(case: Case) -> None:
 
 @given(cases(), st.integers(0, 30))
 def test_quiet_stream(case: Case, later: int) -> None:
-    """When the window is over nothing is kept."""
+    """Nothing is kept when the window is over."""
     assume(factorised(case))
     query = dataclasses.replace(case.query, window=fc.parse("PATTERN SEQ(A a, B b) WITHIN 9ns", SCHEMA).window)
     engine = fc.Engine(query, store="factorised")
@@ -57,7 +57,7 @@ def test_quiet_stream(case: Case, later: int) -> None:
     ],
 )
 def test_no_equality_is_lost(conditions: str, line: str) -> None:
-    """Two values of one variable that equal a third, and sums with what cannot be negated."""
+    """Two values of one variable that equal a third, and sums with values that cannot be negated."""
     query = fc.parse(f"PATTERN SEQ(A a, B b) WHERE {conditions} WITHIN 9ns", SCHEMA)
     for store in ("rows", "auto") if make_plan(query).rows_only else ("rows", "factorised"):
         assert len(fc.Engine(query, store=store).process(harness.batch(SCHEMA, harness.stream(SCHEMA, line)))) == 0
@@ -79,7 +79,7 @@ def test_partition(partition: str) -> None:
 
 @pytest.mark.parametrize("many", [1, 300])
 def test_sums_at_the_end_of_int64(many: int) -> None:
-    """-INT64_MIN is none, but less something it is; with as many events as are compared, and as are hashed."""
+    """-INT64_MIN does not fit, but less another number it may; with few events, compared, and many, hashed."""
     query = fc.parse("PATTERN SEQ(A a, B b, C c) WHERE a.k + c.k = b.k WITHIN 1us", SCHEMA)
     first = " ".join(f"A(k={HUGE - number})@{number}" for number in range(many))
     line = f"{first} B(k=-1)@400 B(k=3)@401 B(k=-2)@402 C(k={-HUGE - 1})@403"
@@ -90,6 +90,6 @@ def test_sums_at_the_end_of_int64(many: int) -> None:
 
 @pytest.mark.parametrize("conditions", ["a.k + c.k = d.v", "a.v < b[i].v", "b[i+1].v >= b[i].v AND b[i].k = a.k"])
 def test_served(conditions: str) -> None:
-    """What the docs say is served; the second is not."""
+    """The docs say that the first is supported; the second is not."""
     query = fc.parse(f"PATTERN SEQ(A a, B+ b[], C c, D d) WHERE {conditions} WITHIN 9ns", SCHEMA)
     assert bool(make_plan(query).rows_only) == ("a.v < " in conditions)

@@ -1,4 +1,4 @@
-"""String codes are forgotten when nothing can meet them again, and codes in use keep their texts."""
+"""String codes are freed when nothing can use them again, and codes in use keep their texts."""
 
 from __future__ import annotations
 

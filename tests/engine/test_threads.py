@@ -1,4 +1,4 @@
-"""Several threads: large batches at once, limits, faults, and threads that go when the engine does."""
+"""Several threads: large batches at once, limits, errors, and threads that end with the engine."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ def run(engine: fc.Engine, batches: list[Any]) -> list[pa.Table]:
 
 @contextmanager
 def helped() -> Iterator[list[str]]:
-    """The names of the threads that took part; the calling one waits until another has come to help."""
+    """Return the names of the threads that took part; the calling one waits until another has come to help."""
     names: list[str] = []
-    taken = rounds._taken
+    taken = rounds._process
 
-    def told(*arguments: Any) -> Any:
+    def recorded(*arguments: Any) -> Any:
         names.append(threading.current_thread().name)
         wait_for(lambda: any(name.startswith("fastcep") for name in names), "thread that helps")
         return taken(*arguments)
 
-    with patch.object(rounds, "_taken", told):
+    with patch.object(rounds, "_process", recorded):
         yield names
 
 
@@ -99,10 +99,11 @@ def test_many_queries_and_such_without_a_key() -> None:
         own, other = one.process(batch), several.process(batch)
         for item in queries:
             assert own.query(item.name).to_arrow().equals(other.query(item.name).to_arrow())
-    told = several.metrics()
-    assert told["threads"] == 3 and told["queries"]["whole"]["parts"] == 1 and told["queries"]["plain"]["parts"] == 3
+    metrics = several.metrics()
+    parts = {name: metrics["queries"][name]["parts"] for name in ("whole", "plain")}
+    assert metrics["threads"] == 3 and parts == {"whole": 1, "plain": 3}
     for counter in ("relevant_events", "rows_created", "live_partial_matches", "arithmetic_nulls", "matches_by_query"):
-        assert told[counter] == one.metrics()[counter]
+        assert metrics[counter] == one.metrics()[counter]
 
 
 def test_timed_out_partial_matches() -> None:
@@ -132,8 +133,8 @@ def test_generated_kernels(kernels: None) -> None:
     batches = stream(2, 5_000)
     one, several = fc.Engine(query("kleene")), fc.Engine(query("kleene"), threads=2)
     assert several.compile(LIMIT_TEXT)
-    told = several.metrics()["kernels"]
-    assert told["generated"] == told["total"] > 0
+    kernel_metrics = several.metrics()["kernels"]
+    assert kernel_metrics["generated"] == kernel_metrics["total"] > 0
     for own, other in zip(run(one, batches), run(several, batches), strict=True):
         assert own.equals(other)
 
@@ -163,7 +164,7 @@ def test_no_number_of_threads(threads: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("PATTERN SEQ(A a, B b) WHERE a.v + b.v = 3 WITHIN 30ns", "no attribute is equal for all of its variables"),
+        ("PATTERN SEQ(A a, B b) WHERE a.v + b.v = 3 WITHIN 30ns", "no attribute is equal in all variables"),
         ("PATTERN SEQ(A a, B b) WHERE [k] WINDOW EVERY 9ns CLOSE AFTER 20ns LIMIT 5 PER WINDOW", "LIMIT counts"),
     ],
 )
@@ -176,7 +177,7 @@ def test_nothing_for_a_second_thread(text: str, why: str) -> None:
         fc.Engine.restore(fc.Engine(alone).snapshot(), threads=2)
     engine = fc.Engine([alone, query("plain")], threads=2)
     text = engine.explain()
-    assert f"threads     one of 2 matches it whole: {why}" in text
+    assert f"threads     one of 2 matches the whole query: {why}" in text
     assert "threads     2, each with some of the keys" in text
     assert "threads " not in fc.Engine([alone, query("plain")]).explain()
 
@@ -185,11 +186,11 @@ def test_nothing_for_a_second_thread(text: str, why: str) -> None:
 
 
 def limited(at_once: bool, threads: int = 2) -> list[Any]:
-    """What comes of a query that needs more than its share beside one that does not."""
+    """Return the results of a query that needs more than its share, and of one beside it that does not."""
     large = fc.parse("PATTERN SEQ(A a, B b, C c) WHERE [k] AND b.v < c.v WITHIN 1h", SCHEMA, name="large")
     engine = fc.Engine([large, query("plain")], memory_limit="5MiB", threads=threads)
     alone = fc.Engine(query("plain"))
-    told: list[Any] = []
+    report: list[Any] = []
     with patch.object(rounds, "PARALLEL_FROM", 1 if at_once else 1 << 60):
         for batch in stream(10, 2_500):
             expected = alone.process(batch)
@@ -197,28 +198,28 @@ def limited(at_once: bool, threads: int = 2) -> list[Any]:
                 found = engine.process(batch)
             except MemoryLimitError as error:
                 assert [item.query for item in error.over] == ["large"]
-                told.append(error.over)
+                report.append(error.over)
                 found = error.matches
             assert found.query("plain").to_arrow().equals(expected.to_arrow())
             metrics = engine.metrics()
             assert metrics["memory_bytes"] <= metrics["memory_limit"]
-            told.append(found.query("large").to_arrow())
-        told.append(metrics["dropped_partial_matches"])
-    return told
+            report.append(found.query("large").to_arrow())
+        report.append(metrics["dropped_partial_matches"])
+    return report
 
 
 def test_a_part_without_memory_does_not_depend_on_timing() -> None:
-    told = limited(at_once=False)
-    assert told[-1] > 0
+    report = limited(at_once=False)
+    assert report[-1] > 0
     for _ in range(2):
         again = limited(at_once=True)
-        assert len(told) == len(again)
-        for one, other in zip(told, again, strict=True):
+        assert len(report) == len(again)
+        for one, other in zip(report, again, strict=True):
             assert one.equals(other) if isinstance(one, pa.Table) else one == other
 
 
 def test_only_the_part_without_memory_sits_out() -> None:
-    """Of the other keys all matches come."""
+    """All matches of the other keys are found."""
     pattern = "PATTERN SEQ(A a, B b, C c) WHERE [k] AND b.v < c.v WITHIN 1h"
     whole, engine = (fc.Engine(fc.parse(pattern, SCHEMA), threads=2, memory_limit=m) for m in (None, "1MiB"))
     rows = 800
@@ -247,12 +248,12 @@ def test_a_part_that_fails_is_a_query_that_fails() -> None:
     engine = fc.Engine([query("plain"), query("kleene")], threads=2)
     alone, batches = fc.Engine(query("kleene")), stream(2, 3_000)
     failing = engine._stream.queries.running[0].matcher.parts[1]
-    taken = rounds._taken
+    taken = rounds._process
 
     def fails(part: Any, *arguments: Any) -> Any:
         return OSError("broken") if part is failing else taken(part, *arguments)
 
-    with patch.object(rounds, "_taken", fails), pytest.raises(QueryError) as caught:
+    with patch.object(rounds, "_process", fails), pytest.raises(QueryError) as caught:
         engine.process(batches[0])
     assert "'plain'" in str(caught.value) and "broken" in str(caught.value)
     own = alone.process(batches[0]).to_arrow()

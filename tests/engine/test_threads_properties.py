@@ -1,4 +1,4 @@
-"""Several threads count what one counts, wherever the state moves meanwhile; the matrix compares what they find."""
+"""Several threads have the counters of one, wherever the state moves meanwhile; the matrix compares the matches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fastcep.engine import parallel_match as rounds
 from fastcep.engine import partitioned_matcher as parted
 from fastcep.errors import ValidationError
 
-#: A peak is one of all parts together only if they have it at the same event.
+#: The sum of the parts' peaks is a peak only if all parts reach theirs at the same event.
 SAME = tuple(name for name in COUNTERS if name != "peak_partial_matches")
 
 
@@ -36,7 +36,7 @@ def split(at_once: bool) -> Iterator[None]:
 
 
 def compare(data: st.DataObject, case: Case, events: list[Event], queries: Any, **options: Any) -> None:
-    """Run one thread beside several, whose number changes whenever the engine is restored."""
+    """Compare one thread with several, whose number changes whenever the engine is restored."""
     threads = data.draw(st.sampled_from([2, 3]), "threads")
     at_once = data.draw(st.sampled_from([False, False, True]), "at once")
     engine = quiet(fc.Engine, queries, **options)
@@ -54,7 +54,7 @@ def compare(data: st.DataObject, case: Case, events: list[Event], queries: Any, 
 
 
 def compare_one(data: st.DataObject, case: Case, events: list[Event], **options: Any) -> None:
-    """Of one query, if it is keyed."""
+    """Compare for one query, if it is keyed."""
     assume(is_keyed(quiet(fc.Engine, case.query)))
     event("keyed")
     compare(data, case, events, case.query, **options)

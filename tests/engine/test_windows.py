@@ -1,4 +1,4 @@
-"""Explicit windows in a running engine: slices, batches, clocks, late and numbered events, want of memory."""
+"""Explicit windows in a running engine: slices, batches, clocks, late and numbered events, lack of memory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def stream(rows: int, seed: int = 1, start: int = 0, **columns: Any) -> dict[str
 
 
 def batch(types: str | list[str], times: list[int], **columns: Any) -> dict[str, Any]:
-    """A batch; attributes that are left out are 1 or null."""
+    """Return a batch; attributes that are left out are 1 or null."""
     blank = {"k": [1] * len(types), "v": [1] * len(types), "s": pa.nulls(len(types), pa.string())}
     return {"type": list(types), "ts": times} | blank | columns
 
@@ -64,7 +64,7 @@ def rows(found: fc.Matches, name: str = "q") -> list[dict[str, Any]]:
 
 
 def run(texts: list[str], data: dict[str, Any], size: int, name: str = "q0") -> list[dict[str, Any]]:
-    """What the query of that name finds, in batches of one size and a flush."""
+    """Return the matches of the query of this name, in batches of one size and a flush."""
     engine = fc.Engine([parse(text, f"q{n}") for n, text in enumerate(texts)])
     found = []
     for at in range(0, len(data["ts"]), size):
@@ -75,7 +75,7 @@ def run(texts: list[str], data: dict[str, Any], size: int, name: str = "q0") -> 
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("pattern", [PAIR, "SEQ(A a, NEG D n) WHERE n.k = a.k AND n.v = a.v"])
 def test_slices_of_a_batch(pattern: str, window: str) -> None:
-    """Several queries take a batch slice by slice; what opens and closes at the seams is as in one piece."""
+    """Several queries process a batch slice by slice; windows at the boundaries are as in one piece."""
     data = stream(70_001)
     text = f"{pattern} WINDOW {window}"
     alone = run([text], data, 70_001)
@@ -101,7 +101,7 @@ def test_ends_of_the_range(pattern: str, window: str) -> None:
 
 
 def test_many_events_after_a_late_begin() -> None:
-    """The end of a window, counted from its beginning, does not overflow."""
+    """The end of a window, counted from its start, does not overflow."""
     engine = fc.Engine(parse("SEQ(A a, B b) WITHIN 5ns", "old"))
     engine.process(stream(101))
     engine.add(parse(f"SEQ(A a, B b) WINDOW EVERY 2 EVENTS CLOSE AFTER {LARGEST} EVENTS"))
@@ -138,7 +138,7 @@ def test_numbered_events_name_windows() -> None:
 
 
 def test_late_events_and_windows() -> None:
-    """Events in another order within what is allowed: as if in order, but for their numbers."""
+    """Events out of order within the allowed lateness: as if in order, except for their numbers."""
     query = parse("SEQ(C a, NEG D n) WHERE n.k = a.k WINDOW OPEN ON D o CLOSE AFTER 40ns")
     data = stream(400, 5)
     order = np.argsort(data["ts"] + np.random.default_rng(2).integers(0, 30, 400), kind="stable")
@@ -192,7 +192,7 @@ def test_generated_code(window: str) -> None:
 
 
 def test_texts_of_open_windows_stay() -> None:
-    """What a closing condition compares with is kept, however many other texts come and go."""
+    """Texts that a closing condition compares with are kept, however many other texts come and go."""
     text = "SEQ(A a, B b) WINDOW OPEN ON C o CLOSE ON D c WHERE c.s = o.s"
     engine = fc.Engine(parse(text))
     engine.process(batch(["C", "A"], [0, 0], s=["first", "x"]))
@@ -215,7 +215,7 @@ def test_texts_of_open_windows_stay() -> None:
 ])  # fmt: skip
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_memory_is_bounded(text: str) -> None:
-    """Windows that have closed, and partial matches that have gone, leave nothing behind."""
+    """Windows that have closed, and partial matches that have ended, leave nothing behind."""
     engine = fc.Engine(parse(text))
     held = []
     for at in range(24):
@@ -232,7 +232,7 @@ def test_memory_is_bounded(text: str) -> None:
     ("", True), (" SELECT first", True), (" STRATEGY skip_till_next", False), (" LIMIT 1 PER WINDOW", False),
 ])  # fmt: skip
 def test_a_window_that_nothing_closes(clauses: str, stays: bool, size: int) -> None:
-    """The windows behind it close as ever, and leave nothing behind; what stays is in that window."""
+    """Later windows close normally, and leave nothing behind; what remains belongs to the open window."""
     rounds = 3_000
     engine = fc.Engine(parse(f"{PAIR} WINDOW OPEN ON C o CLOSE ON D c WHERE c.k = o.k{clauses}"))
     n = np.arange(rounds)
@@ -252,7 +252,7 @@ def test_a_window_that_nothing_closes(clauses: str, stays: bool, size: int) -> N
 @pytest.mark.parametrize("clauses", ["STRATEGY skip_till_next", "CONSUME consumed"])
 @pytest.mark.filterwarnings("ignore:.*UNBOUNDED")
 def test_a_start_that_never_ends(clauses: str) -> None:
-    """The starts behind it come and go, and it is still what it was: elements of its Kleene variable too."""
+    """Later starts come and go, and it keeps its bindings, including elements of its Kleene variable."""
     rounds = 6_000
     engine = fc.Engine(parse(f"SEQ(A+ a[], B b) WITHIN UNBOUNDED PARTITION BY k {clauses}"))
     keys = [-1, -1, *np.repeat(np.arange(rounds), 3), -1]
@@ -271,7 +271,7 @@ def test_a_start_that_never_ends(clauses: str) -> None:
 
 
 def test_a_limit_holds_after_a_want_of_memory() -> None:
-    """Partial matches that were dropped do not let a window report more than its limit."""
+    """Dropped partial matches do not let a window report more than its limit."""
     query = parse("SEQ(A a, B b) WINDOW OPEN ON C o CLOSE ON D c LIMIT 3 PER WINDOW")
     engine = fc.Engine(query, memory_limit=200_000)
     assert len(engine.process(batch(["C", "A", "A", "B"], [0] * 4))) == 2
@@ -281,7 +281,7 @@ def test_a_limit_holds_after_a_want_of_memory() -> None:
 
 
 def test_negated_events_that_were_dropped() -> None:
-    """A window whose negated events went for want of memory says nothing that they could have denied; later ones do."""
+    """A window whose negated events were dropped for lack of memory reports no match that they could kill."""
     query = parse("SEQ(NEG C n, A a, B b) WHERE n.k = a.k WINDOW OPEN ON D o CLOSE ON D c")
     engine = fc.Engine(query, memory_limit=200_000)
     engine.process(batch(["D", "C"], [0] * 2))
@@ -292,7 +292,7 @@ def test_negated_events_that_were_dropped() -> None:
 
 
 def test_windows_that_open_after_a_want_of_memory() -> None:
-    """Those that open and close in the rest of the batch do so, though its events are not taken."""
+    """Windows that open and close in the rest of the batch do so, though its events are not matched."""
     for closing in ("AFTER 1000ns", "AFTER 20000 EVENTS", "ON D c"):
         for clause in ("", " LIMIT 99 PER WINDOW"):
             engine = fc.Engine(parse(f"SEQ(A a, B b) WINDOW OPEN ON C o CLOSE {closing}{clause}"), memory_limit=200_000)
@@ -307,8 +307,8 @@ def test_windows_that_open_after_a_want_of_memory() -> None:
 # ---------------------------------------------------------------- partial matches that time out
 
 
-def teller(text: str) -> tuple[Matcher, StringTable]:
-    """A matcher that tells which partial matches have timed out."""
+def matcher_with_time_outs(text: str) -> tuple[Matcher, StringTable]:
+    """Return a matcher that reports which partial matches have timed out."""
     query = parse(text)
     strings = StringTable()
     link = ConstantBinder(strings)
@@ -316,8 +316,8 @@ def teller(text: str) -> tuple[Matcher, StringTable]:
     return Matcher(make_plan(query, timed_out=True), link), strings
 
 
-def told(matcher: Matcher) -> list[tuple[int, list[int]]]:
-    """Times, and the events that are bound; every column has as many entries."""
+def timed_out_rows(matcher: Matcher) -> list[tuple[int, list[int]]]:
+    """Return times, and the events that are bound; every column must have as many entries."""
     values, lengths, timed = matcher.take_timed_out()
     found: list[tuple[int, list[int]]] = [(int(time), []) for time in timed[:, 1]]
     for column, counts in zip(values, lengths, strict=True):
@@ -336,13 +336,13 @@ def feed(matcher: Matcher, strings: StringTable, data: dict[str, Any], at: int) 
 
 @pytest.mark.parametrize("size", [1, 99])
 def test_what_has_timed_out_is_told_before_all_is_skipped(size: int) -> None:
-    matcher, strings = teller("SEQ(A a, B b, C c) WITHIN 3ns AFTER MATCH SKIP PAST LAST")
+    matcher, strings = matcher_with_time_outs("SEQ(A a, B b, C c) WITHIN 3ns AFTER MATCH SKIP PAST LAST")
     found = []
     for at in range(0, 4, size):
         data = part(batch("AABC", [0, 10, 11, 12]), at, at + size)
         assert feed(matcher, strings, data, at) == len(data["ts"])
-        found += told(matcher)
-    assert matcher.finish(None) and found + told(matcher) == [(3, [0])]
+        found += timed_out_rows(matcher)
+    assert matcher.finish(None) and found + timed_out_rows(matcher) == [(3, [0])]
 
 
 @pytest.mark.parametrize("text", [
@@ -351,24 +351,24 @@ def test_what_has_timed_out_is_told_before_all_is_skipped(size: int) -> None:
     "SEQ(C c, B+ b[], D d) WHERE c.k = d.k AND c.v = d.v WITHIN 900ns CONSUME consumed",
 ])  # fmt: skip
 def test_what_times_out_when_memory_ends(text: str) -> None:
-    """Wherever the memory ends, what is told is true and whole, and the matcher goes on."""
+    """Wherever memory ends, the partial matches returned are true and complete, and the matcher continues."""
     data = stream(600, 4)
     data["type"] = np.where(np.arange(600) % 3, data["type"], "A")
     pieces = [(at, part(data, at, at + 50)) for at in range(0, 600, 50)]
 
     def run_with(limit: int | None) -> tuple[set[str], int, bool]:
-        matcher, strings = teller(text)
+        matcher, strings = matcher_with_time_outs(text)
         if limit is not None:
             matcher.set_limit(matcher.nbytes + limit)
-        all_told: list[Any] = []
+        all_timed_out: list[Any] = []
         whole = True
         for at, piece in pieces:
             whole &= feed(matcher, strings, piece, at) == 50
             matcher.take_output()
-            all_told += told(matcher)
+            all_timed_out += timed_out_rows(matcher)
         most = matcher.nbytes
         whole &= matcher.finish(None)
-        return {str(item) for item in all_told + told(matcher)}, most, whole
+        return {str(item) for item in all_timed_out + timed_out_rows(matcher)}, most, whole
 
     wanted, most, whole = run_with(None)
     assert wanted and whole

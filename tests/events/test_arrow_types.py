@@ -1,4 +1,4 @@
-"""Every type of column that libraries hand out, in every role and by every way in: right values or a remedy."""
+"""Every column type that libraries produce, in every role, on every input path: correct values or a remedy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NAMES = "ABC"
 
 @cache
 def document(role: str, options: str = "") -> Any:
-    """Queries that show what the column ``v`` holds: one for each event type."""
+    """Return queries whose matches hold the column ``v``: one for each event type."""
     codes = {name: f" = {code}" if role == "code" else "" for code, name in enumerate(NAMES, 1)}
     attributes = f"v {role}" if role in arrow_types.ATTRIBUTES else "at int64"
     return fc.parse_document("\n".join([
@@ -46,28 +46,28 @@ def document(role: str, options: str = "") -> Any:
 
 
 class Run:
-    """An engine, and what its matches say of the column."""
+    """An engine, and the values of the column in its matches."""
 
-    #: Engines that have taken nothing yet.
-    _fresh: ClassVar[dict[Any, fc.Engine]] = {}
+    #: Engines that have not yet processed any event, for reuse.
+    _unused: ClassVar[dict[Any, fc.Engine]] = {}
 
-    def __init__(self, role: str, *, short: bool = True, words: str = "", **options: Any) -> None:
+    def __init__(self, role: str, *, use_fast_path: bool = True, clauses: str = "", **options: Any) -> None:
         self.role = role
-        self.document = document(role, words)
-        self._key = (role, short, words, *options.items())
-        self.engine = self._fresh.pop(self._key, None) or fc.Engine(self.document.queries, attributes=True, **options)
-        if not short:
-            self.engine._loop.close()
+        self.document = document(role, clauses)
+        self._key = (role, use_fast_path, clauses, *options.items())
+        self.engine = self._unused.pop(self._key, None) or fc.Engine(self.document.queries, attributes=True, **options)
+        if not use_fast_path:
+            self.engine._loop.is_direct = False
         self._rows: list[tuple[Any, Any]] = []
 
     def process(self, *batches: Any) -> list[Any]:
-        """The values of the batches, in the order of the events."""
+        """Return the values of the batches, in the order of the events."""
         for batch in batches:
             try:
                 self._add(self.engine.process(batch))
             except (SchemaError, DataError):
                 if not self.engine.metrics()["events"]:
-                    self._fresh[self._key] = self.engine
+                    self._unused[self._key] = self.engine
                 raise
         self._add(self.engine.flush())
         return [value for _, value in sorted(self._rows, key=lambda row: row[0])]
@@ -85,14 +85,14 @@ def in_chunks(table: pa.Table) -> pa.Table:
 
 
 def padded(table: pa.Table) -> pa.Table:
-    """A view of the rows inside of arrays that have others."""
+    """Return the rows as slices of longer arrays."""
     if all(column.num_chunks == 1 for column in table.columns):
         batch = table.to_batches()[0]
         try:
-            twice = pa.concat_batches([batch, batch])
-        except pa.ArrowException:  # not of every type
+            doubled = pa.concat_batches([batch, batch])
+        except pa.ArrowException:  # Arrow cannot concatenate every type
             return table
-        return pa.Table.from_batches([twice.slice(len(table))])
+        return pa.Table.from_batches([doubled.slice(len(table))])
     return table
 
 
@@ -104,14 +104,14 @@ def as_given(role: str, kind: Kind, rows: int, folder: Path) -> list[Any]:
     return Run(role).process(kind.frame(rows))
 
 
-def short(role: str, kind: Kind, rows: int, folder: Path) -> list[Any]:
+def fast_path(role: str, kind: Kind, rows: int, folder: Path) -> list[Any]:
     table = as_table(kind.frame(rows), "table").combine_chunks()
     return Run(role).process(*table.slice(0, 1).to_batches(), table.slice(1))
 
 
-def long(role: str, kind: Kind, rows: int, folder: Path) -> list[Any]:
+def slow_path(role: str, kind: Kind, rows: int, folder: Path) -> list[Any]:
     table = as_table(kind.frame(rows), "table")
-    return Run(role, short=False).process(table.slice(0, 1), table.slice(1))
+    return Run(role, use_fast_path=False).process(table.slice(0, 1), table.slice(1))
 
 
 def mapping(role: str, kind: Kind, rows: int, folder: Path) -> list[Any]:
@@ -128,25 +128,25 @@ def offset(role: str, kind: Kind, rows: int, folder: Path) -> list[Any]:
     return Run(role).process(padded(as_table(kind.frame(rows), "table")))
 
 
-def after_nothing(role: str, kind: Kind, rows: int, folder: Path) -> list[Any]:
+def after_empty_batches(role: str, kind: Kind, rows: int, folder: Path) -> list[Any]:
     table = as_table(kind.frame(rows), "table")
     return Run(role).process(table.slice(0, 0), pa.Table.from_batches([], table.schema), table)
 
 
 def out_of_order(role: str, kind: Kind, rows: int, folder: Path) -> list[Any]:
     table = as_table(kind.frame(rows), "table")
-    found = Run(role, allowed_lateness="100d").process(*reversed_rows(table))
-    return found if role == "sequence" else found[::-1]  # events are numbered as they arrive
+    values = Run(role, allowed_lateness="100d").process(*reversed_rows(table))
+    return values if role == "sequence" else values[::-1]  # events are numbered as they arrive
 
 
 def one_type_ignored(role: str, kind: Kind, rows: int, folder: Path) -> list[Any]:
     table = as_table(kind.frame(rows), "table")
-    words = " OTHER TYPES IGNORE"
+    clauses = " OTHER TYPES IGNORE"
     if role in ("type", "code"):
-        return Run(role, words=words).process(table)
-    more = pa.concat_tables([table.slice(0, 1), table])
+        return Run(role, clauses=clauses).process(table)
+    with_other_event = pa.concat_tables([table.slice(0, 1), table])
     kinds = pa.array(["X", *["A"] * rows])
-    return Run(role, words=words).process(more.set_column(0, "kind", kinds))
+    return Run(role, clauses=clauses).process(with_other_event.set_column(0, "kind", kinds))
 
 
 def source(role: str, kind: Kind, rows: int, folder: Path) -> list[Any]:
@@ -170,17 +170,17 @@ def sorted_source(role: str, kind: Kind, rows: int, folder: Path) -> list[Any]:
 def with_bad_rows(role: str, kind: Kind, rows: int, folder: Path) -> list[Any]:
     run = Run(role)
     with open_source(kind.frame(rows), run.document.schema, bad_rows=folder / "bad.jsonl") as opened:
-        found = run.process(*opened)
+        values = run.process(*opened)
     if opened.bad_rows:
         bad = json.loads((folder / "bad.jsonl").read_text(encoding="utf-8").splitlines()[0])
         raise DataError(f"column {bad['column']!r}: found {bad['found']}, expected {bad['expected']}; see the file")
-    return found
+    return values
 
 
 def parquet(role: str, kind: Kind, rows: int, folder: Path) -> list[Any]:
     try:
         pq.write_table(as_table(kind.frame(rows), "table"), folder / "e.parquet", row_group_size=2)
-    except (pa.ArrowException, TypeError):  # Parquet has fewer types
+    except (pa.ArrowException, TypeError):  # Parquet does not have every type
         return source(role, kind, rows, folder)
     run = Run(role)
     with open_source(folder / "e.parquet", run.document.schema) as opened:
@@ -201,49 +201,49 @@ def evaluated(role: str, kind: Kind, rows: int, folder: Path) -> list[Any]:
     return run.process(*Stream.of(kind.frame(rows), run.document.schema).blocks())
 
 
-WAYS: list[Callable[[str, Kind, int, Path], list[Any]]] = [
-    as_given, short, long, mapping, chunks, offset, after_nothing, out_of_order, one_type_ignored, source,
-    source_of_chunks, sorted_source, with_bad_rows, parquet, arrow_file, evaluated,
+PATHS: list[Callable[[str, Kind, int, Path], list[Any]]] = [
+    as_given, fast_path, slow_path, mapping, chunks, offset, after_empty_batches, out_of_order, one_type_ignored,
+    source, source_of_chunks, sorted_source, with_bad_rows, parquet, arrow_file, evaluated,
 ]  # fmt: skip
 FROM_SOURCES = (source, source_of_chunks, sorted_source, with_bad_rows, parquet, arrow_file)  # these parse times
 READABLE = [kind for kind in KINDS if kind.readable]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("kind", READABLE, ids=str)
-def test_values_or_a_remedy(kind: Kind, way: Callable[..., list[Any]], tmp_path: Path) -> None:
+def test_values_or_a_remedy(kind: Kind, path: Callable[..., list[Any]], tmp_path: Path) -> None:
     for role in ROLES:
         expected = kind.expected(role)
         if expected:
             with_null = role in arrow_types.ATTRIBUTES
-            found = way(role, kind, 3 + with_null, tmp_path)
-            assert found == expected + [None] * with_null, role
-            assert list(map(type, found)) == list(map(type, expected + [None] * with_null)), role
-        elif kind.expected("string") and kind.family != "null" and role == "time" and way in FROM_SOURCES:
+            values = path(role, kind, 3 + with_null, tmp_path)
+            assert values == expected + [None] * with_null, role
+            assert list(map(type, values)) == list(map(type, expected + [None] * with_null)), role
+        elif kind.expected("string") and kind.family != "null" and role == "time" and path in FROM_SOURCES:
             with pytest.raises(DataError, match="expected an ISO 8601 time"):
-                way(role, kind, 3, tmp_path)
-        elif expected == [] and way is one_type_ignored:
-            assert way(role, kind, 3, tmp_path) == []
+                path(role, kind, 3, tmp_path)
+        elif expected == [] and path is one_type_ignored:
+            assert path(role, kind, 3, tmp_path) == []
         else:
-            refused(role, kind, way, tmp_path)
+            refused(role, kind, path, tmp_path)
 
 
-def refused(role: str, kind: Kind, way: Callable[..., list[Any]], folder: Path) -> None:
+def refused(role: str, kind: Kind, path: Callable[..., list[Any]], folder: Path) -> None:
     with pytest.raises((SchemaError, DataError)) as caught:
-        way(role, kind, 3, folder)
+        path(role, kind, 3, folder)
     message = str(caught.value)
     assert re.search(r"column 'v': found .+, expected .+; \w+", message, re.S), message
     assert isinstance(caught.value, DataError) == (kind.family == "null" or kind.expected(role) == []), message
-    for cast in () if way in FROM_SOURCES else re.findall(r"column\.cast\(pa\.\w+\(\)\)", message):
+    for cast in () if path in FROM_SOURCES else re.findall(r"column\.cast\(pa\.\w+\(\)\)", message):
         column = as_table(kind.frame(3), "table")["v"]
         assert isinstance(eval(cast, {"pa": pa, "column": column.slice(0, 0)}), pa.ChunkedArray)
 
 
-@pytest.mark.parametrize("way", [as_given, source, sorted_source])
+@pytest.mark.parametrize("path", [as_given, source, sorted_source])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.readable], ids=str)
-def test_no_type_of_arrow(kind: Kind, way: Callable[..., list[Any]], tmp_path: Path) -> None:
+def test_no_type_of_arrow(kind: Kind, path: Callable[..., list[Any]], tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match=r"cannot be read as an Arrow table \(.+\); expected .* cast the others"):
-        way("int64", kind, 3, tmp_path)
+        path("int64", kind, 3, tmp_path)
 
 
 def test_the_page_has_the_table() -> None:
@@ -285,7 +285,7 @@ def test_int64_keeps_its_smallest_and_largest_values() -> None:
     ends = [-(2**63), 2**63 - 1]
     assert values("int64", pa.array(ends)) == ends
     assert values("int64", pa.array([Decimal(end) for end in ends])) == ends
-    with pytest.raises(DataError, match=r"row 1, .*found 0\.5"):  # and the smallest value is no fault
+    with pytest.raises(DataError, match=r"row 1, .*found 0\.5"):  # the smallest int64 in row 0 is valid
         values("int64", pa.array([Decimal(ends[0]), Decimal("0.5")], pa.decimal128(38, 1)))
 
 
@@ -302,10 +302,10 @@ def test_dictionaries_of_chunks_that_outgrow_their_indices() -> None:
         assert run.process(*opened) == texts
 
 
-def test_chunks_of_which_one_hides_nulls_in_its_dictionary() -> None:
+def test_chunks_of_which_one_has_nulls_in_its_dictionary() -> None:
     plain = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array(["a", "b"]))
-    hidden = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array(["b", None]))
-    assert values("string", pa.chunked_array([plain, hidden])) == ["a", "b", "b", None]
+    with_null_entry = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array(["b", None]))
+    assert values("string", pa.chunked_array([plain, with_null_entry])) == ["a", "b", "b", None]
 
 
 @pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(["x", "y", "z"]), pl.String], ids=str)

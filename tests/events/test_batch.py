@@ -19,7 +19,7 @@ def read(schema, data, **options):
 
 
 def column(dtype, values):
-    """The column of one attribute of the given dtype: values and nulls."""
+    """Return values and nulls of an attribute column of this dtype."""
     batch = read(Schema({"A": {"x": dtype}}), {"ts": pa.array(range(len(values))), "x": values})
     return batch.columns[0], batch.nulls[0]
 
@@ -141,15 +141,15 @@ def test_views_outlive_the_data():
     ],
 )
 def test_widening(dtype, values, expected):
-    found, nulls = column(dtype, values)
-    assert found.tolist() == expected and nulls is None
-    assert found.dtype == (np.float64 if dtype == "float64" else np.int64)
+    result, nulls = column(dtype, values)
+    assert result.tolist() == expected and nulls is None
+    assert result.dtype == (np.float64 if dtype == "float64" else np.int64)
 
 
 @given(st.lists(st.none() | st.integers(-(2**31), 2**31 - 1)), st.integers(0, 9), st.sampled_from(["int64", "int32"]))
 def test_nulls_are_zero_whatever_the_offset(values, offset, kind):
-    found, nulls = column("int64", pa.array([9] * offset + values, pa.type_for_alias(kind))[offset:])
-    assert found.tolist() == [value or 0 for value in values]
+    result, nulls = column("int64", pa.array([9] * offset + values, pa.type_for_alias(kind))[offset:])
+    assert result.tolist() == [value or 0 for value in values]
     assert (nulls is None and None not in values) or nulls.tolist() == [value is None for value in values]
 
 
@@ -157,7 +157,7 @@ def test_garbage_under_nulls():
     bitmap = pa.py_buffer(b"\x05")
     garbage = pa.Array.from_buffers(pa.float64(), 3, [bitmap, pa.py_buffer(np.array([1.0, np.nan, np.nan]))])
     values, nulls = column("float64", garbage)
-    assert nulls.tolist() == [0, 1, 0] and values[1] == 0 and np.isnan(values[2])  # a NaN that is no null stays
+    assert nulls.tolist() == [0, 1, 0] and values[1] == 0 and np.isnan(values[2])  # a NaN is not a null
     for dtype in ("int64", "float64", "bool", "string"):
         values, nulls = column(dtype, [None, None])
         assert values.tolist() == [0, 0] and nulls.tolist() == [1, 1]
@@ -291,10 +291,10 @@ def test_undeclared_types():
     ):
         read(Schema(TWO, type="type"), data)
     lenient = Schema(TWO, type="type", other_types="ignore")
-    batch = read(lenient, data)  # nor does the null time of the dropped row matter
+    batch = read(lenient, data)  # the null time of the ignored row is no error
     assert batch.time.tolist() == [1, 3, 4] and batch.type.tolist() == [0, 1, 0]
     assert batch.columns[0].tolist() == [1, 3, 0] and batch.nulls[0].tolist() == [0, 0, 1]
-    with pytest.raises(DataError, match="row 12, column 'ts'"):  # rows are those of the input
+    with pytest.raises(DataError, match="row 12, column 'ts'"):  # row numbers count ignored rows too
         read(lenient, {**data, "ts": [1, 2, None, 4]}, first_row=10)
 
 

@@ -1,4 +1,4 @@
-"""Ids of event types by name: `Schema.type_ids` and the kernel behind it."""
+"""Ids of event types by name: `Schema.type_ids` and its kernel."""
 
 import numpy as np
 import pyarrow as pa
@@ -18,15 +18,15 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=5)
     st.lists(TEXTS.filter(bool), min_size=1, max_size=40, unique=True), st.data(),
     st.sampled_from([pa.string(), pa.large_string()]), st.integers(0, 3),
 )  # fmt: skip
-def test_ids_are_places_among_the_names(names, data, kind, skipped):
-    asked = data.draw(st.lists(st.sampled_from(names) | TEXTS, max_size=30))
-    array = pa.array(["behind the slice"] * skipped + asked, kind).slice(skipped)
+def test_ids_are_indices_of_the_names(names, data, kind, skipped):
+    queried = data.draw(st.lists(st.sampled_from(names) | TEXTS, max_size=30))
+    array = pa.array(["outside the slice"] * skipped + queried, kind).slice(skipped)
     ids = Schema({name: {} for name in names}, type="type").type_ids(*texts(array))
     assert ids.dtype == np.uint16
-    assert ids.tolist() == [names.index(text) if text in names else UNKNOWN for text in asked]
+    assert ids.tolist() == [names.index(text) if text in names else UNKNOWN for text in queried]
 
 
-def test_most_names_there_can_be():
+def test_largest_number_of_names():
     names = [f"T{number}" for number in range(65_535)]
     ids = Schema({name: {} for name in names}, type="type").type_ids(*texts(pa.array([*names, "T65535"])))
     assert ids.tolist() == list(range(65_536))
@@ -38,7 +38,7 @@ KINDS = (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_all_kinds_of_text_name_types_alike(kind):
+def test_type_names_of_every_string_type(kind):
     schema = Schema({"Ä": {}, "B": {}}, type="type", other_types="ignore")
     kinds = pa.array(["B", "Ä", "b", "B", "ÄB"]).cast(kind)
     batch = EventBatch.from_data(schema, pa.table({"ts": range(5), "type": kinds}), StringTable())
@@ -46,5 +46,5 @@ def test_all_kinds_of_text_name_types_alike(kind):
     assert batch.time.tolist() == [0, 1, 3]
 
 
-def test_no_texts():
+def test_no_names():
     assert Schema({"A": {}, "B": {}}, type="type").type_ids(*texts(pa.array([], pa.string()))).tolist() == []

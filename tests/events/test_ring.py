@@ -97,13 +97,13 @@ def test_sequence_of_the_data():
 def test_other_schema_and_pickle():
     ring = EventRing([0, 1], SCHEMA)
     ring.append(batch(0, 5, {3}))
-    with pytest.raises(ValidationError, match="another schema"):
+    with pytest.raises(ValidationError, match="different schema"):
         ring.append(EventBatch.from_data(Schema({"A": {}}), {"ts": [1]}, StringTable()))
     check(pickle.loads(pickle.dumps(ring)), {3})
 
 
-def test_older_events_come_back():
-    """Those that are put are as they were; what stands between them is null, not what was there before."""
+def test_put_restores_older_events():
+    """Restored events have their old values; attributes at positions between them are null."""
     ring = EventRing([0, 1, 2], SCHEMA, capacity=16)
     ring.append(batch(0, 16))
     kept = ring.rows(np.array([9, 12]))

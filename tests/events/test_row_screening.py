@@ -1,4 +1,4 @@
-"""Screening a batch: without the rows at fault it is taken, and each of them is at fault."""
+"""Screening a batch: an engine rejects each row with a fault, and accepts the batch without these rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def table(rows: list[tuple[Any, ...]]) -> pa.Table:
     return pa.table([*arrays, arrays[0]], ["kind", "ts", "u", "d", "n", "s"])
 
 
-def taken(engine: Engine, data: pa.Table) -> bool:
+def accepts(engine: Engine, data: pa.Table) -> bool:
     try:
         engine.process(data)
     except DataError:
@@ -45,7 +45,7 @@ def taken(engine: Engine, data: pa.Table) -> bool:
 
 
 @given(st.lists(ROW, max_size=15), st.sampled_from(["error", "ignore"]), st.booleans(), st.integers(0, 5))
-def test_exactly_the_rows_that_an_engine_refuses(
+def test_faults_are_exactly_the_rows_that_an_engine_rejects(
     rows: list[tuple[Any, ...]], other: str, numbered: bool, cut: int
 ) -> None:
     events = schema(other_types=other, sequence="n" if numbered else None)
@@ -56,9 +56,9 @@ def test_exactly_the_rows_that_an_engine_refuses(
     bad = [fault.row for fault in faults]
     assert bad == sorted(set(bad))
     for row in range(len(rows)):
-        assert taken(engine, data.slice(row, 1)) == (row not in bad), row
-    whole = Engine(parse("PATTERN SEQ(A a, B b) WITHIN 1s", events))
-    assert taken(whole, data.filter(pa.array([row not in bad for row in range(len(rows))], pa.bool_())))
+        assert accepts(engine, data.slice(row, 1)) == (row not in bad), row
+    engine = Engine(parse("PATTERN SEQ(A a, B b) WITHIN 1s", events))
+    assert accepts(engine, data.filter(pa.array([row not in bad for row in range(len(rows))], pa.bool_())))
 
 
 @given(st.lists(ROW, max_size=15))
@@ -75,7 +75,7 @@ def test_the_first_fault_of_a_column_is_the_error(rows: list[tuple[Any, ...]]) -
         assert faults == []
 
 
-def test_what_is_wrong_with_a_column_is_an_error() -> None:
+def test_fault_of_a_whole_column_is_an_error() -> None:
     with pytest.raises(SchemaError, match="no column 'u'"):
         screen(schema(), table([]).drop_columns(["u"]))
     with pytest.raises(SchemaError, match="found string, expected int64"):

@@ -30,8 +30,8 @@ def test_equal_by_content_and_picklable():
     schema = make()
     assert schema == make() and hash(schema) == hash(make())
     assert schema == eval(repr(schema), {"Schema": Schema})
-    again = pickle.loads(pickle.dumps(schema))
-    assert again == schema and hash(again) == hash(schema) and again.columns == schema.columns
+    copy = pickle.loads(pickle.dumps(schema))
+    assert copy == schema and hash(copy) == hash(schema) and copy.columns == schema.columns
     assert schema != make(time_unit="us") and schema != make(sequence="n") and schema != "schema"
     assert Schema(TYPES, type="type") != Schema(dict(reversed(TYPES.items())), type="type")
     assert Schema({"A": {"x": "int64"}}, sources={"A": {"x": "x"}}) == Schema({"A": {"x": "int64"}})
@@ -55,7 +55,7 @@ def test_handles_call_the_registered_factory(monkeypatch):
     monkeypatch.setattr(Schema, "_variable_factory", None)
     with pytest.raises(RuntimeError, match=r"fastcep\.query"):
         schema.A("a")
-    monkeypatch.setattr(Schema, "_variable_factory", lambda *given: given)
+    monkeypatch.setattr(Schema, "_variable_factory", lambda *arguments: arguments)
     assert schema.A("a") == (schema, "A", "a")
     assert schema["odd name"]("o") == (schema, "odd name", "o")
     with pytest.raises(AttributeError, match="did you mean 'A'"):
@@ -80,8 +80,8 @@ def test_headerless():
         (TYPES, {}, "no type column"),
         ({"A": {"x": "int"}}, {}, "did you mean 'int64'"),
         ({"A": {"time": "int64"}}, {}, "built-in"),
-        ({"A": {"": "int64"}}, {}, "no name"),
-        ({"": {}}, {}, "no name"),
+        ({"A": {"": "int64"}}, {}, "not a name"),
+        ({"": {}}, {}, "not a name"),
         ({"A": ["x"]}, {}, "expected a mapping"),
         ({"A": {"x": "int64"}, "B": {"x": "float64"}}, {"type": "t"}, "'x' is int64 for A.x but float64 for B.x"),
         (TYPES, {"type": "t", "time_unit": "sec"}, "time_unit"),

@@ -28,7 +28,7 @@ def test_encode_of_every_string_type(kind):
     assert codes.dtype == np.int64 and nulls.dtype == np.uint8
     assert nulls.tolist() == [0, 1, 0, 0] and codes[1] == 0
     assert [table.lookup(codes[i]) for i in (0, 2, 3)] == ["a", "b", "a"]
-    assert len(table) == 3  # what no row uses is not interned
+    assert len(table) == 3  # entries that no row uses are not interned
     assert table.encode(array[2:])[1] is None
 
 
@@ -51,7 +51,7 @@ def test_round_trip(texts):
     assert decoded.type == pa.string() and decoded.equals(array)
 
 
-def test_reclaimed_codes_are_given_out_again():
+def test_reclaimed_codes_are_reused():
     table = StringTable()
     for text in "abcd":
         table.intern(text)

@@ -32,7 +32,7 @@ def test_no_duration(text):
         parse_duration(text)
 
 
-def test_fraction_says_how_to_mend():
+def test_error_on_a_fraction_gives_the_remedy():
     with pytest.raises(ValidationError, match="90min"):
         parse_duration("1.5h")
 

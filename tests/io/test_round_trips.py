@@ -1,4 +1,4 @@
-"""Matches out and back: every format, hypothesis tables and a million rows."""
+"""Write matches and read them back in every format: random tables and a million rows."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ def tables(draw: Any) -> pa.Table:
     return pa.table(columns).slice(draw(st.integers(0, 2)))
 
 
-def bits(value: Any) -> Any:
-    """NaN equals NaN here, and the sign of zero counts."""
+def comparable(value: Any) -> Any:
+    """Return values for a comparison in which NaN equals NaN and 0.0 differs from -0.0."""
     if isinstance(value, list):
-        return [bits(entry) for entry in value]
+        return [comparable(entry) for entry in value]
     return repr(value) if isinstance(value, float) else value
 
 
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:
     table = table.set_column(table.column_names.index("time"), "time", table["time"].cast(pa.int64()))
-    return [{name: bits(value) for name, value in row.items()} for row in table.to_pylist()]
+    return [{name: comparable(value) for name, value in row.items()} for row in table.to_pylist()]
 
 
-def unword(value: Any, name: str) -> Any:
-    """The value of a JSON word."""
+def from_json(value: Any, name: str) -> Any:
+    """Return the value of a JSON value of a column."""
     if isinstance(value, list):
-        return [unword(entry, name.removesuffix("s")) for entry in value]
+        return [from_json(entry, name.removesuffix("s")) for entry in value]
     if name == "float" and value is not None:
         return repr(float(value))
     return nanoseconds(value) if name == "time" and value is not None else value
@@ -71,21 +71,21 @@ def nanoseconds(text: str) -> int:
 
 def csv_value(text: str, name: str) -> Any:
     if name in ("ints", "floats", "bools", "texts"):
-        return unword(json.loads(text), name)
+        return from_json(json.loads(text), name)
     return {"int": int, "float": lambda t: repr(float(t)), "bool": "true".__eq__, "time": nanoseconds}.get(name, str)(
         text
     )
 
 
 def csv_rows(text: str) -> list[dict[str, Any]]:
-    """Rows of CSV in which null is a field without quotes (Python's reader does not tell it from an empty text)."""
+    """Read CSV in which an unquoted empty field is null (Python's reader returns an empty string for both)."""
     marked = []
     inside = False
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         inside ^= character == '"'
-        starts = not inside and character in ",\n" and place + 1 < len(text)
+        starts = not inside and character in ",\n" and index + 1 < len(text)
         marked.append(character)
-        if starts and text[place + 1] in ",\n":
+        if starts and text[index + 1] in ",\n":
             marked.append("\x00NULL")
     names, *rows = csv.reader(io.StringIO("".join(marked), newline=""), strict=True)
     return [
@@ -108,8 +108,8 @@ def test_round_trip(tmp_path_factory: pytest.TempPathFactory, table: pa.Table, s
             assert rows_of(read_binary(path)) == rows_of(table)
         elif ending == "jsonl":
             lines = path.read_bytes().decode().split("\n")[:-1]
-            found = [{name: unword(value, name) for name, value in json.loads(line).items()} for line in lines]
-            assert found == rows_of(table)
+            rows = [{name: from_json(value, name) for name, value in json.loads(line).items()} for line in lines]
+            assert rows == rows_of(table)
         elif all("\x00" not in (text or "") for text in table["text"].to_pylist()):
             with path.open(encoding="utf-8", newline="") as file:
                 assert csv_rows(file.read()) == rows_of(table)
@@ -121,7 +121,7 @@ ROWS = 1_000_000
 
 @pytest.fixture(scope="module")
 def million() -> pa.Table:
-    """A million matches as the engine gives them."""
+    """Return a million matches with the column types of the engine."""
     random = np.random.default_rng(3)
     lengths = random.integers(0, 3, ROWS)
     return pa.table(
@@ -150,31 +150,31 @@ def test_a_million_matches(million: pa.Table, tmp_path: Path, ending: str) -> No
         assert read_binary(path).equals(million)
         return
     kinds: dict[str, Any] = {field.name: field.type for field in million.schema} | {"query": pa.string()}
-    # A list is read as text from CSV; Arrow's reader of JSON knows no large lists.
+    # A list is read as text from CSV; Arrow's JSON reader does not support large lists.
     kinds["b"] = pa.string() if "csv" in ending else pa.list_(pa.int64())
     compressions = {".gz": "gzip", ".zst": "zstd"}
     with pa.input_stream(str(path), compression=compressions.get(path.suffix)) as file:
         if "csv" in ending:
-            found = pv.read_csv(
+            result = pv.read_csv(
                 file,
                 convert_options=pv.ConvertOptions(
                     column_types=kinds, strings_can_be_null=True, quoted_strings_can_be_null=False
                 ),
             )
-            texts = pa.concat_arrays([pj_list(chunk) for chunk in found["b"].chunks])
-            found = found.set_column(4, "b", texts)
+            texts = pa.concat_arrays([pj_list(chunk) for chunk in result["b"].chunks])
+            result = result.set_column(4, "b", texts)
         else:
-            found = pj.read_json(file, parse_options=pj.ParseOptions(explicit_schema=pa.schema(list(kinds.items()))))
-    assert found.column_names == million.column_names
+            result = pj.read_json(file, parse_options=pj.ParseOptions(explicit_schema=pa.schema(list(kinds.items()))))
+    assert result.column_names == million.column_names
     for name in million.column_names:
-        wanted: Any = million[name].cast(pa.string()) if name == "query" else million[name]
+        expected: Any = million[name].cast(pa.string()) if name == "query" else million[name]
         if name == "b":
-            wanted = wanted.cast(pa.list_(pa.int64()))
-        assert found[name].combine_chunks().equals(wanted.combine_chunks()), name
+            expected = expected.cast(pa.list_(pa.int64()))
+        assert result[name].combine_chunks().equals(expected.combine_chunks()), name
 
 
 def pj_list(texts: Any) -> Any:
-    """JSON arrays of integers, read by Arrow."""
+    """Parse JSON arrays of integers with Arrow."""
     lines = io.BytesIO(b"\n".join(b'{"x": %b}' % text.encode() for text in texts.to_pylist()))
     schema = pa.schema([("x", pa.list_(pa.int64()))])
     return pj.read_json(lines, parse_options=pj.ParseOptions(explicit_schema=schema))["x"].combine_chunks()

@@ -1,4 +1,4 @@
-"""The cache of kernels: what is planted, damaged or foreign is refused before use; writes are whole or nothing."""
+"""The kernel cache rejects planted, damaged or foreign files before use, and writes files atomically."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "kernels").write_text("")
-    with pytest.raises(CacheError, match="cannot make the folder"):
+    with pytest.raises(CacheError, match="cannot create the folder"):
         Cache(tmp_path / "kernels")
 
 
@@ -161,9 +161,9 @@ def test_the_kernels_used_longest_ago_go_first(cache: Cache) -> None:
 
 def test_a_kernel_that_could_not_be_compiled_is_remembered_for_a_day(cache: Cache) -> None:
     cache.put(Entry(KEY, {}, error="RuntimeError: no"))
-    found = cache.get(KEY)
-    assert found is not None
-    assert found.error == "RuntimeError: no"
+    entry = cache.get(KEY)
+    assert entry is not None
+    assert entry.error == "RuntimeError: no"
     old = time.time() - 2 * 86_400
     os.utime(file(cache), (old, old))
     assert cache.get(KEY) is None

@@ -1,4 +1,4 @@
-"""The same matches, order and counts with generated kernels, without them, and with the swap in the middle."""
+"""Matches, order and counts are the same with generated kernels, without them, and with a swap in between."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def stream(seed: int, n: int = 150) -> list[Event]:
 
 
 def result(engine: fc.Engine, query: Any, data: list[Any], *, last: bool = True) -> tuple[str, int]:
-    found = [engine.process(part) for part in data] + ([engine.flush()] if last else [])
-    rows = [row for part in found for row in harness.table_rows(query, part.to_arrow())]
+    results = [engine.process(part) for part in data] + ([engine.flush()] if last else [])
+    rows = [row for part in results for row in harness.table_rows(query, part.to_arrow())]
     return repr(rows), engine.metrics()["arithmetic_nulls"]
 
 
@@ -87,15 +87,15 @@ def test_tiers_agree(name: str, kernels: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("FASTCEP_JIT", "0")
     for seed in range(3):
         events = stream(seed)
-        whole = list(harness.batches(SCHEMA, events))
+        batches = list(harness.batches(SCHEMA, events))
         cut = list(harness.batches(SCHEMA, events, [1, 30, 17]))
-        interpreted, found = result(fc.Engine(query), query, whole)
+        interpreted, nulls = result(fc.Engine(query), query, batches)
         assert interpreted.count("), ") > 3, "the streams hold matches"
         harness.assert_same(query, events, harness.rows(query, None, events), "tier 0")
-        assert result(fc.Engine(query), query, cut) == (interpreted, found), "counts do not depend on the batches"
-        for data in (whole, cut):
+        assert result(fc.Engine(query), query, cut) == (interpreted, nulls), "counts do not depend on the batches"
+        for data in (batches, cut):
             monkeypatch.setenv("FASTCEP_JIT", "1")
-            assert result(ready(query), query, data) == (interpreted, found), "generated"
+            assert result(ready(query), query, data) == (interpreted, nulls), "generated"
             monkeypatch.setenv("FASTCEP_JIT", "0")
         swapped = fc.Engine(query)
         before, _ = result(swapped, query, cut[:4], last=False)
@@ -105,7 +105,7 @@ def test_tiers_agree(name: str, kernels: Path, monkeypatch: pytest.MonkeyPatch) 
         after, count = result(swapped, query, cut[4:])
         monkeypatch.setenv("FASTCEP_JIT", "0")
         together = "[" + ", ".join(part[1:-1] for part in (before, after) if len(part) > 2) + "]"
-        assert (together, count) == (interpreted, found), "swapped in the middle"
+        assert (together, count) == (interpreted, nulls), "swapped in the middle"
 
 
 def ready(query: Any) -> fc.Engine:

@@ -1,4 +1,4 @@
-"""Operations that only the planner writes (guards, selections, keys, running aggregates): kernel = interpreter."""
+"""Operations that only the planner creates (guards, selections, keys, running aggregates): kernel = interpreter."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BOOLS = [True, False, None]
 COUNTS = [0, 1, 2, 7]
 POOLS: dict[str, list[Any]] = {"i": INTS, "f": FLOATS, "b": BOOLS, "n": COUNTS}
 
-#: Name, type of the result, types of the operands (n: a count, never null).
+#: Name, type of the result and types of the operands (n: a count, never null).
 OPERANDS = [
     ("guard", "b", "bb"), ("select", "i", "bii"), ("select", "f", "bff"), ("select", "b", "bbb"), ("known_i", "b", "i"),
     ("known_f", "b", "f"), ("key_f", "f", "f"), ("agg_known", "i", "ni"), ("agg_sum_i", "i", "ini"),
@@ -47,21 +47,21 @@ def program_of(expr: Op) -> Program:
 
 
 def programs() -> dict[str, tuple[Program, str]]:
-    """Every operation on columns, and with a null or a constant in the place of each operand."""
-    found: dict[str, tuple[Program, str]] = {}
+    """Return programs with every operation on columns, and with a null or a constant instead of each operand."""
+    operations: dict[str, tuple[Program, str]] = {}
     for name, result, kinds in OPERANDS:
         operands = [leaf(number, "i" if kind == "n" else kind) for number, kind in enumerate(kinds)]
-        found[f"{name} {kinds}"] = program_of(Op(name, result, tuple(operands))), kinds
+        operations[f"{name} {kinds}"] = program_of(Op(name, result, tuple(operands))), kinds
         for number, kind in enumerate(kinds):
             for value in (POOLS[kind][1], None) if kind != "n" else (0,):
                 changed = [*operands[:number], const(value, operands[number].dtype), *operands[number + 1 :]]
-                found[f"{name} {kinds} {number}={value}"] = program_of(Op(name, result, tuple(changed))), kinds
+                operations[f"{name} {kinds} {number}={value}"] = program_of(Op(name, result, tuple(changed))), kinds
     less = Op("lt_i", "b", (leaf(0, "i"), leaf(1, "i")))
     mixed = Op("select", "i", (less, Op("not", "b", (leaf(2, "b"),)), leaf(1, "i")))
-    found["bool beside int"] = program_of(mixed), "iib"
+    operations["bool beside int"] = program_of(mixed), "iib"
     bits = Op("select", "f", (leaf(0, "b"), leaf(1, "f"), Op("neg_f", "f", (leaf(1, "f"),))))
-    found["float by bits"] = program_of(bits), "bf"
-    return found
+    operations["float by bits"] = program_of(bits), "bf"
+    return operations
 
 
 PROGRAMS = programs()
@@ -71,10 +71,10 @@ class User:
     tasks = tuple((program, "whole") for program, _ in PROGRAMS.values())
 
     def __init__(self) -> None:
-        self.found: dict[Any, int] = {}
+        self.addresses: dict[Any, int] = {}
 
     def use_kernels(self, kernels: Any) -> None:
-        self.found.update(kernels)
+        self.addresses.update(kernels)
 
 
 _user = User()
@@ -82,10 +82,10 @@ _user = User()
 
 @pytest.fixture
 def compiled(kernels: Path) -> dict[Any, int]:
-    if not _user.found:
+    if not _user.addresses:
         service = Kernels([_user])
         assert service.wait(LIMIT * 10**9), service.metrics()
-    return _user.found
+    return _user.addresses
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -116,7 +116,8 @@ def is_float(name: str) -> bool:
 
 
 def test_every_operation_has_a_generated_form() -> None:
-    machine = {"end", "load", "const", "store", "filter", "call"}  # with a user's function a program is interpreted
+    # Programs with a user-defined function are interpreted.
+    machine = {"end", "load", "const", "store", "filter", "call"}
     assert set(OPERATIONS) == set(OPCODES) - machine - {"in_i", "in_f"}, "look-ups are in the shapes"
     assert {name for name, _, _ in OPERANDS} | {"and", "or"} <= set(OPERATIONS)
 

@@ -1,4 +1,4 @@
-"""Many processes that start at once with an empty cache: each finds the right matches and, in the end, its kernels."""
+"""Many processes that start together with an empty cache: each finds the correct matches and gets its kernels."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def query(number: int) -> Any:
 
 
 def worker(numbers: list[int], wait: bool) -> tuple[list[int], list[int], bool, str]:
-    """Matches of each query with tier 0 (mostly) and, if waited for, with generated kernels; what became of those."""
-    background._NICE = 0  # it does wait for its compiler
+    """Return the number of matches per query with tier 0 and, after a wait, with generated kernels, and their state."""
+    background._NICE = 0  # the worker waits for the compiler
     engine = fc.Engine([query(number) for number in numbers])
     first = engine.process(DATA)
     counts = [len(first.query(f"q{number}")) for number in numbers]
@@ -81,7 +81,7 @@ def test_eight_processes_of_sixteen_queries(method: str, monkeypatch: pytest.Mon
 
 
 def test_a_fork_while_the_parent_compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The child has no compiler of its own yet; it neither waits for its parent's nor complains about it."""
+    """The child does not own the parent's compiler, so it neither waits for it nor warns about it."""
     import subprocess
 
     code = f"""

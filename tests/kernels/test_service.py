@@ -1,4 +1,4 @@
-"""Kernels in an engine: compiled beside it, swapped in between batches, and tier 0 whenever anything is wrong."""
+"""Kernels in an engine: compiled in the background, swapped in between batches, with tier 0 after any failure."""
 
 from __future__ import annotations
 
@@ -39,33 +39,33 @@ EVENTS = {
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Kernels on, with an empty cache and a compiler that knows nothing of other tests."""
+    """Enable kernels with an empty cache and a compiler without the state of other tests."""
     monkeypatch.setenv("FASTCEP_CACHE_DIR", str(tmp_path / "kernels"))
     monkeypatch.setenv("FASTCEP_JIT", "1")
-    fresh = Background()
-    monkeypatch.setattr(background, "_NICE", 0)  # the tests do wait for the compiler
-    monkeypatch.setattr(background, "BACKGROUND", fresh)
-    monkeypatch.setattr(service, "BACKGROUND", fresh)
-    monkeypatch.setattr(service, "_said", set())
+    compiler = Background()
+    monkeypatch.setattr(background, "_NICE", 0)  # the tests wait for the compiler
+    monkeypatch.setattr(background, "BACKGROUND", compiler)
+    monkeypatch.setattr(service, "BACKGROUND", compiler)
+    monkeypatch.setattr(service, "_warned", set())
     monkeypatch.setattr(service, "loaded", lambda key: loaded.get(key))
     loaded: dict[str, int] = {}
     load = service.load
 
     def remember(kernels: Any) -> dict[str, int]:
-        found = load(kernels)
-        loaded.update(found)
-        return found
+        addresses = load(kernels)
+        loaded.update(addresses)
+        return addresses
 
     monkeypatch.setattr(service, "load", remember)
     yield tmp_path / "kernels"
-    if fresh.process is not None:
-        os.kill(fresh.process, signal.SIGKILL)
-        fresh._queue.clear()
-        wait_until_idle(fresh)
+    if compiler.process is not None:
+        os.kill(compiler.process, signal.SIGKILL)
+        compiler._queue.clear()
+        wait_until_idle(compiler)
 
 
 def wait_until_idle(compiler: Background) -> None:
-    """Wait for the end of the compiling process, and of what is queued behind it."""
+    """Wait for the end of the compiling process and of the queued jobs."""
 
     def idle() -> bool:
         compiler.poll()
@@ -75,8 +75,8 @@ def wait_until_idle(compiler: Background) -> None:
 
 
 @contextmanager
-def unheard() -> Iterator[None]:
-    """The compiler is neither started nor heard meanwhile, so that what is pending stays so."""
+def compiler_not_polled() -> Iterator[None]:
+    """Neither start nor poll the compiler meanwhile, so that pending kernels stay pending."""
     compiler = background.BACKGROUND
     with patch.object(compiler, "poll", lambda: compiler.news):
         yield
@@ -95,7 +95,7 @@ def expected() -> pa.Table:
 
 
 def test_cold_then_swapped_then_warm(folder: Path) -> None:
-    with unheard():
+    with compiler_not_polled():
         cold = engine()
         state = cold.metrics()["kernels"]
         assert (state["generated"], state["pending"]) == (0, state["total"]) == (0, 4)
@@ -119,21 +119,21 @@ def test_cold_then_swapped_then_warm(folder: Path) -> None:
 
 def test_queries_that_come_and_go_bring_and_take_their_kernels(folder: Path) -> None:
     assert engine().compile(LIMIT_TEXT)
-    one = engine()
+    changing = engine()
     text = QUERY.replace("b.v > 3", "b.v > 7")
-    one.add(fc.parse(text, SCHEMA, name="same"))
-    state = one.metrics()["kernels"]
+    changing.add(fc.parse(text, SCHEMA, name="same"))
+    state = changing.metrics()["kernels"]
     assert state["generated"] == state["total"] > 4, "thresholds apart these are the kernels of the first"
-    with unheard():
-        one.add(fc.parse(text.replace("a.v < b.v", "a.v * 3 < b.v"), SCHEMA, name="other"))
-        assert one.metrics()["kernels"]["pending"] == 1, "compiled in the background"
-        assert one.process(EVENTS).query("q").to_arrow() == expected()
-    assert one.compile(LIMIT_TEXT)
-    one.remove("other")
-    one.remove("same")
-    assert one.metrics()["kernels"] == {"total": 4, "generated": 4, "pending": 0, "failed": 0, "reason": None}
-    one.remove("q")
-    assert one.metrics()["kernels"]["generated"] == 0 and one.compile("0s")
+    with compiler_not_polled():
+        changing.add(fc.parse(text.replace("a.v < b.v", "a.v * 3 < b.v"), SCHEMA, name="other"))
+        assert changing.metrics()["kernels"]["pending"] == 1, "compiled in the background"
+        assert changing.process(EVENTS).query("q").to_arrow() == expected()
+    assert changing.compile(LIMIT_TEXT)
+    changing.remove("other")
+    changing.remove("same")
+    assert changing.metrics()["kernels"] == {"total": 4, "generated": 4, "pending": 0, "failed": 0, "reason": None}
+    changing.remove("q")
+    assert changing.metrics()["kernels"]["generated"] == 0 and changing.compile("0s")
 
 
 def test_thresholds_share_kernels(folder: Path) -> None:
@@ -149,7 +149,7 @@ def test_damaged_files_are_compiled_again(folder: Path) -> None:
     for path in folder.glob("*.kernel"):
         path.write_bytes(path.read_bytes()[:-1] + b"!")
     service.loaded.__closure__[0].cell_contents.clear()  # type: ignore[attr-defined]
-    with unheard():
+    with compiler_not_polled():
         again = engine()
         assert again.metrics()["kernels"]["pending"] == 4
     assert list(folder.glob("*.kernel")) == [], "refused and removed before anything of them was loaded"
@@ -190,7 +190,7 @@ def test_without_a_python_to_start_the_interpreter_serves(folder: Path, monkeypa
     monkeypatch.setattr(sys, "executable", "/usr/bin/something-else")
     alone = engine()
     assert not alone.compile("1s")
-    assert "no Python interpreter" in alone.metrics()["kernels"]["reason"]
+    assert "not a Python interpreter" in alone.metrics()["kernels"]["reason"]
     assert alone.process(EVENTS).to_arrow() == expected()
 
 
@@ -236,10 +236,10 @@ def test_source_that_does_not_compile_is_remembered(folder: Path) -> None:
 
 
 def test_a_folder_that_goes_away_is_a_warning(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(*args: Any, **options: Any) -> Any:
+    def missing(*args: Any, **options: Any) -> Any:
         raise FileNotFoundError(2, "No such file or directory")
 
-    monkeypatch.setattr(subprocess, "Popen", gone)
+    monkeypatch.setattr(subprocess, "Popen", missing)
     with pytest.warns(RuntimeWarning, match="cannot start"):
         lost = engine()
         lost.compile("2s")
@@ -259,7 +259,7 @@ def test_no_home_is_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_two_programs_in_one_process_share_the_compiler(folder: Path) -> None:
     first = engine()
     process = background.BACKGROUND.process
-    with unheard():
+    with compiler_not_polled():
         second = engine(" AND a.v + b.v < 100")
     assert background.BACKGROUND.process == process is not None, "one at a time"
     assert first.compile(LIMIT_TEXT)

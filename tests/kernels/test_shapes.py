@@ -53,7 +53,7 @@ def intern(text: str) -> int:
 
 @cache
 def parts(shape: Shape) -> tuple[tuple[ast.Expr, ...], Program, tuple[tuple[str, str], ...]]:
-    """Syntax trees, program, and the variable and attribute that each input reads."""
+    """Return syntax trees, program, and the variable and attribute that each input reads."""
     where = " AND ".join(f"({text})" for text in shape.texts) if shape.filters else "a.i = b.i"
     returns = "" if shape.filters else f" RETURN {shape.texts[0]} AS v"
     query = fc.parse(f"PATTERN SEQ(A a, A b) WHERE {where} WITHIN 1s{returns}", SCHEMA)
@@ -77,14 +77,14 @@ def parts(shape: Shape) -> tuple[tuple[ast.Expr, ...], Program, tuple[tuple[str,
 
 
 class User:
-    """Collects addresses, as a matcher would."""
+    """Collects addresses, like a matcher."""
 
     def __init__(self, tasks: Iterable[Any]) -> None:
         self.tasks = list(tasks)
-        self.found: dict[Any, int] = {}
+        self.addresses: dict[Any, int] = {}
 
     def use_kernels(self, kernels: Mapping[Any, int]) -> None:
-        self.found.update(kernels)
+        self.addresses.update(kernels)
 
 
 _compiled: dict[Any, int] = {}
@@ -92,12 +92,12 @@ _compiled: dict[Any, int] = {}
 
 @pytest.fixture
 def compiled(kernels: Path) -> dict[Any, int]:
-    """Addresses of all shapes' kernels, by the service and one compiling process."""
+    """Return the addresses of all shapes' kernels, compiled by the service in one process."""
     if not _compiled:
         user = User((parts(shape)[1], WAYS[shape.way][0]) for shape in SHAPES)
         service = Kernels([user])
         assert service.wait(LIMIT * 10**9), service.metrics()
-        _compiled.update(user.found)
+        _compiled.update(user.addresses)
     return _compiled
 
 
@@ -106,7 +106,7 @@ def compiled(kernels: Path) -> dict[Any, int]:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows of ``a``; ``b`` has as many, or one event for all. ``rows`` selects, ``keep`` says which count."""
+    """Rows of ``a``, and as many of ``b`` or one event for all; ``rows`` selects rows, ``keep`` marks valid ones."""
 
     a: list[Row]
     b: list[Row]
@@ -118,12 +118,12 @@ def draw_chunk(shape: Shape, seed: int, n: int, nulls: float) -> Chunk:
     draw = np.random.default_rng(seed)
 
     def row() -> Row:
-        made: Row = {"time": int(draw.integers(0, 9)), "seq": int(draw.integers(0, 9))}
+        row: Row = {"time": int(draw.integers(0, 9)), "seq": int(draw.integers(0, 9))}
         for name, dtype in DTYPES.items():
             pool = POOLS[dtype]
             usual = 9 if dtype in ("int64", "float64") and draw.random() < 0.7 else len(pool)
-            made[name] = None if draw.random() < nulls else pool[int(draw.integers(0, usual))]
-        return made
+            row[name] = None if draw.random() < nulls else pool[int(draw.integers(0, usual))]
+        return row
 
     gathers = WAYS[shape.way][0] in ("outputs", "column")
     rows = list(range(n))
@@ -135,7 +135,7 @@ def draw_chunk(shape: Shape, seed: int, n: int, nulls: float) -> Chunk:
 
 
 def word(value: Any) -> int:
-    """The eight bytes that carry a value."""
+    """Return the eight bytes that carry a value."""
     if value is None:
         return 0
     if isinstance(value, float):
@@ -144,7 +144,7 @@ def word(value: Any) -> int:
 
 
 def engine_side(shape: Shape, chunk: Chunk, address: int) -> tuple[Any, ...]:
-    """Kept rows, or values and nulls, and the count, by the interpreter (address 0) or the kernel."""
+    """Return kept rows, or values and nulls, and the count, from the interpreter (address 0) or the kernel."""
     _, program, read = parts(shape)
     role, *_ = WAYS[shape.way]
     bits = np.zeros(len(chunk.a), np.int64)
@@ -166,18 +166,18 @@ def engine_side(shape: Shape, chunk: Chunk, address: int) -> tuple[Any, ...]:
     rows = np.array(chunk.rows, np.int32) if role in ("outputs", "column") else None
     if shape.filters:
         keep = np.array(chunk.keep, np.uint8)
-        kept = evaluator.pieces(inputs, rows, keep, None, None, n)
-        if kept == 0:  # the interpreter ends before it has cleared the bytes
+        kept = evaluator.run_chunks(inputs, rows, keep, None, None, n)
+        if kept == 0:  # the interpreter ends before it clears the bytes
             keep[:] = 0
         return keep.tolist(), kept, evaluator.arithmetic_nulls
     out, null = np.zeros((1, n), np.int64), np.ones((1, n), np.uint8)
-    evaluator.pieces(inputs, rows, None, out, null, n)
+    evaluator.run_chunks(inputs, rows, None, out, null, n)
     out[null == 1] = 0
     return out[0].tolist(), null[0].tolist(), evaluator.arithmetic_nulls
 
 
 class Counter:
-    """Counts what the reference matcher's arithmetic turns into null."""
+    """Counts the values that the reference matcher's arithmetic turns into null."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.lost = 0
@@ -189,8 +189,8 @@ class Counter:
             return result
 
         def count_zero(operator: str, left: Any, right: Any) -> Any:
-            whole = isinstance(left, int) and isinstance(right, int) and operator in ("//", "%")
-            self.lost += bool(whole and right == 0)
+            integers = isinstance(left, int) and isinstance(right, int) and operator in ("//", "%")
+            self.lost += bool(integers and right == 0)
             return arithmetic(operator, left, right)
 
         monkeypatch.setattr(naive_values, "checked", count_checked)
@@ -199,7 +199,7 @@ class Counter:
 
 
 def reference(shape: Shape, chunk: Chunk, counter: Counter) -> tuple[Any, ...]:
-    """What the language says."""
+    """Return the result by the semantics of the language."""
     trees, _, _ = parts(shape)
     counter.lost = 0
     kept, values = [], []
@@ -220,7 +220,7 @@ def event(row: Row) -> naive_conditions.Event:
 
 
 def agree(shape: Shape, one: tuple[Any, ...], other: tuple[Any, ...], exact: bool) -> None:
-    """Equal in kept rows or nulls and counts; values by bits, NaN to NaN, within 1e-12 if not exact."""
+    """Check equal kept rows, nulls and counts; values are equal by bits, or within 1e-12 if not exact."""
     if shape.filters or one[1:] != other[1:] or one[0] == other[0]:
         assert one == other, str(shape)
         return
@@ -261,7 +261,7 @@ def test_shapes_over_any_data(compiled: dict[Any, int], monkeypatch: pytest.Monk
 
 
 def test_every_kernel_loads_without_numba(compiled: dict[Any, int], kernels: Path) -> None:
-    """A symbol that only Numba has would end this process."""
+    """A kernel with a symbol that only Numba has would end this process."""
     code = """
 import sys
 from pathlib import Path

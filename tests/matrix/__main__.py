@@ -1,4 +1,4 @@
-"""``python -m matrix``: draw many cases, and write or check the table of what was drawn together."""
+"""``python -m matrix``: draw many cases, and write or check the table of the combinations that were drawn."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def main() -> int:
 
 
 def rounds(number: int, least: int, most: int, tally: Tally, kernels: bool) -> str:
-    """Draw and check cases, 1,000 a seed: ``least``, and then up to ``most`` while a pair is missing.
+    """Draw and check cases, 1,000 for each seed: at least ``least``, then up to ``most`` while a pair is missing.
 
-    Returns what was done.
+    Returns a description of the run.
     """
     os.environ["FASTCEP_JIT"] = "1" if kernels else "0"
     first, drawn = os.times(), 0
@@ -51,12 +51,12 @@ def rounds(number: int, least: int, most: int, tally: Tally, kernels: bool) -> s
         end = least if drawn < least else most
         drawn += draw(number + drawn // 1000, min(1000, end - drawn), tally, kernels)
         print(f"{drawn:,} of {end:,} cases", file=sys.stderr)
-    seconds = sum(os.times()[:4]) - sum(first[:4])  # those of the compiler's processes, too
+    seconds = sum(os.times()[:4]) - sum(first[:4])  # including those of the compiler's processes
     return f"{drawn:,} cases ({seconds / 60:.1f} CPU minutes)"
 
 
 def draw(number: int, count: int, tally: Tally, kernels: bool) -> int:
-    """Draw and check so many cases with a seed; the first difference ends the run with its case."""
+    """Draw and check ``count`` cases with a seed; the first difference ends the run and shows its case."""
     drawn = 0
 
     @seed(number)

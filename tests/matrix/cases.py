@@ -1,4 +1,4 @@
-"""Cases of the matrix: one or two queries, a stream, and a way of running; and how they are judged."""
+"""Cases of the matrix: one or two queries, a stream, and a way of running; and their comparison."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from matrix.tally import Tally
 
 @dataclass(frozen=True)
 class Case:
-    """Queries over one schema, a stream, how it is run, and how it is cut into slices (None: it is not).
+    """Queries over one schema, a stream, the way of running it, and its division into slices (None: no slices).
 
     Attributes
     ----------
     runs
-        Whether it is also run whole.
+        True if the whole stream is run as well.
     """
 
     drawn: tuple[Drawn, ...]
@@ -52,18 +52,19 @@ class Case:
         printer.text(repr(self))
 
 
-#: What a case may be mostly about: paths in which a clause is only seen with certain others. With the number of cases
-#: beside any, which is higher where a case takes less time.
+#: Focus of a case: paths in which a clause has an effect only together with certain others. With the number of cases
+#: beside any focus, which is higher where a case takes less time.
 FOCUSES = {"stores": 10, "slices": 8, "keys": 6, "state": 5}
 
 
 @st.composite
 def cases(draw: Draw, focus: str | None = None) -> Case:
-    """Any case, or one about a path.
+    """Draw any case, or one with a focus.
 
-    ``stores``: the factorised store, also on trial, and queries that it may serve. ``keys``: threads, key groups and
-    several engines, and queries that can be cut by a key, or nearly so. ``slices``: streams that are cut into slices,
-    nothing else. ``state``: snapshots that are restored after every batch, and partial matches in several indexes.
+    ``stores``: the factorised store, also on trial, and queries that may use it. ``keys``: threads, key groups and
+    several engines, and queries that can be divided by a key, or nearly. ``slices``: streams that are divided into
+    slices, nothing else. ``state``: snapshots that are restored after every batch, and partial matches in several
+    indexes.
     """
     schema = draw(schemas((3, 4, 5)) if focus == "state" else schemas())
     cut = draw(st.sampled_from(["time", "key"] if focus == "slices" else [None, None, None, "time", "key"]))
@@ -97,7 +98,7 @@ def cases(draw: Draw, focus: str | None = None) -> Case:
 
 
 def check(case: Case, tally: Tally, kernels: bool = False) -> Outcome:
-    """Run a case, compare with the reference matcher, and count what was drawn together."""
+    """Run a case, compare it with the reference matcher, and count the combinations in it."""
     outcome = execute(case.queries, case.run, kernels) if case.runs else Outcome(case.run)
     if case.cut is not None and len(case.queries) > 1:
         outcome.refused.append(ONE_QUERY)

@@ -1,4 +1,4 @@
-"""The clauses that a query uses, by the names of the matrix's rows."""
+"""The clauses of a query, by the names of the matrix's rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reference.matcher import Event, Value
 from fastcep.query import ast
 from fastcep.query.patterns import is_nullable, leaves_of, sub_patterns
 
-#: Clauses of which a query has one at a time; no two of them can stand in one query.
+#: Alternative clauses: a query has at most one of each group.
 ALTERNATIVES = (
     ("WITHIN t", "WITHIN n EVENTS", "WITHIN UNBOUNDED", "OPEN ON", "EVERY t", "EVERY n EVENTS"),
     ("WITHIN t", "WITHIN n EVENTS", "WITHIN UNBOUNDED", "CLOSE AFTER t", "CLOSE AFTER n EVENTS", "CLOSE ON"),
@@ -44,7 +44,7 @@ _AFTER_MATCH = {"skip to next": "SKIP TO NEXT", "skip past last": "SKIP PAST LAS
 
 
 def clauses_of(query: ast.Query, events: Sequence[Event] = (), several: bool = False) -> frozenset[str]:
-    """Return the names of the clauses of a query, and of what its stream and its neighbours add."""
+    """Return the names of the clauses of a query, and of properties of its stream and of queries beside it."""
     found = {*_of_pattern(query.pattern), *_of_conditions(query), *_of_window(query.window), *_of_policies(query)}
     if query.partition:
         found.add("PARTITION BY a" if len(query.partition) == 1 else "PARTITION BY a, b")

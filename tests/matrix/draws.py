@@ -1,7 +1,7 @@
-"""Settings under which Hypothesis draws every example anew.
+"""Settings under which Hypothesis draws every example independently.
 
-By default Hypothesis derives most examples from earlier ones. For cases as large as these that leaves few that differ
-in many places: a defect that one in 150 independent cases shows stayed hidden for thousands.
+By default Hypothesis derives most examples from earlier ones. With cases as large as these, few examples then differ in
+many places: a defect that one in 150 independent cases shows stayed hidden for thousands.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ AVAILABLE_PROVIDERS.setdefault("independent", HypothesisProvider)
 
 
 def independent(examples: int, **more: Any) -> settings:
-    """Return settings for so many independent examples.
+    """Return settings for a number of independent examples.
 
-    With ``FASTCEP_SHRINK=0`` in the environment a failing example is reported as it was drawn.
+    With ``FASTCEP_SHRINK=0`` in the environment, a failing example is reported as it was drawn.
     """
     if os.environ.get("FASTCEP_SHRINK") == "0":
         more["phases"] = [Phase.generate]

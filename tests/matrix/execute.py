@@ -1,4 +1,4 @@
-"""Run queries in a given way and compare all that is reported with the reference matcher."""
+"""Run queries in a given way, and compare all results with the reference matcher."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ import fastcep as fc
 from fastcep._core.matcher.interrupt import set_pause
 from fastcep.engine import parallel_match as rounds
 from fastcep.engine import partitioned_matcher as parted
-from fastcep.engine import query_set as several
 from fastcep.engine import store_trial as trial
 from fastcep.engine import stream
 from fastcep.engine.stores import plan_for
@@ -38,7 +37,7 @@ Rows = dict[str, list[harness.Row]]  # by query
 
 @dataclass
 class Outcome:
-    """The run that was carried out, its paths (``trials``: by query), and the options that were refused."""
+    """The run that was carried out, its paths (``trials``: by query), and the options that were rejected."""
 
     run: Run
     paths: set[str] = field(default_factory=set)
@@ -48,7 +47,7 @@ class Outcome:
 
 
 def execute(queries: Sequence[ast.Query], run: Run, kernels: bool) -> Outcome:
-    """Run queries over a stream; AssertionError says where they differ from the reference matcher."""
+    """Run queries over a stream; `AssertionError` shows the differences from the reference matcher."""
     outcome = Outcome(run)
     with ExitStack() as stack:
         stack.enter_context(patched(run))
@@ -66,7 +65,7 @@ def execute(queries: Sequence[ast.Query], run: Run, kernels: bool) -> Outcome:
 
 
 def made(queries: Sequence[ast.Query], outcome: Outcome) -> fc.Engine:
-    """Make an engine; options that are refused are taken back."""
+    """Make an engine; rejected options are set to their defaults."""
     for _ in range(9):
         run = outcome.run
         try:
@@ -82,7 +81,7 @@ def made(queries: Sequence[ast.Query], outcome: Outcome) -> fc.Engine:
 
 
 def engine_options(run: Run) -> dict[str, Any]:
-    """The options of `fastcep.Engine`."""
+    """Return the options of `fastcep.Engine`."""
     options: dict[str, Any] = {
         "store": run.store, "index": run.index, "threads": run.threads, "timed_out": run.timed_out,
         "attributes": run.attributes,
@@ -95,20 +94,20 @@ def engine_options(run: Run) -> dict[str, Any]:
 
 
 def shedder_options(run: Run) -> dict[str, Any]:
-    """A shedder that has nothing to do, since no event is ever late for its bound."""
+    """Return a shedder that never sheds, because no event exceeds its latency bound."""
     if run.shedder is None:
         return {}
     return {"clock": "virtual", "latency_bound": 1e15, "shedder": fc.shedding.by_name(run.shedder)}
 
 
 def restore_options(run: Run, threads: int) -> dict[str, Any]:
-    """The options of `fastcep.Engine.restore`: those that a snapshot does not have."""
+    """Return the options of `fastcep.Engine.restore` that are not in a snapshot."""
     return {"threads": threads} | {name: value for name, value in shedder_options(run).items() if name == "shedder"}
 
 
 @contextmanager
 def patched(run: Run) -> Iterator[None]:
-    """Let trials of stores end early, and threads share what is small, as the run has it."""
+    """Let trials of stores end early, and threads share small batches, as the run requires."""
     with ExitStack() as stack:
 
         def put(module: Any, name: str, value: Any) -> None:
@@ -116,7 +115,7 @@ def patched(run: Run) -> Iterator[None]:
 
         if run.trial is not None:
             events, cheaper = run.trial
-            for module in (several, stream, trial):
+            for module in (stream, trial):
                 put(module, "TRIED", events)
             put(trial, "_MOST_EVENTS", events)
             put(trial, "_COSTS", {"rows": (1, 1), "factorised": (1, 1), cheaper: (0, 0)})
@@ -137,7 +136,7 @@ def patched(run: Run) -> Iterator[None]:
 
 
 class Interrupt(BaseException):
-    """What a signal's handler raises."""
+    """Raised by a signal handler."""
 
 
 class Execution:
@@ -165,10 +164,10 @@ class Execution:
     # ------------------------------------------------------------------- run
 
     def go(self, kernels: bool) -> None:
-        """Give the whole stream, then compare."""
+        """Process the whole stream, then compare."""
         run, (engine, *_) = self.run, self.fleet.engines
-        if run.long_way:
-            engine._loop.close()
+        if run.slow_path:
+            engine._loop.is_direct = False
         if kernels:
             assert engine.compile("5min"), engine.metrics()["kernels"]
         self.note_plans()
@@ -192,8 +191,8 @@ class Execution:
         self.outcome.paths |= {"batches" if len(parts) > 1 else "one batch", "kernels" if kernels else "bytecode"}
 
     def move(self, kernels: bool) -> None:
-        """Store and restore, or cut and join, as the run has it."""
-        self.note_trials()  # an engine that is restored knows of none
+        """Store and restore, or split and join, as the run requires."""
+        self.note_trials()  # an engine that is restored has none
         fleet, how = self.fleet, self.run.move
         if how == "stay":
             return
@@ -216,7 +215,7 @@ class Execution:
                 assert engine.compile("5min"), engine.metrics()["kernels"]
 
     def advance(self, following: Event, number: int, clocks: dict[int, int]) -> None:
-        """Advance time before an event: anywhere after the last one, or beyond some that are held back."""
+        """Advance time before an event: to any time after the last one, or beyond some events that are held back."""
         if self.run.lateness is None:
             clock = following.time - self.random.choice([0, 1])
             if self.taken and clock < self.taken[-1].time:
@@ -231,7 +230,7 @@ class Execution:
         self.outcome.paths.add("advance")
 
     def give(self, part: Sequence[Event], form: str) -> None:
-        """Give a batch."""
+        """Process a batch."""
         self.taken += part
         if form == "send":
             self.outcome.paths.add("send")
@@ -242,7 +241,7 @@ class Execution:
         self.take([self.processed(engine, part, form) for engine in self.fleet.engines])
 
     def sent(self, engine: fc.Engine, event: Event) -> fc.Matches:
-        """Send an event; if it is taken and the call ends before its matches are given, ask for these."""
+        """Send an event; if the call ends after the event is taken, ask for its matches."""
         before = engine.metrics()["events"]
         try:
             return harness.send(engine, self.schema, event)
@@ -251,7 +250,7 @@ class Execution:
             return self.processed(engine, [] if taken else [event], "dict")
 
     def processed(self, engine: fc.Engine, part: Sequence[Event], form: str) -> fc.Matches:
-        """Process a batch; where the call ends before its end, give the rest again."""
+        """Process a batch; if the call ends before the end of the batch, pass the remaining events again."""
         while True:
             before = engine.metrics()["events"]
             try:
@@ -273,12 +272,12 @@ class Execution:
         self.take(found)
 
     def take(self, found: Sequence[fc.Matches]) -> None:
-        """Keep what one call of each engine returned, and now and then what it has set aside."""
+        """Keep the results of one call of each engine, and now and then take late events and time-outs."""
         for query in self.queries:
             rows = [rows_of(query, matches.query(query.name).to_arrow()) for matches in found]
             self.found[query.name] += [row for own in rows for row in own]
         if self.run.move in ("key groups", "several engines") or self.random.random() < 0.5:
-            self.take_aside()  # else it has to outlast a snapshot
+            self.take_aside()  # otherwise a snapshot must keep it
 
     def take_aside(self) -> None:
         """Take the partial matches that have timed out, and the late events."""
@@ -293,7 +292,7 @@ class Execution:
     # --------------------------------------------------------------- compare
 
     def split(self, clocks: dict[int, int]) -> tuple[list[Event], list[Event]]:
-        """Return the events in stream order, and those that came too late, by the definition."""
+        """Split the events by definition: accepted ones in stream order, and late ones."""
         if self.run.lateness is None:
             return list(self.run.arrivals), []
         from strategies.disorder import split
@@ -302,7 +301,7 @@ class Execution:
         return accepted, late
 
     def check_in_time(self) -> None:
-        """All that is decided has been reported, and nothing else."""
+        """Check that all decided matches have been reported, and no others."""
         if self.run.lateness is not None or self.fleet.cut or not self.taken:
             return
         last = self.taken[-1]
@@ -318,43 +317,43 @@ class Execution:
     def compare(self, accepted: Sequence[Event], late: Sequence[Event]) -> None:
         assert self.late == [event.seq for event in late], f"late: {self.late}, {late}\n{self.how}"
         for query in self.queries:
-            found, wanted = self.found[query.name], harness.expected_rows(query, accepted, self.clock)
+            found, expected = self.found[query.name], harness.expected_rows(query, accepted, self.clock)
             if self.fleet.cut:
-                found, wanted = sorted(found, key=repr), sorted(wanted, key=repr)
-            harness.assert_rows(query, accepted, found, wanted, self.how)
-            self.outcome.matches += len(wanted)
+                found, expected = sorted(found, key=repr), sorted(expected, key=repr)
+            harness.assert_rows(query, accepted, found, expected, self.how)
+            self.outcome.matches += len(expected)
             if self.run.timed_out and times_out_alike(query, accepted):
                 self.compare_timed_out(query, accepted)
 
     def compare_timed_out(self, query: ast.Query, accepted: Sequence[Event]) -> None:
-        found, wanted = self.timed_out[query.name], naive.timed_out(query, accepted, self.clock)
+        found, expected = self.timed_out[query.name], naive.timed_out(query, accepted, self.clock)
         if self.fleet.cut:
-            found, wanted = sorted(found, key=repr), sorted(wanted, key=repr)
-        for one, other in zip(found, wanted, strict=False):
-            if set(one.waits_for) >= set(other.waits_for):  # it does not look at how many elements a loop holds
+            found, expected = sorted(found, key=repr), sorted(expected, key=repr)
+        for one, other in zip(found, expected, strict=False):
+            if set(one.waits_for) >= set(other.waits_for):  # it ignores how many elements a loop holds
                 one.waits_for[:] = other.waits_for
-        assert found == wanted, (
-            f"timed out: found {found}\nwanted {wanted}\n{harness.describe(query, accepted)}\n{self.how}"
+        assert found == expected, (
+            f"timed out: found {found}\nwanted {expected}\n{harness.describe(query, accepted)}\n{self.how}"
         )
 
     # ------------------------------------------------------------------ note
 
     def note_plans(self) -> None:
-        """Note which options are in use."""
+        """Count the options that the plans use."""
         run, paths = self.run, self.outcome.paths
         paths.add(f"index={run.index}")
         paths.add(f"store={run.store}")
         paths.add("threads=1" if run.threads == 1 or not self.fleet.keyed else "threads>1")
         paths |= {
             name for name, used in {
-                "long way": run.long_way, "allowed_lateness": run.lateness is not None, "timed_out": run.timed_out,
+                "slow path": run.slow_path, "allowed_lateness": run.lateness is not None, "timed_out": run.timed_out,
                 "shedder": run.shedder is not None, "memory_limit": run.memory_limit, "attributes": run.attributes,
                 "interrupted": run.interrupted,
             }.items() if used
         }  # fmt: skip
 
     def note_trials(self) -> None:
-        """Note which trials of both stores have ended."""
+        """Count the trials of both stores that have ended."""
         run = self.run
         if run.store != "auto" or run.trial is None:
             return
@@ -364,7 +363,7 @@ class Execution:
                 self.outcome.trials[query.name] = f"trial → {run.trial[1]}"
 
     def note_rows_only(self) -> None:
-        """Note why there were no trials."""
+        """Count the reasons why there were no trials."""
         for query in self.queries if self.run.trial is not None else ():
             try:
                 plan_for(query, "factorised", self.run.timed_out, self.run.index)
@@ -373,13 +372,13 @@ class Execution:
 
 
 def rows_of(query: ast.Query, table: pa.Table) -> list[harness.Row]:
-    """The rows of a table of matches; columns of ``attributes=True`` are left out."""
+    """Return the rows of a table of matches, without the columns of ``attributes=True``."""
     names = [leaf.name for leaf in positive_leaves(query.pattern)] + [item.name for item in query.returns]
     return harness.table_rows(query, table.select(["query", "window_id", "detected_at", *names]))
 
 
 def times_out_alike(query: ast.Query, events: Sequence[Event]) -> bool:
-    """Whether the reference knows what times out: a row that no key can meet, one with a null, is not held."""
+    """Return True if the reference knows what times out: a row with a null key, which meets no event, is not stored."""
     if trailing_negation(query.pattern) is not None:
         return False
     if query.where is not None and any(map(_may_be_null, ast.walk(query.where))):
@@ -392,5 +391,5 @@ def _may_be_null(part: ast.Expr) -> bool:
 
 
 def _is_extreme(value: naive.Value) -> bool:
-    """Null, NaN, or so large that arithmetic overflows."""
+    """Return True for null, NaN, and numbers so large that arithmetic overflows."""
     return value is None or (isinstance(value, int | float) and not abs(value) <= 1 << 54)

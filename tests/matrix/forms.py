@@ -1,4 +1,4 @@
-"""The forms in which a batch of events can be given."""
+"""The data formats in which a batch of events can be passed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 import pyarrow as pa
 from support.harness import Data
 
-#: Those that are Arrow data as a whole; the others are dicts.
+#: Formats that are Arrow data as a whole; the others are dicts.
 ARROW = frozenset({"record batch", "table", "chunks", "coded", "slice"})
 
 
 def formed(data: Data, form: str) -> Any:
-    """Return a batch in a form."""
+    """Convert a batch to a format."""
     if form == "dict":
         return data
     table = pa.table(data)
@@ -44,5 +44,5 @@ def formed(data: Data, form: str) -> Any:
 
 
 def coded(data: Data) -> Data:
-    """Texts as dictionary arrays."""
+    """Encode texts as dictionary arrays."""
     return {name: values.dictionary_encode() if values.type == pa.string() else values for name, values in data.items()}

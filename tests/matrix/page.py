@@ -1,4 +1,4 @@
-"""The table of docs/matrix.md: what was drawn together how often, and what is refused."""
+"""The table of docs/matrix.md: how often combinations were drawn, and which are rejected."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ A dot: a query has only one of the two. `python -m matrix --write` (with `PYTHON
 
 
 def page(tally: Tally, run: str) -> str:
-    """Return the text of the page; ``run`` is a sentence on the run that it is of."""
+    """Return the text of the page; ``run`` is a sentence that describes the run."""
     reasons = list(dict.fromkeys(reason for (_, reason) in tally.refused if reason))
     letters = {reason: _letter(number) for number, reason in enumerate(reasons)}
     drawn = sum(bool(tally.together[pair]) for pair in all_pairs())

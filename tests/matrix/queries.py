@@ -1,4 +1,4 @@
-"""Whole queries: every clause drawn independently of all others, then settled into one that fastcep accepts."""
+"""Whole queries: every clause drawn independently of all others, then adapted until fastcep accepts the query."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fastcep.query.patterns import Leaf, leaves_of
 from fastcep.query.source import Problem
 from matrix.refusals import OF_QUERIES, Refusal, refusal_of
 
-#: A window in which any pattern may stand; the query's own is drawn apart from the pattern.
+#: A window that allows any pattern; the query's own window is drawn independently of the pattern.
 _ANY = ast.TimeWindow(5)
 
 _DEFAULTS: dict[str, Any] = {"select": "each", "consume": "zero", "after_match": "no skip", "limit": None,
@@ -35,7 +35,7 @@ Add = Callable[[Draw, ast.Query], ast.Query]
 
 @dataclass(frozen=True)
 class Drawn:
-    """A query as its text reads back, and the refusals that the draw met on the way."""
+    """A query as parsed from its text, and the rejections during the draw."""
 
     query: ast.Query
     refused: tuple[tuple[ast.Query, Refusal], ...]
@@ -45,15 +45,15 @@ class Drawn:
 def whole_queries(
     draw: Draw, schema: Schema, name: str = "q", themes: Sequence[str] = (), add: Add | None = None
 ) -> Drawn:
-    """A query of any clauses, about one of these `THEMES` (default: any), to which ``add`` adds conditions."""
+    """Draw a query of any clauses, with one of these `THEMES` (default: any), to which ``add`` adds conditions."""
     query = draw(unchecked(schema, name, draw(st.sampled_from(themes or THEMES))))
     return settled(draw, query if add is None else add(draw, query))
 
 
 def with_keys(draw: Draw, query: ast.Query) -> ast.Query:
-    """The query with conditions that its variables agree in an attribute: all of them, or one with the next.
+    """Add conditions that variables agree in an attribute: all of them, or each with the next.
 
-    Most often its state can be cut by a key, or nearly so.
+    Most often its state can then be divided by a key, or nearly.
     """
     assert query.schema is not None
     make = Expressions(draw, query.schema, leaves_of(query.pattern))
@@ -69,7 +69,7 @@ def with_keys(draw: Draw, query: ast.Query) -> ast.Query:
 
 
 def with_joins(draw: Draw, query: ast.Query) -> ast.Query:
-    """The query with conditions that variables agree with one before them, each in some attribute."""
+    """Add conditions that variables agree with one before them, each in some attribute."""
     assert query.schema is not None
     make = Expressions(draw, query.schema, leaves_of(query.pattern))
     agree = [
@@ -93,9 +93,9 @@ def _all(parts: Sequence[ast.Expr | None]) -> ast.Expr | None:
     return functools.reduce(lambda left, right: ast.Binary("AND", left, right), given) if given else None
 
 
-#: What a query is mostly about, which decides how often the default of a policy is taken, and which patterns, windows
-#: and numbers of conjuncts are likely. Every clause can stand in each of them; most of "stores" have a choice of the
-#: store. "keys" and "alternatives", of which several events go on with a partial match, leave most to the conditions of
+#: Theme of a query: it determines how often a policy has its default, and which patterns, windows
+#: and numbers of conjuncts are likely. Every clause is possible in each theme; most queries of "stores" allow both
+#: stores. "keys" and "alternatives", in which several events extend a partial match, leave most conditions to
 #: `with_keys` and `with_joins`.
 THEMES = ("joins", "stores", "policies", "operators", "stores", "windows")
 _USUAL = {"joins": 14, "stores": 20, "policies": 1, "operators": 4, "windows": 3, "keys": 2, "alternatives": 8}
@@ -107,7 +107,7 @@ _CONJUNCTS = {
 
 @st.composite
 def unchecked(draw: Draw, schema: Schema, name: str, theme: str) -> ast.Query:
-    """A query of any clauses, which may be refused together."""
+    """Draw a query of any clauses, whose combination may be invalid."""
 
     def pick(first: Any, *others: Any) -> Any:
         return draw(st.sampled_from([first] * _USUAL[theme] + [*others]))
@@ -140,7 +140,7 @@ def unchecked(draw: Draw, schema: Schema, name: str, theme: str) -> ast.Query:
 
 @st.composite
 def any_pattern(draw: Draw, schema: Schema, theme: str) -> ast.Pattern:
-    """Joins of several variables, which every store serves; sequences; negation; all operators in each other."""
+    """Draw joins of several variables, which every store supports; sequences; negation; nested operators."""
     others = (patterns, nested_patterns, negated_patterns, joins)
     if theme == "stores":
         return draw(joins(schema))
@@ -154,7 +154,7 @@ def any_pattern(draw: Draw, schema: Schema, theme: str) -> ast.Pattern:
 
 @st.composite
 def joins(draw: Draw, schema: Schema) -> ast.Sequence:
-    """Two to four variables, those between the first and the last perhaps with ``+``."""
+    """Draw two to four variables, the inner ones perhaps with ``+``."""
     count = draw(st.integers(2, 4))
     members = []
     for place, variable in enumerate("abcd"[:count]):
@@ -168,14 +168,14 @@ def joins(draw: Draw, schema: Schema) -> ast.Sequence:
 
 @st.composite
 def alternatives(draw: Draw, schema: Schema) -> ast.Sequence:
-    """A variable, and one of two or three others after it, mostly of as many types."""
+    """Draw a variable, then one of two or three alternatives, mostly of different types."""
     names = draw(st.permutations([*schema.type_names, *schema.type_names[:1]]))[:4]
     members = tuple(ast.Member((name,), variable) for name, variable in zip(names, "abcd", strict=False))
     return ast.Sequence((members[0], ast.Disjunction(members[1:])))
 
 
 def conditions(draw: Draw, make: Expressions, theme: str) -> ast.Expr | None:
-    """None, or up to three conjuncts of any kind, and some on each negated variable."""
+    """Draw up to three conjuncts of any kind, and some on each negated variable, or None."""
     parts: list[ast.Expr] = []
     for _ in range(make.pick(*_CONJUNCTS[theme])):
         joins = make.pick(True, True, True, False) if theme in ("joins", "stores") else make.pick(True, False)
@@ -189,7 +189,7 @@ def conditions(draw: Draw, make: Expressions, theme: str) -> ast.Expr | None:
 
 
 def joined(make: Expressions) -> ast.Expr:
-    """A condition that joins variables: of events, of elements with an event, of neighbours, or computed."""
+    """Draw a condition that joins variables: events, elements with an event, neighbours, or computed values."""
     kind = make.pick("equal", "equal", "sum", "less", "neighbours", "end", "end")
     repeated = [leaf for leaf in make.members if leaf.repeated and leaf.group is None]
     if kind == "neighbours" and repeated:
@@ -214,7 +214,7 @@ def joined(make: Expressions) -> ast.Expr:
 
 
 def numbers(make: Expressions, leaf: Any) -> list[str]:
-    """Attributes of a variable that are integers."""
+    """Return the attributes of a variable that are integers."""
     return [key for key, dtype in make.dtypes(leaf).items() if dtype == "int64"]
 
 
@@ -222,7 +222,7 @@ def numbers(make: Expressions, leaf: Any) -> list[str]:
 
 
 def settled(draw: Draw, query: ast.Query) -> Drawn:
-    """Take back one refused clause after the other until the query is accepted."""
+    """Remove one rejected clause after the other until the query is accepted."""
     refused: list[tuple[ast.Query, Refusal]] = []
     for _ in range(9):
         message = error_of(query)
@@ -246,7 +246,7 @@ def _instead(draw: Draw, query: ast.Query, clause: str) -> Any:
 
 
 def error_of(query: ast.Query) -> str | None:
-    """Why a query is refused, None if it is not."""
+    """Return the error of a query, None if it is valid."""
     for call in (check, make_plan):
         try:
             _call(call, query)
@@ -260,5 +260,5 @@ def _call(call: Callable[[ast.Query], Any], query: ast.Query) -> None:
 
 
 def most(queries: list[ast.Query]) -> int:
-    """How many events a stream may have so that the reference matcher is quick on all queries."""
+    """Return the maximum length of a stream for which the reference matcher is quick on all queries."""
     return min(most_events(query.pattern) for query in queries)

@@ -1,6 +1,6 @@
-"""What fastcep rejects, each with the clauses or paths that cannot stand together, and the reason.
+"""The combinations that fastcep rejects, each with its clauses or paths, and the reason.
 
-An error that is on none of these lists is a defect, and fails the test that meets it.
+An error that is not in this list is a defect, and fails the test that meets it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ CONTIGUITY = ("partition_contiguity", "strict_contiguity", "NEXT", "CONSECUTIVE"
 
 @dataclass(frozen=True)
 class Refusal:
-    """An error that is meant.
+    """An intended error.
 
     Attributes
     ----------
     error
-        A regular expression that the message contains.
+        A regular expression that matches a part of the message.
     ones, others
-        The clauses or paths that cannot stand together: each of ``ones`` with each of ``others``.
+        The clauses or paths that cannot be combined: each of ``ones`` with each of ``others``.
     reason
-        Why, as a sentence.
+        The reason, as a sentence.
     clause
-        The field of the query, or the option of the run, that is taken back.
+        The field of the query, or the option of the run, that is removed.
     instead
-        Another option that is taken back instead, in half of the cases.
+        Another option that is removed instead, in half of the cases.
     """
 
     error: str
@@ -49,39 +49,41 @@ OF_QUERIES = (
         "A NEG at an edge needs a window whose beginning and end are times.", "window",
     ),
     Refusal(
-        "PERIODIC ticks until the window ends, which must be a time", ("PERIODIC",), (*WITHIN[1:], *EXPLICIT),
+        "PERIODIC needs a time window, in which it ticks", ("PERIODIC",), (*WITHIN[1:], *EXPLICIT),
         "PERIODIC ticks until the end of WITHIN t.", "window",
     ),
     Refusal(
-        "SELECT .*, but .*is decided only when|SELECT .*are decided only when", ("NEG last", "PERIODIC"), SELECT,
+        "SELECT .*, but .*is decided only (when|after)", ("NEG last", "PERIODIC"), SELECT,
         "Such a match is decided when its window has ended, later than the event it ends in.", "select",
     ),
     Refusal(
-        "CONSUME .*, but .*is decided only when|CONSUME .*are decided only when", ("NEG last", "PERIODIC"),
+        "CONSUME .*, but .*is decided only (when|after)", ("NEG last", "PERIODIC"),
         ("CONSUME consumed",), "Such a match is decided when its window has ended, later than the event it ends in.",
         "consume",
     ),
     Refusal(
-        "AFTER MATCH .*, but .*is decided only when|AFTER MATCH .*are decided only when", ("NEG last", "PERIODIC"),
+        "AFTER MATCH .*, but .*is decided only (when|after)", ("NEG last", "PERIODIC"),
         SKIP, "Such a match is decided when its window has ended, later than the event it ends in.", "after_match",
     ),
     Refusal(
-        "RETURN speaks of one match", ("SELECT cumulative",), ("RETURN",), "RETURN speaks of one match.", "returns",
+        "RETURN describes a single match", ("SELECT cumulative",), ("RETURN",), "RETURN speaks of one match.",
+        "returns",
     ),
-    Refusal("LIMIT counts the matches of a window", ("LIMIT k",), WITHIN, "LIMIT is per explicit window.", "limit"),
+    Refusal("LIMIT needs explicit windows", ("LIMIT k",), WITHIN, "LIMIT is per explicit window.", "limit"),
     Refusal(
-        "partition_contiguity speaks of neighbours", ("partition_contiguity",), (),
+        "partition_contiguity needs PARTITION BY, because", ("partition_contiguity",), (),
         "partition_contiguity needs PARTITION BY.", "partition",
     ),
     Refusal(
-        "mention what is bound after the event behind it", ("(…)+ g[]", "(…)? g"), ("skip_till_next",),
+        "mention several rounds, or variables bound after the event that follows",
+        ("(…)+ g[]", "(…)? g"), ("skip_till_next",),
         "Only where a condition on a NEG in a group mentions what is bound later.", "where",
     ),
 )  # fmt: skip
 
 _FACTORISED = ("store=factorised", "trial → rows", "trial → factorised")
 
-#: Raised when an engine is made, state is moved, or a stream is cut; ``clause`` is an option of `runs.Run`.
+#: Raised when an engine is created, state moves, or a stream is divided; ``clause`` is an option of `runs.Run`.
 OF_RUNS = (
     Refusal(
         "cannot have store='factorised': its pattern is not a SEQ of variables",
@@ -95,11 +97,11 @@ OF_RUNS = (
         "It serves single variables and unbounded `+`.", "store",
     ),
     Refusal(
-        "cannot have store='factorised': it does not begin with one single variable and end with another",
+        "cannot have store='factorised': its first and last variables must be single",
         ("T+ x[]",), (), "", "store",
     ),
     Refusal(
-        "cannot have store='factorised': an event must follow another directly, or advances",
+        "cannot have store='factorised': its strategy or NEXT restricts which events can follow",
         ("NEXT", "skip_till_next", "partition_contiguity", "strict_contiguity"), _FACTORISED,
         "It enumerates every combination: skip_till_any only.", "store",
     ),
@@ -109,11 +111,11 @@ OF_RUNS = (
         "It has no partial matches that a reported match could end.", "store",
     ),
     Refusal(
-        "cannot have store='factorised': events open or close its windows", EXPLICIT, _FACTORISED,
+        "cannot have store='factorised': its windows are explicit", EXPLICIT, _FACTORISED,
         "It has one window per match only.", "store",
     ),
     Refusal(
-        "cannot have store='factorised': .* is about (the whole|one element) of a Kleene variable",
+        "cannot have store='factorised': .* (depends on all elements|uses a single element) of a Kleene variable",
         ("AVG(x[].a)", "x[first].a"), _FACTORISED,
         "A condition must be known of the event chosen and of those after it.", "store",
     ),
@@ -130,28 +132,29 @@ OF_RUNS = (
         "The option is about the indexes of partial matches.", "store", "index",
     ),
     Refusal(
-        "cannot have store='factorised': (it depends|.* compares |.* is equal to|.* is not of one type)", (), (), "",
+        "cannot have store='factorised': (whether .* applies depends|.* compares |.* is equal to|.* is not of one "
+        "type)", (), (), "",
         "store",
     ),
-    Refusal("nothing for a second thread to do", (), (), "", "threads"),
+    Refusal("there is no work for a second thread", (), (), "", "threads"),
     Refusal(
-        "latencies are measured, and load is shed, with one thread only", ("threads>1",), ("shedder",),
+        "measuring latencies and shedding load require one thread", ("threads>1",), ("shedder",),
         "Latencies are measured with one thread.", "shedder",
     ),
     Refusal(
-        "asks for contiguity, so nearly every partial match ends", CONTIGUITY, ("timed_out",),
+        "requires contiguity, so nearly every partial match ends", CONTIGUITY, ("timed_out",),
         "Such partial matches end at the next event, not with their window.", "timed_out",
     ),
     Refusal(
-        "mention what is bound after the event behind it", (), (), "", "timed_out",
+        "mention several rounds, or variables bound after the event that follows", (), (), "", "timed_out",
     ),
     Refusal(
-        "RETURN speaks of one match", ("SELECT cumulative",), ("attributes",), "RETURN speaks of one match.",
+        "RETURN describes a single match", ("SELECT cumulative",), ("attributes",), "RETURN speaks of one match.",
         "attributes",
     ),
 )  # fmt: skip
 
-#: Why a stream cannot be cut into slices, behind "slices by time: " or "slices by key: ".
+#: Reasons why a stream cannot be divided into slices, after "slices by time: " or "slices by key: ".
 OF_SLICES = (
     Refusal(
         "time: WITHIN UNBOUNDED", ("WITHIN UNBOUNDED",), ("slices by time",),
@@ -176,10 +179,10 @@ OF_SLICES = (
         "Its windows are opened by events of all keys.", "",
     ),
     Refusal(
-        "key: contiguity is that of the stream", ("strict_contiguity",), ("slices by key",),
+        "key: contiguity applies to the stream", ("strict_contiguity",), ("slices by key",),
         "Events of all keys lie between others.", "",
     ),
-    Refusal("key: contiguity is that of the stream", (), (), "", ""),
+    Refusal("key: contiguity applies to the stream", (), (), "", ""),
     Refusal(
         "key: (no attribute is equal|not every step joins|an event of type|.* is not of one type|LIMIT|AFTER)", (), (),
         "", "",
@@ -187,14 +190,14 @@ OF_SLICES = (
 )  # fmt: skip
 
 
-#: Pairs that a query cannot have, whatever else it has; they are not drawn.
+#: Pairs that are never possible in a query; they are not drawn.
 NEVER = (
     Refusal(
         "can only be the whole pattern|which is not the whole pattern", ("PERIODIC",), ("NEG first", "NEG last"),
         "PERIODIC is the whole pattern, a NEG at an edge is for a SEQ that is.", "",
     ),
     Refusal(
-        "PERIODIC ticks until the window ends, which must be a time", ("PERIODIC",), ("LIMIT k",),
+        "PERIODIC needs a time window, in which it ticks", ("PERIODIC",), ("LIMIT k",),
         "PERIODIC needs WITHIN t, LIMIT an explicit window.", "",
     ),
 )  # fmt: skip
@@ -206,5 +209,5 @@ ONE_QUERY = Refusal(
 
 
 def refusal_of(message: str, known: Iterable[Refusal]) -> Refusal | None:
-    """Return the refusal that an error message is, None if it is none."""
+    """Return the refusal that an error message belongs to, None if there is none."""
     return next((item for item in known if re.search(item.error, message, re.DOTALL)), None)

@@ -1,4 +1,4 @@
-"""Ways of running queries, all options drawn independently of each other and of the queries."""
+"""Ways of running queries: all options are drawn independently of each other and of the queries."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from strategies.patterns import Draw
 
 from fastcep.events import Schema
 
-#: The ways, by the names of the matrix's columns.
+#: The paths, by the names of the matrix's columns.
 PATHS = (
     "store=rows", "store=factorised", "store=auto", "trial → rows", "trial → factorised", "index=full", "index=key",
     "index=off", "threads=1", "threads>1", "bytecode", "kernels", "one batch", "batches", "send", "dict", "Arrow",
-    "long way", "advance", "allowed_lateness", "snapshot", "key groups", "several engines", "timed_out", "shedder",
+    "slow path", "advance", "allowed_lateness", "snapshot", "key groups", "several engines", "timed_out", "shedder",
     "memory_limit", "attributes", "interrupted", "slices by time", "slices by key",
 )  # fmt: skip
 
@@ -25,30 +25,30 @@ SHEDDERS = (None, None, "rs", "ri", "ss", "si")
 
 @dataclass(frozen=True)
 class Run:
-    """How a stream is taken.
+    """A way to process a stream.
 
     Attributes
     ----------
     sizes
         Numbers of events of the batches; the last repeats.
     forms
-        In which form a batch is given, by number; the last repeats. ``send`` gives its events one by one.
+        Data format of each batch; the last repeats. ``send`` sends the events one by one.
     trial
-        After how many events the trial of both stores ends, and which is the cheaper one then.
+        Number of events after which the trial of both stores ends, and the store that is the cheaper one then.
     at_once
-        Whether threads share every batch, however small.
-    long_way
-        Whether the compiled way for usual input is closed.
+        True: threads share every batch, however small.
+    slow_path
+        True: the compiled fast path is closed.
     lateness
-        None: in order. Else the allowed lateness in ns; ``arrivals`` are the events as they arrive.
+        Allowed lateness in ns; ``arrivals`` are the events in order of arrival. None: the events are in order.
     advances
-        Batches (by number) before which time is advanced, as far as the input allows.
+        Numbers of the batches before which time is advanced, as far as the input allows.
     move
-        What happens to the engine between batches.
+        How the state moves between batches.
     interrupted
-        Whether signal handlers that raise end calls, which go on with the rest.
+        True: signal handlers that raise end calls, which continue with the remaining events.
     choices
-        A seed for what is decided while it runs.
+        A seed for decisions during the run.
     """
 
     store: str = "auto"
@@ -58,7 +58,7 @@ class Run:
     at_once: bool = False
     sizes: tuple[int, ...] = (99,)
     forms: tuple[str, ...] = ("dict",)
-    long_way: bool = False
+    slow_path: bool = False
     lateness: int | None = None
     arrivals: tuple[Event, ...] = field(default=(), repr=False)
     advances: frozenset[int] = frozenset()
@@ -71,7 +71,7 @@ class Run:
     choices: int = 0
 
     def without(self, option: str) -> Run:
-        """The same run with an option as it is by default."""
+        """Return the same run with the default of an option."""
         default: dict[str, Any] = {option: getattr(Run(), option)}
         return replace(self, **default)
 
@@ -82,7 +82,7 @@ FORMS = ("dict", "send", "record batch", "table", "chunks", "coded", "coded dict
 
 @st.composite
 def runs(draw: Draw, schema: Schema, events: list[Event]) -> Run:
-    """Any options; in half of the runs those are usual that leave no choice of a store."""
+    """Draw any options; in half of the runs, options that rule out a choice of the store have their defaults."""
     rowless = draw(st.booleans())
 
     def rarely(value: Any, usual: Any, times: int = 3) -> Any:
@@ -100,7 +100,7 @@ def runs(draw: Draw, schema: Schema, events: list[Event]) -> Run:
         at_once=draw(st.sampled_from([False, False, True])),
         sizes=tuple(draw(st.sampled_from([[99], [1], [3, 1], [2], [4, 0, 3]]))),
         forms=tuple(draw(st.lists(st.sampled_from(FORMS), min_size=1, max_size=3))),
-        long_way=rarely(True, False),
+        slow_path=rarely(True, False),
         lateness=lateness,
         arrivals=arrivals,
         advances=draw(st.sampled_from([frozenset[int](), frozenset[int](), frozenset({1, 2}), frozenset({0, 3})])),
@@ -115,7 +115,7 @@ def runs(draw: Draw, schema: Schema, events: list[Event]) -> Run:
 
 
 def shuffled(draw: Draw, schema: Schema, events: list[Event]) -> list[Event]:
-    """The events in another order, mostly only a little; numbered as they arrive unless a column does it."""
+    """Draw another order of the events, mostly a small change; numbered on arrival unless a column numbers them."""
     if draw(st.booleans()):
         arrivals = sorted(events, key=lambda one: one.time + draw(st.integers(0, 4)))
     else:

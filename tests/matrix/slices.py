@@ -1,4 +1,4 @@
-"""A stream cut into slices, as Spark cuts it, each run by an engine of its own in this process."""
+"""A stream divided into slices as Spark does it; each slice is run by an engine of its own in this process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from matrix.refusals import OF_SLICES, refusal_of
 def sliced_outcome(
     query: ast.Query, events: Sequence[Event], how: str, edges: Sequence[int], wanted: int, outcome: Outcome
 ) -> None:
-    """Cut a stream by time or by key and compare what its slices find with the reference matcher."""
+    """Divide a stream by time or by key, and compare the matches of its slices with the reference matcher."""
     first, last = (events[0].time, events[-1].time) if events else (0, 0)
     slicing = slicing_of(make_plan(query), last - first)
     allowed = slicing.time if how == "time" else slicing.key

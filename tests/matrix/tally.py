@@ -1,4 +1,4 @@
-"""How often clauses and paths were drawn together, and which pairs are refused."""
+"""Counts of clauses and paths that were drawn together, and the pairs that are rejected."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Tally:
     Attributes
     ----------
     queries
-        Queries that were run.
+        Number of queries that were run.
     matches
-        Matches that they have, by the reference matcher.
+        Number of their matches, by the reference matcher.
     together
-        How often two clauses stood in one query, or a query with a clause took a path.
+        How often two clauses were in one query, or a query with a clause took a path.
     refused
-        How often a pair was refused, with the reason.
+        How often a pair was rejected, with the reason.
     """
 
     queries: int = 0
@@ -43,18 +43,18 @@ class Tally:
         self.together.update(itertools.product(ordered, paths))
 
     def refuse(self, present: Iterable[str], refusal: Refusal) -> None:
-        """Count a refusal for the pairs that were present, in the order of the table."""
+        """Count a rejection for the pairs that were present, in the order of the table."""
         own = set(present) | set(refusal.others)
         for one, other in itertools.product(refusal.ones, refusal.others):
             if one in own and other in own:
                 self.refused[_ordered(one, other), refusal.reason] += 1
 
     def reason(self, pair: Pair) -> str | None:
-        """Why a pair cannot be drawn; None if nothing refused it."""
+        """Return the reason why a pair cannot be drawn; None if nothing rejected it."""
         return next((reason for (own, reason), _ in self.refused.items() if own == pair), None)
 
     def empty(self) -> list[Pair]:
-        """The pairs that were neither drawn nor refused."""
+        """Return the pairs that were neither drawn nor rejected."""
         return [pair for pair in all_pairs() if not self.together[pair] and self.reason(pair) is None]
 
 
@@ -71,11 +71,11 @@ def _ordered(one: str, other: str) -> Pair:
 
 
 def all_pairs() -> list[Pair]:
-    """All pairs of clauses that are no alternatives, and all of a clause with a path."""
+    """Return all pairs of clauses that are not alternatives, and all pairs of a clause and a path."""
     clauses = [pair for pair in itertools.combinations(CLAUSES, 2) if not alternatives(*pair)]
     return clauses + list(itertools.product(CLAUSES, PATHS))
 
 
 def alternatives(one: str, other: str) -> bool:
-    """Whether a query can only have one of two clauses."""
+    """Return True if a query can have only one of two clauses."""
     return any(one in group and other in group for group in ALTERNATIVES)

@@ -106,7 +106,7 @@ def test_exactly_the_matches_that_the_chances_leave(
     engine = made(own, shedder(), index=index)
     plan = controlled(engine).plan
     table = data.draw(tables(len(plan.states), controlled(engine).shedding.stride))
-    controlled(engine).carry_out(DropPlan(births=table), 0)
+    controlled(engine).apply(DropPlan(births=table), 0)
     rule = Rule(engine, events, seed, of_v)
     rows, engine = in_batches(engine, events, size, shedder(), cut)
     left = [match for match in truth if rule.finds(match, lambda at: table)]
@@ -127,7 +127,7 @@ def test_those_of_an_age_fall(text: str, window: str, cut: int) -> None:
     truth = found(made(own, Quiet()).process(events))
     table = np.zeros((states, 1, 4))
     table[:, :, cut:] = 1
-    controlled(engine).carry_out(DropPlan(births=table), 0)
+    controlled(engine).apply(DropPlan(births=table), 0)
     rows = found(engine.process(events))
     assert rows == [match for match in truth if rule.finds(match, lambda at: table)]
     assert 0 < len(rows) < len(truth)
@@ -155,7 +155,7 @@ def test_explicit_windows_that_are_isolated(close: str, index: str, size: int) -
     assert plan.windows is not None and plan.windows.isolated
     table = np.sort(np.random.default_rng(3).choice([0.0, 0.3, 0.7, 1.0], (len(plan.states), 1, 3)), axis=2)
     table[:, :, 0] = 0
-    controlled(engine).carry_out(DropPlan(births=table), 0)
+    controlled(engine).apply(DropPlan(births=table), 0)
     rows: list[Any] = []
     for at in range(0, len(events), size):
         rows += found(engine.process(events.slice(at, size)))
@@ -183,7 +183,7 @@ def test_a_fall_is_counted_once_and_paid_for_once() -> None:
     })  # fmt: skip
     table = fc.CostTable("falls", visited=1, purged=100)
     engine = made(own, Quiet(), cost_table=table)
-    controlled(engine).carry_out(DropPlan(births=np.array([[[0.0, 1.0]]] * len(controlled(engine).plan.states))), 0)
+    controlled(engine).apply(DropPlan(births=np.array([[[0.0, 1.0]]] * len(controlled(engine).plan.states))), 0)
     visits, rows, costs = [], [], []
     engine.listen(lambda processing, _: costs.extend(processing.tolist()))
     for at in range(5):
@@ -204,13 +204,13 @@ def test_steady_drops_are_of_those_whose_birth_would_be_refused(text: str, low: 
     engine = made(own, Quiet(seed=3))
     rule, states = Rule(engine, events, 3), len(controlled(engine).plan.states)
     before, after = (np.full((states, 1, 1), chance) for chance in (low, high))
-    controlled(engine).carry_out(DropPlan(births=before), 0)
+    controlled(engine).apply(DropPlan(births=before), 0)
     rows = found(engine.process(events.slice(0, half)))
     stay = engine.metrics()["live_partial_matches"]
-    controlled(engine).carry_out(DropPlan(births=after, drops=after, steady=True), 17)
+    controlled(engine).apply(DropPlan(births=after, drops=after, steady=True), 17)
     left = engine.metrics()["live_partial_matches"]
     assert left < stay and left == pytest.approx(stay * (1 - high) / (1 - low), abs=3 * np.sqrt(stay) + 1)
-    controlled(engine).carry_out(DropPlan(births=after, drops=after, steady=True), 18)
+    controlled(engine).apply(DropPlan(births=after, drops=after, steady=True), 18)
     assert engine.metrics()["live_partial_matches"] == left  # all that would fall have
     rows += found(engine.process(events.slice(half)))
     assert rows == [match for match in truth if rule.finds(match, lambda at: before if at < half else after)]
@@ -220,11 +220,11 @@ def test_drops_that_are_not_steady_are_drawn_anew() -> None:
     own, events = parsed(TEXTS["keys"], "2us"), stream(400, 6)
     engine = made(own, Quiet(seed=3))
     chances = np.full((len(controlled(engine).plan.states), 1, 1), 0.3)
-    controlled(engine).carry_out(DropPlan(births=chances), 0)
+    controlled(engine).apply(DropPlan(births=chances), 0)
     engine.process(events)
     counts = [engine.metrics()["live_partial_matches"]]
     for salt in (5, 5, 6):
-        controlled(engine).carry_out(DropPlan(births=chances, drops=chances), salt)
+        controlled(engine).apply(DropPlan(births=chances, drops=chances), salt)
         counts.append(engine.metrics()["live_partial_matches"])
     assert counts[1] == pytest.approx(0.7 * counts[0], rel=0.1)
     assert counts[2] == counts[1] and counts[3] == pytest.approx(0.7 * counts[2], rel=0.1)
@@ -233,6 +233,6 @@ def test_drops_that_are_not_steady_are_drawn_anew() -> None:
 def test_slices_may_be_as_many_as_there_is_room_for() -> None:
     engine = made(parsed(TEXTS["keys"], "2us"), Quiet())
     states = len(controlled(engine).plan.states)
-    controlled(engine).carry_out(DropPlan(births=np.zeros((states, 1, 64))), 0)
+    controlled(engine).apply(DropPlan(births=np.zeros((states, 1, 64))), 0)
     with pytest.raises(ValueError, match="65 slices of a window, expected 1 to 64"):
-        controlled(engine).carry_out(DropPlan(births=np.zeros((states, 1, 65))), 0)
+        controlled(engine).apply(DropPlan(births=np.zeros((states, 1, 65))), 0)

@@ -129,14 +129,14 @@ def test_state() -> None:
     other.restore(state)
     assert other.picoseconds == 1_234_567
     for wrong, message in (
-        (state | {"table": "0"}, "is of the cost table '0', expected"),
+        (state | {"table": "0"}, "has the cost table '0', expected"),
         (state | {"picoseconds": -1}, "has picoseconds=-1"),
         ({}, "has picoseconds=None"),
     ):
         with pytest.raises(SnapshotError, match=message):
             other.restore(wrong)
         assert other.picoseconds == 1_234_567
-    with pytest.raises(SnapshotError, match="give the table that it was taken with"):
+    with pytest.raises(SnapshotError, match="restore it with the table that it was taken with"):
         VirtualClock(CostTable.named("measured")).restore(state)
 
 
@@ -152,13 +152,13 @@ def test_a_wall_clock_stands_still() -> None:
     now = 100
     clock = WallClock(lambda: now)
     assert clock.now() == 100
-    with clock.standing():
+    with clock.paused():
         now = 250
         assert clock.now() == 100
     assert clock.now() == 100
     now = 300
     assert clock.now() == 150
-    with pytest.raises(ZeroDivisionError), clock.standing():
+    with pytest.raises(ZeroDivisionError), clock.paused():
         now = 1_000
         raise ZeroDivisionError
     now = 1_001

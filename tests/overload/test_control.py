@@ -158,7 +158,7 @@ def test_episodes_far_from_each_other_are_told_apart(caplog: pytest.LogCaptureFi
         for step, sheds in ((1, True), (9 * SECOND, False), (1, True), *[(SECOND, False)] * 11, (1, True)):
             now += step
             for _ in range(1 if sheds else 8):
-                episodes.note(now, sheds, "too much", (0, 0), lambda: (3, 4))
+                episodes.record_decision(now, sheds, "too much", (0, 0), lambda: (3, 4))
         episodes.end(lambda: (3, 4))
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "WARNING", "INFO"]
     assert caplog.messages[1] == (
@@ -352,12 +352,12 @@ def test_key_groups_move_only_between_engines_with_the_same_classes(stream: pa.T
         other = engine(keyed, shedder)
         other.extract(range(64))
         other.process(stream.slice(0, 2000))
-        with pytest.raises(fc.SnapshotError, match="tells partial matches apart in another way"):
+        with pytest.raises(fc.SnapshotError, match="distinguishes partial matches differently"):
             other.merge(one.extract(range(8)))
         assert other.metrics()["live_partial_matches"] == 0
         one = engine(keyed, shedders[0])
         one.process(stream.slice(0, 2000))
-    with pytest.raises(fc.SnapshotError, match="tells partial matches apart in another way"):
+    with pytest.raises(fc.SnapshotError, match="distinguishes partial matches differently"):
         fc.Engine.restore(one.snapshot(), shedder=shedders[1])
     again = fc.Engine.restore(one.snapshot(), shedder=shedders[0])
     assert again.metrics()["live_partial_matches"] == one.metrics()["live_partial_matches"] > 0
@@ -374,7 +374,7 @@ def test_a_shedder_learns_before_it_decides_and_rests_when_nothing_is_demanded(s
             calls.append("decide")
             return super().decide(demand, before, views)
 
-        def rest(self) -> None:
+        def stop_shedding(self) -> None:
             calls.append("rest")
 
     class Wanted(shedding.Detector):

@@ -11,20 +11,20 @@ from fastcep.overload.decision_schedule import MOST_EVENTS, DecisionSchedule
 
 
 def begun(
-    pace: DecisionSchedule, window: float, spent: float = 0.0, arrival: int | None = None,
+    schedule: DecisionSchedule, window: float, spent: float = 0.0, arrival: int | None = None,
     number: int = 100, before: int = 8,
 ) -> int:
     """After how many events a decision is due, if the events since the last one took so long; not the first ones."""
     for _ in range(before):
-        pace.begin(window, None)
-    pace.add(number, spent, 0, arrival)
-    pace.begin(window, None)
-    return pace.step
+        schedule.schedule_next(window, None)
+    schedule.add(number, spent, 0, arrival)
+    schedule.schedule_next(window, None)
+    return schedule.step
 
 
 def test_the_first_ones_are_not_rare() -> None:
-    pace = DecisionSchedule(True, False, 0.0, 30_000.0)
-    steps = [begun(pace, 800, 100 * 1_000.0, before=0) for _ in range(10)]
+    schedule = DecisionSchedule(True, False, 0.0, 30_000.0)
+    steps = [begun(schedule, 800, 100 * 1_000.0, before=0) for _ in range(10)]
     assert steps == [120] * 7 + [1_500] * 3
 
 
@@ -34,16 +34,16 @@ def test_eight_times_a_window(window: float, step: int) -> None:
 
 
 def test_the_first_stretch_counts_from_where_it_began() -> None:
-    pace = DecisionSchedule(True, False, 0.0, None)
-    pace.add(10, 500.0, 0, 1_000)
-    pace.occupy(10_000, 1_000, 9_000)  # nobody was there to take it
-    assert pace.busy == 100
+    schedule = DecisionSchedule(True, False, 0.0, None)
+    schedule.add(10, 500.0, 0, 1_000)
+    schedule.record_busy(10_000, 1_000, 9_000)  # nobody was there to take it
+    assert schedule.busy == 100
 
 
 def test_where_nothing_is_decided_it_never_is() -> None:
-    pace = DecisionSchedule(False, False, 0.0, 30_000.0)
-    assert pace.step == MOST_EVENTS == begun(pace, 800, 100_000)
-    assert (pace.since, pace.spent, pace.first_time) == (0, 0.0, None)
+    schedule = DecisionSchedule(False, False, 0.0, 30_000.0)
+    assert schedule.step == MOST_EVENTS == begun(schedule, 800, 100_000)
+    assert (schedule.since, schedule.spent, schedule.first_time) == (0, 0.0, None)
 
 
 @pytest.mark.parametrize(
@@ -63,28 +63,28 @@ def test_they_cost_little_unless_the_bound_wants_more(
 
 
 def test_what_they_cost_is_measured_on_the_wall_clock() -> None:
-    pace = DecisionSchedule(True, False, 0.0, None)
-    assert begun(pace, 800, 100_000) == 100
-    pace.charge(50_000.0, learned=20_000.0)
-    assert begun(pace, 800, 100_000) == 1_500
+    schedule = DecisionSchedule(True, False, 0.0, None)
+    assert begun(schedule, 800, 100_000) == 100
+    schedule.record_cost(50_000.0, learned=20_000.0)
+    assert begun(schedule, 800, 100_000) == 1_500
     for _ in range(99):
-        pace.charge(10_000.0)
-    assert 500 <= begun(pace, 800, 100_000) < 502
-    assert (pace.overhead, pace.last_cost) == (1_040_000.0, 10_000.0)
+        schedule.record_cost(10_000.0)
+    assert 500 <= begun(schedule, 800, 100_000) < 502
+    assert (schedule.overhead, schedule.last_cost) == (1_040_000.0, 10_000.0)
 
 
 def test_busy_is_all_but_waiting() -> None:
-    pace = DecisionSchedule(True, False, 0.0, None)
-    pace.add(10, 500.0, 0, 1_000)
-    assert pace.busy == 50
-    pace.occupy(2_000, 1_000, 500)  # it arrived when nothing was done
-    assert pace.busy == 100
-    pace.add(10, 500.0, 0, 1_500)
-    pace.occupy(3_000, 1_500, 2_500)  # it had arrived before the last stretch was done
-    assert pace.busy == 100
-    pace.add(20, 500.0, 0, 5_000)
-    pace.occupy(7_000, 5_000, 5_000)
-    assert pace.busy == 100
+    schedule = DecisionSchedule(True, False, 0.0, None)
+    schedule.add(10, 500.0, 0, 1_000)
+    assert schedule.busy == 50
+    schedule.record_busy(2_000, 1_000, 500)  # it arrived when nothing was done
+    assert schedule.busy == 100
+    schedule.add(10, 500.0, 0, 1_500)
+    schedule.record_busy(3_000, 1_500, 2_500)  # it had arrived before the last stretch was done
+    assert schedule.busy == 100
+    schedule.add(20, 500.0, 0, 5_000)
+    schedule.record_busy(7_000, 5_000, 5_000)
+    assert schedule.busy == 100
 
 
 def test_learning_takes_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,22 +106,22 @@ def test_learning_takes_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -
 
 def test_counting_takes_its_share_of_the_time() -> None:
     wall, virtual = DecisionSchedule(True, False, 0.0, None), DecisionSchedule(True, False, 0.0, 0.0)
-    for pace in (wall, virtual):
-        pace.add(100, 160_000.0, 0, None)
-    assert wall.spare() == pytest.approx(0.0075 * 1_600 / 12)
-    assert virtual.spare() == float("inf")
+    for schedule in (wall, virtual):
+        schedule.add(100, 160_000.0, 0, None)
+    assert wall.count_budget() == pytest.approx(0.0075 * 1_600 / 12)
+    assert virtual.count_budget() == float("inf")
 
 
 def test_memory_that_runs_out_is_looked_at_in_time() -> None:
-    pace = DecisionSchedule(True, False, 0.0, 0.0)
-    pace.add(1_000, 0.0, 0, None)
-    pace.begin(80_000, lambda: (1_000_000, 3_000_000))  # 1,000 bytes an event, room for 2,000 events
-    assert pace.step == 500 and pace.held == 1_000_000
+    schedule = DecisionSchedule(True, False, 0.0, 0.0)
+    schedule.add(1_000, 0.0, 0, None)
+    schedule.schedule_next(80_000, lambda: (1_000_000, 3_000_000))  # 1,000 bytes an event, room for 2,000 events
+    assert schedule.step == 500 and schedule.held == 1_000_000
 
 
 def test_it_goes_on_from_a_snapshot() -> None:
-    pace, other = DecisionSchedule(True, False, 0.0, 30.0), DecisionSchedule(True, False, 0.0, 30.0)
-    pace.add(100, 500.0, 3, 4)
-    pace.charge(7.0)
-    other.resume(json.loads(json.dumps(pace.state())))
-    assert other.state() == pace.state() and other.busy == pace.busy
+    schedule, other = DecisionSchedule(True, False, 0.0, 30.0), DecisionSchedule(True, False, 0.0, 30.0)
+    schedule.add(100, 500.0, 3, 4)
+    schedule.record_cost(7.0)
+    other.restore(json.loads(json.dumps(schedule.state())))
+    assert other.state() == schedule.state() and other.busy == schedule.busy

@@ -12,8 +12,8 @@ def told(orders: list[tuple[float, float]], by_window: float, matches: int = 100
     """The recall by the matches that are found after these orders alone."""
     episodes = Episodes()
     for kept, left in orders:
-        episodes.found(0, kept, left, by_window, 1, 0)
-    episodes.found(matches, 1.0, 1.0, by_window, 1, 0)
+        episodes.record_matches(0, kept, left, by_window, 1, 0)
+    episodes.record_matches(matches, 1.0, 1.0, by_window, 1, 0)
     assert episodes.recall is not None
     return episodes.recall
 
@@ -41,6 +41,6 @@ def test_rare_decisions_are_not_seen_by_every_window() -> None:
 
 def test_matches_of_events_that_were_missed_are_expected() -> None:
     episodes = Episodes()
-    episodes.found(100, 1.0, 1.0, 8, 1000, 0)
-    episodes.found(100, 1.0, 1.0, 8, 1000, 1000)
+    episodes.record_matches(100, 1.0, 1.0, 8, 1000, 0)
+    episodes.record_matches(100, 1.0, 1.0, 8, 1000, 1000)
     assert episodes.recall == pytest.approx(0.5)

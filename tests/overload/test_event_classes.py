@@ -159,7 +159,7 @@ def test_a_snapshot_goes_on_with_what_is_withheld() -> None:
 
 @pytest.mark.parametrize(
     ("classes", "words"),
-    [({"a": Classes(("a.V + b.V",), (0,), TENS)}, "not of the event a alone"),
+    [({"a": Classes(("a.V + b.V",), (0,), TENS)}, "must depend only on the event a"),
      ({"x": Classes(("x.V",), (0,), TENS)}, "no such variable in query")],
 )  # fmt: skip
 def test_bad_classes(classes: Mapping[str, Classes], words: str) -> None:

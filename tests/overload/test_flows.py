@@ -42,7 +42,7 @@ def test_where_nothing_is_dropped_they_are_those_of_the_record(text: str, slices
     own, events = query(text), ds1(events=3_000, seed=3)
     flow = expected(own, events, slices)
     engine = made(own, shedder(own, slices), index="key")
-    controlled(engine).carry_out(DropPlan(counts=1.0), 0)
+    controlled(engine).apply(DropPlan(counts=1.0), 0)
     for at in range(0, len(events), size):
         engine.process(events.slice(at, size))
     keys, counts, squares, lost, asked = controlled(engine).shedding.flows()
@@ -61,7 +61,7 @@ def test_of_any_query(case: Case, index: str, slices: int) -> None:
     (record,) = quiet(observe, case.query, batch, index=index).records
     flow = count_flow(Account(record, times_of(case.query, batch), slices, PAPER, {}, {}), {}, {})
     engine = made(case.query, Quiet(slices=slices), index=index)
-    controlled(engine).carry_out(DropPlan(counts=1.0), 0)
+    controlled(engine).apply(DropPlan(counts=1.0), 0)
     for data in harness.batches(case.query.schema, case.events, case.batch_sizes):
         engine.process(data)
     keys, counts, _, _, asked = controlled(engine).shedding.flows()
@@ -99,7 +99,7 @@ def test_what_is_left_stands_for_what_is_not_there(binds: list[float], births: l
         tables = np.zeros((3, own.shedding.event_stride)), np.zeros((3, own.shedding.stride, 4))
         tables[0][:] = np.array(binds)[:, None]
         tables[1][:2] = np.array(births)[:, None, :]
-        own.carry_out(DropPlan(binds=tables[0], births=tables[1], counts=1.0), 0)
+        own.apply(DropPlan(binds=tables[0], births=tables[1], counts=1.0), 0)
         engine.process(events)
         keys, counts, squares, lost, asked = own.shedding.flows()
         assert lost == 0 and asked.reshape(-1).tolist() == flow.asked.tolist()  # those that are withheld, too
@@ -123,7 +123,7 @@ def test_a_share_of_the_events_stands_for_all() -> None:
         counts = []
         for size in (20_000, 999):
             engine = made(query(), shedder(query(), 4, seed), index="key")
-            controlled(engine).carry_out(DropPlan(counts=0.25), 0)
+            controlled(engine).apply(DropPlan(counts=0.25), 0)
             for at in range(0, len(events), size):
                 engine.process(events.slice(at, size))
             keys, own, squares, *_ = controlled(engine).shedding.flows()
@@ -144,7 +144,7 @@ def test_orders_that_change_are_made_up_for_at_once(first: float, then: float, d
         own = controlled(engine)
         for chance, part in zip(chances, (events.slice(0, 5_000), events.slice(5_000, 400)), strict=True):
             births = np.full((len(own.plan.states), own.shedding.stride, 4), chance)
-            own.carry_out(DropPlan(births=births, drops=births if drops else None, steady=True, counts=1.0), 0)
+            own.apply(DropPlan(births=births, drops=births if drops else None, steady=True, counts=1.0), 0)
             own.shedding.flows()
             engine.process(part)
         sums.append(own.shedding.flows()[1].sum())
@@ -162,7 +162,7 @@ def test_births_are_all_refused_by_a_chance_of_one_only(chance: float) -> None:
         own = controlled(engine)
         births = np.zeros((len(own.plan.states), own.shedding.stride, 4))
         births[0] = chance
-        own.carry_out(DropPlan(births=births, counts=1.0), 0)
+        own.apply(DropPlan(births=births, counts=1.0), 0)
         engine.process(events)
         keys, counts, *_ = own.shedding.flows()
         sums.append(counts[keys.astype(np.int64) >> 50 & 0xFFF == 1].sum())
@@ -194,7 +194,7 @@ def test_a_snapshot_goes_on_counting(cut: int) -> None:
         engine = made(own, shedder(own, 4, 2), index="key")
         states, stride = len(controlled(engine).plan.states), controlled(engine).shedding.stride
         births = np.broadcast_to(np.array([0, 0.2, 0.4, 0.6]), (states, stride, 4)).copy()
-        controlled(engine).carry_out(DropPlan(births=births, counts=1.0), 0)
+        controlled(engine).apply(DropPlan(births=births, counts=1.0), 0)
         return engine
 
     whole, live = begun(), begun()
@@ -212,7 +212,7 @@ def test_a_snapshot_goes_on_counting(cut: int) -> None:
 def test_what_is_not_wanted_is_not_counted() -> None:
     own, events = query(), ds1(events=1_000, seed=3)
     engine = made(own, shedder(own, 4), index="key")
-    controlled(engine).carry_out(DropPlan(counts=1.0), 0)
-    controlled(engine).carry_out(DropPlan(), 0)
+    controlled(engine).apply(DropPlan(counts=1.0), 0)
+    controlled(engine).apply(DropPlan(), 0)
     engine.process(events)
     assert not len(controlled(engine).shedding.flows()[0])

@@ -207,7 +207,7 @@ def test_wrong_calls_are_refused() -> None:
         (lambda: monitor.smoothed(kind="queue"), "kind='queue': expected 'processing' or 'event'"),
         (lambda: monitor.recent(6), "n=6: expected 1 to 5"),
         (lambda: monitor.share_over(3.0), r"share_over\(3.0\): this monitor counts the values above 2.0"),
-        (lambda: LatencyMonitor().share_over(), "make it with LatencyMonitor"),
+        (lambda: LatencyMonitor().share_over(), "create it with LatencyMonitor"),
     ):
         with pytest.raises(ValidationError, match=message):
             call()

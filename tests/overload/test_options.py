@@ -62,7 +62,7 @@ def test_what_a_bound_may_be(bound: Any, nanoseconds: float) -> None:
 
 def test_no_bound_can_be_below_the_cost_of_an_event_that_is_dropped() -> None:
     """That is what events cost whose types no variable names, too: a mean may be near it."""
-    refused("below what an event costs an engine that drops it", latency_bound=1, cost_table="measured")
+    refused("below the cost of a dropped event", latency_bound=1, cost_table="measured")
     engine(latency_bound=CostTable.named("measured").event, cost_table="measured")
     own = CostTable("own", event=3.5, relevant=4)
     refused("3.5 ns by the cost table 'own': no shedding can hold it", latency_bound=3.4, cost_table=own)
@@ -109,7 +109,7 @@ def test_shedding_for_memory_needs_limit_and_shedder() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"shedder": RandomMatches()}, {"latency_bound": None}])
 def test_there_is_one_thread(options: dict[str, Any]) -> None:
-    refused("threads=2: latencies are measured", threads=2, **options)
+    refused("threads=2: measuring latencies", threads=2, **options)
 
 
 @pytest.mark.parametrize("clock", ["sundial", "", "Virtual", 5, None])
@@ -140,7 +140,7 @@ def test_an_unknown_cost_table(table: Any, options: dict[str, Any]) -> None:
         ([1, 0], "event 1 of the batch arrived before the one before it"),
         ([-1, 0], "found -1, expected ns on the engine's clock"),
         (np.array([0, 2**64 - 1], np.uint64), "found 18446744073709551615"),
-        ([0, 1_700_000_000_000_000_000], "later than the engine's clock can be"),
+        ([0, 1_700_000_000_000_000_000], "expected at most 9223372036854775 on the engine's clock"),
     ],
 )
 def test_wrong_arrivals_are_refused_before_anything_is_taken(arrivals: Any, message: str) -> None:
@@ -154,7 +154,7 @@ def test_wrong_arrivals_are_refused_before_anything_is_taken(arrivals: Any, mess
 
 def test_on_the_wall_clock_nothing_arrives_later() -> None:
     live = engine(clock=lambda: 100)
-    with pytest.raises(ValidationError, match="found 101, later than the engine's clock can be, 100"):
+    with pytest.raises(ValidationError, match="found 101, expected at most 100 on the engine's clock"):
         live.process(EVENTS, arrivals=[0, 101])
     assert live.metrics()["events"] == 0
     live.process(EVENTS, arrivals=[40, 100])
@@ -199,12 +199,12 @@ def test_a_model_of_another_query_or_schema() -> None:
     wider = fc.Schema(
         {name: {"ID": "int64", "V": "int64", "W": "bool"} for name in "ABC"}, time="ts", type="type", time_unit="us"
     )
-    with pytest.raises(ModelError, match="is of query 'q1', not of 'q2'"):
+    with pytest.raises(ModelError, match="is for query 'q1', not for 'q2'"):
         fc.Engine(other, **options)
     with pytest.raises(ModelError, match="schema differs"):
         fc.Engine(fc.parse(TEXT, wider, name="q1"), **options)
     for change in (live.add, lambda query: live.replace("q1", query)):
-        with pytest.raises(ModelError, match="is of query 'q1', not of 'q2'"):
+        with pytest.raises(ModelError, match="is for query 'q1', not for 'q2'"):
             change(other)
     assert list(live.metrics()["queries"]) == ["q1"]
     live.process(EVENTS)
@@ -235,7 +235,7 @@ def test_tables_that_the_matcher_cannot_hold(table: Any, low: int, message: str)
 def test_a_snapshot_goes_on_with_the_same_shedder(other: dict[str, Any]) -> None:
     live = engine(shedder=RandomMatches())
     live.process(EVENTS)
-    with pytest.raises(SnapshotError, match="shedder=… and detector=… as they were"):
+    with pytest.raises(SnapshotError, match="the original shedder=… and detector=…"):
         fc.Engine.restore(live.snapshot(), **other)
     again = fc.Engine.restore(live.snapshot(), shedder=RandomMatches())
     assert again.metrics()["shedding"] == live.metrics()["shedding"]
@@ -274,5 +274,5 @@ def test_key_groups_go_to_an_engine_that_sheds() -> None:
     restored = fc.Engine.restore(part, shedder=shedders[1])
     found = restored.process({"type": ["B", "B"], "ts": [2, 3], "ID": [1, 2], "V": [0, 0]})
     assert shed_runs.found(found) == [(None, 0, 2), (None, 1, 3)]
-    with pytest.raises(SnapshotError, match=r"'ri'.* as they were"):
+    with pytest.raises(SnapshotError, match=r"'ri'.* the original shedder"):
         fc.Engine.restore(restored.snapshot(), shedder=shedders[0])

@@ -78,10 +78,10 @@ def test_the_matcher_tells_the_classes_that_python_does(of_a: Tree, of_b: Tree, 
             continue
         rows, values, null = record.features(state)
         missing += int((null | np.isnan(values)).any(axis=1).sum())
-        assert (record.classes[rows] & 255).tolist() == of.of(values, null).tolist()
+        assert (record.classes[rows] & 255).tolist() == of.classify(values, null).tolist()
     event(f"some missing: {missing > 0}")
     positions, values, null = record.event_features(2)
-    classes = dict(zip(positions.tolist(), of_c.of(values, null).tolist(), strict=True))
+    classes = dict(zip(positions.tolist(), of_c.classify(values, null).tolist(), strict=True))
     third = np.flatnonzero(record.members == 2)
     assert (record.classes[third] >> 8).tolist() == [classes[at] for at in record.events[third].tolist()]
 
@@ -92,7 +92,7 @@ def test_by_hand() -> None:
     values = np.array([[1.5, 9], [1.6, 0], [1.6, 0.1], [np.nan, 0], [0, 0], [np.inf, -np.inf]])
     null = np.zeros((6, 2), bool)
     null[4, 1] = True
-    assert of.of(values, null).tolist() == [3, 1, 2, 7, 7, 1] and of.count == 8
+    assert of.classify(values, null).tolist() == [3, 1, 2, 7, 7, 1] and of.count == 8
 
 
 def same_as(table: np.ndarray, low: float, step: float, feature: str, other: int) -> Tree:
@@ -128,7 +128,7 @@ def test_the_same_as_a_table(feature: str, tree_feature: str, step: float, size:
         for number, state in enumerate(states):
             births[number, :, 0] = chances * (state.member == 1)
         binds[2, 1] = 1.0
-        controlled(engine).carry_out(DropPlan(births=births, binds=binds), 0)
+        controlled(engine).apply(DropPlan(births=births, binds=binds), 0)
         rows = found(engine.process(events))
         counted = {name: values.tolist() for name, values in controlled(engine).shedding.counted().items()}
         runs.append((rows, counted, engine.metrics()["rows_visited"]))

@@ -107,7 +107,7 @@ def test_chances_out_of_range(field: str, value: float) -> None:
             table.reshape(-1)[-1] = value
             return {field: table}
 
-    refused(f"decide(), query 'q1', {field}: found the chance {value}, expected chances from 0 to 1", Own())
+    refused(f"decide(), query 'q1', {field}: found the probability {value}, expected probabilities from 0 to 1", Own())
 
 
 @pytest.mark.parametrize("field", ["kept", "left", "saved", "counts"])
@@ -125,7 +125,8 @@ def test_other_fields(field: str, value: Any) -> None:
     ("orders", "words"),
     [
         (DropPlan(), "decide(): found DropPlan("), (0.5, "decide(): found 0.5"), ("x", "decide(): found 'x'"),
-        ([], "decide(): found 0 orders, expected a list of 1 DropPlan"), ([DropPlan()] * 2, "decide(): found 2 orders"),
+        ([], "decide(): found 0 drop plans, expected a list of 1 DropPlan"),
+        ([DropPlan()] * 2, "decide(): found 2 drop plans"),
         ([None], "decide(), query 'q1': found None, expected a DropPlan"), ({}, "decide(): found {}"),
         (np.zeros(1), "decide(): found an array of float64 of the shape (1,)"),
     ],

@@ -126,7 +126,7 @@ def test_a_partial_match_that_fell_in_one_of_its_indexes(classes: bool) -> None:
     moved = fc.Engine.restore(live.snapshot(), shedder=Cutting(3, classes=classes), detector=OfPercentile(0.5))
     moved.process({"type": ["A", "A"], "ts": [0, 0], "k": [0, 1]})
     fc.Engine.restore(moved.snapshot(), shedder=Cutting(3, classes=classes), detector=OfPercentile(0.5))
-    what = "whose shedder tells partial matches apart" if classes else "with a shedder and this one has none"
+    what = "whose shedder distinguishes partial matches" if classes else "with a shedder and this one has none"
     with pytest.raises(fc.SnapshotError, match=what):
         fc.Engine.restore(moved.snapshot())
 

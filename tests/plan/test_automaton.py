@@ -5,43 +5,43 @@ from __future__ import annotations
 import pytest
 
 import fastcep as fc
-from fastcep.plan.automaton import MAYBE, NO, START, YES, Automaton, automaton
+from fastcep.plan.automaton import MAYBE, NO, START, YES, Automaton, build_automaton
 from fastcep.query.patterns import count_states
 
 SCHEMA = fc.Schema({name: {"v": "int64"} for name in "ABCD"}, time="t", type="type")
 
 
-def places(pattern: str) -> Automaton:
-    return automaton(fc.parse(f"PATTERN {pattern} WITHIN 1h", SCHEMA).pattern)
+def automaton_of(pattern: str) -> Automaton:
+    return build_automaton(fc.parse(f"PATTERN {pattern} WITHIN 1h", SCHEMA).pattern)
 
 
 def moves(pattern: str) -> list[str]:
-    """Edges as ``source-variable>target``; ``+`` takes another event, ``(`` opens a group, ``)(`` begins a round."""
-    made = places(pattern)
+    """Edges as ``source-variable>target``; ``+`` repeats the member, ``(`` starts a group, ``)(`` starts a round."""
+    automaton = automaton_of(pattern)
     marks = {"first": "(", "next": ")(", "": ""}
     return [
-        f"{'start' if edge.source == START else edge.source}-{marks[edge.round]}{made.leaves[edge.member].name}"
+        f"{'start' if edge.source == START else edge.source}-{marks[edge.round]}{automaton.leaves[edge.member].name}"
         f"{'+' if edge.again else ''}>{edge.target}"
-        for edge in made.edges
+        for edge in automaton.edges
     ]
 
 
 def sides(pattern: str) -> list[tuple[int, frozenset[int], frozenset[int]]]:
     """Negated variables with the members before and after them."""
-    return [(item.member, item.before, item.after) for item in places(pattern).negated]
+    return [(item.member, item.before, item.after) for item in automaton_of(pattern).negated]
 
 
 def accepting(pattern: str) -> list[int]:
-    return [number for number, state in enumerate(places(pattern).states) if state.accepting]
+    return [number for number, state in enumerate(automaton_of(pattern).states) if state.accepting]
 
 
 def test_a_sequence_has_one_state_per_variable() -> None:
     pattern = "SEQ(A a, B? b, C+ c[])"
     assert moves(pattern) == ["start-a>0", "0-b>1", "0-c>2", "1-c>2", "2-c+>2"]
     assert accepting(pattern) == [2]
-    assert places(pattern).states[2].bound == (YES, MAYBE, YES)
-    assert places(pattern).states[0].open == {1, 2}
-    assert places(pattern).states[2].open == {2}
+    assert automaton_of(pattern).states[2].bound == (YES, MAYBE, YES)
+    assert automaton_of(pattern).states[0].open == {1, 2}
+    assert automaton_of(pattern).states[2].open == {2}
 
 
 def test_nested_sequences_are_one() -> None:
@@ -59,14 +59,14 @@ def test_the_parts_of_and_come_in_every_order() -> None:
 def test_or_keeps_to_its_branch() -> None:
     assert moves("OR(A a, SEQ(B b, C c))") == ["start-a>0", "start-b>1", "1-c>2"]
     assert accepting("OR(A a, SEQ(B b, C c))") == [0, 2]
-    assert places("OR(A a, SEQ(B b, C c))").branches == {0: (0,), 1: (1, 2), 2: (1, 2)}
+    assert automaton_of("OR(A a, SEQ(B b, C c))").branches == {0: (0,), 1: (1, 2), 2: (1, 2)}
 
 
 def test_any_is_complete_with_n() -> None:
     pattern = "ANY(2, A a, B b, A c)"
     assert accepting(pattern) == [3, 4, 5]
-    assert places(pattern).sets == ((0, 1, 2),)
-    assert places("ANY(2, A a, B b, C c)").sets == ()
+    assert automaton_of(pattern).sets == ((0, 1, 2),)
+    assert automaton_of("ANY(2, A a, B b, C c)").sets == ()
     assert moves("ANY(2, A a[])") == moves("SEQ(A{2} a[])")
 
 
@@ -77,15 +77,15 @@ def test_a_group_goes_on_or_begins_a_round() -> None:
         "start-(g.b>1", "0-g.b>2", "0-)(g.b>1", "2-)(g.b>1",
         "0-c>3", "2-c>3",
     ]  # fmt: skip
-    made = places(pattern)
-    assert made.chain == (3, 3, -1)
-    assert made.inner == {3: (0, 1)}
-    assert made.states[0].bound == (YES, MAYBE, NO, YES)
+    automaton = automaton_of(pattern)
+    assert automaton.chain == (3, 3, -1)
+    assert automaton.inner == {3: (0, 1)}
+    assert automaton.states[0].bound == (YES, MAYBE, NO, YES)
 
 
 def test_an_optional_group_has_no_rounds() -> None:
     assert moves("SEQ((SEQ(A a, B b))? g, C c)") == ["start-g.a>0", "0-g.b>1", "start-c>2", "1-c>2"]
-    assert places("SEQ((SEQ(A a, B b))? g, C c)").chain == (-1, -1, -1)
+    assert automaton_of("SEQ((SEQ(A a, B b))? g, C c)").chain == (-1, -1, -1)
 
 
 def test_negated_variables_bind_nothing() -> None:
@@ -111,4 +111,4 @@ def test_negated_variables_bind_nothing() -> None:
 )
 def test_states_are_counted_before(pattern: str) -> None:
     query = fc.parse(f"PATTERN {pattern} WITHIN 1h", SCHEMA)
-    assert count_states(query.pattern) == len(automaton(query.pattern).states)
+    assert count_states(query.pattern) == len(build_automaton(query.pattern).states)

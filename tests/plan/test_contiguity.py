@@ -1,4 +1,4 @@
-"""Contiguity as keys of edges: on which, of which members, and in what an event's previous one is looked for."""
+"""Contiguity as keys of edges: the edges, the members, and the partitions that define the previous event."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ SCHEMA = fc.Schema(
 STRICT = "STRATEGY strict_contiguity"
 
 
-def plan(text: str) -> Plan:
+def plan_of(text: str) -> Plan:
     return make_plan(fc.parse(f"PATTERN {text}", SCHEMA))
 
 
-def asked(text: str) -> list[str]:
-    """Edges as ``source-variable: keys``; those from the start ask for nothing."""
-    made = plan(text)
-    names = [leaf.name for leaf in leaves_of(made.query.pattern)]
-    assert not any(edge.key_texts for edge in made.edges if edge.source < 0)
+def contiguity_keys(text: str) -> list[str]:
+    """Return edges as ``source-variable: keys``; edges from the start have no keys."""
+    plan = plan_of(text)
+    names = [leaf.name for leaf in leaves_of(plan.query.pattern)]
+    assert not any(edge.key_texts for edge in plan.edges if edge.source < 0)
     return [
         f"{edge.source}-{names[edge.member]}: {', '.join(f'{row}={event}' for row, event in edge.key_texts)}"
-        for edge in made.edges
+        for edge in plan.edges
         if edge.source >= 0
     ]
 
 
 def test_a_strategy_asks_on_every_edge_for_the_last_event() -> None:
-    assert asked(f"SEQ(A a, B+ b[], C? c, A d) WITHIN 1h {STRICT}") == [
+    assert contiguity_keys(f"SEQ(A a, B+ b[], C? c, A d) WITHIN 1h {STRICT}") == [
         "0-b: latest(a)=previous(b)",
         "1-b: latest(a, b)=previous(b)",
         "1-c: latest(a, b)=previous(c)",
@@ -45,17 +45,17 @@ def test_a_strategy_asks_on_every_edge_for_the_last_event() -> None:
 
 
 def test_next_asks_where_its_member_begins() -> None:
-    assert asked("SEQ(A a, B? b, NEXT C+ c[]) WITHIN 1h") == [
+    assert contiguity_keys("SEQ(A a, B? b, NEXT C+ c[]) WITHIN 1h") == [
         "0-b: ",
         "0-c: latest(a)=previous(c)",
         "1-c: latest(a, b)=previous(c)",
         "2-c: ",
     ]
-    assert asked("SEQ(A? a, NEXT B b) WITHIN 1h") == ["0-b: latest(a)=previous(b)"]
+    assert contiguity_keys("SEQ(A? a, NEXT B b) WITHIN 1h") == ["0-b: latest(a)=previous(b)"]
 
 
 def test_next_and_consecutive_of_a_group() -> None:
-    assert asked("SEQ(A a, NEXT (SEQ(B b, NEXT C c))+ g[] CONSECUTIVE) WITHIN 1h") == [
+    assert contiguity_keys("SEQ(A a, NEXT (SEQ(B b, NEXT C c))+ g[] CONSECUTIVE) WITHIN 1h") == [
         "0-g.b: latest(a)=previous(g.b)",
         "2-g.b: latest(g.b, g.c)=previous(g.b)",
         "1-g.c: latest(g.b)=previous(g.c)",
@@ -63,7 +63,7 @@ def test_next_and_consecutive_of_a_group() -> None:
 
 
 def test_what_is_asked_twice_is_one_key() -> None:
-    assert asked(f"SEQ(A a, NEXT B+ b[] CONSECUTIVE) WITHIN 1h {STRICT}") == [
+    assert contiguity_keys(f"SEQ(A a, NEXT B+ b[] CONSECUTIVE) WITHIN 1h {STRICT}") == [
         "0-b: latest(a)=previous(b)",
         "1-b: latest(a, b)=previous(b), latest(b)=previous(b)",
     ]
@@ -82,14 +82,14 @@ def test_what_is_asked_twice_is_one_key() -> None:
         ),
     ],
 )
-def test_in_what_the_previous_event_is_looked_for(text: str, partition: PartitionPlan | None) -> None:
-    """An attribute of another dtype is not the partition's."""
-    assert plan(text).partition == partition
+def test_partitions_of_the_previous_event(text: str, partition: PartitionPlan | None) -> None:
+    """Events whose attribute has another dtype are in no partition."""
+    assert plan_of(text).partition == partition
 
 
 def test_which_rows_can_be_seen_to_be_cut_off() -> None:
     def cut(text: str) -> list[tuple[int, tuple[int, ...]]]:
-        return [(index.latest, index.partition) for index in plan(text).indexes]
+        return [(index.latest, index.partition) for index in plan_of(text).indexes]
 
     assert cut("SEQ(A a, B b) WITHIN 1h") == [(-1, ())]
     assert cut("SEQ(A a, NEXT B b) WITHIN 1h") == [(0, ())]

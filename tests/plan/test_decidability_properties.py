@@ -1,6 +1,6 @@
-"""When a condition is judged: under skip_till_next it says which events go on, of what times out which are left.
+"""Early decisions: under skip_till_next they determine the events that extend, and the time-outs that are reported.
 
-The reference judges whatever it can as soon as an event is bound (`naive_runs`), so the plan has to as well.
+The reference matcher decides conditions as soon as an event is bound (`naive_runs`), so the plan must do the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fastcep.errors import ValidationError
 from fastcep.query import ast
 
 SCHEMA = fastcep.Schema({name: {"k": "int64"} for name in "ABCD"}, type="type")
-#: Patterns, with what a condition may mention of each variable.
+#: Patterns, and the references that a condition can make to each variable.
 EVENT = ["{}.k"]
 KLEENE = ["{}[i].k", "{}[i+1].k", "{}[first].k", "{}[1].k", "{}[last].k", "SUM({}[].k)", "COUNT({}[])"]
 ROUNDS = ["{}[i].{}.k", "{}[i+1].{}.k", "{}[first].{}.k", "{}[1].{}.k", "{}[last].{}.k", "SUM({}[].{}.k)"]
@@ -37,7 +37,7 @@ PATTERNS = {
     "SEQ(A+ a[], NEG D n, B b, C c)": ("n", "n", "a[]", "c"),
     "AND(SEQ(A a, NEG D n, B b), C+ c[])": ("n", "n", "a", "c[]"),
 }
-#: Of a group with NEG only what is known with the event behind it may be mentioned.
+#: In a group with NEG only values known with the event after it can be mentioned.
 GROUPS = {
     "SEQ((SEQ(A a, NEG D n, B b))+ g[], C c)": ["g[i].a.k", "g[i].b.k", "c.k", "2"],
     "SEQ((SEQ(A a, NEG D n, B b, C c)){1,2} g[])": ["g[i].a.k", "g[i].b.k", "2"],
@@ -77,7 +77,7 @@ def case(draw: Draw, strategy: str, pattern: str, conditions: str) -> Case:
 
 @given(cases("skip_till_next"))
 def test_next(case: Case) -> None:
-    """What an event makes false it does not go on with."""
+    """An event that makes a condition false does not extend the partial match."""
     harness.assert_in_time(case.query, case.events, case.batch_sizes)
 
 
@@ -85,19 +85,19 @@ def test_next(case: Case) -> None:
 @settings(max_examples=max(1, settings().max_examples // 2))
 @given(st.data())
 def test_timed_out(strategy: str, data: st.DataObject) -> None:
-    """What is false already is no partial match."""
+    """A partial match that violates a condition is not reported as timed out."""
     case = data.draw(cases(strategy), "case")
     assert_timed_out(case.query, case.events, case.batch_sizes)
 
 
 @pytest.mark.parametrize("condition", LATE)
 def test_refused(condition: str) -> None:
-    """What would be known only later, when other events may have gone on."""
+    """Conditions that are decided only after later events are rejected."""
     text = f"PATTERN SEQ((SEQ(A a, NEG D n, B b, C c))+ g[], A d) WHERE {condition} WITHIN 1h"
     query = fastcep.parse(text, SCHEMA, name="q")
     fastcep.Engine(query)
-    told = "query 'q': the conditions on 'g.n' mention what is bound after"
-    with pytest.raises(ValidationError, match=told):
+    message = "query 'q': the conditions on 'g.n' mention several rounds, or variables bound after"
+    with pytest.raises(ValidationError, match=message):
         fastcep.Engine(query, timed_out=True)
-    with pytest.raises(ValidationError, match=told):
+    with pytest.raises(ValidationError, match=message):
         fastcep.Engine(fastcep.parse(f"{text} STRATEGY skip_till_next", SCHEMA, name="q"))

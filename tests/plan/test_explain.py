@@ -1,4 +1,4 @@
-"""``explain``: golden files of every format, the JSON's structure, and what notebooks show."""
+"""``explain``: golden files of every format, the structure of the JSON, and the display in notebooks."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ GOLDEN = Path(__file__).with_name("golden")
 @pytest.mark.parametrize("format", ENDINGS)
 @pytest.mark.parametrize("name", CASES)
 def test_golden(name: str, format: str) -> None:
-    """The stored files; with FASTCEP_GOLDEN=1 they are written anew, to be looked at before they are kept."""
-    told = explain([make_plan(one) for one in CASES[name]], format)
+    """The output equals the stored files. FASTCEP_GOLDEN=1 rewrites them; review the changes before you commit."""
+    output = explain([make_plan(case) for case in CASES[name]], format)
     path = GOLDEN / f"{name}.{ENDINGS[format]}"
     if os.environ.get("FASTCEP_GOLDEN"):
-        path.write_text(told + "\n", encoding="utf-8")
-    assert told + "\n" == path.read_text(encoding="utf-8")
+        path.write_text(output + "\n", encoding="utf-8")
+    assert output + "\n" == path.read_text(encoding="utf-8")
 
 
 def test_the_engine_explains_its_queries() -> None:
     for form in ENDINGS:
-        plans = [make_plan(one) for one in CASES["several"]]
+        plans = [make_plan(case) for case in CASES["several"]]
         assert fc.Engine(CASES["several"]).explain(form) == explain(plans, form)
     assert fc.Engine(CASES["keys"]).explain() == explain(make_plan(CASES["keys"][0]))
 
@@ -52,7 +52,7 @@ def test_the_picture_in_the_docs_is_of_the_query_in_the_docs() -> None:
     docs = Path(__file__).parents[2] / "docs"
     block = re.search(r"```cep\n(.*?)```", (docs / "explain.md").read_text(encoding="utf-8"), re.DOTALL)
     assert block is not None
-    plans = [make_plan(one) for one in fc.parse_document(block[1]).queries]
+    plans = [make_plan(case) for case in fc.parse_document(block[1]).queries]
     assert (docs / "images" / "explain.svg").read_text(encoding="utf-8") == explain(plans, "svg") + "\n"
 
 
@@ -89,132 +89,133 @@ CONTIGUOUS = ("contiguous", "next")
 
 
 def keys(part: str, name: str) -> list[str]:
-    told = [*KEYS[part].split(), *(MORE[part].split() if name in OPERATORS else [])]
-    return [*told, "contiguity"] if part == "query" and name in CONTIGUOUS else told
+    names = [*KEYS[part].split(), *(MORE[part].split() if name in OPERATORS else [])]
+    return [*names, "contiguity"] if part == "query" and name in CONTIGUOUS else names
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_structure_of_the_json(name: str) -> None:
-    told = json.loads(explain([make_plan(one) for one in CASES[name]], "json"))
-    assert list(told) == ["fastcep_explain", "queries"]
-    assert told["fastcep_explain"] == 1
-    for given_query, one in zip(CASES[name], told["queries"], strict=True):
-        assert list(one) == keys("query", name)
+    document = json.loads(explain([make_plan(case) for case in CASES[name]], "json"))
+    assert list(document) == ["fastcep_explain", "queries"]
+    assert document["fastcep_explain"] == 1
+    for case, query_facts in zip(CASES[name], document["queries"], strict=True):
+        assert list(query_facts) == keys("query", name)
         for part in ("variables", "states", "indexes", "edges"):
-            assert all([key for key in entry if key != "keeps"] == keys(part, name) for entry in one[part])
+            assert all([key for key in entry if key != "keeps"] == keys(part, name) for entry in query_facts[part])
         for part in ("groups", "negations"):
-            assert all(list(entry) == INNER[part].split() for entry in one.get(part, []))
-        for entry in absences(one):
+            assert all(list(entry) == INNER[part].split() for entry in query_facts.get(part, []))
+        for entry in absences(query_facts):
             assert list(entry) == INNER["absences"].split()
-        assert list(one["strategy"]) == STRATEGY.split()
-        check_windows(one["windows"], explicit=one["window"]["kind"] == "explicit")
-        assert fc.parse(one["text"], given_query.schema) == given_query
+        assert list(query_facts["strategy"]) == STRATEGY.split()
+        check_windows(query_facts["windows"], explicit=query_facts["window"]["kind"] == "explicit")
+        assert fc.parse(query_facts["text"], case.schema) == case
 
 
-def check_windows(told: dict[str, Any], *, explicit: bool) -> None:
-    """The structure of what is told about windows."""
-    assert list(told) == ["mode", "why", *(["opens", "closes"] if explicit else [])]
-    for part, more in (("opens", ""), ("closes", " keys predicates")) if explicit else ():
-        entry = told[part]
-        event = (EVENT + more).split() if entry["kind"] == "event" else []
+def check_windows(windows: dict[str, Any], *, explicit: bool) -> None:
+    """Check the structure of the facts on windows."""
+    assert list(windows) == ["mode", "why", *(["opens", "closes"] if explicit else [])]
+    for part, event_keys in (("opens", ""), ("closes", " keys predicates")) if explicit else ():
+        entry = windows[part]
+        event = (EVENT + event_keys).split() if entry["kind"] == "event" else []
         assert list(entry) == [*EXTENT.split(), *event]
         assert (entry["value"] is None) == (entry["text"] is None) == bool(event)
 
 
-def absences(told: dict[str, Any]) -> list[dict[str, Any]]:
-    """All checks of negated variables in the facts of a query."""
-    places = [edge.get("absences", []) for edge in told["edges"]]
-    places += [state.get(key, []) for state in told["states"] for key in ("accept_absences", "end_absences")]
-    return [entry for entries in places for entry in entries]
+def absences(query_facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return all checks of negated variables in the facts of a query."""
+    lists = [edge.get("absences", []) for edge in query_facts["edges"]]
+    lists += [state.get(key, []) for state in query_facts["states"] for key in ("accept_absences", "end_absences")]
+    return [entry for entries in lists for entry in entries]
 
 
 def absence_numbers(plan: Plan) -> list[int]:
-    """The numbers of the checks, in the order of :func:`absences`."""
+    """Return the numbers of the checks, in the order of :func:`absences`."""
     numbers = [n for edge in plan.edges for n in edge.absences]
     return numbers + [n for state in plan.states for part in (state.accept_absences, state.at_end) for n in part]
 
 
 @given(st.one_of(strategies.cases(), query_cases()))
 def test_facts_agree_with_the_plan(case: strategies.Case) -> None:
-    """Every format tells every plan; births, rings and guards are there, with a reason, where the plan has them."""
+    """Every format can write every plan; births, rings and guards of the plan are present, with reasons."""
     plan = make_plan(case.query)
-    told = facts(plan)
-    for state, entry in zip(plan.states, told["states"], strict=True):
+    query_facts = facts(plan)
+    for state, entry in zip(plan.states, query_facts["states"], strict=True):
         assert entry["birth"]["numbered"] == state.needs_birth == bool(entry["birth"]["why"])
         assert (entry["accept_guard"] is None) == (state.accept_guard < 0)
         assert entry.get("waits", False) == state.deferred == bool(entry.get("end_absences"))
         assert len(entry.get("accept_absences", [])) == len(state.accept_absences)
-    for index, entry in zip(plan.indexes, told["indexes"], strict=True):
+    for index, entry in zip(plan.indexes, query_facts["indexes"], strict=True):
         assert (entry["guard"] is None) == (index.guard < 0)
         assert len(entry["keys"]) == len(index.keys)
-    assert all(entry["why"] for entry in told["ring"])
-    assert len(told["ring"]) >= len(plan.ring_columns)
-    for edge, entry in zip(plan.edges, told["edges"], strict=True):
+    assert all(entry["why"] for entry in query_facts["ring"])
+    assert len(query_facts["ring"]) >= len(plan.ring_columns)
+    for edge, entry in zip(plan.edges, query_facts["edges"], strict=True):
         assert bool(entry["predicates"]) == (edge.predicate is not None)
         assert len(entry["keys"]) == len(edge.probe)
         assert len(entry.get("absences", [])) == len(edge.absences)
         assert entry.get("keeps", False) == (edge.keeps and plan.must_advance)
     guards = [plan.absences[n].guard >= 0 for n in absence_numbers(plan)]
-    assert [entry["guard"] is not None for entry in absences(told)] == guards
-    assert ("opens" in told["windows"]) == (plan.windows is not None)
-    assert (told["windows"]["mode"] == "isolated") == (plan.windows is not None and plan.windows.isolated)
+    assert [entry["guard"] is not None for entry in absences(query_facts)] == guards
+    assert ("opens" in query_facts["windows"]) == (plan.windows is not None)
+    assert (query_facts["windows"]["mode"] == "isolated") == (plan.windows is not None and plan.windows.isolated)
     in_order = sorted(plan.negations, key=lambda negation: negation.member)
-    for negation, entry in zip(in_order, told.get("negations", []), strict=True):
+    for negation, entry in zip(in_order, query_facts.get("negations", []), strict=True):
         assert len(entry["keys"]) == len(negation.keys)
         assert len(entry["registers"]) == len(negation.registers)
         assert entry["checks"]
-    negated = [entry["name"] for entry in told["variables"] if entry.get("negated")]
-    assert negated == list(dict.fromkeys(entry["variable"] for entry in told.get("negations", [])))
-    check_whole(told, {form: explain(plan, form) for form in ENDINGS})
+    negated = [entry["name"] for entry in query_facts["variables"] if entry.get("negated")]
+    assert negated == list(dict.fromkeys(entry["variable"] for entry in query_facts.get("negations", [])))
+    check_complete(query_facts, {form: explain(plan, form) for form in ENDINGS})
 
 
-def check_whole(told: dict[str, Any], formats: dict[str, str]) -> None:
-    """Every state, by a name of its own, every edge and every negated variable is in every format."""
-    names = [place(told, state["number"]) for state in told["states"]]
+def check_complete(query_facts: dict[str, Any], formats: dict[str, str]) -> None:
+    """Check that every format has every state with a distinct name, every edge and every negated variable."""
+    names = [place(query_facts, state["number"]) for state in query_facts["states"]]
     assert len(set(names)) == len(names)
     lines = formats["text"].split("\n")
     assert [line.split("(")[0].split(" accepts")[0].strip() for line in lines if line.startswith("state ")] == [
         f"state {name}" for name in names
     ]
-    assert sum(line.startswith("  from ") for line in lines) == len(told["edges"])
-    assert sum(line.startswith("negated ") for line in lines) == len(told.get("negations", []))
-    assert len(json.loads(formats["json"])["queries"][0]["edges"]) == len(told["edges"])
+    assert sum(line.startswith("  from ") for line in lines) == len(query_facts["edges"])
+    assert sum(line.startswith("negated ") for line in lines) == len(query_facts.get("negations", []))
+    assert len(json.loads(formats["json"])["queries"][0]["edges"]) == len(query_facts["edges"])
     for form, arrow in (("mermaid", "-->"), ("dot", "->")):
         nodes = re.findall(r"^    (q0s\d+) ?\[", formats[form], re.MULTILINE)
         assert nodes == [f"q0s{number}" for number in range(len(names))]
         drawn = re.findall(rf"^    q0(start|s\d+) {arrow}", formats[form], re.MULTILINE)
-        assert len(drawn) == len(told["edges"])
-        assert ("q0notes" in formats[form]) == bool(notes(told))
-    for told_below in (True, False):
-        drawing = svg([told], told=told_below)
+        assert len(drawn) == len(query_facts["edges"])
+        assert ("q0notes" in formats[form]) == bool(notes(query_facts))
+    for with_text in (True, False):
+        drawing = svg([query_facts], with_text=with_text)
         root = ElementTree.fromstring(drawing)
         paths = [element for element in root.iter() if element.tag == f"{NS}path"]
         frames = [element for element in root.iter() if element.get("rx") == "8"]
-        assert (len(paths), len(frames)) == (len(told["edges"]), len(names) + 1)
+        assert (len(paths), len(frames)) == (len(query_facts["edges"]), len(names) + 1)
         below = re.sub(r"\s+", " ", " ".join(element.text or "" for element in root.iter(f"{NS}text")))
-        for _, note in notes(told, full=not told_below):
+        for _, note in notes(query_facts, full=not with_text):
             assert re.sub(r"\s+", " ", shown(note)) in below
 
 
-def test_negations_tell_what_is_kept_and_checked() -> None:
-    one = facts(make_plan(CASES["negated"][0]))
-    told = {entry["variable"]: entry for entry in one["negations"]}
-    assert {name: entry["kept"] for name, entry in told.items()} == {
+def test_facts_of_negations() -> None:
+    query_facts = facts(make_plan(CASES["negated"][0]))
+    negations = {entry["variable"]: entry for entry in query_facts["negations"]}
+    assert {name: entry["kept"] for name, entry in negations.items()} == {
         "l": "window", "m": "first event", "n": "first event",
     }  # fmt: skip
-    assert (told["m"]["types"], told["m"]["keys"], told["m"]["registers"]) == (["B", "N"], ["m.ID"], ["m.V"])
-    assert told["m"]["checks"] == [{"at": "edge", "source": 1, "target": 2, "variable": "c"}]
-    assert told["l"]["checks"] == [{"at": "accept", "state": 2}]
-    assert told["n"]["checks"] == [{"at": "end", "state": 2}]
-    assert [state["waits"] for state in one["states"]] == [False, False, True]
+    m = negations["m"]
+    assert (m["types"], m["keys"], m["registers"]) == (["B", "N"], ["m.ID"], ["m.V"])
+    assert m["checks"] == [{"at": "edge", "source": 1, "target": 2, "variable": "c"}]
+    assert negations["l"]["checks"] == [{"at": "accept", "state": 2}]
+    assert negations["n"]["checks"] == [{"at": "end", "state": 2}]
+    assert [state["waits"] for state in query_facts["states"]] == [False, False, True]
     text = explain(make_plan(CASES["negated"][0]))
     assert "no m between a and b, c where a.ID = m.ID AND m.V < b[last].V" in text
     assert "waits     for the end of the window: no n after a, b, c where a.ID = n.ID AND for all" in text
 
 
-def test_windows_tell_how_they_open_and_close() -> None:
+def test_facts_of_explicit_windows() -> None:
     cases = [*CASES["windows"], *CASES["edge"]]
-    pairs, every, slide, edge = (facts(make_plan(one))["windows"] for one in cases)
+    pairs, every, slide, edge = (facts(make_plan(case))["windows"] for case in cases)
     assert pairs["opens"] == {
         "kind": "event", "value": None, "text": None, "variable": "o", "types": ["A"], "conditions": ["3 < o.V"],
     }  # fmt: skip
@@ -229,19 +230,20 @@ def test_windows_tell_how_they_open_and_close() -> None:
     assert slide["opens"] == {"kind": "time", "value": 10**9, "text": "1s"}
     assert slide["closes"] == {"kind": "events", "value": 8, "text": "8 EVENTS"}
     assert edge["closes"] == {"kind": "time", "value": 5 * 10**9, "text": "5s"}
-    assert [told["mode"] for told in (pairs, every, slide, edge)] == ["shared", "isolated", "isolated", "isolated"]
-    assert [told["why"].split(" because of ")[1] for told in (every, slide, edge)] == [
+    modes = [windows["mode"] for windows in (pairs, every, slide, edge)]
+    assert modes == ["shared", "isolated", "isolated", "isolated"]
+    assert [windows["why"].split(" because of ")[1] for windows in (every, slide, edge)] == [
         "SELECT first", "LIMIT 2 PER WINDOW", "NEG at the edge of the window",
     ]  # fmt: skip
 
 
-def test_pictures_tell_the_clauses_that_say_something() -> None:
-    for name, told in (("policies", "strategy"), ("windows", "opens"), ("windows", "closes"), ("must", "strategy")):
-        assert told in dict(notes(facts(make_plan(CASES[name][0]))))
+def test_pictures_note_clauses_that_differ_from_the_default() -> None:
+    for name, heading in (("policies", "strategy"), ("windows", "opens"), ("windows", "closes"), ("must", "strategy")):
+        assert heading in dict(notes(facts(make_plan(CASES[name][0]))))
     assert "strategy" not in dict(notes(facts(make_plan(CASES["and"][0]))))
 
 
-def test_only_a_run_that_must_advance_tells_that_a_copy_stays() -> None:
+def test_keeps_only_under_skip_till_next() -> None:
     assert [edge.get("keeps", False) for edge in facts(make_plan(CASES["must"][0]))["edges"]].count(True) == 1
     assert not any("keeps" in edge for edge in facts(make_plan(CASES["group"][0]))["edges"])
 
@@ -286,7 +288,7 @@ def test_what_reads_the_ring_is_named() -> None:
     ring = {entry["column"]: entry["why"] for entry in facts(make_plan(CASES["union"][0]))["ring"]}
     assert ring == {
         "type": ["RETURN x.n"],
-        "seq": ["matches name their events by it"],
+        "seq": ["matches identify their events by it"],
         "n": ["RETURN x.n"],
         "sold": ["RETURN x.n"],
     }

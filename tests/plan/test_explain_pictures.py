@@ -1,4 +1,4 @@
-"""The pictures of ``explain``: names that try to break out of them, and whether anything overlaps."""
+"""Pictures of ``explain``: names that could break the format, and layout without overlaps."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NASTY = [
 
 
 def nasty_query(name: str, other: str) -> fc.Query:
-    """A query in which every kind of name is one of these texts."""
+    """Return a query in which every kind of name is one of these texts."""
     types = {name + "T": {other + "A": "int64", "V": "string"}, "B": {other + "A": "int64", "V": "string"}}
     schema = fc.Schema(types, time="ts", type="type")
     first, second = schema[name + "T"](name), schema.B(other + "2").plus()
@@ -64,7 +64,7 @@ def nasty_query(name: str, other: str) -> fc.Query:
 
 
 def nasty_operators(name: str, other: str) -> fc.Query:
-    """The same for the names of a group, of what is in it, and of negated variables."""
+    """Return the same for the names of a group, its variables and negated variables."""
     x = f"{other}A"
     schema = fc.Schema({name + "T": {x: "int64"}, "B": {x: "int64"}}, time="ts", type="type")
     first, missing = schema[name + "T"](name), schema.B(name + "N").negated()
@@ -83,7 +83,7 @@ def nasty_operators(name: str, other: str) -> fc.Query:
 
 
 def nasty_windows(name: str, other: str) -> fc.Query:
-    """The same for what opens and closes windows."""
+    """Return the same for the events that open and close windows."""
     x = f"{other}A"
     schema = fc.Schema({name + "T": {x: "int64"}, "B": {x: "int64"}}, time="ts", type="type")
     opening, closing = schema[name + "T"](name), schema[name + "T"](other + "2")
@@ -107,8 +107,8 @@ TEXTS = st.sampled_from(NASTY) | st.text(st.characters(codec="utf-8"), min_size=
 def test_names_stay_names(make: Callable[[str, str], fc.Query], name: str, other: str) -> None:
     if len({name, name + "N", name + "3", other + "2", other + "G", other + "L"}) < 6:
         return
-    one = make(name, other)
-    plan = make_plan(one)
+    query_with_names = make(name, other)
+    plan = make_plan(query_with_names)
     plain = make_plan(make("n", "m"))
     assert json.loads(explain(plan, "json"))["queries"][0]["name"] == name
     assert len(explain(plan).split("\n")) >= len(explain(plain).split("\n"))  # a name with a line feed shows in QUERY
@@ -116,39 +116,39 @@ def test_names_stay_names(make: Callable[[str, str], fc.Query], name: str, other
     assert list(mermaid_shape(explain(plan, "mermaid"))) == list(mermaid_shape(explain(plain, "mermaid")))
     assert list(dot_shape(explain(plan, "dot"))) == list(dot_shape(explain(plain, "dot")))
     check_svg(explain(plan, "svg"))
-    html = one._repr_html_()
+    html = query_with_names._repr_html_()
     assert html is not None
     check_html(html)
 
 
-def mermaid_shape(told: str) -> Iterator[str]:
-    """The lines without what stands in quotes; inside there is nothing that Mermaid would read as its own."""
-    assert "%%" not in told
-    for line in told.split("\n"):
+def mermaid_shape(text: str) -> Iterator[str]:
+    """Yield the lines with empty strings; check that no string contains Mermaid syntax."""
+    assert "%%" not in text
+    for line in text.split("\n"):
         for inside in re.findall(r'"([^"]*)"', line):
-            rest = re.sub(r"#\d+;(tyle|lassDef)?", "", inside.replace("<br/>", ""))
-            assert not re.search(r"[<>&#;`%{}\\]|style|classDef", rest), inside
+            plain = re.sub(r"#\d+;(tyle|lassDef)?", "", inside.replace("<br/>", ""))
+            assert not re.search(r"[<>&#;`%{}\\]|style|classDef", plain), inside
         yield re.sub(r'"[^"]*"', '""', line)
 
 
-def dot_shape(told: str) -> Iterator[str]:
-    """The lines without their quoted strings, in which a quote follows a backslash."""
-    for line in told.split("\n"):
+def dot_shape(text: str) -> Iterator[str]:
+    """Yield the lines with empty strings; check that quotes in strings are escaped."""
+    for line in text.split("\n"):
         for inside in re.findall(r'"((?:[^"\\]|\\.)*)"', line):
             assert set(re.findall(r"\\(.)", inside)) <= {"n", "\\", '"'}
             assert all(entity == "&amp;" for entity in re.findall(r"&(?:#?\w+;)?", inside))
         yield re.sub(r'"(?:[^"\\]|\\.)*"', '""', line)
 
 
-def check_svg(told: str) -> None:
-    root = ElementTree.fromstring(told)
+def check_svg(text: str) -> None:
+    root = ElementTree.fromstring(text)
     allowed = {"svg", "g", "rect", "text", "path", "polygon"}
     for element in root.iter():
         assert element.tag.removeprefix("{http://www.w3.org/2000/svg}") in allowed
         assert not any(key.startswith("on") or key.endswith("href") for key in element.attrib)
 
 
-def check_html(told: str) -> None:
+def check_html(text: str) -> None:
     allowed = {"div", "pre", "table", "caption", "tr", "th", "td", "p", "svg", "g", "rect", "text", "path", "polygon"}
     opened: list[str] = []
 
@@ -165,7 +165,7 @@ def check_html(told: str) -> None:
             assert opened.pop() == tag
 
     parser = Parser()
-    parser.feed(told)
+    parser.feed(text)
     parser.close()
     assert opened == []
 
@@ -176,7 +176,7 @@ TWELVE = ", ".join(f"{'ABC'[k % 3]} x{k}" for k in range(12))
 CHAIN = " AND ".join(f"x{k}.ID = x{k + 1}.ID AND x{k}.V + x{k}.ID * 3 < x{k + 1}.V" for k in range(11))
 OPTIONAL = ", ".join(f"{'ABC'[k % 3]}{'?+*'[k % 3]} x{k}{'[]' if k % 3 else ''}" for k in range(12))
 PICTURES = [
-    *(one for queries in CASES.values() for one in queries),
+    *(case for queries in CASES.values() for case in queries),
     query(f"PATTERN SEQ({TWELVE}) WHERE {CHAIN} WITHIN 1h"),
     query(f"PATTERN SEQ({OPTIONAL}) WHERE x0.ID = x11[last].ID AND SUM(x1[].V) < x3.V WITHIN 1h"),
     query("PATTERN AND(A a, B b, C+ c[], D? d) WHERE [ID] AND c[i].V < a.V WITHIN 1h", WIDER),
@@ -187,9 +187,9 @@ PICTURES = [
 ]
 
 
-@pytest.mark.parametrize("one", PICTURES, ids=str)
-def test_nothing_overlaps_in_the_picture(one: fc.Query) -> None:
-    check_picture(one)
+@pytest.mark.parametrize("case", PICTURES, ids=str)
+def test_nothing_overlaps_in_the_picture(case: fc.Query) -> None:
+    check_picture(case)
 
 
 @given(strategies.cases())
@@ -197,29 +197,29 @@ def test_nothing_overlaps_in_the_picture_of_any_query(case: strategies.Case) -> 
     check_picture(case.query)
 
 
-def check_picture(one: fc.Query) -> None:
-    """No two texts meet, a box's text fits the box, boxes stand apart, and all is inside of the picture."""
-    root = ElementTree.fromstring(svg([facts(make_plan(one))], told=False))
+def check_picture(case: fc.Query) -> None:
+    """Check that texts and boxes do not overlap, texts fit their boxes, and everything is inside the picture."""
+    root = ElementTree.fromstring(svg([facts(make_plan(case))], with_text=False))
     outer = root.find(f"{NS}g")
     assert outer is not None
     picture = outer.find(f"{NS}g")
     assert picture is not None
     texts = [extent(element) for element in picture.iter(f"{NS}text")]
     rects = [rect(element) for element in picture.iter(f"{NS}rect") if element.get("rx") == "8"]
-    assert len(rects) == len(make_plan(one).states) + 1
+    assert len(rects) == len(make_plan(case).states) + 1
     for number, box in enumerate(texts):
-        assert not any(meet(box, other) for other in texts[:number])
-        inside = [frame for frame in rects if meet(box, frame)]
+        assert not any(overlap(box, other) for other in texts[:number])
+        inside = [frame for frame in rects if overlap(box, frame)]
         assert all(frame[0] <= box[0] and box[1] <= frame[1] for frame in inside)
         assert all(frame[2] <= box[2] and box[3] <= frame[3] for frame in inside)
     for number, frame in enumerate(rects):
-        assert not any(meet(frame, other) for other in rects[:number])
+        assert not any(overlap(frame, other) for other in rects[:number])
     width, height = map(float, root.get("viewBox", "").split()[2:])
     assert all(box[0] >= -0.1 and box[1] <= width and box[2] >= -0.1 and box[3] <= height for box in texts + rects)
 
 
 def extent(element: ElementTree.Element) -> tuple[float, float, float, float]:
-    """Left, right, top and bottom of a text at 12 px, in the widest of the usual fixed-width fonts."""
+    """Return left, right, top and bottom of a text at 12 px, in the widest common fixed-width font."""
     width = columns(element.text or "") * 7.3
     x, y = float(element.get("x", "")), float(element.get("y", ""))
     left = x - width / 2 if element.get("text-anchor") == "middle" else x
@@ -231,18 +231,18 @@ def rect(element: ElementTree.Element) -> tuple[float, float, float, float]:
     return x, x + width, y, y + height
 
 
-def meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+def overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
 
 
-def test_what_has_too_many_states_is_told_in_words() -> None:
+def test_too_many_states_are_not_drawn() -> None:
     members = ", ".join(f"{'ABC'[k % 3]} x{k}" for k in range(8))
-    one = make_plan(query(f"PATTERN AND({members}) WITHIN 1h"))
-    told = svg([facts(make_plan(CASES["keys"][0])), facts(one)])
-    check_svg(told)
-    assert "255 states and 1024 edges: too many to draw" in told
-    assert told.count('rx="8"') == 4, "the other query's"
-    assert "state {x0, x1, x2, x3, x4, x5, x6, x7} accepts" in told
+    large_plan = make_plan(query(f"PATTERN AND({members}) WITHIN 1h"))
+    picture = svg([facts(make_plan(CASES["keys"][0])), facts(large_plan)])
+    check_svg(picture)
+    assert "255 states and 1024 edges: too many to draw" in picture
+    assert picture.count('rx="8"') == 4, "the other query's"
+    assert "state {x0, x1, x2, x3, x4, x5, x6, x7} accepts" in picture
 
 
 @given(st.text(max_size=60), st.integers(4, 30))

@@ -1,4 +1,4 @@
-"""Equalities that others imply become keys where nothing else joins."""
+"""Implied equalities become keys where no other equality joins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SCHEMA = fc.Schema({name: {"k": "int64", "v": "int64", "x": "float64"} for name 
 
 
 def keys(text: str) -> dict[str, list[str]]:
-    """Per edge ``bound > bound`` its keys, ``row = event``."""
+    """Return the keys ``row = event`` of each edge ``bound > bound``."""
     plan = make_plan(fc.parse(f"PATTERN {text} WITHIN 1s", SCHEMA))
     names = ["".join("abcd"[slot] for slot in state.bindings) for state in plan.states]
     return {
@@ -22,8 +22,8 @@ def keys(text: str) -> dict[str, list[str]]:
 
 
 def test_between_the_parts_of_and() -> None:
-    found = keys("AND(A a, B b, C c) WHERE a.k = b.k AND a.k = c.k")
-    assert found == {
+    actual = keys("AND(A a, B b, C c) WHERE a.k = b.k AND a.k = c.k")
+    assert actual == {
         "a > ab": ["a.k = b.k"], "a > ac": ["a.k = c.k"], "ab > abc": ["a.k = c.k"], "ac > abc": ["a.k = b.k"],
         "b > ab": ["b.k = a.k"], "c > ac": ["c.k = a.k"], "bc > abc": ["b.k = a.k", "c.k = a.k"],
         "b > bc": ["b.k = c.k"], "c > bc": ["c.k = b.k"],
@@ -34,9 +34,9 @@ def test_before_a_later_member_in_seq() -> None:
     assert keys("SEQ(A a, B b, C c) WHERE a.k = c.v AND b.k = c.v")["a > ab"] == ["a.k = b.k"]
 
 
-def test_what_is_written_is_enough() -> None:
-    found = keys("SEQ(A a, B b, C c) WHERE a.k = b.k AND a.k = c.k")
-    assert found == {"a > ab": ["a.k = b.k"], "ab > abc": ["a.k = c.k"]}
+def test_not_if_a_condition_is_written() -> None:
+    actual = keys("SEQ(A a, B b, C c) WHERE a.k = b.k AND a.k = c.k")
+    assert actual == {"a > ab": ["a.k = b.k"], "ab > abc": ["a.k = c.k"]}
 
 
 @pytest.mark.parametrize(
@@ -49,5 +49,5 @@ def test_what_is_written_is_enough() -> None:
         "SEQ(A a, B b, C+ c[]) WHERE a.k = c[i].k AND b.k = c[i].k",
     ],
 )
-def test_not_where_a_match_may_do_without(text: str) -> None:
+def test_not_for_optional_or_other_variables(text: str) -> None:
     assert keys(text)["a > ab"] == []

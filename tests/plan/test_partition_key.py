@@ -1,4 +1,4 @@
-"""By which attribute the state of a query can be cut, and why others cannot."""
+"""Partition keys by which the state of a query can be split, and the reasons why others cannot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOT = (
 END = "WITHIN 8ms"
 TYPES = {"s": "string", "p": "bool", "x": "float64", "n": "int64"}
 TEXTS = fc.Schema(dict.fromkeys("ABC", TYPES), type="type")
-NOTHING = "no attribute is equal for all of its variables, negated ones included"
+NOTHING = "no attribute is equal in all variables, including negated ones"
 
 KEYED = {
     f"PATTERN SEQ(A a) WHERE [ID] {END}": "ID",
@@ -66,7 +66,7 @@ NOT_KEYED = {
     f"PATTERN SEQ(A+ a[], C c) WHERE a[last].ID = c.ID {END}": NOTHING,
     f"PATTERN SEQ(A+ a[], C c) WHERE a[i].ID = c.ID {END}": "not every step joins by ID",
     f"PATTERN AND(A a, B b, C c) WHERE a.F = b.F AND a.F = c.F {END}": "not every step joins by F",
-    f"PATTERN SEQ(A a, A b) WHERE a.ID = b.V {END}": "type A stands for two variables with different keys",
+    f"PATTERN SEQ(A a, A b) WHERE a.ID = b.V {END}": "type A can be bound to two variables with different keys",
     f"PATTERN SEQ(A a, B b) WHERE a.ID = b.F {END}": "ID = F is not of one type",
     f"PATTERN SEQ(A a, B b) WHERE a.time = b.ID {END}": NOTHING,
     f"PATTERN SEQ(A a, B b) WHERE a.type = b.type AND a.seq = b.V {END}": NOTHING,
@@ -75,49 +75,49 @@ NOT_KEYED = {
 }
 
 
-def plan(text: str, schema: fc.Schema = SCHEMA) -> Plan:
+def plan_of(text: str, schema: fc.Schema = SCHEMA) -> Plan:
     return make_plan(fc.parse(text, schema))
 
 
 @pytest.mark.parametrize("text", KEYED)
 def test_keyed(text: str) -> None:
-    key = plan(text).key
+    key = plan_of(text).key
     assert isinstance(key, KeyPlan), key
     assert " ".join(key.attributes) == KEYED[text]
 
 
 @pytest.mark.parametrize("text", NOT_KEYED)
 def test_not_keyed(text: str) -> None:
-    key = plan(text).key
+    key = plan_of(text).key
     assert isinstance(key, str)
     assert NOT_KEYED[text] in key
 
 
 def test_trips() -> None:
-    assert getattr(plan(HOT, TRIPS).key, "attributes", None) == ("bike", "bike")
+    assert getattr(plan_of(HOT, TRIPS).key, "attributes", None) == ("bike", "bike")
 
 
 @pytest.mark.parametrize(("attribute", "dtype"), [("s", "s"), ("x", "f"), ("n", "i"), ("p", "b")])
 def test_types_of_keys(attribute: str, dtype: str) -> None:
-    key = plan(f"PATTERN SEQ(A a, C b) WHERE [{attribute}] WITHIN 8ns", TEXTS).key
+    key = plan_of(f"PATTERN SEQ(A a, C b) WHERE [{attribute}] WITHIN 8ns", TEXTS).key
     assert isinstance(key, KeyPlan)
     assert (key.dtype, key.columns[0], key.columns[1]) == (dtype, key.columns[2], -1)
 
 
-def test_where_the_key_stands() -> None:
-    """Of an index that is searched by more, the word that is the key on both sides."""
-    made = plan(f"PATTERN SEQ(A a, C c) WHERE [ID] AND a.V = c.ID {END}")
-    assert isinstance(made.key, KeyPlan)
-    assert (made.indexes[0].key_texts, made.key.indexes) == (("a.V", "partition.ID"), (1,))
+def test_word_of_the_key() -> None:
+    """In an index with several words, the key is the word that is the key on both sides."""
+    plan = plan_of(f"PATTERN SEQ(A a, C c) WHERE [ID] AND a.V = c.ID {END}")
+    assert isinstance(plan.key, KeyPlan)
+    assert (plan.indexes[0].key_texts, plan.key.indexes) == (("a.V", "partition.ID"), (1,))
 
 
-def test_every_index_has_it() -> None:
+def test_every_index_has_the_key() -> None:
     for text in KEYED:
-        made = plan(text)
-        assert isinstance(made.key, KeyPlan)
-        assert len(made.key.indexes) == len(made.indexes)
-        assert len(made.key.negations) == len(made.negations)
-        for index, word in zip(made.indexes, made.key.indexes, strict=True):
-            assert index.key_texts[word].rpartition(".")[2] in made.key.attributes
-        for state, word in zip(made.states, made.key.waiting, strict=True):
-            assert (word >= 0) == state.deferred or not made.negations
+        plan = plan_of(text)
+        assert isinstance(plan.key, KeyPlan)
+        assert len(plan.key.indexes) == len(plan.indexes)
+        assert len(plan.key.negations) == len(plan.negations)
+        for index, word in zip(plan.indexes, plan.key.indexes, strict=True):
+            assert index.key_texts[word].rpartition(".")[2] in plan.key.attributes
+        for state, word in zip(plan.states, plan.key.waiting, strict=True):
+            assert (word >= 0) == state.deferred or not plan.negations

@@ -1,4 +1,4 @@
-"""By what the stream of a query can be cut into slices, and why not."""
+"""Ways to split the stream of a query into slices, and the reasons why it cannot be split."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ SCHEMA = fc.Schema({kind: {"k": "int64", "v": "int64"} for kind in "ABC"}, type=
 
 
 def slicing(text: str, longest_window: int | None = None) -> tuple[tuple[str, ...] | str, Context | str]:
-    """The attributes of the key, or why there is none; and what slices of time need, or why there are none."""
-    found = slicing_of(make_plan(fc.parse(f"PATTERN {text}", SCHEMA)), longest_window)
-    return found.key if isinstance(found.key, str) else found.key.attributes, found.time
+    """Return the attributes of the key and the context of time slices, or the reasons why there are none."""
+    result = slicing_of(make_plan(fc.parse(f"PATTERN {text}", SCHEMA)), longest_window)
+    return result.key if isinstance(result.key, str) else result.key.attributes, result.time
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_time(text: str, context: Context) -> None:
     ],
 )
 def test_not_by_time(text: str, reason: str) -> None:
-    found = slicing(text)[1]
-    assert isinstance(found, str) and found.startswith(reason)
+    actual = slicing(text)[1]
+    assert isinstance(actual, str) and actual.startswith(reason)
 
 
 def test_windows_that_events_close_have_a_longest() -> None:
@@ -58,14 +58,14 @@ def test_windows_that_events_close_have_a_longest() -> None:
     [
         ("SEQ(A a, B b) WHERE [k] WITHIN 9 EVENTS", "WITHIN 9 EVENTS counts"),
         ("SEQ(A a, B b) WHERE [k] WINDOW OPEN ON A w CLOSE AFTER 9ns", "WINDOW is opened"),
-        ("SEQ(A a, B b) WHERE [k] WITHIN 9ns STRATEGY strict_contiguity", "contiguity is that of the stream"),
-        ("SEQ(A a, NEXT B b) WHERE [k] WITHIN 9ns", "contiguity is that of the stream"),
-        ("SEQ(A a, B b) WITHIN 9ns", "no attribute is equal for all of its variables"),
+        ("SEQ(A a, B b) WHERE [k] WITHIN 9ns STRATEGY strict_contiguity", "contiguity applies to the stream"),
+        ("SEQ(A a, NEXT B b) WHERE [k] WITHIN 9ns", "contiguity applies to the stream"),
+        ("SEQ(A a, B b) WITHIN 9ns", "no attribute is equal in all variables"),
     ],
 )
 def test_not_by_key(text: str, reason: str) -> None:
-    found = slicing(text)[0]
-    assert isinstance(found, str) and found.startswith(reason)
+    actual = slicing(text)[0]
+    assert isinstance(actual, str) and actual.startswith(reason)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Plans are values: equal when they are made again, pickled and unpickled, and never changed."""
+"""Plans are immutable values: equal if they are made again or pickled and unpickled."""
 
 from __future__ import annotations
 

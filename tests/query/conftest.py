@@ -1,4 +1,4 @@
-"""A schema that the tests of queries share."""
+"""Schema shared by the tests of queries."""
 
 from __future__ import annotations
 

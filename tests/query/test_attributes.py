@@ -1,4 +1,4 @@
-"""``with_attributes``: the time and attributes of all matched events, without RETURN."""
+"""``with_attributes``: RETURN columns for the time and attributes of all matched events."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def query(text: str) -> fc.Query:
     return fc.parse(text, SCHEMA)
 
 
-def columns(one: fc.Query) -> list[str]:
-    return [item.name for item in fc.with_attributes(one).returns]
+def columns(base_query: fc.Query) -> list[str]:
+    return [item.name for item in fc.with_attributes(base_query).returns]
 
 
 def test_every_variable_has_its_time_and_attributes() -> None:
-    one = query("PATTERN SEQ(A a, B* b[], (A|B)? c) WITHIN 1h RETURN a.v + 1 AS next")
-    assert to_text(fc.with_attributes(one)).splitlines()[-1] == (
+    base_query = query("PATTERN SEQ(A a, B* b[], (A|B)? c) WITHIN 1h RETURN a.v + 1 AS next")
+    assert to_text(fc.with_attributes(base_query)).splitlines()[-1] == (
         'RETURN a.time, a.v, a.s, b[].time AS "b.time", b[].v AS "b.v", b[].f AS "b.f", b[].s AS "b.s", '
         "c.time, c.v, a.v + 1 AS next"
     )
@@ -38,24 +38,24 @@ def test_every_variable_has_its_time_and_attributes() -> None:
 
 def test_engine_gives_them() -> None:
     engine = fc.Engine(query("PATTERN SEQ(A a, B* b[], (A|B)? c) WITHIN 1h"), attributes=True)
-    found = engine.send("A", ts=5, v=7, s="x").to_arrow()
-    assert found.column_names[3:] == ["a", "b", "c", "a.time", "a.v", "a.s", "b.time", "b.v", "b.f", "b.s",
+    table = engine.send("A", ts=5, v=7, s="x").to_arrow()
+    assert table.column_names[3:] == ["a", "b", "c", "a.time", "a.v", "a.s", "b.time", "b.v", "b.f", "b.s",
                                       "c.time", "c.v"]  # fmt: skip
-    assert found.slice(0, 1).to_pylist()[0] | {"detected_at": None} == {
+    assert table.slice(0, 1).to_pylist()[0] | {"detected_at": None} == {
         "query": "query", "window_id": None, "detected_at": None, "a": 0, "b": [], "c": None,
         "a.time": 5, "a.v": 7, "a.s": "x", "b.time": [], "b.v": [], "b.f": [], "b.s": [], "c.time": None, "c.v": None,
     }  # fmt: skip
-    found = engine.send("B", ts=6, v=8, f=0.5).to_arrow()
-    rows = [{name: row[name] for name in ("b", "c", "b.time", "b.f", "b.s", "c.v")} for row in found.to_pylist()]
+    table = engine.send("B", ts=6, v=8, f=0.5).to_arrow()
+    rows = [{name: row[name] for name in ("b", "c", "b.time", "b.f", "b.s", "c.v")} for row in table.to_pylist()]
     assert {"b": [1], "c": None, "b.time": [6], "b.f": [0.5], "b.s": [None], "c.v": None} in rows
     assert {"b": [], "c": 1, "b.time": [], "b.f": [], "b.s": [], "c.v": 8} in rows
 
 
 def test_what_return_has_already_is_not_repeated() -> None:
-    one = query('PATTERN SEQ(A a, B+ b[]) WITHIN 1h RETURN a.v, b[].f AS "b.f", a.s AS word')
-    assert columns(one) == ["a.time", "a.v", "a.s", "b.time", "b.v", "b.f", "b.s", "word"]
-    twice = fc.with_attributes(fc.with_attributes(one))
-    assert twice == fc.with_attributes(one)
+    base_query = query('PATTERN SEQ(A a, B+ b[]) WITHIN 1h RETURN a.v, b[].f AS "b.f", a.s AS word')
+    assert columns(base_query) == ["a.time", "a.v", "a.s", "b.time", "b.v", "b.f", "b.s", "word"]
+    twice = fc.with_attributes(fc.with_attributes(base_query))
+    assert twice == fc.with_attributes(base_query)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_return_has_already_is_not_repeated() -> None:
     [
         (
             'PATTERN SEQ(A a) WITHIN 1h RETURN a.v + 1 AS "a.v"',
-            "query 'query': the RETURN column 'a.v' has the name of an attribute's column and another meaning; rename",
+            "query 'query': the RETURN column 'a.v' has the name of an attribute's column but another meaning; rename",
         ),
         (
             'PATTERN SEQ(A a, B "a.time") WITHIN 1h',
@@ -79,14 +79,15 @@ def test_names_that_clash(text: str, message: str) -> None:
 
 def test_two_attributes_of_one_name() -> None:
     schema = fc.Schema({"A": {"b.c": "int64"}, "B": {"c": "int64"}}, type="type")
-    one = fc.parse('PATTERN SEQ(A a, B "a.b") WITHIN 1h', schema)
+    base_query = fc.parse('PATTERN SEQ(A a, B "a.b") WITHIN 1h', schema)
     with pytest.raises(fc.ValidationError, match=r"two attributes would be called 'a\.b\.c'; rename a variable"):
-        fc.with_attributes(one)
+        fc.with_attributes(base_query)
 
 
 def test_many_matches_in_one_result_have_no_attributes() -> None:
     query = fc.parse("EVENT A () QUERY q PATTERN SEQ(A a) WITHIN 1h SELECT cumulative")
-    with pytest.raises(fc.ValidationError, match="query 'q', with the attributes of all events: RETURN speaks of one"):
+    message = "query 'q', with the attributes of all events: RETURN describes a single"
+    with pytest.raises(fc.ValidationError, match=message):
         fc.with_attributes(query)
 
 
@@ -103,19 +104,19 @@ def test_columns_that_disagree_between_queries_say_what_to_do() -> None:
 
 @given(strategies.cases(), st.booleans())
 def test_equal_to_the_reference(case: strategies.Case, keep: bool) -> None:
-    """The engine's columns are what the reference matcher returns for the same RETURN."""
+    """The engine's columns equal those of the reference matcher for the same RETURN."""
     plain = case.query if keep else ast.Query(
         case.query.name, case.query.pattern, case.query.window, case.query.where, case.query.partition,
         schema=case.query.schema,
     )  # fmt: skip
-    one = fc.with_attributes(plain)
-    assert fc.parse(to_text(one), one.schema) == one
-    found = harness.rows(one, None, case.events, case.batch_sizes)
-    harness.assert_same(one, case.events, found, "attributes")
-    for (bindings, returned, _), event_of in ((row, {event.seq: event for event in case.events}) for row in found):
-        for leaf in positive_leaves(one.pattern):
+    extended = fc.with_attributes(plain)
+    assert fc.parse(to_text(extended), extended.schema) == extended
+    rows = harness.rows(extended, None, case.events, case.batch_sizes)
+    harness.assert_same(extended, case.events, rows, "attributes")
+    for (bindings, returned, _), event_of in ((row, {event.seq: event for event in case.events}) for row in rows):
+        for leaf in positive_leaves(extended.pattern):
             bound = bindings[leaf.name]
             numbers = bound if isinstance(bound, list) else [bound]
             times = [None if number is None else event_of[number].time for number in numbers]
-            wanted = times if leaf.repeated else times[0]
-            assert returned[f"{leaf.name}.time"] == wanted
+            expected = times if leaf.repeated else times[0]
+            assert returned[f"{leaf.name}.time"] == expected

@@ -1,4 +1,4 @@
-"""Explicit windows and the clauses from STRATEGY to WEIGHT: text to nodes, and the builder to the same nodes."""
+"""Explicit windows and the clauses from STRATEGY to WEIGHT: text and builder give the same nodes."""
 
 from __future__ import annotations
 
@@ -242,17 +242,17 @@ def test_mistakes_of_the_builder(schema: Schema) -> None:
         on(o.optional())
     with pytest.raises(ValidationError, match="one schema"):
         query.window(opens=on(Schema({"Z": {}}).Z("z")), closes=after("5s"))
-    with pytest.raises(ValidationError, match=r"adjacent\(\) stands only in seq\(\), not in all_of\(\)"):
+    with pytest.raises(ValidationError, match=r"adjacent\(\) is allowed only in seq\(\), not in all_of\(\)"):
         all_of(a, adjacent(b))  # type: ignore[arg-type]
-    with pytest.raises(ValidationError, match=r"adjacent\(\) stands only in seq\(\), not in aperiodic\(\)"):
+    with pytest.raises(ValidationError, match=r"adjacent\(\) is allowed only in seq\(\), not in aperiodic\(\)"):
         aperiodic(a, adjacent(b), c)  # type: ignore[arg-type]
     with pytest.raises(ValidationError, match=r"any_of\(\) takes variables"):
         any_of(1, a, adjacent(b))  # type: ignore[arg-type]
     with pytest.raises(ValidationError, match=r"ANY has no CONSECUTIVE; write SEQ\(A\{3\} a\[\] CONSECUTIVE\)"):
         any_of(3, a.several().consecutive()).within("1h").build()
-    with pytest.raises(ValidationError, match="NEXT cannot stand before NEG B b"):
+    with pytest.raises(ValidationError, match="NEXT is not allowed before NEG B b"):
         seq(a, adjacent(b.negated()), c).within("1h").build()
-    with pytest.raises(ValidationError, match=r"CONSECUTIVE is between several events, and b holds one at most"):
+    with pytest.raises(ValidationError, match=r"CONSECUTIVE needs several events, but b holds at most one"):
         seq(b.times(0, 1).consecutive()).within("1h").build()
     with pytest.raises(ValidationError, match=r"unknown STRATEGY 'skip_till_nxt'; .* did you mean 'skip_till_next'\?"):
         query.within("1h").strategy("skip_till_nxt").build()
@@ -264,13 +264,13 @@ def test_mistakes_of_the_builder(schema: Schema) -> None:
         query.limit("3")  # type: ignore[arg-type]
     with pytest.raises(ValidationError, match=r"found 'much' in weight\(\), expected a number"):
         query.weight("much")  # type: ignore[arg-type]
-    with pytest.raises(ValidationError, match="WEIGHT nan is none"):
+    with pytest.raises(ValidationError, match="WEIGHT nan is invalid"):
         query.within("1h").weight(float("nan")).build()
     with pytest.raises(ValidationError, match="EVERY -3 EVENTS opens no window"):
         query.window(opens=every(events=-3), closes=after("5s")).build()
-    with pytest.raises(ValidationError, match=r"o is the event that opens the window, no variable of the pattern"):
+    with pytest.raises(ValidationError, match=r"o is the event that opens the window, not a variable of the pattern"):
         query.where(o.V > a.V).window(opens=on(o), closes=after("5s")).build()
-    with pytest.raises(ValidationError, match=r"has where\(\), within\(\) or the like of its own"):
+    with pytest.raises(ValidationError, match=r"has its own where\(\), within\(\) or other clause"):
         seq(c, query.select("first"))
     with pytest.raises(ValidationError, match=r"or \.window\(opens=…, closes=…\)"):
         query.build()

@@ -61,7 +61,7 @@ def test_codes_numbers_and_options() -> None:
 
 
 def test_negative_codes() -> None:
-    """A code may be any int64, as the schema takes it; so a snapshot, which holds the document, can hold it."""
+    """A code can be any int64, as in the schema, so that the document in a snapshot can contain it."""
     codes = {"Down": -3, "Up": 3, "Lowest": -(2**63), "Highest": 2**63 - 1}
     document = parse_document(
         "STREAM TYPE 't'\n"
@@ -96,8 +96,8 @@ Q = " QUERY q PATTERN SEQ(A a) WITHIN 1ms"
     [
         ("", "declares no events", ""),
         ("EVENT A ()", "has no query", ""),
-        ("STREAM STREAM EVENT A ()" + Q, "STREAM stands twice", "STREAM"),
-        ("STREAM TIME 'a' TIME 'b' EVENT A ()" + Q, "said twice", "TIME 'b'"),
+        ("STREAM STREAM EVENT A ()" + Q, "STREAM is written twice", "STREAM"),
+        ("STREAM TIME 'a' TIME 'b' EVENT A ()" + Q, "written twice", "TIME 'b'"),
         ("STREAM TIME 'a' UNIT sec EVENT A ()" + Q, "unknown UNIT 'sec'; expected ns, us, ms", "sec"),
         ("STREAM OTHER TYPES ignor EVENT A ()" + Q, "did you mean 'ignore'?", "ignor"),
         ("STREAM ZONE 'Mars/Base' EVENT A ()" + Q, "unknown time_zone 'Mars/Base'", "STREAM ZONE 'Mars/Base'"),
@@ -108,7 +108,7 @@ Q = " QUERY q PATTERN SEQ(A a) WITHIN 1ms"
         ("STREAM TYPE 't' EVENT A = 1 () EVENT B = 1 ()" + Q, "same code 1", "STREAM TYPE 't'"),
         ("STREAM TYPE 't' EVENT A = -1 () EVENT B = -1 ()" + Q, "same code -1", "STREAM TYPE 't'"),
         ("STREAM TYPE 't' EVENT A = - ()" + Q, "unexpected '('; expected a whole number", "("),
-        ("EVENT A = 1 ()" + Q, "codes need the column", "EVENT A = 1 ()"),
+        ("EVENT A = 1 ()" + Q, "codes need a column", "EVENT A = 1 ()"),
         ("EVENT A (x int)" + Q, "unknown type 'int' of A.x; did you mean 'int64'?", "int"),
         ("EVENT A (x int64, x bool)" + Q, "declares 'x' twice", "x"),
         ("EVENT A (time int64)" + Q, "'time' is built in", "time"),

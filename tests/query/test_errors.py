@@ -1,4 +1,4 @@
-"""Every refusal: its message and the stretch of text that it underlines."""
+"""Parser errors: the message and the underlined text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastcep.query import parse
 
 
 def refuse(text: str, schema: Schema) -> tuple[str, str]:
-    """Message, and the text underlined."""
+    """Return the message and the underlined text of the error."""
     with pytest.raises(ParseError) as caught:
         parse(text, schema)
     error = caught.value
@@ -32,11 +32,11 @@ W = " WITHIN 1ms"
         ("SEQ(BikeTrip a) WHERE a.bikeid = 1" + W, "'bikeid' of BikeTrip; did you mean 'bike'?", "a.bikeid"),
         ("SEQ(A a, B bee) WHERE a.V = be.V" + W, "unknown variable 'be'; did you mean 'bee'?", "be.V"),
         ("SEQ(A a) WHERE z.V = 1" + W, "unknown variable 'z'; the pattern has a", "z.V"),
-        ("SEQ(A a, B a)" + W, "variable 'a' stands twice", "a"),
-        ("SEQ(A i)" + W, "'i' is no name for a variable", "i"),
+        ("SEQ(A a, B a)" + W, "variable 'a' is used twice", "a"),
+        ("SEQ(A i)" + W, "a variable cannot be called 'i'", "i"),
         ('SEQ(A "")' + W, "cannot be empty", '""'),
         ("SEQ(A query)" + W, "output column", "query"),
-        ("SEQ((A|C) u) WHERE u.V = 1" + W, "no attribute that all of A | C share", "u.V"),
+        ("SEQ((A|C) u) WHERE u.V = 1" + W, "not an attribute that all of A | C share", "u.V"),
         ("SEQ((A|C) u) WHERE u.name = 'x'" + W, "A has string, C has none", "u.name"),
         ("SEQ((A|A) u)" + W, "names 'A' twice", "A"),
         ("SEQ(A a) WHERE sqr(a.V) = 1" + W, "unknown function 'sqr'; did you mean 'sqrt'?", "sqr"),
@@ -49,8 +49,8 @@ W = " WITHIN 1ms"
         ("SEQ(A+ a[]) WHERE SUM(a[].name) = 1" + W, "SUM needs numbers", "SUM(a[].name)"),
         ("SEQ(A+ a[]) WHERE SUM(a[].V, 1) = 1" + W, "takes one list", "SUM(a[].V, 1)"),
         ("SEQ(A+ a[]) WHERE sqrt(a[].V) = 1" + W, "'sqrt' takes no list", "sqrt"),
-        ("SEQ(A+ a[]) WHERE a[].V = 1" + W, "the list a[].V stands only", "a[].V"),
-        ("SEQ(A+ a[]) WHERE a[] = 1" + W, "stands only in COUNT(a[])", "a[]"),
+        ("SEQ(A+ a[]) WHERE a[].V = 1" + W, "the list a[].V is allowed only", "a[].V"),
+        ("SEQ(A+ a[]) WHERE a[] = 1" + W, "is allowed only in COUNT(a[])", "a[]"),
         ("SEQ(A+ a[]) WHERE a[k].V = 1" + W, "unknown index 'k'; expected i, i+1", "k"),
         ("SEQ(A+ a[]) WHERE a[-1].V = 1" + W, "write [last]", "-1"),
         ("SEQ(A+ a[]) WHERE a[last-1].V = 1" + W, "takes no offset", "last-1"),
@@ -59,22 +59,22 @@ W = " WITHIN 1ms"
         ("SEQ(A? a[])" + W, "has no []; write a", "a"),
         ("SEQ(A{3,2} a[])" + W, "write {2,3}", "{3,2}"),
         ("SEQ(A{0,0} a[])" + W, "at least 1", "{0,0}"),
-        ("SEQ(A{0} a[])" + W, "{0} holds no event; the number must be at least 1", "{0}"),
-        ("SEQ(A{,0} a[])" + W, "{,0} holds no event; the upper bound must be at least 1", "{,0}"),
-        ("SEQ(A{1,99999999999999999999} a[])" + W, "does not fit int64 (at most 9223372036854775807); leave it out for "
-         "any number, as in {2,}", "99999999999999999999"),
-        ("SEQ(A{99999999999999999999} a[])" + W, "leave it out for any number", "99999999999999999999"),
-        ("SEQ(A{,99999999999999999999} a[])" + W, "leave it out for any number", "99999999999999999999"),
-        ("SEQ(A{-2} a[])" + W, "expected ',' or a whole number; how many is written {3}, {2,4}, {2,} or {,4}", "-"),
-        ("SEQ(A{1,-2} a[])" + W, "expected a whole number or '}'; how many is written {3}", "-"),
-        ("SEQ(A{} a[])" + W, "expected ',' or a whole number; how many is written {3}", "}"),
-        ("SEQ(A{,} a[])" + W, "expected a whole number; how many is written {3}", "}"),
-        ("SEQ(A{2:4} a[])" + W, "how many is written {3}, {2,4}", ":"),
-        ("SEQ(A{n} a[])" + W, "how many is written {3}, {2,4}", "n"),
+        ("SEQ(A{0} a[])" + W, "{0} allows no event; the number must be at least 1", "{0}"),
+        ("SEQ(A{,0} a[])" + W, "{,0} allows no event; the upper bound must be at least 1", "{,0}"),
+        ("SEQ(A{1,99999999999999999999} a[])" + W, "does not fit int64 (at most 9223372036854775807); omit it for "
+        "any number, as in {2,}", "99999999999999999999"),
+        ("SEQ(A{99999999999999999999} a[])" + W, "omit it for any number", "99999999999999999999"),
+        ("SEQ(A{,99999999999999999999} a[])" + W, "omit it for any number", "99999999999999999999"),
+        ("SEQ(A{-2} a[])" + W, "expected ',' or a whole number; a quantifier is {3}, {2,4}, {2,} or {,4}", "-"),
+        ("SEQ(A{1,-2} a[])" + W, "expected a whole number or '}'; a quantifier is {3}", "-"),
+        ("SEQ(A{} a[])" + W, "expected ',' or a whole number; a quantifier is {3}", "}"),
+        ("SEQ(A{,} a[])" + W, "expected a whole number; a quantifier is {3}", "}"),
+        ("SEQ(A{2:4} a[])" + W, "a quantifier is {3}, {2,4}", ":"),
+        ("SEQ(A{n} a[])" + W, "a quantifier is {3}, {2,4}", "n"),
         ("SEQ(A{2} a)" + W, "a holds several events, so it is written a[]", "a"),
         # types
-        ("SEQ(A a) WHERE a.V" + W, "a.V is of type int64; compare it", "a.V"),
-        ("SEQ(A a) WHERE a.V = 1 AND a.x + 1" + W, "a.x + 1 is of type float64", "a.x + 1"),
+        ("SEQ(A a) WHERE a.V" + W, "a.V has the type int64; compare it", "a.V"),
+        ("SEQ(A a) WHERE a.V = 1 AND a.x + 1" + W, "a.x + 1 has the type float64", "a.x + 1"),
         ("SEQ(A a) WHERE a.name < 'x'" + W, "< needs numbers, but a.name is a string", "a.name"),
         ("SEQ(A a) WHERE a.flag + 1 = 2" + W, "+ needs numbers, but a.flag is a bool", "a.flag"),
         ("SEQ(A a) WHERE a.name = 1" + W, "which is a string, with 1, which is an int64", "1"),
@@ -87,14 +87,14 @@ W = " WITHIN 1ms"
         ("SEQ(A a) WHERE min() = 1" + W, "min takes at least 1 argument", "min()"),
         ("SEQ(A a) WHERE a.V = 9223372036854775808" + W, "does not fit int64", "9223372036854775808"),
         ("SEQ(A a) WHERE a.V = -9223372036854775809" + W, "does not fit int64", "9223372036854775809"),
-        ("SEQ(A a) WHERE a" + W, "stands for an event", "a"),
+        ("SEQ(A a) WHERE a" + W, "is an event", "a"),
         # keys
         ("SEQ(A a, C c) WHERE [name]" + W, "C has no such attribute", "[name]"),
         ("SEQ(A a, C c) WHERE [V]" + W, "int64 in A and float64 in C", "[V]"),
         ("SEQ(A a) WHERE [ID, ID]" + W, "names 'ID' twice", "[ID, ID]"),
         ("SEQ(A a) WHERE [time]" + W, "built in", "[time]"),
-        ("SEQ(A a) WHERE a.V = 1 OR [ID]" + W, "only as a condition of its own", "[ID]"),
-        ("SEQ(A a) WHERE NOT [ID]" + W, "only as a condition of its own", "[ID]"),
+        ("SEQ(A a) WHERE a.V = 1 OR [ID]" + W, "only as a separate condition", "[ID]"),
+        ("SEQ(A a) WHERE NOT [ID]" + W, "only as a separate condition", "[ID]"),
         ("SEQ(A a) WITHIN 1ms PARTITION BY ID, IDD", "needs 'IDD' in every type", "IDD"),
         ("SEQ(A a) WITHIN 1ms PARTITION BY ID, ID", "twice", "ID"),
         # RETURN
@@ -103,14 +103,14 @@ W = " WITHIN 1ms"
         ("SEQ(A a) WITHIN 1ms RETURN a.V, a.x AS \"a.V\"", "two output columns", '"a.V"'),
         ("SEQ(A a) WITHIN 1ms RETURN a.V AS a", "the name of a variable", "a"),
         ("SEQ(A a) WITHIN 1ms RETURN a.V AS detected_at", "a column of every result", "detected_at"),
-        ("SEQ(A a) WITHIN 1ms RETURN [ID]", "only as a condition", "[ID]"),
+        ("SEQ(A a) WITHIN 1ms RETURN [ID]", "only as a separate condition", "[ID]"),
         ("SEQ(A a) WITHIN 1ms RETURN a.W", "unknown attribute 'W'", "a.W"),
         # clauses
         ("SEQ(A a)", "every query needs a window; add WITHIN", "SEQ(A a)"),
         ("SEQ(A a) WHERE a.V = 1", "every query needs a window", "a.V = 1"),
         ("SEQ(A a) WITHIN 1ms WHERE a.V = 1", "WHERE must come before WITHIN; the order is", "WHERE a.V = 1"),
         ("SEQ(A a) WITHIN 1ms RETURN a.V PARTITION BY ID", "PARTITION BY must come before RETURN", "PARTITION BY ID"),
-        ("SEQ(A a) WITHIN 1ms WITHIN 2ms", "WITHIN stands twice", "WITHIN 2ms"),
+        ("SEQ(A a) WITHIN 1ms WITHIN 2ms", "WITHIN is written twice", "WITHIN 2ms"),
         ("SEQ(A a) WITHIN 1ms WINDOW EVERY 1s CLOSE AFTER 1s", "exclude each other", "WINDOW EVERY 1s CLOSE AFTER 1s"),
         ("SEQ(A a) WITHIN 0 EVENTS", "at least 1", "0"),
         ("SEQ(A a) WITHIN 1.5h", "90min", "1.5h"),
@@ -119,8 +119,8 @@ W = " WITHIN 1ms"
     ],
 )  # fmt: skip
 def test_refused(text: str, message: str, marked: str, schema: Schema) -> None:
-    found, underlined = refuse("PATTERN " + text, schema)
-    assert message in found
+    actual, underlined = refuse("PATTERN " + text, schema)
+    assert message in actual
     assert underlined == marked
 
 
@@ -129,15 +129,15 @@ def test_refused(text: str, message: str, marked: str, schema: Schema) -> None:
     [
         ("", "the text ends too early; expected PATTERN or QUERY", ""),
         ("SEQ(A a)", "expected PATTERN or QUERY", "SEQ"),
-        ("PATTERN A a WITHIN 1ms", "a pattern of one event is SEQ(A a)", "A"),
+        ("PATTERN A a WITHIN 1ms", "one event is written SEQ(A a)", "A"),
         ("PATTERN SEQ(Any a) WITHIN 1ms", 'as a name, write "Any" in double quotes', "a"),
         ("PATTERN SEQ(A a B b) WITHIN 1ms", "unexpected 'B'; expected ')', ','", "B"),
         ("PATTERN SEQ(A a) WHERE a.V = 1 WITHN 1ms", "did you mean 'WITHIN'?", "WITHN"),
-        ("PATTERN SEQ(A a) WHERE a.V == 1 WITHIN 1ms", "'==' is no operator; write =", "=="),
+        ("PATTERN SEQ(A a) WHERE a.V == 1 WITHIN 1ms", "'==' is not an operator; write =", "=="),
         ("PATTERN SEQ(A a) WHERE a.V <> 1 WITHIN 1ms", "write !=", "<>"),
         ("PATTERN SEQ(A a) WHERE 1 < a.V < 3 WITHIN 1ms", "comparisons do not chain", "<"),
         ("PATTERN SEQ(A a) WHERE a.V > WITHIN 1ms", "is something missing before WITHIN?", "1ms"),
-        ("PATTERN SEQ(A a) WHERE a.V = 'x WITHIN 1ms", "opens with ' is not closed", "'"),
+        ("PATTERN SEQ(A a) WHERE a.V = 'x WITHIN 1ms", "starts with ' is not closed", "'"),
         ("PATTERN SEQ(A a) WHERE a.V = 1 & a.ID = 2 WITHIN 1ms", "write AND", "&"),
         ("PATTERN SEQ(A a) WHERE a.V = 1; WITHIN 1ms", "unexpected ';'", ";"),
         ("PATTERN SEQ(A a) WITHIN 5", "the text ends too early; expected EVENTS", ""),
@@ -146,8 +146,8 @@ def test_refused(text: str, message: str, marked: str, schema: Schema) -> None:
     ],
 )
 def test_syntax(text: str, message: str, marked: str, schema: Schema) -> None:
-    found, underlined = refuse(text, schema)
-    assert message in found
+    actual, underlined = refuse(text, schema)
+    assert message in actual
     assert underlined == marked
 
 

@@ -1,4 +1,4 @@
-"""On random queries that call users' functions the engine reports exactly the reference matcher's matches."""
+"""The engine equals the reference matcher on random queries that call user-defined functions."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def registered() -> Iterator[dict[str, Function]]:
 
 
 class Calls(Expressions):
-    """Expressions in which any number may be a call."""
+    """Draws expressions in which any number can be a call."""
 
     def number(self, depth: int) -> ast.Expr:
-        """A numeric expression, a call more often than not."""
+        """Draw a numeric expression, usually a call."""
         if depth <= 0 or self.pick(False, True):
             return super().number(depth)
         kind = self.pick("distance", "ratio", "cell")
@@ -39,11 +39,11 @@ class Calls(Expressions):
         return self.own(kind, self.number(depth - 1), other)
 
     def own(self, name: str, *arguments: ast.Expr) -> ast.Expr:
-        """A call of a registered function."""
+        """Draw a call of a registered function."""
         return ast.UserCall(sample()[name].signature, arguments)
 
     def condition(self, depth: int = 2) -> ast.Expr:
-        """A condition with a call."""
+        """Draw a condition with a call."""
         kind = self.pick("compare", "key", "odd", "or", "not")
         if kind == "key":
             left, right = self.two("k")
@@ -61,7 +61,7 @@ class Calls(Expressions):
 
 @st.composite
 def cases(draw: Draw) -> Case:
-    """A query with calls in WHERE and RETURN, a stream and its cuts."""
+    """Draw a query with calls in WHERE and RETURN, a stream and its batches."""
     schema = draw(strategies.schemas())
     pattern = draw(patterns(schema))
     make = Calls(draw, schema, leaves_of(pattern))
@@ -77,9 +77,9 @@ def cases(draw: Draw) -> Case:
 @given(cases())
 def test_engine_equals_reference(case: Case) -> None:
     for sizes in (None, case.batch_sizes):
-        found = harness.rows(case.query, None, case.events, sizes)
-        event(f"matches: {'some' if found else 'none'}")
-        harness.assert_same(case.query, case.events, found, f"batches of {sizes}")
+        rows = harness.rows(case.query, None, case.events, sizes)
+        event(f"matches: {'some' if rows else 'none'}")
+        harness.assert_same(case.query, case.events, rows, f"batches of {sizes}")
 
 
 @given(cases())

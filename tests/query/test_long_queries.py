@@ -1,4 +1,4 @@
-"""Long chains of operations work everywhere; what nests too deeply is refused by the library's own error."""
+"""Long chains of operations work everywhere; nesting that is too deep raises an error of the library."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_chains_as_text_and_copies(name: str) -> None:
     assert other != parsed
 
 
-#: A chain, and for which (a.v, b.v) it holds, given that a.x is 1.
+#: A chain, and the values (a.v, b.v) for which it holds if a.x is 1.
 HOLDS = {
     "and": lambda a, b: not 0 <= a < LONG,
     "or": lambda a, b: a % 3 == 0 and 0 <= a < 3 * LONG,
@@ -64,9 +64,9 @@ def test_chains_run(name: str) -> None:
         "s": [None] * len(values), "ts": list(range(len(values))),
     }  # fmt: skip
     restored = fc.Engine.restore(engine.snapshot(), parsed)
-    for one in (engine, restored):
-        found = one.process(events).to_arrow().select(["a", "b"]).to_pylist()
-        pairs = sorted((values[row["a"]], values[row["b"]]) for row in found)
+    for each in (engine, restored):
+        rows = each.process(events).to_arrow().select(["a", "b"]).to_pylist()
+        pairs = sorted((values[row["a"]], values[row["b"]]) for row in rows)
         assert pairs == sorted((a, b) for a in firsts for b in seconds if HOLDS[name](a, b))
 
 
@@ -78,7 +78,7 @@ def test_a_condition_of_thousands_of_operations_stays_with_the_interpreter(kerne
 
 
 def test_null_in_a_long_chain() -> None:
-    """NULL OR TRUE is true, NULL OR FALSE is no match, and so it is for NOT."""
+    """NULL OR TRUE is true and NULL OR FALSE is no match, also with NOT."""
     some = " OR ".join(f"a.v = {number}" for number in range(LONG))
     for condition, expected in ((f"a.x > 0 OR {some}", [0]), (f"NOT (a.x > 0 OR {some})", [])):
         engine = fc.Engine(fc.parse(f"PATTERN SEQ(A a) WHERE {condition} WITHIN 5s", SCHEMA))
@@ -141,12 +141,12 @@ def test_the_longest_patterns() -> None:
     parts = ", ".join(f"A p{number}" for number in range(10))
     null: list[None] = [None] * 64
     events = {"type": [*"AB"] * 32, "v": null, "x": null, "s": null, "ts": list(range(64))}
-    for pattern, found in ((f"SEQ({chain})", 1), (f"AND({parts})", 0), (f"OR({chain})", 64 * 32)):
+    for pattern, expected in ((f"SEQ({chain})", 1), (f"AND({parts})", 0), (f"OR({chain})", 64 * 32)):
         parsed = fc.parse(f"PATTERN {pattern} WITHIN 1s STRATEGY strict_contiguity", SCHEMA, name="q")
         assert fc.parse(fc.to_text(parsed), SCHEMA) == parsed
         engine = fc.Engine(parsed)
         assert engine.explain()
-        assert fc.Engine.restore(engine.snapshot(), parsed).process(events).to_arrow().num_rows == found
+        assert fc.Engine.restore(engine.snapshot(), parsed).process(events).to_arrow().num_rows == expected
 
 
 def test_texts_are_cut_in_errors() -> None:

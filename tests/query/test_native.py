@@ -1,4 +1,4 @@
-"""Registered functions as machine code: the C interface, the rules of Python."""
+"""Registered functions as machine code: the C interface, with Python's semantics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def registry() -> Iterator[None]:
 
 
 def call(function: Function, *arguments: Any) -> tuple[int, Any]:
-    """Status and result of one call by address."""
+    """Return status and result of one call by address."""
     words = np.zeros(len(arguments), np.int64)
     for number, (value, dtype) in enumerate(zip(arguments, function.signature.parameters, strict=True)):
         words[number] = np.float64(value).view(np.int64) if dtype == "float64" else int(value)
@@ -234,13 +234,13 @@ def test_compiled_once_also_by_threads() -> None:
     def squared(x: float) -> float:
         return x * x
 
-    found: list[int] = []
-    threads = [threading.Thread(target=lambda: found.append(squared.native().address)) for _ in range(4)]
+    addresses: list[int] = []
+    threads = [threading.Thread(target=lambda: addresses.append(squared.native().address)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 4 and len(set(found)) == 1
+    assert len(addresses) == 4 and len(set(addresses)) == 1
     gc.collect()
     values = [random.Random(1).uniform(-9, 9) for _ in range(50)]
     assert [call(squared, x) for x in values] == [(VALUE, x * x) for x in values]

@@ -1,4 +1,4 @@
-"""Functions that cannot be compiled: one line that says what, where and how to mend it."""
+"""Functions that cannot be compiled: errors in one line with fault, position and remedy."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ def formatted(x: float) -> float:
         (attribute, "return x.foo", "Unknown attribute 'foo' of type float64"),
         (module_attribute, "def module_attribute(x: float)", "module 'math' has no attribute 'foo'"),
         (text, 'return "a" + x', "Numba has no add("),
-        (two_kinds, "return ", "Can't unify return type"),  # Numba names them in any order
+        (two_kinds, "return ", "Can't unify return type"),  # Numba lists them in any order
         (own_class, "return Point().x", "Untyped global name 'Point'"),
         (file, "with open", "with"),
-        (named_exception, "except ZeroDivisionError", "Numba catches by 'except Exception' only"),
+        (named_exception, "except ZeroDivisionError", "Numba supports only 'except Exception'"),
         (formatted, "print(", "format spec in f-strings"),
     ],
 )
@@ -98,7 +98,7 @@ def test_what_numba_cannot_compile(python: Any, line: str, reason: str) -> None:
         function.check()
     message = str(caught.value)
     assert message.startswith(f"function '{python.__name__}' cannot be compiled by Numba: {__file__}, line ")
-    assert reason in message and "; keep to numbers, bools," in message
+    assert reason in message and "; use only numbers, bools," in message
     assert "\n" not in message and "pipeline" not in message
     assert f"`{line}" in message or python in (file, formatted)
     assert caught.value.__suppress_context__

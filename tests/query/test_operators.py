@@ -1,4 +1,4 @@
-"""All operators: text to nodes, and the builder to the same nodes."""
+"""All operators: text and builder give the same nodes."""
 
 from __future__ import annotations
 
@@ -165,15 +165,15 @@ def test_the_package_exports_them() -> None:
 def test_mistakes_of_the_builder(schema: Schema) -> None:
     a, b, c = schema.A("a"), schema.B("b"), schema.C("c")
     g = group("g", seq(a, b)).plus()
-    with pytest.raises(ValidationError, match=r"has where\(\), within\(\) or the like of its own"):
+    with pytest.raises(ValidationError, match=r"has its own where\(\), within\(\) or other clause"):
         seq(c, all_of(a, b).within("1h"))
     with pytest.raises(ValidationError, match=r"group g needs a quantifier: \.plus\(\)"):
         seq(group("g", seq(a, b)))  # type: ignore[arg-type]
     with pytest.raises(ValidationError, match=r"group\(\) takes a pattern such as seq\(a, b\), not A a; write seq"):
         group("g", a)  # type: ignore[arg-type]
-    with pytest.raises(ValidationError, match=r"a\.several\(\) stands only in any_of\(\); write a\.plus\(\)"):
+    with pytest.raises(ValidationError, match=r"a\.several\(\) is allowed only in any_of\(\); write a\.plus\(\)"):
         seq(a.several())
-    with pytest.raises(ValidationError, match=r"not A\+ a\[\]; write \.several\(\), any_of says how many"):
+    with pytest.raises(ValidationError, match=r"not A\+ a\[\]; use \.several\(\), because any_of sets the number"):
         any_of(3, a.plus())
     with pytest.raises(ValidationError, match=r"any_of\(\) takes variables such as"):
         any_of(3, seq(a))  # type: ignore[arg-type]
@@ -187,7 +187,7 @@ def test_mistakes_of_the_builder(schema: Schema) -> None:
         all_of()
     with pytest.raises(ValidationError, match=r"aperiodic\(\) ends with a single variable .* not C\+ c\[\]"):
         aperiodic(a, b, c.plus())  # type: ignore[arg-type]
-    with pytest.raises(ValidationError, match="NEG stands only in a SEQ, between its neighbours, not as a part of AND"):
+    with pytest.raises(ValidationError, match="NEG is allowed only in a SEQ, not as a part of AND"):
         all_of(a, b.negated()).within("1h").build()
     with pytest.raises(ValidationError, match="one schema"):
         periodic(a, "5s", Schema({"Z": {}}).Z("z"))
@@ -201,25 +201,25 @@ def test_mistakes_of_the_builder(schema: Schema) -> None:
         g[-1]
     with pytest.raises(TypeError, match="holds one round and has no index"):
         group("g", seq(a)).optional()[i]  # type: ignore[index]
-    with pytest.raises(ValidationError, match=r"found \['V'\] as distinct of any_of\(\), expected the name of one"):
+    with pytest.raises(ValidationError, match=r"found \['V'\] as distinct in any_of\(\), expected the name of one"):
         any_of(2, a.several(), distinct=["V"])  # type: ignore[arg-type]
     with pytest.raises(ValidationError, match="found <A a> in any_of"):
         any_of(a, b)  # type: ignore[arg-type]
     with pytest.raises(ValidationError, match=r'not the type A alone; give it a variable, as in schema\.A\("x"\)'):
         seq(schema.A, b)  # type: ignore[arg-type]
-    with pytest.raises(ValidationError, match=r"NEG is of one event, not of B\? b; write b\.negated\(\) without"):
+    with pytest.raises(ValidationError, match=r"NEG takes one event, not B\? b; write b\.negated\(\) without"):
         b.optional().negated()
-    with pytest.raises(AttributeError, match=r"NEG is of one event, not of B\+ b\[\]"):
+    with pytest.raises(AttributeError, match=r"NEG takes one event, not B\+ b\[\]"):
         b.plus().negated()
 
 
 def test_events_are_not_compared(schema: Schema) -> None:
-    """``a == b`` would be Python's False, and the query one that never matches."""
+    """``a == b`` would otherwise be False, and the query would never match."""
     a, b, n = schema.A("a"), schema.B("b"), schema.B("n").negated()
     g, o = group("g", seq(a, b)).plus(), group("o", seq(a, b)).optional()
-    for one in (a, a.plus(), a.several(), n, g, g[i], g[i].a, g.a, o, o.a):
+    for variable in (a, a.plus(), a.several(), n, g, g[i], g[i].a, g.a, o, o.a):
         for other in (b, 1, None):
-            with pytest.raises(TypeError, match=r"stands for events, not a value; compare attributes of it, as in"):
-                _ = one == other
-            with pytest.raises(TypeError, match=r"stands for events, not a value"):
-                _ = one != other
+            with pytest.raises(TypeError, match=r"is a variable, not a value; compare its attributes, as in"):
+                _ = variable == other
+            with pytest.raises(TypeError, match=r"is a variable, not a value"):
+                _ = variable != other

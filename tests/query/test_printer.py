@@ -1,4 +1,4 @@
-"""Canonical text: what it looks like, and that it parses to the same query."""
+"""Canonical text: its format, and that it parses to the same query."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ DTYPES = ("int64", "float64", "bool", "string")
 
 @st.composite
 def schemas(draw: st.DrawFn) -> Schema:
-    """Two or three types that share an attribute of each dtype."""
+    """Draw two or three types that share an attribute of each dtype."""
     names = draw(st.lists(NAMES, min_size=2, max_size=3, unique=True))
     shared = dict(zip(draw(st.lists(ATTRIBUTES, min_size=4, max_size=4, unique=True)), DTYPES, strict=True))
     return Schema({name: dict(shared) for name in names}, type="type")
 
 
 class Patterns:
-    """Draws patterns that the checks accept: every operator in every place where it may stand."""
+    """Draws patterns that the checks accept, with every operator in every valid place."""
 
     def __init__(self, draw: st.DrawFn, schema: Schema, names: list[str]) -> None:
         self.draw = draw
@@ -53,7 +53,7 @@ class Patterns:
         return minimum, self.draw(st.none() | st.integers(max(minimum, 1), 5))
 
     def loose(self, maximum: int | None) -> bool:
-        """Whether CONSECUTIVE stands behind a part that repeats."""
+        """Draw whether a repeated part is CONSECUTIVE."""
         return maximum != 1 and self.draw(st.booleans())
 
     def sequence(self, *parts: ast.Pattern) -> ast.Sequence:
@@ -70,7 +70,7 @@ class Patterns:
         return ast.Member(self.types(), self.names.pop())
 
     def sure(self, several: bool, depth: int) -> ast.Pattern:
-        """A part that binds at least one event."""
+        """Draw a part that binds at least one event."""
         if not depth or self.draw(st.booleans()):
             return self.plain()
         return ast.Conjunction((self.plain(), self.part(several, depth - 1)))
@@ -112,8 +112,8 @@ class Patterns:
     def whole(self) -> ast.Pattern:
         match self.draw(st.sampled_from(["SEQ", "SEQ", "part", "PERIODIC", "edge"])):
             case "part":
-                found = self.part(True)
-                return ast.Sequence((found,)) if isinstance(found, ast.Member | ast.Group) else found
+                part = self.part(True)
+                return ast.Sequence((part,)) if isinstance(part, ast.Member | ast.Group) else part
             case "PERIODIC":
                 return ast.Periodic(self.sure(True, 2), self.draw(st.integers(2**45, 2**60)), self.plain())
             case "edge":
@@ -130,7 +130,7 @@ DURATIONS = st.integers(0, 2**63 - 1) | st.sampled_from([0, 10**9, 60 * 10**9])
 
 
 class Expressions:
-    """Draws well typed expressions over the variables of a pattern (plain recursion: fast to draw from)."""
+    """Draws well-typed expressions over the variables of a pattern, by plain recursion, which is fast."""
 
     def __init__(self, draw: st.DrawFn, schema: Schema, pattern: ast.Pattern, relative: bool) -> None:
         self.draw = draw
@@ -245,7 +245,7 @@ WINDOWS = st.one_of(
 
 @st.composite
 def explicit_windows(draw: st.DrawFn, schema: Schema, names: list[str]) -> ast.ExplicitWindow:
-    """Any explicit window, with two of the names if it has an event at both ends."""
+    """Draw an explicit window, with two of the names if events open and close it."""
     extents = st.builds(ast.Bound, events=st.integers(1, 2**63 - 1)) | st.builds(
         ast.Bound, nanoseconds=st.integers(1, 2**63 - 1)
     )
@@ -266,7 +266,7 @@ def explicit_windows(draw: st.DrawFn, schema: Schema, names: list[str]) -> ast.E
 
 
 def policies(draw: st.DrawFn, query: Query) -> Query:
-    """The query with clauses that the checks accept beside the rest of it."""
+    """Return the query with additional clauses that the checks accept."""
     strategies = [name for name in ast.STRATEGIES if query.partition or name != "partition_contiguity"]
     query = replace(query, strategy=draw(st.sampled_from(strategies)), weight=draw(WEIGHTS))
     if isinstance(query.window, ast.ExplicitWindow):
@@ -284,7 +284,7 @@ def policies(draw: st.DrawFn, query: Query) -> Query:
 
 @st.composite
 def queries(draw: st.DrawFn, schema: Schema | None = None) -> Query:
-    """Any query that the checks accept, as the builder could make it."""
+    """Draw a query that the checks accept."""
     schema = schema or draw(schemas())
     odd = draw(st.lists(NAMES, max_size=4, unique=True))
     free = [f"v{number}_" for number in range(40)] + odd
@@ -324,8 +324,8 @@ def test_round_trip(query: Query) -> None:
 @given(st.data())
 def test_round_trip_of_documents(data: st.DataObject) -> None:
     schema = data.draw(schemas())
-    found = data.draw(st.lists(queries(schema), min_size=1, max_size=2, unique_by=lambda query: query.name))
-    document = Document(schema, tuple(found))
+    drawn = data.draw(st.lists(queries(schema), min_size=1, max_size=2, unique_by=lambda query: query.name))
+    document = Document(schema, tuple(drawn))
     again = parse_document(document_text(document))
     assert again.schema == schema
     assert again == document
@@ -355,7 +355,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
             assert parse(to_text(query), schema) == query
 
 
-# ------------------------------------------------------------------------ its look
+# -------------------------------------------------------------------------- format
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Registration of functions, their use in text and builder, the refusals."""
+"""Registration of functions, their use in text and builder, and errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def registered() -> Iterator[dict[str, Function]]:
 
 
 def refused(text: str, schema: fc.Schema) -> tuple[str, str]:
-    """Message and the text that it underlines."""
+    """Return the message and the underlined text of the error."""
     with pytest.raises(fc.ParseError) as caught:
         fc.parse("PATTERN " + text + W, schema)
     error = caught.value
@@ -62,16 +62,17 @@ def test_called_with_numbers_it_is_the_python_function(registered: dict[str, Fun
 @pytest.mark.parametrize(
     ("signature", "message"),
     [
-        ("float64(float64, string)", "a string is no argument or result, because the engine holds strings as codes"),
-        ("string(int64)", "a string is no argument"),
+        ("float64(float64, string)",
+         "arguments and results cannot be strings, because the engine stores strings as codes"),
+        ("string(int64)", "arguments and results cannot be strings"),
         ("float(float64)", "unknown dtype 'float' in 'float(float64)'; did you mean 'float64'?"),
         ("int32(int64)", "did you mean 'int64'?"),
-        ("float64(float64", "'float64(float64' is no signature; expected result(arguments)"),
-        ("float64", "is no signature"),
-        ("float64(x: float64)", "is no signature"),
-        ("float64()", "has 0 arguments; expected 1 to 8: without one it is a constant"),
+        ("float64(float64", "'float64(float64' is not a signature; expected result(arguments)"),
+        ("float64", "is not a signature"),
+        ("float64(x: float64)", "is not a signature"),
+        ("float64()", "has 0 arguments; expected 1 to 8: a function without arguments is a constant"),
         (f"int64({', '.join(['int64'] * 9)})", "has 9 arguments; expected 1 to 8"),
-        ("float64(float64)", "has 1; name them all, those with a default too"),
+        ("float64(float64)", "has 1; list all of them, including those with a default"),
         ("float64(float64,)", "unknown dtype ''"),
         (7, "found 7 as signature"),
     ],
@@ -101,20 +102,20 @@ def several(x: float) -> Iterator[float]:
 @pytest.mark.parametrize(
     ("python", "name", "message"),
     [
-        (math.hypot, None, "expected a Python function; define one with def"),
+        (math.hypot, None, "expected a Python function; define a function with def"),
         (int, None, "expected a Python function"),
         (numba.njit(several), None, "use @fastcep.function instead of @njit"),
-        (lambda x: x, None, "a lambda has no name; give name="),
-        (lambda x: x, "two words", "'two words' is no name for a function"),
-        (lambda x: x, "", "'' is no name"),
-        (lambda x: x, "2x", "'2x' is no name"),
+        (lambda x: x, None, "a lambda has no name; pass name="),
+        (lambda x: x, "two words", "'two words' is not a valid name"),
+        (lambda x: x, "", "'' is not a valid name"),
+        (lambda x: x, "2x", "'2x' is not a valid name"),
         (lambda x: x, "sqrt", "'sqrt' is a built-in function"),
         (lambda x: x, "Avg", "'Avg' is a built-in function"),
         (lambda x: x, "stddev", "'stddev' is a built-in function"),
         (lambda x: x, "within", "'within' is a keyword"),
-        (starred, None, "name its arguments one by one"),
-        (later, None, "can be no generator or async"),
-        (several, None, "can be no generator or async"),
+        (starred, None, "list its arguments one by one"),
+        (later, None, "cannot be a generator or async"),
+        (several, None, "cannot be a generator or async"),
     ],
 )
 def test_what_cannot_be_registered(python: Any, name: str | None, message: str) -> None:
@@ -135,7 +136,7 @@ def test_a_name_is_taken_once_unless_replaced(registered: dict[str, Function]) -
     again = fc.function("float64(float64)")(make(2.0))
     assert again is not first and fc.functions()["scaled"] is again, "the same function again renews the entry"
     for signature, factor in (("float64(float64)", 3.0), ("float64(int64)", 2.0)):
-        with pytest.raises(fc.ValidationError, match=r"'scaled' is registered already, with other code or another"):
+        with pytest.raises(fc.ValidationError, match=r"'scaled' is already registered with other code or another"):
             fc.function(signature)(make(factor))
     assert fc.functions()["scaled"] is again
     other = fc.function("float64(float64)", replace=True)(make(3.0))
@@ -180,7 +181,7 @@ def test_text_and_builder_give_the_same_query(registered: dict[str, Function], s
 
 
 def ratio_of_constants(ratio: Function) -> Any:
-    """``ratio(1, 2)`` as a term: called with numbers it would be a number."""
+    """Return ``ratio(1, 2)`` as a term, because a call with numbers returns a number."""
     return Term(ast.UserCall(ratio.signature, (ast.Literal(1), ast.Literal(2))))
 
 
@@ -196,8 +197,8 @@ def test_nodes_hold_the_signature_and_not_the_function(schema: fc.Schema) -> Non
     [
         ("distanc(a.x, 1) < 2", "unknown function 'distanc'; did you mean 'distance'?", "distanc"),
         ("Distance(a.x, 1) < 2", "unknown function 'Distance'; did you mean 'distance'?", "Distance"),
-        ("zzz(a.x) < 2", "known are distance, cell, odd, ratio, abs", "zzz"),
-        ("zzz(a.x) < 2", "register one of your own with @fastcep.function", "zzz"),
+        ("zzz(a.x) < 2", "known names: distance, cell, odd, ratio, abs", "zzz"),
+        ("zzz(a.x) < 2", "register your own functions with @fastcep.function", "zzz"),
         ("distance(a.x) < 2", "distance takes 2 arguments (float64, float64), not 1", "distance(a.x)"),
         ("distance() < 2", "distance takes 2 arguments (float64, float64), not 0", "distance()"),
         ("distance(a.x, a.name) < 2", "distance needs a float64 as argument 2, but a.name is a string", "a.name"),
@@ -205,14 +206,14 @@ def test_nodes_hold_the_signature_and_not_the_function(schema: fc.Schema) -> Non
         ("cell(a.x, a.x) = 2", "cell needs an int64 as argument 2, but a.x is a float64", "a.x"),
         ("odd(a.V, a.V)", "odd needs a bool as argument 2, but a.V is an int64", "a.V"),
         ("odd(a.flag, a.flag)", "odd needs an int64 as argument 1, but a.flag is a bool", "a.flag"),
-        ("cell(a.x, 1)", "WHERE needs conditions, but cell(a.x, 1) is of type int64", "cell(a.x, 1)"),
+        ("cell(a.x, 1)", "WHERE needs conditions, but cell(a.x, 1) has the type int64", "cell(a.x, 1)"),
         ("odd(a.V, TRUE) + 1 = 2", "+ needs numbers, but odd(a.V, TRUE) is a bool", "odd(a.V, TRUE)"),
         ("distance(b.x, 1) < 2", "unknown variable 'b'", "b.x"),
     ],
 )
 def test_a_wrong_call(condition: str, message: str, marked: str, schema: fc.Schema) -> None:
-    found, underlined = refused(f"SEQ(A a) WHERE {condition}", schema)
-    assert message in found
+    actual, underlined = refused(f"SEQ(A a) WHERE {condition}", schema)
+    assert message in actual
     assert underlined == marked
 
 
@@ -228,7 +229,7 @@ def test_the_builder_refuses_too(registered: dict[str, Function], schema: fc.Sch
         builder.where(registered["cell"](a.x) == 1).build()
     with pytest.raises(fc.ValidationError, match=r"cell needs an int64 as argument 2, but a\.name is a string"):
         builder.where(registered["cell"](a.x, a.name) == 1).build()
-    with pytest.raises(TypeError, match="by position"):
+    with pytest.raises(TypeError, match="only positional arguments"):
         registered["cell"](a.x, size=3)
 
 

@@ -1,4 +1,4 @@
-"""The dtype of every form of expression."""
+"""Dtypes of all forms of expressions."""
 
 from __future__ import annotations
 

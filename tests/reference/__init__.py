@@ -1,1 +1,1 @@
-"""The reference matcher and other slow, obvious implementations of what the package computes fast."""
+"""The reference matcher, and other slow, obvious implementations of fast code in the package."""

@@ -1,4 +1,4 @@
-"""Contribution and consumption as they are defined, partial match by partial match: slow, and nothing else."""
+"""Contribution and consumption by their definition, computed for one partial match after the other; slow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fastcep.shedding.lineage import Lineage
 
 
 def is_told(query: ast.Query) -> bool:
-    """Whether all rows live as long as their window, and matches are told as they come."""
+    """Return True if all rows live as long as their window, and matches are reported as they are completed."""
     return (
         not any(leaf.negated for leaf in leaves_of(query.pattern))
         and not isinstance(query.pattern, ast.Periodic)
@@ -25,12 +25,12 @@ def is_told(query: ast.Query) -> bool:
 
 
 def times_of(query: ast.Query, events: Any) -> Any:
-    """Of a piece of a stream, ns."""
+    """Return the times of the events of a piece of a stream, ns."""
     return EventBatch.from_data(query.schema, events, StringTable(), "events").time
 
 
 def slice_of(window: ast.Window, times: Any, start: int, event: int, slices: int) -> int:
-    """The slice of the window that begins with an event in which another one comes; -1 behind its end."""
+    """Return the slice of the window of a start in which another event comes; -1 after the end of the window."""
     if isinstance(window, ast.CountWindow):
         age, span = event - start, window.events
         return -1 if age >= span else age * slices // span
@@ -43,14 +43,14 @@ def slice_of(window: ast.Window, times: Any, start: int, event: int, slices: int
 
 
 class Definition:
-    """What an `Account` should find.
+    """Contribution and consumption of a record, for comparison with an `Account`.
 
     Attributes
     ----------
     visits
-        Per record, slice and probe that met it in there: how often.
+        Number of visits, by record, slice and probe.
     contribution, consumption
-        Per record and slice.
+        By record and slice.
     """
 
     def __init__(self, record: Lineage, times: Any, slices: int, table: fc.CostTable) -> None:
@@ -79,7 +79,7 @@ class Definition:
 
 
 def _chain(record: Lineage, number: int) -> list[int]:
-    """A record and those that it came of, from itself back."""
+    """Return a record and its ancestors, from the record back."""
     found = []
     while number >= 0:
         found.append(number)
@@ -88,5 +88,5 @@ def _chain(record: Lineage, number: int) -> list[int]:
 
 
 def lists(table: pa.Table, name: str) -> Any:
-    """A column of lists as an array."""
+    """Return a column of lists as an array."""
     return np.array(table[name].to_pylist(), float)

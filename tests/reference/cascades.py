@@ -1,6 +1,6 @@
-"""Flows between groups, and what is left of them, in plain Python: the formulas of ``fastcep._core.fit.cascade``.
+"""Flows between groups, and the shares that remain after drops, in plain Python: see ``fastcep._core.fit.cascade``.
 
-All shares are the fixed points that so many rounds find; nothing is done in place, and nothing is reused.
+Shares are the fixed points of a given number of rounds. Nothing is computed in place, and nothing is reused.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Plain:
         return found
 
     def present(self, born: Any) -> dict[tuple[int, int], float]:
-        """How many there are of a group on the mean of a slice, where the given share of each birth is left."""
+        """Return the mean size of a group in a slice, where the given share of each birth remains."""
         births = self.births()
         found = {}
         for g in range(self.groups):
@@ -68,13 +68,13 @@ class Plain:
         return found
 
     def share(self, group: int, s: int) -> float:
-        """Of its own slice, what lives on the mean: those that begin a match begin with it, others in its middle."""
+        """Return the mean lifetime in the slice of birth, as a share of it: 1 for starts of matches, otherwise 0.5."""
         own = [(source, stored) for source, at, _, target, stored, _ in self.children if (target, at) == (group, s)]
         whole = sum(stored for _, stored in own)
         return sum(stored * (1.0 if source < 0 else 0.5) for source, stored in own) / whole if whole > 0 else 1.0
 
     def left(self) -> tuple[Any, Any]:
-        """The shares of births and of populations that are left."""
+        """Return the shares of births and of populations that remain."""
         births, there = self.births(), self.present(lambda g, s: 1.0)
         born = dict.fromkeys(there, 1.0)
         alive = dict(born)
@@ -91,7 +91,7 @@ class Plain:
         return born, alive
 
     def expected(self) -> tuple[Any, Any, Any, Any]:
-        """Matches and work that come of a population in a slice, and of one that is born in it."""
+        """Return the matches and the work that come from a population in a slice, and from one that is born in it."""
         visit, match, refused = self.prices
         there = self.present(lambda g, s: 1.0)
         worth: dict[tuple[int, int], float] = dict.fromkeys(there, 0.0)
@@ -120,7 +120,7 @@ class Plain:
     # ---------------------------------------------------------------------------------------------------- what is left
 
     def weights(self) -> tuple[float, float, Any, Any, Any, Any]:
-        """The cost, the matches, and what `Cascade.weights` tells."""
+        """Return the cost, the matches, and the result of `Cascade.weights`."""
         visit, match, refused = self.prices
         _, alive = self.left()
         good, work, worth, burden = self.expected()
@@ -151,7 +151,7 @@ class Plain:
 
 @st.composite
 def flows(draw: Any) -> Plain:
-    """Groups that come of earlier ones, some also of themselves, fewer than of others, so that shares settle."""
+    """Draw groups that come from earlier ones, some also from themselves with small flows, so that shares converge."""
     groups, slices, kinds = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
     numbers = st.sampled_from([0.0, 0.5, 1.0, 3.0, 10.0])
     children: list[tuple[int, int, int, int, float, float]] = []

@@ -1,4 +1,4 @@
-"""What a match of the reference matcher binds: events in their places, and which part of the pattern has which."""
+"""Bindings of the reference matcher: the events of a match in their places, and the variables that bind them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastcep.query.patterns import leaves_of, sub_patterns
 
 @dataclass(frozen=True, order=True)
 class Pair:
-    """An event in its place: position in the stream, number of the variable, and the round if that is in a group."""
+    """An event in its place: position in the stream, number of the variable, and the round if it is in a group."""
 
     position: int
     leaf: int
@@ -24,9 +24,9 @@ Chosen = tuple[Pair, ...]  # what a match, or a partial one, binds, in stream or
 
 
 def birth_order(chosen: Chosen) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """From the last binding backwards: place in the stream, then pattern position; a shorter match comes first.
+    """Return the sort key of birth order: from the last binding backwards, position and variable; shorter ones first.
 
-    Of the same events in the same variables: at the first that differs, the one whose round goes on comes first.
+    If the same variables bind the same events, the match whose round continues at the first difference comes first.
     """
     backwards = [(pair.position, pair.leaf) for pair in reversed(chosen)]
     return tuple(itertools.chain.from_iterable(backwards)), tuple(pair.round for pair in chosen)
@@ -34,23 +34,23 @@ def birth_order(chosen: Chosen) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 @functools.cache
 def size(pattern: ast.Pattern) -> int:
-    """How many variables a pattern has."""
+    """Return the number of variables of a pattern."""
     return len(leaves_of(pattern))
 
 
 @functools.cache
 def numbered(pattern: ast.Pattern, number: int) -> Parts:
-    """The parts of a pattern, each with the number of its first variable."""
+    """Yield the parts of a pattern, each with the number of its first variable."""
     parts = sub_patterns(pattern)
     return tuple((part, number + sum(map(size, parts[:k]))) for k, part in enumerate(parts))
 
 
 def bound_in(pattern: ast.Pattern, number: int, chosen: Chosen) -> Chosen:
-    """What a part of the pattern binds; ``number`` is that of its first variable."""
+    """Return the bindings of a part of the pattern; ``number`` is that of its first variable."""
     return tuple(pair for pair in chosen if number <= pair.leaf < number + size(pattern))
 
 
 def by_round(chosen: Chosen) -> list[Chosen]:
-    """What each round of a group binds, given what the group does."""
+    """Split the bindings of a group by round."""
     rounds = sorted({pair.round for pair in chosen})
     return [tuple(pair for pair in chosen if pair.round == turn) for turn in rounds]

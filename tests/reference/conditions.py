@@ -1,4 +1,4 @@
-"""Conditions and RETURN of the reference matcher: what an expression is worth in a match."""
+"""Conditions and RETURN of the reference matcher: the value of an expression in a match."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reference.values import Value, aggregate, arithmetic, both, call, checked, 
 
 @dataclass(frozen=True)
 class Event:
-    """One event: type, time (ns), sequence number and attributes. Its position is its index in the stream's list."""
+    """An event: type, time (ns), sequence number and attributes. Its position is its index in the stream's list."""
 
     type: str
     time: int
@@ -27,11 +27,11 @@ Bound = Mapping[str, Sequence[Event | None]]
 
 
 class NotApplicable(Exception):
-    """The conjunct mentions an element ``x[k]`` that this match does not have, so it does not apply."""
+    """The conjunct mentions an element ``x[k]`` that this match does not have, so the conjunct does not apply."""
 
 
 def agree(everyone: Iterable[Event], names: Sequence[str]) -> bool:
-    """Whether all events agree pairwise on each attribute; null and NaN agree with nothing, not themselves."""
+    """Return True if all events agree pairwise on each attribute; null and NaN agree with nothing."""
     events = list(everyone)
     return all(
         compare("=", attribute(one, name), attribute(other, name)) is True
@@ -42,7 +42,7 @@ def agree(everyone: Iterable[Event], names: Sequence[str]) -> bool:
 
 
 def holds(conjunct: ast.Expr, bound: Bound) -> bool:
-    """Whether a top-level conjunct is true, or does not apply to this match."""
+    """Return True if a top-level conjunct is true, or does not apply to this match."""
     for part in ast.walk(conjunct):
         if isinstance(part, ast.Attribute | ast.Aggregate):
             if part.leaf not in bound:
@@ -74,7 +74,7 @@ def attribute(event: Event, name: str) -> Value:
 
 
 def element(node: ast.Attribute, bound: Bound, i: int) -> Event | None:
-    """The event that an attribute is read from, None if this match has no such element."""
+    """Return the event that an attribute is read from, None if this match has no such element."""
     elements, index = bound[node.leaf], node.index
     if index is None or index.kind == "first":
         position = 0
@@ -86,7 +86,7 @@ def element(node: ast.Attribute, bound: Bound, i: int) -> Event | None:
 
 
 def evaluate(node: ast.Expr, bound: Bound, i: int = 0, missing_is_null: bool = False) -> Value:
-    """The value of an expression; unknown is ``None``. ``i`` is the index of ``x[i]``."""
+    """Evaluate an expression; unknown is ``None``. ``i`` is the index of ``x[i]``."""
 
     def value(part: ast.Expr) -> Value:
         return evaluate(part, bound, i, missing_is_null)
@@ -133,7 +133,7 @@ def evaluate(node: ast.Expr, bound: Bound, i: int = 0, missing_is_null: bool = F
 
 
 def return_value(node: ast.Expr, bound: Bound) -> Value | list[Value]:
-    """One RETURN column: a list for ``x[].a``, else a value; a part that does not exist counts as null."""
+    """Return a RETURN column: a list for ``x[].a``, otherwise a value; a part that does not exist counts as null."""
     if isinstance(node, ast.AttributeList):
         return [None if event is None else attribute(event, node.name) for event in bound[node.leaf]]
     return evaluate(node, bound, missing_is_null=True)

@@ -1,4 +1,4 @@
-"""Which events lie between others: the contiguity strategies, NEXT and CONSECUTIVE, of the reference matcher."""
+"""Contiguity strategies, NEXT and CONSECUTIVE in the reference matcher."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Contiguity:
         self.events = events
 
     def same_partition(self, one: Event, other: Event) -> bool:
-        """Whether two events are of one partition; without the keys, or with a null or NaN in them, one is in none."""
+        """Return True if two events are in one partition; an event with a missing, null or NaN key is in none."""
         kinds = [self.query.schema.attributes(event.type) for event in (one, other)]
         return all(
             name in kinds[0] and name in kinds[1] and kinds[0][name] == kinds[1][name] and agree([one, other], [name])
@@ -26,18 +26,18 @@ class Contiguity:
         )
 
     def nothing_between(self, earlier: int, later: int, partitioned: bool) -> bool:
-        """Whether no event lies between two positions; ``partitioned``: none of the earlier event's partition."""
+        """Return True if no event lies between two positions; ``partitioned``: none of the earlier one's partition."""
         return not any(
             not partitioned or self.same_partition(self.events[earlier], event)
             for event in self.events[earlier + 1 : later]
         )
 
     def adjacent(self, earlier: int, later: int) -> bool:
-        """What NEXT and CONSECUTIVE ask for: nothing between, of the partition if there is one."""
+        """Return True if NEXT and CONSECUTIVE allow this pair: no event between, in the partition if there is one."""
         return self.nothing_between(earlier, later, bool(self.query.partition))
 
     def follows(self, earlier: int, later: int) -> bool:
-        """What the strategy asks of an event and the one bound before it."""
+        """Return True if the strategy allows an event after the one bound before it."""
         if self.query.strategy == "strict_contiguity":
             return self.nothing_between(earlier, later, False)
         if self.query.strategy == "partition_contiguity":
@@ -45,14 +45,14 @@ class Contiguity:
         return True
 
     def holds(self, chosen: Chosen) -> bool:
-        """Whether a complete match keeps to the strategy, and to every NEXT and CONSECUTIVE."""
+        """Return True if a complete match satisfies the strategy, and every NEXT and CONSECUTIVE."""
         positions = [pair.position for pair in chosen]
         return all(itertools.starmap(self.follows, itertools.pairwise(positions))) and all(
             itertools.starmap(self.adjacent, self.neighbours(self.query.pattern, 0, chosen))
         )
 
     def neighbours(self, pattern: ast.Pattern, number: int, chosen: Chosen) -> Iterator[tuple[int, int]]:
-        """Positions between which NEXT and CONSECUTIVE allow nothing. ``chosen``: of a group, only one round."""
+        """Yield the pairs of positions that NEXT and CONSECUTIVE connect. ``chosen``: for a group, only one round."""
         own = bound_in(pattern, number, chosen)
         parts = numbered(pattern, number)
         if isinstance(pattern, ast.Member) and pattern.consecutive:

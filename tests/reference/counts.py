@@ -1,6 +1,6 @@
-"""Transitions and positions counted in plain Python, event by event, for sequences of variables that agree on ``k``.
+"""Count transitions and positions in plain Python, event by event, for sequences of variables that agree on ``k``.
 
-An own small simulation: what a partial match is at any time, by SEMANTICS, and nothing of the engine.
+This is an independent simulation of partial matches: it uses the semantics of the language only, not the engine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Shape:
-    """``SEQ`` of variables: of each its type, and whether it is a Kleene one; ``same``: all have the same k."""
+    """A ``SEQ``: for each variable its type, and whether it is a Kleene one; ``same``: all have the same k."""
 
     types: str
     repeated: tuple[bool, ...]
@@ -53,7 +53,7 @@ class Partial:
 def transitions(
     shape: Shape, query: ast.Query, events: list[Event], first: int, last: int
 ) -> tuple[Counter[Pair], Counter[Pair]]:
-    """Observations by source and target, and those that stayed, of the events from ``first`` to before ``last``."""
+    """Count observations by source and target, and those that stayed, for the events from ``first`` to ``last - 1``."""
     observed, stayed = Counter[Pair](), Counter[Pair]()
     for window in naive_windows.windows(query, events):
         live: list[Partial] = []
@@ -79,7 +79,7 @@ def transitions(
 def one_event(
     shape: Shape, query: ast.Query, events: list[Event], live: list[Partial], position: int
 ) -> Iterator[tuple[Partial | None, list[Partial | None], bool]]:
-    """Of every partial match, and of none: what comes of it (None: a match), and whether it stays."""
+    """Yield, for each partial match and for none, the new ones (None: a match), and whether the old one stays."""
     event, end = events[position], len(shape.types) - 1
     for one in [None, *live]:
         steps = [0] if one is None else [one.at] * shape.repeated[one.at] + [one.at + 1] * (one.at < end)
@@ -96,7 +96,7 @@ def one_event(
 
 
 def numbers_matter(query: ast.Query) -> bool:
-    """Whether conditions mention sequence numbers, which the engine gives anew in every piece."""
+    """Return True if conditions mention sequence numbers, which the engine assigns anew in every piece."""
     bound = query.window if isinstance(query.window, ast.ExplicitWindow) else None
     parts = [query.where, *([bound.opening.where, bound.closing.where] if bound is not None else [])]
     named = [node for part in parts if part is not None for node in ast.walk(part)]
@@ -106,14 +106,14 @@ def numbers_matter(query: ast.Query) -> bool:
 
 
 def numbered(query: ast.Query, events: list[Event]) -> list[Event]:
-    """A piece, as the engine numbers its events."""
+    """Number the events of a piece as the engine does."""
     if query.schema.sequence is not None:
         return events
     return [Event(one.type, one.time, number, one.values) for number, one in enumerate(events)]
 
 
 def inside(window: ast.Window, events: list[Event], first: int, position: int) -> bool:
-    """Whether an event is in the window of a partial match."""
+    """Return True if an event is in the window of a partial match."""
     if isinstance(window, ast.TimeWindow):
         return events[position].time - events[first].time <= window.nanoseconds
     return position - first < window.events if isinstance(window, ast.CountWindow) else True

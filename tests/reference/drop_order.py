@@ -1,10 +1,10 @@
-"""In which order whole classes of events and partial matches are best dropped, exactly: by all records, not by a flow.
+"""The best order in which to drop whole classes of events and partial matches, computed from all records.
 
-What `Flow.steps` says of counts by class and slice is said here of every single partial match of a record, so that it
-takes seconds. Again and again what has the least contribution per consumption falls, both as they are after all drops
-so far: all events of a class for a variable, or all partial matches of a class, from a slice of their window on (from
-the first slice on: none is born). Where a partial match binds several events of one class to a repeated variable, it
-counts for each.
+`Flow.steps` uses counts by class and slice. This module does the same for every single partial match of a record, which
+takes seconds. Each step drops the group with the least contribution per consumption, both after all earlier drops:
+either all events of a class for a variable, or all partial matches of a class from a slice of their window on (from the
+first slice on: none is born). If a repeated variable of a partial match binds several events of one class, the partial
+match counts for each of them.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ def drops(record: Lineage, times: Ints, slices: int, table: CostTable) -> list[S
     Parameters
     ----------
     record
-        Of a query WITHIN a time or number of events, with classes.
+        Record of a query WITHIN a time or number of events, with classes.
     times
-        Of the stream's events, ns.
+        Times of the stream's events, ns.
     slices
-        Into how many the window is cut.
+        Number of slices of the window.
     table
-        What operations cost.
+        Cost of each operation.
     """
     return Groups(record, times, slices, table).steps()
 
 
 class Groups:
-    """What there is of each class, and what is left of it."""
+    """The groups of each class, and the shares that remain."""
 
     def __init__(self, record: Lineage, times: Ints, slices: int, table: CostTable) -> None:
         self.table, self.slices = table, slices
@@ -72,14 +72,14 @@ class Groups:
         self.refused = np.zeros(len(record.plan.negated) * self.n_kinds, bool)
 
     def _starts(self) -> Ints:
-        """Per record the position of its first event."""
+        """Return the position of the first event of each record."""
         starts = self.events.copy()
         for level in self.levels[1:]:
             starts[level] = starts[self.parents[level]]
         return starts
 
     def _place(self, record: Lineage, limits: list[Ints]) -> None:
-        """Where each row of an index begins to be met, and where its slices end, as places in the sorted probes."""
+        """Find where the probes of each row of an index start and where its slices end, in the sorted probes."""
         self.order = np.lexsort((record.probed, record.probes))
         names, probed = record.probes[self.order], record.probed[self.order]
         begin, until = np.searchsorted(names, record.places), np.searchsorted(names, record.places, "right")
@@ -95,7 +95,7 @@ class Groups:
     # ------------------------------------------------------------------------------------------------------- a state
 
     def _made(self) -> tuple[Bits, Bits]:
-        """Which records there are, and which of them are rows, with all that is dropped so far."""
+        """Return the records that exist, and those of them that are rows, after all drops so far."""
         made = ~self.refused[self.kind]
         lives = self.stored & (self.cut[self.group] > self.born)
         rows = np.zeros(len(made), bool)
@@ -107,7 +107,7 @@ class Groups:
         return made, rows
 
     def weigh(self) -> tuple[Floats, Floats, Floats, Floats, float, int]:
-        """The losses and savings of all groups: of rows [group, slice], of events [kind]; the cost and the matches."""
+        """Return losses and savings of all groups: rows [group, slice], events [kind]; also cost and matches."""
         table, slices = self.table, self.slices
         made, rows = self._made()
         asks = ~self.refused[self.asked]
@@ -170,7 +170,7 @@ class Groups:
     def _least(
         self, lost: Floats, spent: Floats, event_lost: Floats, event_spent: Floats
     ) -> list[tuple[bool, int, int]]:
-        """The group of the least ratio, or all that lose nothing: whether of events, which, and from which slice on."""
+        """Return the group of the least ratio, or all that lose nothing: is event, group, first slice."""
         behind_lost = np.cumsum(lost[:, ::-1], axis=1)[:, ::-1]
         behind_spent = np.cumsum(spent[:, ::-1], axis=1)[:, ::-1]
         ratios = np.divide(behind_lost, behind_spent, out=np.full(lost.shape, np.inf), where=behind_spent > 0)
@@ -190,7 +190,7 @@ class Groups:
 
 
 def _levels(parents: Ints) -> list[Ints]:
-    """Records by their distance from the start."""
+    """Group records by their distance from the start."""
     level = np.flatnonzero(parents < 0)
     levels = [level]
     place = np.full(len(parents), -1, np.int64)
@@ -206,7 +206,7 @@ def _levels(parents: Ints) -> list[Ints]:
 
 
 def _limits(window: ast.Window, times: Ints, starts: Ints, slices: int) -> list[Ints]:
-    """Per slice, by record, the position of the last event in it."""
+    """Return for each slice and record the position of the last event in it."""
     if isinstance(window, ast.CountWindow):
         return [starts + window.events * (s + 1) // slices - 1 for s in range(slices)]
     span = window.nanoseconds if isinstance(window, ast.TimeWindow) else 0

@@ -1,12 +1,12 @@
-"""A slow, obvious matcher that every engine path is compared with.
+"""A slow, obvious matcher that every path of the engine is compared with.
 
 It follows the page on semantics word by word and reads only the query's syntax tree; it shares no code with the engine.
-The stream is whole: nothing comes after its last event, so all that is deferred is decided.
+The stream is complete: no event comes after its last one, so all deferred matches are decided.
 
-Each window is answered for itself (`naive_windows`). Skip till any match and contiguity say what a match is: try every
-way to bind a pattern's variables, keep those that are one (`naive_search`). Skip till next match says what becomes of
-a partial match at each event: follow them all (`naive_runs`, which can follow the other strategies as well). Then come,
-event by event, selection, consumption and AFTER MATCH (`naive_policies`).
+Each window is matched independently (`windows`). Skip till any match and contiguity define a match: try every way to
+bind a pattern's variables, and keep those that are matches (`search`). Skip till next match defines what becomes of a
+partial match at each event: follow them all (`runs`, which can follow the other strategies as well). Selection,
+consumption and AFTER MATCH follow, event by event (`policies`).
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ class Match:
     Attributes
     ----------
     bindings
-        Sequence numbers by variable: one, a list of them, or None for one not bound. Of a variable in a group (called
-        ``g.a``) a list with an entry for each round, None where the round does not bind it. With ``SELECT cumulative``
-        always a list.
+        Sequence numbers by variable: a number, a list, or None for a variable that is not bound. For a variable in a
+        group (called ``g.a``) a list with an entry for each round, None where the round does not bind it. With
+        ``SELECT cumulative`` always a list.
     last
-        Sequence number of the event that it is detected with: the last that it binds, or with which its window ends.
+        Sequence number of the event that completes it: the last that it binds, or the one that ends its window.
     detected_at
         The time (ns) of that event, or the deciding time.
     deferred
-        Whether it had to wait for the deciding time, or for the stream's end.
+        True if it had to wait for the deciding time, or for the end of the stream.
     window_id
         Sequence number of the event that opens its window; None without explicit windows.
     """
@@ -66,9 +66,9 @@ class TimedOut:
     bindings
         As in `Match`.
     timed_out_at
-        The time (ns) of the window's end; under ``WITHIN n EVENTS`` of the event that is too late.
+        The time (ns) of the window's end; for ``WITHIN n EVENTS`` the time of the first event after the window.
     bound
-        How many variables are bound.
+        Number of bound variables.
     waits_for
         The variables that could be bound next.
     window_id
@@ -89,13 +89,13 @@ Place = tuple[object, ...]  # what a list is sorted by
 def find_matches(
     query: ast.Query, events: Sequence[Event], by_runs: bool | None = None, end: int | None = None
 ) -> list[Match]:
-    """All matches of ``query`` over ``events`` (in stream order), in the defined order.
+    """Return all matches of ``query`` over ``events`` (in stream order), in the defined order.
 
     Windows are in the order in which they open. That is the order of their ids, unless the events were re-ordered: then
-    it is, as for everything else that goes by sequence numbers, the stream's.
+    the order of the stream decides, as for everything that uses sequence numbers.
 
-    ``by_runs``: whether to follow partial matches; by default only where there is no other way. ``end``: the time (ns)
-    to which the stream has come, if that is later than its last event.
+    ``by_runs``: True to follow partial matches; by default only where that is necessary. ``end``: the time (ns) that
+    the stream has reached, if it is later than its last event.
     """
     found: list[tuple[Place, Match]] = []
     for window in windows(query, events, end):
@@ -106,7 +106,7 @@ def find_matches(
 
 
 def timed_out(query: ast.Query, events: Sequence[Event], end: int | None = None) -> list[TimedOut]:
-    """Partial matches that wait for an event at the end of their window; the stream's end ends all windows."""
+    """Return the partial matches that wait at the end of their window; the end of the stream ends all windows."""
     found: list[tuple[Place, TimedOut]] = []
     for window in windows(query, events, end):
         found += OneWindow(query, events, window).timed_out()
@@ -115,7 +115,7 @@ def timed_out(query: ast.Query, events: Sequence[Event], end: int | None = None)
 
 
 def needs_runs(query: ast.Query) -> bool:
-    """Whether it matters when something is decided: what can advance; what is consumed can be no negated event."""
+    """Return True if the time of a decision matters: it affects which partial matches advance, and what is consumed."""
     negated = any(leaf.negated for leaf in leaves_of(query.pattern))
     return query.strategy == "skip_till_next" or (query.consume == "consumed" and negated)
 
@@ -131,7 +131,7 @@ class OneWindow:
         self.search = Search(query, events, window, self.policy.consumed)
 
     def matches(self, by_runs: bool) -> list[tuple[Place, Match]]:
-        """Its matches, each behind its place in the order."""
+        """Return its matches, each with its sort key."""
         process = Runs(self.search, self.policy).complete if by_runs else self.enumerated()
         found: list[tuple[Place, Match, Partition]] = []
         for position in range(len(self.search.events)):
@@ -147,7 +147,7 @@ class OneWindow:
         return kept
 
     def timed_out(self) -> list[tuple[Place, TimedOut]]:
-        """What times out in it, each behind its place in the order."""
+        """Return its partial matches that time out, each with its sort key."""
         runs = Runs(self.search, self.policy)
         counts = Counter[Partition]()
         for position in range(len(self.search.events)):
@@ -182,14 +182,14 @@ class OneWindow:
         ]
 
     def enumerated(self) -> Process:
-        """All matches, and of those that end in an event the ones that the events before it have not done away with."""
+        """Enumerate all matches; of those that end in one event, yield those not eliminated by earlier events."""
         ending: dict[int, list[Chosen]] = {}
         for chosen in self.search.matches():
             ending.setdefault(chosen[-1].position, []).append(chosen)
         return lambda position: [one for one in ending.get(position, []) if not self.policy.dropped(one)]
 
     def reported(self, complete: list[Chosen]) -> list[Detected]:
-        """What is reported of the matches that end in one event."""
+        """Return the reported ones of the matches that end in one event."""
         detected = self.search.detected(complete)
         if self.policy.none:
             return detected
@@ -200,11 +200,11 @@ class OneWindow:
         ]
 
     def moved(self, chosen: Chosen) -> Chosen:
-        """The same with positions in the whole stream."""
+        """Return the same bindings with positions in the whole stream."""
         return tuple(type(pair)(pair.position + self.window.start, pair.leaf, pair.round) for pair in chosen)
 
     def placed(self, detected: Detected) -> tuple[Place, Match]:
-        """A match behind its place in the order: detecting event, window, birth; what waited for time comes later."""
+        """Return a match with its sort key: detecting event, window, birth; deferred matches come later."""
         chosen, time, deferred = detected
         last = self.window.start + chosen[-1].position
         by_event = not deferred
@@ -217,7 +217,7 @@ class OneWindow:
         return place, match
 
     def bindings(self, chosen: Chosen, cumulative: bool) -> dict[str, Binding]:
-        """Name the bound events by sequence number."""
+        """Return the bound events as sequence numbers, by variable name."""
         events, named = self.search.events, dict[str, Binding]()
         for number, leaf in enumerate(self.search.leaves):
             pairs = [pair for pair in chosen if pair.leaf == number]
@@ -236,7 +236,7 @@ class OneWindow:
 
 
 def return_values(query: ast.Query, match: Match, events: Sequence[Event]) -> dict[str, Value | list[Value]]:
-    """The RETURN columns of a match. An absent variable's attributes and a missing ``x[k]`` are null."""
+    """Return the RETURN columns of a match. Attributes of an absent variable and a missing ``x[k]`` are null."""
     by_sequence = {event.seq: event for event in events}
     bound: dict[str, list[Event | None]] = {}
     for leaf in positive_leaves(query.pattern):

@@ -1,8 +1,8 @@
-"""What the papers' queries find, computed from their words by loops over the windows, without anything of the engine.
+"""The matches of the papers' queries, computed from their words by loops over the windows, without the engine.
 
-Events are rows of a table; a row's number is its place. A match is the place that opened its window and the places of
-its events, ascending. All but `overtaking` skip till the next event that fits: a run is begun by each event that fits
-the first step, and taken on by the next event that fits the next one.
+Events are rows of a table; the number of a row is its place. A match is the place that opened its window, and the
+places of its events, ascending. All queries but `overtaking` skip till the next event that fits: each event that fits
+the first step starts a run, and the next event that fits the next step continues it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-#: Symbols 1 to 10 of the patterns with repetition are those numbered 5 to 14.
+#: Symbols 1 to 10 of the patterns with repetition have the numbers 5 to 14.
 ROW = tuple(range(5, 25))
 REPEATED = tuple(number + 4 for number in (1, 1, 2, 3, 2, 4, 2, 5, 6, 7, 2, 8, 9, 10))
 
@@ -37,18 +37,18 @@ def of_events(opening: Iterable[int], size: int, total: int) -> list[Window]:
 
 
 def of_time(opening: Iterable[int], span: int, times: Sequence[int]) -> list[Window]:
-    """Events up to ``span`` after the opening one, that moment included."""
+    """Return windows of the events up to ``span`` after the opening one, inclusive."""
     return [Window(place, bisect_right(times, times[place] + span)) for place in opening]
 
 
 def leading(table: pa.Table, leaders: int) -> list[int]:
-    """Places of the rising and falling quotes of the leading symbols."""
+    """Return the places of the rising and falling quotes of the leading symbols."""
     quotes = zip(table["type"].to_pylist(), table["number"].to_pylist(), strict=True)
     return [place for place, (kind, number) in enumerate(quotes) if kind != "QE" and number < leaders]
 
 
 def selected(window: Window, found: Iterable[Places], select: str, limit: int | None) -> list[Match]:
-    """Choose among the matches that end in one event; then take the first ones of the window."""
+    """Select among the matches that end in one event; then take the first ones of the window."""
     by_end = defaultdict(list)
     for match in found:
         by_end[match[-1]].append(match)
@@ -67,7 +67,7 @@ def selected(window: Window, found: Iterable[Places], select: str, limit: int | 
 
 
 def sequences(table: pa.Table, windows: list[Window], numbers: Places, select: str, limit: int | None) -> list[Match]:
-    """All symbols rise in this order, or all fall."""
+    """Find windows in which all symbols rise in this order, or all fall."""
     places: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     for place, move in enumerate(zip(table["type"].to_pylist(), table["number"].to_pylist(), strict=True)):
         places[move].append(place)
@@ -82,7 +82,7 @@ def sequences(table: pa.Table, windows: list[Window], numbers: Places, select: s
             taken.append(fitting[after])
         return tuple(taken)
 
-    # A run goes the same way in every window that it lies in, so each is made once.
+    # A run is the same in every window that it lies in, so it is computed once.
     runs = {kind: {first: run(kind, first) for first in places[kind, numbers[0]]} for kind in ("RE", "FE")}
     found = []
     for window in windows:
@@ -119,9 +119,9 @@ def pspice_q2(table: pa.Table, size: int) -> list[Match]:
 def runs(
     window: Window, begins: Sequence[object], fits: Sequence[object], differ: Sequence[object], n: int
 ) -> Iterator[Places]:
-    """A run begins at a place whose ``begins`` is not None, and takes ``n`` later ones whose ``fits`` is the same.
+    """Find runs that start at a place whose ``begins`` is not None, and take ``n`` later places with the same ``fits``.
 
-    No two of these have one ``differ``.
+    No two of these have the same ``differ``.
     """
     live: list[tuple[object, list[int]]] = []
     for place in range(window.start, window.stop):
@@ -137,7 +137,7 @@ def runs(
 
 
 def first_end(found: Iterator[Places]) -> list[Places]:
-    """Those that end in the event in which the first one ends."""
+    """Return the runs that end in the event in which the first one ends."""
     group: list[Places] = []
     for match in found:
         if group and match[-1] != group[0][-1]:
@@ -147,7 +147,7 @@ def first_end(found: Iterator[Places]) -> list[Places]:
 
 
 def defended(table: pa.Table, n: int, span: int) -> Iterator[tuple[Window, Iterator[Places]]]:
-    """Per window its runs: a striker has the ball, then n players defend against him."""
+    """Return the runs of each window: a striker has the ball, then n players defend against him."""
     kinds, players = table["type"].to_pylist(), table["player"].to_pylist()
     strikers = table["striker"].to_pylist()
     begins = [player if kind == "STR" else None for kind, player in zip(kinds, players, strict=True)]
@@ -189,7 +189,7 @@ def espice_q2(table: pa.Table, n: int, span: int = 240_000, select: str = "first
 
 
 def pspice_q4(table: pa.Table, n: int, size: int = 8_000, slide: int = 500) -> list[Match]:
-    """Each report of a delayed bus at a stop begins a run of n buses that are delayed at that stop."""
+    """Find runs for each report of a delayed bus at a stop: n buses that are delayed at the same stop."""
     reports = zip(table["type"].to_pylist(), table["stop"].to_pylist(), strict=True)
     stops = [stop if kind == "DE" else None for kind, stop in reports]
     buses = table["vehicle"].to_pylist()
@@ -216,7 +216,7 @@ def pspice_q4(table: pa.Table, n: int, size: int = 8_000, slide: int = 500) -> l
 
 
 def overtaking(table: pa.Table) -> list[Match]:
-    """In the window of a's way through: each other vehicle that passes Pos1 and then Pos2."""
+    """Find for each vehicle a the other vehicles that pass Pos1 and then Pos2 in the window of a's way through."""
     kinds, vehicles = table["type"].to_pylist(), table["vehicle"].to_pylist()
     seconds: defaultdict[int, list[int]] = defaultdict(list)
     for place, (kind, vehicle) in enumerate(zip(kinds, vehicles, strict=True)):

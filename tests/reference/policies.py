@@ -1,4 +1,4 @@
-"""Selection, consumption and AFTER MATCH of the reference matcher: what becomes of the matches that end in an event."""
+"""Selection, consumption and AFTER MATCH of the reference matcher, for the matches that end in one event."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Partition = tuple[Value, ...]
 
 
 def positions(chosen: Chosen) -> tuple[int, ...]:
-    """The positions of all its events, in the stream's order."""
+    """Return the positions of all events of a match, in stream order."""
     return tuple(sorted(pair.position for pair in chosen))
 
 
 class Policy:
-    """The policies of a query in one window with these events, and what they have done so far.
+    """The policies of a query in one window with these events, and their state.
 
-    With PARTITION BY they act in each partition for itself.
+    With PARTITION BY they act in each partition separately.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Policy:
     starts
         Positions at which no match may start any more, by SKIP TO NEXT.
     past
-        By partition the last position at which no match may start any more, by SKIP PAST LAST.
+        By partition, the last position at which no match may start any more, by SKIP PAST LAST.
     """
 
     def __init__(self, query: ast.Query, events: Sequence[Event]) -> None:
@@ -41,24 +41,24 @@ class Policy:
 
     @property
     def none(self) -> bool:
-        """Whether all matches are reported and nothing else happens."""
+        """Return True if all matches are reported and nothing else happens."""
         return (self.query.select, self.query.consume, self.query.after_match) == ("each", "zero", "no skip")
 
     def dropped(self, chosen: Chosen) -> bool:
-        """Whether a match, or a partial one, is gone."""
+        """Return True if a match, or a partial match, has been eliminated."""
         own = positions(chosen)
         past = self.past.get(self.partition(chosen), -1)
         return not self.consumed.isdisjoint(own) or own[0] in self.starts or own[0] <= past
 
     def partition(self, chosen: Chosen) -> Partition:
-        """The partition of a match: what all of its events have in the attributes of PARTITION BY."""
+        """Return the partition of a match: the common values of its events in the attributes of PARTITION BY."""
         values = self.events[chosen[0].position].values
         return tuple(values[name] for name in self.query.partition)
 
     def report(self, candidates: list[Chosen]) -> list[Chosen]:
-        """Those of the matches that end in one event that are reported, both in birth order.
+        """Return the reported ones of the matches that end in one event, both in birth order.
 
-        With ``cumulative`` it is one, of all that they bind.
+        With ``cumulative`` it is one match with all their bindings.
         """
         if not candidates:
             return []
@@ -68,13 +68,13 @@ class Policy:
                 reported.append(one)
                 self.skip(one)
         if self.query.consume == "consumed":
-            # What `last` has passed over is superseded, so its events leave as well.
+            # Matches that `last` passes over are superseded, so their events leave as well.
             leaving = candidates if self.query.select == "last" else reported
             self.consumed.update(position for one in leaving for position in positions(one))
         return sorted(reported, key=birth_order)
 
     def selected(self, candidates: list[Chosen]) -> list[Chosen]:
-        """What SELECT leaves."""
+        """Return the matches that SELECT selects."""
         match self.query.select:
             case "each":
                 return candidates
@@ -86,7 +86,7 @@ class Policy:
         return [tuple(sorted({pair for one in candidates for pair in one}))]
 
     def skip(self, reported: Chosen) -> None:
-        """AFTER MATCH."""
+        """Apply AFTER MATCH."""
         own = positions(reported)
         if self.query.after_match == "skip to next":
             self.starts.add(own[0])

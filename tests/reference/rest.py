@@ -1,8 +1,8 @@
-"""What a partial match may still bind: the pattern that remains, event by event.
+"""The remaining pattern of a partial match: what it may still bind, event by event.
 
-Each part of a pattern is in one of these nodes, which hold only what is to come: a member of a SEQ is gone when a later
-one is bound, the branches of an OR when another is taken. `ways` lists how one event can be bound, with what then
-remains.
+Each part of a pattern is in one of these nodes, which hold only what can still come: a member of a SEQ is removed when
+a later one is bound, the branches of an OR when another is taken. `ways` lists how one event can be bound, with the
+pattern that then remains.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Adjacent = Callable[[int], bool]  # whether nothing lies between this position a
 
 
 @dataclass(frozen=True)
-class One:
+class Variable:
     """A variable: at least ``minimum`` and at most ``maximum`` more events; ``latest`` is the position of the last."""
 
     leaf: int
@@ -29,13 +29,13 @@ class One:
 
 
 @dataclass(frozen=True)
-class Nothing:
+class Negated:
     """A negated variable."""
 
 
 @dataclass(frozen=True)
 class InOrder:
-    """SEQ. ``adjacent``: which parts have NEXT before them and are not begun; ``latest``: its last event so far."""
+    """SEQ. ``adjacent``: which parts have NEXT before them and are not started; ``latest``: its last event so far."""
 
     parts: tuple[Rest, ...]
     adjacent: tuple[bool, ...]
@@ -57,7 +57,7 @@ class Either:
 
 
 @dataclass(frozen=True)
-class Some:
+class AnyOf:
     """ANY: ``count`` more of the parts."""
 
     count: int
@@ -66,7 +66,7 @@ class Some:
 
 @dataclass(frozen=True)
 class Rounds:
-    """A group: ``begun`` remains of round number ``turn`` (None: none is begun), ``whole`` is a round from scratch."""
+    """A group: ``begun`` remains of round number ``turn`` (None: none has started); ``whole`` is a complete round."""
 
     whole: Rest
     minimum: int
@@ -78,26 +78,26 @@ class Rounds:
 
     @property
     def another(self) -> bool:
-        """Whether one more round may begin."""
+        """Return True if one more round may start."""
         begun = 0 if self.begun is None else self.turn + 1
         return self.maximum is None or begun < self.maximum
 
 
-Rest = One | Nothing | InOrder | AnyOrder | Either | Some | Rounds
+Rest = Variable | Negated | InOrder | AnyOrder | Either | AnyOf | Rounds
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to bind an event.
+    """A way to bind an event.
 
     Attributes
     ----------
     leaf, round
-        The variable, and the round if that is in a group.
+        The variable, and the round if it is in a group.
     rest
-        What remains.
+        The remaining pattern.
     enters
-        Whether it enters an optional group.
+        True if it enters an optional group.
     """
 
     leaf: int
@@ -107,13 +107,13 @@ class Way:
 
 
 def rest_of(pattern: ast.Pattern, number: int) -> Rest:
-    """What remains of a pattern of which nothing is bound; ``number`` is that of its first variable."""
+    """Return the remaining pattern if nothing is bound; ``number`` is that of its first variable."""
     parts = tuple(rest_of(*part) for part in numbered(pattern, number))
     match pattern:
         case ast.Member():
-            return One(number, pattern.minimum, pattern.maximum, pattern.consecutive)
+            return Variable(number, pattern.minimum, pattern.maximum, pattern.consecutive)
         case ast.Negation():
-            return Nothing()
+            return Negated()
         case ast.Sequence():
             return InOrder(parts, tuple(place in pattern.adjacent for place in range(len(parts))))
         case ast.Aperiodic():
@@ -125,23 +125,23 @@ def rest_of(pattern: ast.Pattern, number: int) -> Rest:
         case ast.Disjunction():
             return Either(parts)
         case ast.AnyOf():
-            return parts[0] if pattern.members[0].repeated else Some(pattern.count, parts)
+            return parts[0] if pattern.members[0].repeated else AnyOf(pattern.count, parts)
     assert isinstance(pattern, ast.Group), pattern
     return Rounds(parts[0], pattern.minimum, pattern.maximum, pattern.consecutive)
 
 
 def may_end(rest: Rest) -> bool:
-    """Whether nothing more need be bound."""
+    """Return True if no more events need be bound."""
     match rest:
-        case One():
+        case Variable():
             return rest.minimum == 0
-        case Nothing():
+        case Negated():
             return True
         case InOrder() | AnyOrder():
             return all(map(may_end, rest.parts))
         case Either():
             return any(map(may_end, rest.parts))
-        case Some():
+        case AnyOf():
             return rest.count == 0
         case Rounds(begun=None):
             return rest.minimum == 0
@@ -150,11 +150,11 @@ def may_end(rest: Rest) -> bool:
 
 
 def open_leaves(rest: Rest) -> set[int]:
-    """The variables to which an event may still be bound, now or later."""
+    """Return the variables to which an event may still be bound, now or later."""
     match rest:
-        case One():
+        case Variable():
             return set() if rest.maximum == 0 else {rest.leaf}
-        case Nothing() | Some(count=0):
+        case Negated() | AnyOf(count=0):
             return set()
         case Rounds():
             begun = set() if rest.begun is None else open_leaves(rest.begun)
@@ -163,9 +163,9 @@ def open_leaves(rest: Rest) -> set[int]:
 
 
 def ways(rest: Rest, position: int, fits: ShedderFit, adjacent: Adjacent, turn: int = 0) -> Iterator[Way]:
-    """Every way to bind the event at a position; ``turn`` is the round, in a group."""
+    """Yield every way to bind the event at a position; ``turn`` is the round, in a group."""
     match rest:
-        case One():
+        case Variable():
             follows = not rest.consecutive or rest.latest is None or adjacent(rest.latest)
             if rest.maximum != 0 and follows and fits(rest.leaf):
                 most = None if rest.maximum is None else rest.maximum - 1
@@ -181,16 +181,16 @@ def ways(rest: Rest, position: int, fits: ShedderFit, adjacent: Adjacent, turn: 
         case Either(parts):
             for part in parts:
                 yield from ways(part, position, fits, adjacent, turn)
-        case Some(count, parts) if count > 0:
+        case AnyOf(count, parts) if count > 0:
             for k, part in enumerate(parts):
                 for way in ways(part, position, fits, adjacent, turn):
-                    yield replace(way, rest=Some(count - 1, (*parts[:k], *parts[k + 1 :])))
+                    yield replace(way, rest=AnyOf(count - 1, (*parts[:k], *parts[k + 1 :])))
         case Rounds():
             yield from ways_in_rounds(rest, position, fits, adjacent)
 
 
 def ways_in_order(rest: InOrder, position: int, fits: ShedderFit, adjacent: Adjacent, turn: int) -> Iterator[Way]:
-    """In the first part, or in a later one if all before it may end; what is passed over is gone."""
+    """Yield ways in the first part, or in a later one if all parts before it may end; skipped parts are removed."""
     for k, part in enumerate(rest.parts):
         if not rest.adjacent[k] or rest.latest is None or adjacent(rest.latest):
             for way in ways(part, position, fits, adjacent, turn):
@@ -201,7 +201,7 @@ def ways_in_order(rest: InOrder, position: int, fits: ShedderFit, adjacent: Adja
 
 
 def ways_in_rounds(rest: Rounds, position: int, fits: ShedderFit, adjacent: Adjacent) -> Iterator[Way]:
-    """In the round that is begun, or in a new one if that may end."""
+    """Yield ways in the current round, or in a new one if the current round may end."""
     if rest.begun is not None:
         for way in ways(rest.begun, position, fits, adjacent, rest.turn):
             yield replace(way, rest=replace(rest, begun=way.rest, latest=position))

@@ -1,7 +1,7 @@
-"""Partial matches of the reference matcher, one by one: the operational half, which every strategy can be read by.
+"""Partial matches of the reference matcher, one by one: the operational half, which can follow every strategy.
 
-A run is what a partial match has bound and what remains of the pattern. Each event is offered to every run; the ways to
-bind it that break no condition decided by then are its children. What becomes of the run itself is the strategy.
+A run is the bindings of a partial match and the remaining pattern. Each event is offered to every run; the ways to bind
+it that violate no condition decided by then are its children. The strategy decides what becomes of the run itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reference.search import Gap, Search
 
 @dataclass(frozen=True)
 class Run:
-    """A partial match. ``found``: it is a match as well, though one that may go on."""
+    """A partial match. ``found``: it is also a match, though it may continue."""
 
     chosen: Chosen
     rest: Rest
@@ -29,7 +29,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Expired:
-    """A run at the end of its window: its time, what it has bound, and the variables that it could bind next."""
+    """A run at the end of its window: its time, its bindings, and the variables that it could bind next."""
 
     time: int
     chosen: Chosen
@@ -49,7 +49,7 @@ class Runs:
         self.expired: list[Expired] = []
 
     def complete(self, position: int) -> list[Chosen]:
-        """Offer the next event to all runs; the matches that end with it, in no order."""
+        """Offer the next event to all runs; return the matches that end with it, in no order."""
         self.expire(position)
         kept, children = [], []
         for run in [*self.runs, self.empty]:
@@ -61,7 +61,7 @@ class Runs:
         return [child.chosen for child in children if child.found]
 
     def advanced(self, run: Run, position: int) -> Iterator[tuple[Run, Way]]:
-        """The children of a run: every way to bind the event that breaks nothing."""
+        """Return the children of a run: every way to bind the event that violates nothing."""
         event, contiguity = self.events[position], self.search.contiguity
 
         def fits(leaf: int) -> bool:
@@ -78,7 +78,7 @@ class Runs:
                 yield Run(chosen, way.rest, may_end(way.rest) and self.search.accepts(chosen)), way
 
     def stays(self, run: Run, taken: list[Way], position: int) -> bool:
-        """Whether a run lives on beside its children."""
+        """Return True if a run stays beside its children."""
         last, event = self.events[run.chosen[-1].position], self.events[position]
         match self.query.strategy:
             case "skip_till_any":
@@ -93,7 +93,7 @@ class Runs:
     # ------------------------------------------------------------------ what is decided
 
     def broken(self, chosen: Chosen, rest: Rest) -> bool:
-        """Whether a condition that is decided by now does not hold, or a negated event has come."""
+        """Return True if a condition that can be decided is not true, or if a negated event has come."""
         search, bound = self.search, self.search.bound(chosen)
         unfinished = open_leaves(rest)
         if not agree(search.bound_events(chosen), search.keys) or not self.distinct(self.query.pattern, 0, chosen):
@@ -112,7 +112,7 @@ class Runs:
         )
 
     def distinct(self, pattern: ast.Pattern, number: int, chosen: Chosen) -> bool:
-        """Whether the events of every ANY with DISTINCT differ."""
+        """Return True if the events of every ANY with DISTINCT differ."""
         own = bound_in(pattern, number, chosen)
         if (
             isinstance(pattern, ast.AnyOf)
@@ -123,13 +123,13 @@ class Runs:
         return all(self.distinct(part, first, own) for part, first in numbered(pattern, number))
 
     def decided(self, conjunct: ast.Expr, bound: Bound, unfinished: set[int]) -> bool:
-        """Whether a conjunct can be judged; of ``x[i]`` every element is judged when it comes."""
+        """Return True if a conjunct can be judged; for ``x[i]`` every element is judged when it comes."""
         return all(relative(mention) or self.known(mention, None, bound, unfinished) for mention in mentions(conjunct))
 
     def forbids(self, gap: Gap, bound: Bound, unfinished: set[int]) -> bool:
-        """Whether it can be judged which events a gap forbids: its ends, and all that conditions mention, are known.
+        """Return True if the forbidden events of a gap are known: its ends, and all variables that conditions mention.
 
-        Where nothing is bound behind it, it reaches to the end of the window, and `Search.accepts` looks at it. A
+        If nothing is bound after the gap, it reaches to the end of the window, and `Search.accepts` checks it. A
         leading one reaches back from the last event unless the window is explicit.
         """
         if gap.high is None:
@@ -141,7 +141,7 @@ class Runs:
             own = [mention for mention in mentions(part) if mention.leaf == name]
             if not own:
                 continue
-            # In a group x[i] of another variable is about the round of the gap, or one so far from it.
+            # In a group, x[i] of another variable refers to the round of the gap, or one at a fixed distance from it.
             shift = own[0].index.offset if isinstance(own[0], ast.Attribute) and own[0].index is not None else None
             for mention in mentions(part):
                 turn = None if shift is None else gap.round - shift
@@ -150,7 +150,7 @@ class Runs:
         return True
 
     def known(self, mention: ast.Attribute | ast.Aggregate, i: int | None, bound: Bound, unfinished: set[int]) -> bool:
-        """Whether nothing that may still come changes what a mention means; ``i`` is the index of ``x[i]``."""
+        """Return True if no later event changes what a mention means; ``i`` is the index of ``x[i]``."""
         if not any(concerns(mention, self.search.leaves[leaf]) for leaf in unfinished):
             return True
         if isinstance(mention, ast.Aggregate):
@@ -162,38 +162,38 @@ class Runs:
             place = i + index.offset if index.kind == "relative" and i is not None else None
         if place is None:
             return False
-        # A round that does not bind it is over when the next has begun.
+        # A round that does not bind it is over when the next one has started.
         return place < 0 or place < len(elements) - 1 or (place == len(elements) - 1 and elements[place] is not None)
 
     # ------------------------------------------------------------------ the end of a window
 
     def expire(self, position: int) -> None:
-        """Let go of runs that are dropped, and of those to which the event at ``position`` comes too late."""
+        """Remove the runs that are dropped, and those whose window ends before the event at ``position``."""
         self.runs = [run for run in self.runs if not self.policy.dropped(run.chosen)]
         over = [run for run in self.runs if not self.search.in_window(run.chosen[0].position, position)]
         self.runs = [run for run in self.runs if run not in over]
         self.time_out(over, position)
 
     def end(self) -> None:
-        """The window has ended, and all that still waits with it."""
+        """End the window, and all runs that still wait with it."""
         self.time_out([run for run in self.runs if not self.policy.dropped(run.chosen)], len(self.events))
         self.runs = []
 
     def time_out(self, runs: list[Run], position: int) -> None:
-        """Note those that wait for something that could still have come, and are no matches themselves."""
+        """Record the runs that wait for something that could still have come, and are not matches themselves."""
         for run in sorted(runs, key=lambda run: birth_order(run.chosen)):
             coming = {way.leaf for way in self.next_ways(run, position)}
             if coming and not run.found:
                 self.expired.append(Expired(self.ends(run, position), run.chosen, tuple(sorted(coming))))
 
     def next_ways(self, run: Run, position: int) -> Iterator[Way]:
-        """How an event at ``position`` could be bound if it were of the right type."""
+        """Return the ways to bind an event at ``position`` if it were of the right type."""
         return ways(
             run.rest, position, lambda leaf: True, lambda earlier: self.search.contiguity.adjacent(earlier, position)
         )
 
     def ends(self, run: Run, position: int) -> int:
-        """The time at which a run's window has ended; of count windows that of the event that is too late."""
+        """Return the time at which a run's window has ended; for count windows that of the first event after it."""
         if isinstance(self.query.window, ast.TimeWindow):
             return self.events[run.chosen[0].position].time + self.query.window.nanoseconds
         if self.search.window.until is not None:
@@ -205,12 +205,12 @@ class Runs:
 
 
 def mentions(conjunct: ast.Expr) -> list[ast.Attribute | ast.Aggregate]:
-    """What a conjunct reads."""
+    """Return the mentions of variables in a conjunct."""
     return [part for part in ast.walk(conjunct) if isinstance(part, ast.Attribute | ast.Aggregate)]
 
 
 def concerns(mention: ast.Attribute | ast.Aggregate, leaf: Leaf) -> bool:
-    """Whether one more event for a variable may change what a mention means; a repeated group grows as a whole."""
+    """Return True if one more event for a variable may change a mention; a repeated group grows as a whole."""
     group = leaf.group
     if group is None or mention.variable != group.variable:
         return mention.leaf == leaf.name
@@ -218,5 +218,5 @@ def concerns(mention: ast.Attribute | ast.Aggregate, leaf: Leaf) -> bool:
 
 
 def relative(mention: ast.Attribute | ast.Aggregate) -> bool:
-    """Whether it is ``x[i]``."""
+    """Return True if it is ``x[i]``."""
     return isinstance(mention, ast.Attribute) and mention.index is not None and mention.index.kind == "relative"

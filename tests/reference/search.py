@@ -1,4 +1,4 @@
-"""Every way to bind variables, and what makes a way a match: the declarative half of the reference matcher."""
+"""The declarative half of the reference matcher: every way to bind variables, and the conditions of a match."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Detected = tuple[Chosen, int, bool]  # a match, the time of its detection, wheth
 
 @dataclass(frozen=True)
 class Gap:
-    """Where a negated variable must find no event: strictly between two positions, None at an edge of the match."""
+    """A gap in which a negated variable must find no event: between two positions, None at an edge of the match."""
 
     leaf: int
     round: int
@@ -49,17 +49,17 @@ class Search:
         self.keys = [*query.partition, *same]
 
     def matches(self) -> Iterator[Chosen]:
-        """All matches, each once."""
+        """Return all matches, each once."""
         ways = {tuple(sorted(way)) for way in self.ways(self.query.pattern, 0, -1, ()) if way}
         return (chosen for chosen in ways if self.contiguity.holds(chosen) and self.accepts(chosen))
 
     # ------------------------------------------------------------------ ways to bind a pattern
 
     def ways(self, pattern: ast.Pattern, number: int, after: int, taken: Chosen, turn: int = 0) -> Iterator[Chosen]:
-        """Every way to bind ``pattern``.
+        """Yield every way to bind ``pattern``.
 
-        With events after position ``after`` that are not ``taken`` and lie in one window with all that are. ``number``
-        is that of the pattern's first variable; ``turn`` the round, in a group.
+        The events come after position ``after``, are not in ``taken``, and lie in one window with all of those.
+        ``number`` is that of the pattern's first variable; ``turn`` is the round, in a group.
         """
         match pattern:
             case ast.Member():
@@ -89,7 +89,7 @@ class Search:
                 raise AssertionError(pattern)
 
     def member(self, member: ast.Member, number: int, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
-        """Every set of events of the right types and number."""
+        """Yield every set of events of the right types and number."""
         used = [pair.position for pair in taken]
         eligible = [
             position
@@ -105,7 +105,7 @@ class Search:
                     yield tuple(Pair(position, number, turn) for position in positions)
 
     def in_order(self, parts: Parts, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
-        """One part after the other."""
+        """Yield the ways to bind one part after the other."""
         if not parts:
             yield ()
             return
@@ -115,7 +115,7 @@ class Search:
                 yield way + rest
 
     def in_any_order(self, parts: Parts, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
-        """All parts, interleaved or not."""
+        """Yield the ways to bind all parts, interleaved or not."""
         if not parts:
             yield ()
             return
@@ -124,7 +124,7 @@ class Search:
                 yield way + rest
 
     def rounds(self, group: ast.Group, number: int, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
-        """Rounds number ``turn`` and on, one after the other."""
+        """Yield the ways to bind rounds number ``turn`` and on, one after the other."""
         if turn >= group.minimum:
             yield ()
         if group.maximum is not None and turn >= group.maximum:
@@ -136,7 +136,7 @@ class Search:
                     yield way + rest
 
     def in_window(self, first: int, last: int) -> bool:
-        """Whether the events at positions ``first`` and ``last`` lie in one window."""
+        """Return True if the events at positions ``first`` and ``last`` lie in one window."""
         match self.query.window:
             case ast.TimeWindow(nanoseconds):
                 return self.events[last].time - self.events[first].time <= nanoseconds
@@ -145,14 +145,14 @@ class Search:
         return True  # unbounded, or an explicit window, which holds all of the events here
 
     def differ(self, way: Chosen, name: str) -> bool:
-        """Whether the events differ pairwise in an attribute."""
+        """Return True if the events differ pairwise in an attribute."""
         values = [attribute(self.events[pair.position], name) for pair in way]
         return all(compare("!=", one, other) is True for one, other in itertools.combinations(values, 2))
 
     # -------------------------------------------------------------------- conditions
 
     def accepts(self, chosen: Chosen) -> bool:
-        """Whether a complete binding is of one partition, satisfies every conjunct and has no forbidden event."""
+        """Return True if a complete binding is in one partition, satisfies all conjuncts and has no forbidden event."""
         if not agree(self.bound_events(chosen), self.keys):
             return False
         bound = self.bound(chosen)
@@ -165,11 +165,11 @@ class Search:
         )
 
     def bound_events(self, chosen: Chosen) -> list[Event]:
-        """All events of a match."""
+        """Return all events of a match."""
         return [self.events[pair.position] for pair in chosen]
 
     def bound(self, chosen: Chosen) -> dict[str, list[Event | None]]:
-        """The elements of each variable; without those of OR branches not taken."""
+        """Return the elements of each variable, without those of OR branches that are not taken."""
         untaken = self.untaken(self.query.pattern, 0, chosen)
         elements: dict[str, list[Event | None]] = {}
         for number, leaf in enumerate(self.leaves):
@@ -186,11 +186,11 @@ class Search:
         return elements
 
     def turns(self, group: ast.Group, chosen: Chosen) -> int:
-        """How many rounds of a group there are."""
+        """Return the number of rounds of a group."""
         return len({pair.round for pair in chosen if self.leaves[pair.leaf].group == group})
 
     def untaken(self, pattern: ast.Pattern, number: int, chosen: Chosen) -> set[str]:
-        """Names of the variables, and groups, whose innermost OR branch is not taken; an OR of one part is the part."""
+        """Return the variables and groups whose innermost OR branch is not taken; an OR of one part is that part."""
         found: set[str] = set()
         for part, first in numbered(pattern, number):
             if isinstance(pattern, ast.Disjunction) and len(pattern.members) > 1 and not bound_in(part, first, chosen):
@@ -203,7 +203,7 @@ class Search:
     # --------------------------------------------------------------------- negation
 
     def gaps(self, pattern: ast.Pattern, number: int, chosen: Chosen) -> Iterator[Gap]:
-        """The gaps of all negated variables in force. ``chosen``: of a group, only one round."""
+        """Yield the gaps of all negated variables that apply. ``chosen``: for a group, only one round."""
         own = bound_in(pattern, number, chosen)
         if not own:
             return  # not taken
@@ -223,7 +223,7 @@ class Search:
                 yield from self.gaps(part, first, own)
 
     def inside(self, gap: Gap, chosen: Chosen) -> Iterator[int]:
-        """Positions strictly between the gap's ends; an edge reaches as far as the window may."""
+        """Return the positions strictly between the gap's ends; an edge reaches as far as the window may."""
         first, last = self.events[chosen[0].position], self.events[chosen[-1].position]
         for position, event in enumerate(self.events):
             begun = self.reaches(last.time - event.time) if gap.low is None else position > gap.low
@@ -232,17 +232,17 @@ class Search:
                 yield position
 
     def reaches(self, nanoseconds: int) -> bool:
-        """Whether a window goes so far from the event at its edge; an explicit one holds all of the events here."""
+        """Return True if a window reaches this far from the event at its edge; an explicit one has all events here."""
         return isinstance(self.query.window, ast.ExplicitWindow) or nanoseconds <= self.duration
 
     @property
     def duration(self) -> int:
-        """The window's length in nanoseconds; what needs it has a time window."""
+        """Return the window's length in nanoseconds; only called for time windows."""
         assert isinstance(self.query.window, ast.TimeWindow), "a negation at the edge, and PERIODIC, need WITHIN t"
         return self.query.window.nanoseconds
 
     def forbidden(self, chosen: Chosen, bound: Bound, gap: Gap, position: int) -> bool:
-        """Whether an event is of a negated variable's type and partition and all conjuncts on it hold."""
+        """Return True if an event has a negated variable's type and partition, and all conjuncts on it are true."""
         event, leaf = self.events[position], self.leaves[gap.leaf]
         elements = dict(bound)
         elements[leaf.name] = [None] * gap.round + [event]  # so that [i] is the round of a group
@@ -255,12 +255,12 @@ class Search:
     # --------------------------------------------------------------------- results
 
     def detected(self, complete: list[Chosen]) -> list[Detected]:
-        """What is detected when these matches are complete, in birth order; each set of events of an ANY once."""
+        """Return the detections when these matches are complete, in birth order; each set of events of an ANY once."""
         ordered = sorted(complete, key=birth_order)
         return self.each_set_once([(chosen, *when) for chosen in ordered for when in self.decided(chosen)])
 
     def each_set_once(self, detected: list[Detected]) -> list[Detected]:
-        """Of what is detected at one time and differs only in which variable of an ANY holds which event, the first."""
+        """Keep the first of detections at one time that differ only in the variables of an ANY that bind the events."""
         owner = dict(self.owners(self.query.pattern, 0))
         first: dict[tuple[frozenset[Pair], int], Detected] = {}
         for chosen, time, deferred in detected:
@@ -269,14 +269,14 @@ class Search:
         return list(first.values())
 
     def owners(self, pattern: ast.Pattern, number: int) -> Iterator[tuple[int, int]]:
-        """For each variable of an ANY, the ANY's number, which is that of its first variable."""
+        """Return for each variable of an ANY the ANY's number, which is that of its first variable."""
         for part, first in numbered(pattern, number):
             if isinstance(pattern, ast.AnyOf):
                 yield first, number
             yield from self.owners(part, first)
 
     def decided(self, chosen: Chosen) -> list[tuple[int, bool]]:
-        """When a match is detected, and whether that is deferred; of PERIODIC every tick."""
+        """Return when a match is detected, and whether that is deferred; for PERIODIC every tick."""
         pattern = self.query.pattern
         first, last = self.events[chosen[0].position], self.events[chosen[-1].position]
         if not isinstance(pattern, ast.Periodic):

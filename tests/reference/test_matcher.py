@@ -1,6 +1,6 @@
-"""Worked cases by hand that pin the reference matcher, so that what it says can be trusted.
+"""Cases worked by hand that define the behaviour of the reference matcher.
 
-How a result is written: see `worked`.
+See `worked` for the notation of results.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ E = "SEQ(A a, B b) WHERE {} WITHIN UNBOUNDED"
 
 
 def value(expression: str, events: str, pattern: str = "A+ a[]") -> Any:
-    """An expression's value in the longest match that ends last."""
+    """Return an expression's value in the longest match that ends last."""
     query = parse(f"PATTERN SEQ({pattern}) WITHIN UNBOUNDED RETURN {expression} AS x", SCHEMA)
     stream = harness.stream(SCHEMA, events)
     longest = max(naive.find_matches(query, stream), key=lambda match: (len(str(match.bindings)), match.detected_at))
@@ -245,7 +245,7 @@ def test_an_absent_variable_does_not_hinder_a_partition() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "wanted"),
+    ("expression", "expected"),
     [
         ("a.v - b.v", 9), ("a.v / b.v", -3.5), ("a.v // b.v", -4), ("a.v % b.v", -1), ("b.v ^ 3", -8.0),
         ("-a.v // 2", -4),
@@ -259,13 +259,13 @@ def test_an_absent_variable_does_not_hinder_a_partition() -> None:
         ("a.s", "x"), ("a.b", True), ("b.s", None), ("b.f + 1", None), ("a.time", 5), ("b.seq", 1), ("b.type", "B"),
     ],
 )  # fmt: skip
-def test_numbers(expression: str, wanted: Any) -> None:
+def test_numbers(expression: str, expected: Any) -> None:
     result = value(expression, "A(v=7,f=1.5,s='x',b=true)@5 B(v=-2)@5", "A a, B b")
-    assert harness.same_value(result, wanted), result
+    assert harness.same_value(result, expected), result
 
 
 @pytest.mark.parametrize(
-    ("expression", "wanted"),
+    ("expression", "expected"),
     [
         ("COUNT(a[])", 4), ("COUNT(a[].v)", 3), ("SUM(a[].v)", 9), ("AVG(a[].v)", 3.0), ("MIN(a[].v)", 1),
         ("MAX(a[].v)", 6), ("STDDEV(a[].v)", math.sqrt(7)), ("a[].v", [2, None, 1, 6]), ("a[first].v", 2),
@@ -275,20 +275,20 @@ def test_numbers(expression: str, wanted: Any) -> None:
         ("AVG(a[].k)", None), ("COUNT(a[].k)", 2),
     ],
 )  # fmt: skip
-def test_aggregates(expression: str, wanted: Any) -> None:
+def test_aggregates(expression: str, expected: Any) -> None:
     big = 2**62
     result = value(expression, f"A(v=2,f=1,k={big}) A A(v=1,f=nan,k={big}) A(v=6)")
-    assert harness.same_value(result, wanted), result
+    assert harness.same_value(result, expected), result
 
 
 def test_aggregates_of_nothing() -> None:
-    for expression, wanted in [
+    for expression, expected in [
         ("SUM(a[].v)", None),
         ("MIN(a[].f)", None),
         ("COUNT(a[].v)", 0),
         ("STDDEV(a[].v)", None),
     ]:
-        assert value(expression, "A") == wanted
+        assert value(expression, "A") == expected
 
 
 def test_return_of_absent_variables() -> None:
@@ -299,8 +299,8 @@ def test_return_of_absent_variables() -> None:
         ("SUM(c[].v)", None),
         ("b.v + a.v", None),
     ]
-    for expression, wanted in cases:
-        assert value(expression, "A(v=1)", "A a, B? b, C* c[]") == wanted, expression
+    for expression, expected in cases:
+        assert value(expression, "A(v=1)", "A a, B? b, C* c[]") == expected, expression
 
 
 def test_functions_of_the_user() -> None:
@@ -318,8 +318,8 @@ def test_functions_of_the_user() -> None:
     ]
     with own_registry():
         sample()
-        for expression, wanted in cases:
-            assert harness.same_value(value(expression, "A(v=3,f=nan)", "A a"), wanted), expression
+        for expression, expected in cases:
+            assert harness.same_value(value(expression, "A(v=3,f=nan)", "A a"), expected), expression
 
 
 # ------------------------------------------------------------------------ harness

@@ -1,4 +1,4 @@
-"""Worked cases by hand for every operator, that pin the reference matcher. How results are written: see `worked`."""
+"""Cases worked by hand for every operator, which define the reference matcher. See `worked` for the notation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reference import matcher as naive
 
 
 def returned(text: str, events: str) -> list[Any]:
-    """The RETURN columns of each match."""
+    """Return the RETURN columns of each match."""
     query = parse(f"PATTERN {text}", SCHEMA)
     stream = harness.stream(SCHEMA, events)
     rows = [naive.return_values(query, match, stream) for match in naive.find_matches(query, stream)]
@@ -103,7 +103,7 @@ def test_any_takes_so_many_in_any_order() -> None:
 
 
 def test_any_gives_each_set_of_events_once() -> None:
-    # Of a1 b0 and a0 b1 the first in birth order: the last event is held by the earlier variable.
+    # Of a1 b0 and a0 b1 the first in birth order: the earlier variable binds the last event.
     assert found("ANY(2, A a, A b) WITHIN 9ns", "A A") == ["a1 b0"]
     assert found("ANY(1, A a, A b) WITHIN 9ns", "A A") == ["a0 b-", "a1 b-"]
     assert len(found("ANY(2, A a, A b, A c) WITHIN 9ns", "A A A")) == 3
@@ -228,7 +228,7 @@ def test_negation_at_the_same_time_goes_by_the_streams_order() -> None:
     ],
 )  # fmt: skip
 def test_conditions_on_a_negated_variable(condition: str, kept: bool) -> None:
-    """It kills if all its conjuncts are true; unknown is not true."""
+    """A negated event kills the match if all conjuncts are true; unknown is not true."""
     text = f"SEQ(A a, NEG C n, B b) WHERE {condition} WITHIN 9ns"
     assert bool(found(text, "A(k=1,v=0) C(k=1,v=1) B(k=2,v=3)")) is kept
 
@@ -246,7 +246,7 @@ def test_a_negation_with_every_element() -> None:
 
 
 def test_neighbours_of_a_negation() -> None:
-    # From the last element of a Kleene, up to the first; an optional not bound is passed over.
+    # From the last element of a Kleene variable to the first; an optional variable that is not bound is skipped.
     assert found("SEQ(A+ a[], NEG C n, B+ b[]) WITHIN 9ns", "A C A B C B") == [
         "a2 b3", "a0,2 b3", "a2 b3,5", "a0,2 b3,5",
     ]  # fmt: skip

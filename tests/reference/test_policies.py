@@ -1,4 +1,4 @@
-"""Worked cases by hand for windows, selection, consumption, AFTER MATCH, LIMIT and what times out (see `worked`)."""
+"""Cases worked by hand for windows, selection, consumption, AFTER MATCH, LIMIT and time-outs (see `worked`)."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ TABLE: Sequence[tuple[str, str, str, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("select", "consume", "stream", "wanted"), TABLE)
-def test_the_worked_table(select: str, consume: str, stream: str, wanted: list[str]) -> None:
-    """A window with the events A1 A2 B3 B4, and with one of them dropped."""
+@pytest.mark.parametrize(("select", "consume", "stream", "expected"), TABLE)
+def test_the_worked_table(select: str, consume: str, stream: str, expected: list[str]) -> None:
+    """Check a window with the events A1 A2 B3 B4, and with one of them dropped."""
     policies = f"SELECT {select} CONSUME {consume}"
-    assert found(f"{AB} WITHIN UNBOUNDED {policies}", stream, NUMBERED) == wanted
+    assert found(f"{AB} WITHIN UNBOUNDED {policies}", stream, NUMBERED) == expected
     opener = stream[1]
     explicit = found(f"{AB} WINDOW EVERY 9 EVENTS CLOSE AFTER 9 EVENTS {policies}", stream, NUMBERED)
-    assert explicit == [f"w{opener} {one}" for one in wanted]
+    assert explicit == [f"w{opener} {one}" for one in expected]
 
 
 @pytest.mark.parametrize("consume", ["zero", "consumed"])
@@ -92,7 +92,7 @@ def test_each_reports_all_that_end_in_an_event_before_they_are_consumed() -> Non
 
 
 def test_consumption_under_skip_till_next() -> None:
-    # Both partial matches have gone on with B2; what was not reported is not there for B3.
+    # Both partial matches have bound B2; matches that were not reported do not exist for B3.
     text = f"{AB} WITHIN 9ns STRATEGY {{}} SELECT first CONSUME consumed"
     assert found(text.format("skip_till_next"), "A A B B") == ["a0 b2"]
     assert found(text.format("skip_till_any"), "A A B B") == ["a0 b2", "a1 b3"]
@@ -127,7 +127,7 @@ def test_no_skip() -> None:
 
 @pytest.mark.parametrize("strategy", ["skip_till_any", "skip_till_next"])
 def test_skip_when_a_pattern_times_out(strategy: str) -> None:
-    """What times out is no match, so it skips nothing."""
+    """A partial match that times out is no match, so it skips nothing."""
     clauses = f"WITHIN 3ns STRATEGY {strategy} AFTER MATCH SKIP PAST LAST"
     assert found(f"{AB} {clauses}", "A@0 A@2 B@4 B@5") == ["a1 b2"]
     assert found(f"SEQ(A a, B b, C c) {clauses}", "A@0 B@1 A@2 B@3 B@4 C@5") == ["a2 b3 c5"]
@@ -259,7 +259,7 @@ def test_policies_are_for_each_partition() -> None:
 
 
 def late(text: str, events: str) -> list[str]:
-    """What times out: bindings, time, and what it waits for."""
+    """Return the partial matches that time out: bindings, time, and variables they wait for."""
     query = parse(f"PATTERN {text}", SCHEMA)
     return [
         f"{show(query, one.bindings)} @{one.timed_out_at} {one.bound} for {','.join(one.waits_for)}"

@@ -1,4 +1,4 @@
-"""The halves of the reference matcher, of which one says and one follows what a match is, agree."""
+"""The two halves of the reference matcher agree: the declarative search and the runs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ few = settings(max_examples=max(1, settings().max_examples // 2))
 
 @st.composite
 def trees(draw: Draw) -> Case:
-    """A query, and a stream."""
+    """Draw a query and a stream."""
     query = draw(whole_queries(draw(schemas()))).query
     return Case(query, "", draw(streams(query.schema, most_events(query.pattern))), [1])
 
 
 @given(st.data())
 def test_the_halves_agree(data: st.DataObject) -> None:
-    """Wherever both have a say; elsewhere the one is only run."""
+    """Check both where both apply; elsewhere just run the second one."""
     case = data.draw(trees())
     query, events = case.query, case.events
     followed = naive.find_matches(query, events, by_runs=True)
@@ -38,7 +38,7 @@ def test_the_halves_agree(data: st.DataObject) -> None:
 @few
 @given(st.data())
 def test_what_is_followed_is_a_match(data: st.DataObject) -> None:
-    """Whatever the strategy, what is followed is among all that there is when nothing is skipped or consumed."""
+    """Check that, whatever the strategy, followed matches are among those without skipping or consumption."""
     case = data.draw(trees())
     query, events = case.query, case.events
     plain: dict[str, Any] = {"select": "each", "consume": "zero", "after_match": "no skip", "limit": None}
@@ -51,7 +51,7 @@ def test_what_is_followed_is_a_match(data: st.DataObject) -> None:
 
 
 def bound_events(match: naive.Match) -> list[int]:
-    """Sequence numbers of all its events. (Of a set of events of an ANY another match may stand for it.)"""
+    """Return the sequence numbers of all events. (For a set of events of an ANY another match may represent it.)"""
     bindings = [one if isinstance(one, list) else [one] for one in match.bindings.values()]
     return sorted(number for one in bindings for number in one if number is not None)
 

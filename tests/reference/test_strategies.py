@@ -1,4 +1,4 @@
-"""Worked cases by hand for the strategies, NEXT and CONSECUTIVE, that pin the reference matcher (see `worked`)."""
+"""Cases worked by hand for the strategies, NEXT and CONSECUTIVE, which define the reference matcher (see `worked`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fastcep.events import Schema
 
 
 def following(text: str, events: str) -> list[str]:
-    """The matches of a pattern and its clauses, skipping till the next match."""
+    """Return the matches of a pattern and its clauses under skip till next match."""
     return found(f"{text} STRATEGY skip_till_next", events)
 
 

@@ -1,4 +1,4 @@
-"""Registered functions for tests, and what a call means in the reference matcher."""
+"""Registered functions for tests, and the meaning of a call in the reference matcher."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Value = int | float | bool | str | None
 
 
 def user_call(signature: ast.Signature, arguments: Sequence[Value]) -> Value:
-    """A registered function in Python; null if any argument is, or if it raises."""
+    """Call a registered function in Python; the result is null if any argument is, or if it raises."""
     if any(argument is None for argument in arguments):
         return None
     typed = [
@@ -29,7 +29,7 @@ def user_call(signature: ast.Signature, arguments: Sequence[Value]) -> Value:
 
 @contextmanager
 def own_registry() -> Iterator[None]:
-    """Forget afterwards what was registered inside."""
+    """Remove the functions that are registered inside the block afterwards."""
     before = dict(registry._registered)
     try:
         yield
@@ -39,12 +39,12 @@ def own_registry() -> Iterator[None]:
 
 
 def distance(x: float, y: float) -> float:
-    """NaN passes, infinite differences too."""
+    """Return NaN for NaN, and infinite differences too."""
     return abs(x - y)
 
 
 def cell(x: float, size: int) -> int | None:
-    """Raises for size 0; None for what has no cell."""
+    """Raise for size 0; return None for values without a cell."""
     if not abs(x) < 2.0**53:
         return None
     return int(x // size) % 7
@@ -55,13 +55,13 @@ def odd(k: int, flag: bool) -> bool:
 
 
 def ratio(x: float, y: float) -> float:
-    """Raises for y = 0."""
+    """Raise for y = 0."""
     return x / y
 
 
 @cache
 def _made() -> tuple[Function, ...]:
-    """Made once, so that they are compiled once."""
+    """Create the functions once, so that they are compiled once."""
     signatures = {
         distance: "float64(float64, float64)",
         cell: "int64(float64, int64)",

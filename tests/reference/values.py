@@ -39,7 +39,7 @@ def either(left: bool | None, right: bool | None) -> bool | None:
 
 
 def compare(operator: str, left: Value, right: Value) -> bool | None:
-    """A comparison; with null it is unknown. An int compared with a float becomes a float first."""
+    """Compare two values; with null the result is unknown. An int compared with a float becomes a float first."""
     if left is None or right is None:
         return None
     if operator in ("=", "!="):
@@ -55,19 +55,19 @@ def compare(operator: str, left: Value, right: Value) -> bool | None:
 
 
 def same_kind(values: Sequence[int | float | None]) -> list[int] | list[float]:
-    """The values, all as floats if any is one."""
+    """Return the values, all as floats if any is one."""
     if any(isinstance(value, float) for value in values):
         return [float(value) for value in values if value is not None]
     return [value for value in values if isinstance(value, int)]
 
 
 def checked(value: int | float) -> int | float | None:
-    """Null if an integer does not fit 64 bits."""
+    """Return null if an integer does not fit 64 bits."""
     return None if isinstance(value, int) and not INT_MIN <= value <= INT_MAX else value
 
 
 def arithmetic(operator: str, left: int | float | None, right: int | float | None) -> int | float | None:
-    """``+ - * / // % ^`` of two numbers."""
+    """Compute ``+ - * / // % ^`` of two numbers."""
     if left is None or right is None:
         return None
     if operator == "/":
@@ -104,7 +104,7 @@ def power(base: float, exponent: float) -> float:
 
 
 def call(function: str, arguments: Sequence[int | float | None]) -> int | float | None:
-    """A scalar function; null if any argument is null."""
+    """Call a scalar function; null if any argument is null."""
     if any(argument is None for argument in arguments):
         return None
     values = same_kind(arguments)
@@ -135,14 +135,14 @@ def call(function: str, arguments: Sequence[int | float | None]) -> int | float 
 
 
 def smallest_or_largest(function: str, values: Sequence[int | float]) -> int | float:
-    """Minimum or maximum; NaN if any value is."""
+    """Return the minimum or maximum; NaN if any value is."""
     if any(math.isnan(value) for value in values):
         return math.nan
     return min(values) if function.lower() == "min" else max(values)
 
 
 def aggregate(function: str, values: Sequence[Value]) -> int | float | None:
-    """An aggregate of the values that are not null."""
+    """Aggregate the values that are not null."""
     if function == "COUNT":
         return len(values)
     numbers = [value for value in map(number, values) if value is not None]
@@ -162,7 +162,7 @@ def aggregate(function: str, values: Sequence[Value]) -> int | float | None:
 
 
 def deviation(values: Sequence[float]) -> float | None:
-    """The sample's standard deviation by Welford's recurrence."""
+    """Return the sample's standard deviation by Welford's recurrence."""
     n, mean, squares = 0, 0.0, 0.0
     for value in values:
         n += 1

@@ -1,4 +1,4 @@
-"""Explicit windows of the reference matcher: stretches that are cut from the stream."""
+"""Explicit windows of the reference matcher, as parts of the stream."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from reference.conditions import Event, evaluate
 
 @dataclass(frozen=True)
 class Window:
-    """A stretch of the stream, in which a query is answered as if there were nothing else.
+    """A part of the stream, in which a query is matched as if there were no other events.
 
     Attributes
     ----------
     start, stop
-        Position of its first event, and behind its last one.
+        Positions of its first event, and after its last one.
     window_id
         Sequence number of the event that opens it; None for the whole stream of a query with WITHIN.
     until
         The time (ns) of its end.
     end
-        Without explicit windows, the time (ns) to which the stream has come.
+        Without explicit windows, the time (ns) that the stream has reached.
     closing
-        Position of its last event, if it is known with that event that it is the last; None if time must pass, or the
-        stream must end.
+        Position of its last event, if that event determines the end; None if time must pass, or the stream must end.
     """
 
     start: int
@@ -37,9 +36,9 @@ class Window:
 
 
 def windows(query: ast.Query, events: Sequence[Event], end: int | None = None) -> list[Window]:
-    """The windows of a query in the order in which they open; under WITHIN one, which is the whole stream.
+    """Return the windows of a query in the order in which they open; for WITHIN one, which is the whole stream.
 
-    ``end`` is the time (ns) to which the stream has come, if that is later than its last event.
+    ``end`` is the time (ns) that the stream has reached, if it is later than its last event.
     """
     clause = query.window
     last = max(events[-1].time, events[-1].time if end is None else end) if events else 0
@@ -53,18 +52,18 @@ def windows(query: ast.Query, events: Sequence[Event], end: int | None = None) -
 
 
 def opens(opening: ast.Bound, events: Sequence[Event], position: int) -> bool:
-    """Whether the event at a position opens a window."""
+    """Return True if the event at a position opens a window."""
     event = events[position]
     if opening.events is not None:
         return position % opening.events == 0
     if opening.nanoseconds is not None:
-        slide = event.time // opening.nanoseconds  # floors, before zero too
+        slide = event.time // opening.nanoseconds  # rounds down, also below zero
         return all(earlier.time // opening.nanoseconds != slide for earlier in events[:position])
     return event.type in opening.types and satisfies(opening.where, {opening.variable: [event]})
 
 
 def closed(clause: ast.ExplicitWindow, events: Sequence[Event], start: int, end: int) -> Window:
-    """The window that opens with the event at position ``start``, in a stream that ends at a time."""
+    """Return the window that opens with the event at position ``start``, in a stream that ends at a time."""
     opener, closing = events[start], clause.closing
     if closing.nanoseconds is not None:
         until = opener.time + closing.nanoseconds
@@ -88,5 +87,5 @@ def closed(clause: ast.ExplicitWindow, events: Sequence[Event], start: int, end:
 
 
 def satisfies(where: ast.Expr | None, bound: dict[str, list[Event | None]]) -> bool:
-    """Whether a window's condition is true; unknown is not."""
+    """Return True if a window's condition is true; unknown is not."""
     return where is None or evaluate(where, bound) is True

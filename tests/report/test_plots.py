@@ -1,4 +1,4 @@
-"""Pictures keep the peaks and never load a drawing library before something is drawn."""
+"""Plots keep the peaks; drawing libraries are loaded only when something is drawn."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def test_thin_keeps_the_peak_and_the_order() -> None:
     assert (np.diff(times) > 0).all()
 
 
-def test_thin_leaves_a_short_curve_alone() -> None:
+def test_thin_keeps_a_short_curve_unchanged() -> None:
     times, values = thin(TIMES[:5], VALUES[:5], 5)
     assert times.tolist() == TIMES[:5].tolist()
     assert values.tolist() == VALUES[:5].tolist()
 
 
 @pytest.mark.parametrize("points", [0, -1])
-def test_thin_refuses_no_points(points: int) -> None:
+def test_thin_rejects_no_points(points: int) -> None:
     with pytest.raises(ValidationError, match="at least 1"):
         thin(TIMES, VALUES, points)
 

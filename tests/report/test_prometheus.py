@@ -1,4 +1,4 @@
-"""The endpoint for Prometheus: a real one, on this machine, read as Prometheus reads it."""
+"""The endpoint for Prometheus: opened on this machine, and read as Prometheus does."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def queries() -> Any:
 
 
 def scrape(server: Server) -> dict[tuple[str, ...], float]:
-    """All samples, by name and the values of the labels, which come by the labels' names."""
+    """Return all samples, by name and label values, ordered by label name."""
     with OPEN(f"http://{server.address}:{server.port}/metrics", timeout=LIMIT) as answer:
         text = answer.read().decode()
     return {
@@ -51,7 +51,7 @@ def scrape(server: Server) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_an_engine_that_sheds_tells_all() -> None:
+def test_metrics_of_an_engine_that_sheds() -> None:
     engine = fc.Engine(
         queries(),
         latency_bound=40,
@@ -102,7 +102,7 @@ def test_an_engine_that_sheds_tells_all() -> None:
     assert dropped + refused == shedding["dropped_partial_matches"]
 
 
-def test_an_engine_without_bound_tells_nothing_of_shedding() -> None:
+def test_no_shedding_metrics_without_a_bound() -> None:
     engine = fc.Engine(queries()[0])
     with serve_metrics(engine) as server:
         found = scrape(server)
@@ -113,7 +113,7 @@ def test_an_engine_without_bound_tells_nothing_of_shedding() -> None:
     }  # fmt: skip
 
 
-def test_it_serves_what_update_took_last() -> None:
+def test_the_metrics_of_the_last_update_are_served() -> None:
     engine = fc.Engine(queries(), **VIRTUAL)
     batch = ds1(events=2000)
     with serve_metrics(engine) as server:
@@ -127,10 +127,10 @@ def test_it_serves_what_update_took_last() -> None:
         assert found["fastcep_events_total",] == 2000
         assert found["fastcep_latency_seconds_count", "event"] == 2000
         assert ("fastcep_latency_bound_seconds",) not in found
-        assert server.taken[0] == engine.metrics()
+        assert server.latest[0] == engine.metrics()
 
 
-def test_a_closed_one_does_not_listen() -> None:
+def test_a_closed_server_does_not_listen() -> None:
     server = serve_metrics(fc.Engine(queries()[0]))
     other = serve_metrics(fc.Engine(queries()[1]))
     assert server.port != other.port
@@ -145,7 +145,7 @@ def test_a_closed_one_does_not_listen() -> None:
 
 
 def closed(client: socket.socket) -> bool:
-    """Wait, for minutes if need be, until the server has closed the connection."""
+    """Wait until the server has closed the connection, for minutes if necessary."""
     client.settimeout(300)
     try:
         return client.recv(1) == b""
@@ -193,7 +193,7 @@ def test_many_silent_clients_take_few_threads() -> None:
 
 
 def scraped(server: Server) -> bool:
-    """Scrape until there is room again, for minutes if need be."""
+    """Scrape until a connection is free, for minutes if necessary."""
     for _ in range(3000):
         try:
             return bool(scrape(server))

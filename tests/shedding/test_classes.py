@@ -43,14 +43,14 @@ def test_another_query_or_schema_is_refused() -> None:
     query = fc.parse(Q1, SCHEMA, name="q1")
     shedder = FixedClasses(PAIRS, REFUSE, query=query)
     shedder.check(query)
-    with pytest.raises(ModelError, match="of query 'q1', not of 'q1'"):
+    with pytest.raises(ModelError, match="for query 'q1', not for 'q1'"):
         shedder.check(fc.parse(Q1.replace("8ms", "9ms"), SCHEMA, name="q1"))
     other = fc.Schema(
         {name: {"ID": "int64", "V": "float64"} for name in "ABCD"}, time="ts", type="type", time_unit="us"
     )
     with pytest.raises(ModelError, match=r"schema differs: A\.V is float64, expected int64"):
         shedder.check(fc.parse(Q1, other, name="q1"))
-    with pytest.raises(ModelError, match="'x', a variable that query 'q1' does not bind"):
+    with pytest.raises(ModelError, match="'x', which query 'q1' does not bind"):
         FixedClasses({}, {"x": [0.5]}).check(query)
     assert issubclass(ModelError, fc.FastcepError)
 
@@ -58,8 +58,8 @@ def test_another_query_or_schema_is_refused() -> None:
 @pytest.mark.parametrize(
     ("classes", "refuse", "message"),
     [
-        (PAIRS, {"b": [0.5]}, r"refuse\['b'\] has 1 chances, expected 3"),
-        (PAIRS, {"b": [0.5, 2.0, 0.5]}, r"refuse\['b'\]=2.0; expected a chance from 0 to 1"),
+        (PAIRS, {"b": [0.5]}, r"refuse\['b'\] has 1 probabilities, expected 3"),
+        (PAIRS, {"b": [0.5, 2.0, 0.5]}, r"refuse\['b'\]=2.0; expected a probability from 0 to 1"),
         ({}, {"a": [0.5, 0.5]}, "expected 1, one per class"),
         ({"b": Classes(("a.V",), (2, 3), TABLE)}, {}, "1 features, 2 smallest values and a table of 1 dimensions"),
         ({"b": Classes(("a.V",), (2,), TABLE.astype(np.int64))}, {}, "int64, expected uint8"),  # type: ignore[arg-type]

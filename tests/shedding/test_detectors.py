@@ -8,7 +8,7 @@ import pytest
 
 from fastcep.errors import ValidationError
 from fastcep.shedding import Load, MemoryUse, PredictedLatency, QueueLength, SmoothedLatency
-from fastcep.shedding.detectors import rough
+from fastcep.shedding.detectors import rounded
 
 BOUND = 500_000.0
 
@@ -183,4 +183,4 @@ def test_what_is_learned_can_be_stored() -> None:
     ("ns", "text"), [(0, "0ns"), (7, "7ns"), (1234.5, "1.234us"), (493_234, "493.2us"), (8e9, "8s"), (0.3, "0.3ns")]
 )
 def test_durations_for_people(ns: float, text: str) -> None:
-    assert rough(ns) == text
+    assert rounded(ns) == text

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.shedding.shed_views import Q1, view
 
 from fastcep.shedding import PatternWeightedEvents, RandomEvents, SelectivityEvents, TypeWeightedEvents
-from fastcep.shedding.drop_probabilities import LEAST_WEIGHT, events_of, keep_of, weights_of
+from fastcep.shedding.drop_probabilities import LEAST_WEIGHT, drop_weights, events_per_match, keep_probability
 
 SHEDDERS = (RandomEvents, SelectivityEvents, TypeWeightedEvents, PatternWeightedEvents)
 COUNTED = {"seen": [100, 300, 50, 0], "tried": [100, 900, 400, 0], "yielded": [100, 300, 20, 0]}
@@ -108,7 +108,7 @@ def test_the_baseline_of_espice_drops_from_windows() -> None:
     ],
 )
 def test_how_many_events_a_match_has(pattern: str, events: float) -> None:
-    assert events_of(view(f"PATTERN {pattern} WITHIN 8ms").plan.query.pattern) == pytest.approx(events)
+    assert events_per_match(view(f"PATTERN {pattern} WITHIN 8ms").plan.query.pattern) == pytest.approx(events)
 
 
 def test_a_match_is_left_by_the_chances_of_its_types() -> None:
@@ -125,7 +125,7 @@ def test_a_match_is_left_by_the_chances_of_its_types() -> None:
 )
 def test_weights_have_mean_1_and_fall_with_the_utility(drawn: list[tuple[float, int]]) -> None:
     utility, frequency = np.array(drawn, float).T
-    weights = weights_of(utility, frequency)
+    weights = drop_weights(utility, frequency)
     assert weights @ frequency / frequency.sum() == pytest.approx(1)
     assert (weights >= LEAST_WEIGHT).all()
     order = np.argsort(utility)
@@ -133,7 +133,7 @@ def test_weights_have_mean_1_and_fall_with_the_utility(drawn: list[tuple[float, 
 
 
 def test_what_is_kept() -> None:
-    assert keep_of(0.0, 3) == 1.0
-    assert keep_of(1.0, 3) == 0.0
-    assert keep_of(0.75, 2) == 0.5
-    assert keep_of(0.75, 0) == 0.25
+    assert keep_probability(0.0, 3) == 1.0
+    assert keep_probability(1.0, 3) == 0.0
+    assert keep_probability(0.75, 2) == 0.5
+    assert keep_probability(0.75, 0) == 0.25

@@ -117,5 +117,5 @@ def test_a_plan_must_be_made_for_it() -> None:
 
     engine = fc.Engine(query(), latency_bound="1s", shedder=fc.shedding.RandomMatches())
     shedding: Shedding = engine._stream.queries.control.queries[0].shedding
-    with pytest.raises(ValueError, match="not made to be observed"):
+    with pytest.raises(ValueError, match="does not support a lineage record"):
         shedding.observe()

@@ -92,15 +92,15 @@ def test_bernoulli_drops_live_ones_only() -> None:
     ],
 )
 def test_how_many_births_lead_to_a_match(pattern: str, births: float) -> None:
-    ways = StatePaths(view(f"PATTERN {pattern} WITHIN 8ms").plan)
-    assert ways.births == births
-    left = ways.along(np.where(ways.stored, 0.5, 1.0))
+    paths = StatePaths(view(f"PATTERN {pattern} WITHIN 8ms").plan)
+    assert paths.births == births
+    left = paths.survival(np.where(paths.stored, 0.5, 1.0))
     assert ((left > 0) & (left <= 1)).all()
 
 
 def test_groups_bind_all_their_variables() -> None:
-    ways = StatePaths(view("PATTERN SEQ(A a, (SEQ(B b, C c))+ g[], D d) WITHIN 1ms").plan)
-    assert ways.members == [(0,), (0, 1, 2), (0, 1, 2), (0, 3, 1, 2)]
+    paths = StatePaths(view("PATTERN SEQ(A a, (SEQ(B b, C c))+ g[], D d) WITHIN 1ms").plan)
+    assert paths.members == [(0,), (0, 1, 2), (0, 1, 2), (0, 3, 1, 2)]
 
 
 def test_queries_are_shed_each_for_itself() -> None:

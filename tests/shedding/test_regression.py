@@ -92,5 +92,5 @@ def test_samples_at_one_place_are_taken_as_proportional() -> None:
 
 
 def test_without_samples_there_is_no_curve() -> None:
-    with pytest.raises(ValidationError, match="found 0 places and 0 values"):
+    with pytest.raises(ValidationError, match="found 0 arguments and 0 values"):
         fit_curve([], [])

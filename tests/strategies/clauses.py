@@ -22,7 +22,7 @@ OPENER, CLOSER = "w", "z"  # no names of a pattern
 
 @st.composite
 def explicit_windows(draw: Draw, schema: Schema) -> ast.ExplicitWindow:
-    """Every way to open with every way to close."""
+    """Draw any way to open a window with any way to close it."""
     opening = draw(st.one_of(opened_by_events(schema), counts([3, 2, 1, 4]), durations([4, 2, 1, 7])))
     closing = draw(
         st.one_of(durations([5, 3, 1, 8, 20]), counts([4, 3, 1, 2, 6]), closed_by_events(schema, opening.variable))
@@ -31,23 +31,23 @@ def explicit_windows(draw: Draw, schema: Schema) -> ast.ExplicitWindow:
 
 
 def counts(numbers: list[int]) -> st.SearchStrategy[ast.Bound]:
-    """``EVERY n EVENTS``, ``AFTER n EVENTS``."""
+    """Draw ``EVERY n EVENTS``, ``AFTER n EVENTS``."""
     return st.sampled_from(numbers).map(lambda number: ast.Bound(events=number))
 
 
 def durations(numbers: list[int]) -> st.SearchStrategy[ast.Bound]:
-    """``EVERY t``, ``AFTER t``, in nanoseconds, as the streams' times are."""
+    """Draw ``EVERY t``, ``AFTER t``, in nanoseconds, like the times of the streams."""
     return st.sampled_from(numbers).map(lambda number: ast.Bound(nanoseconds=number))
 
 
 def some_types(schema: Schema) -> st.SearchStrategy[tuple[str, ...]]:
-    """One type, or several."""
+    """Draw one type, or several."""
     return st.lists(st.sampled_from(schema.type_names), min_size=1, max_size=2, unique=True).map(tuple)
 
 
 @st.composite
 def opened_by_events(draw: Draw, schema: Schema) -> ast.Bound:
-    """``OPEN ON T w``, mostly any of them."""
+    """Draw ``OPEN ON T w``, mostly with any event of the type."""
     own = ast.Attribute(OPENER, "k")
     where = draw(st.sampled_from([None, None, own])) and compared(draw, own, ast.Literal(draw(st.integers(0, 2))))
     return ast.Bound(types=draw(some_types(schema)), variable=OPENER, where=where)
@@ -55,7 +55,7 @@ def opened_by_events(draw: Draw, schema: Schema) -> ast.Bound:
 
 @st.composite
 def closed_by_events(draw: Draw, schema: Schema, opener: str) -> ast.Bound:
-    """``CLOSE ON T z``, mostly with a condition, about the opening event if that has a name."""
+    """Draw ``CLOSE ON T z``, mostly with a condition, on the opening event if that has a name."""
     kinds = ["any", "own", *(["equal", "equal", "compared", "later", "both"] if opener else [])]
     kind = draw(st.sampled_from(kinds))
     own, other = ast.Attribute(CLOSER, "k"), ast.Attribute(OPENER, "k")
@@ -76,7 +76,7 @@ def closed_by_events(draw: Draw, schema: Schema, opener: str) -> ast.Bound:
 
 
 def compared(draw: Draw, left: ast.Expr, right: ast.Expr) -> ast.Expr:
-    """Any comparison."""
+    """Draw any comparison."""
     return ast.Binary(draw(st.sampled_from(COMPARISONS)), left, right)
 
 
@@ -84,7 +84,7 @@ def compared(draw: Draw, left: ast.Expr, right: ast.Expr) -> ast.Expr:
 
 
 def adjoined(draw: Draw, pattern: ast.Pattern) -> ast.Pattern:
-    """The pattern with NEXT and CONSECUTIVE at some of the places where they are allowed."""
+    """Add NEXT and CONSECUTIVE to a pattern at some of the places where they are allowed."""
     often = st.sampled_from([False, True])
     match pattern:
         case ast.Sequence(members):

@@ -1,4 +1,4 @@
-"""Streams out of order: hypothesis strategies, and what is late by the definition."""
+"""Streams out of order: hypothesis strategies, and the late events by definition."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MIN = -(2**63)
 
 @st.composite
 def disordered(draw: Draw, cases: st.SearchStrategy[Case]) -> tuple[Case, list[Event], int]:
-    """A case, its events in another order (numbered as they arrive unless a column does it), and a lateness."""
+    """Draw a case, its events in another order (numbered on arrival unless a column numbers them), and a lateness."""
     case = draw(cases)
     arrivals = list(draw(st.permutations(case.events)))
-    if draw(st.booleans()):  # mostly in order, so that little is late
+    if draw(st.booleans()):  # mostly in order, so that few events are late
         arrivals = sorted(case.events, key=lambda one: one.time + draw(st.integers(0, 4)))
     if case.query.schema.sequence is None:
         arrivals = [Event(one.type, one.time, seq, one.values) for seq, one in enumerate(arrivals)]
@@ -29,7 +29,7 @@ def disordered(draw: Draw, cases: st.SearchStrategy[Case]) -> tuple[Case, list[E
 
 
 def split(arrivals: list[Event], lateness: int, clocks: dict[int, int] | None = None) -> tuple[list[Event], ...]:
-    """Accepted events in stream order, and late ones, by the definition. ``clocks``: advance before event number k."""
+    """Split events by definition: accepted ones in stream order, and late ones. ``clocks``: advance before event k."""
     accepted, late = [], []
     watermark = MIN
     for number, one in enumerate(arrivals):
@@ -40,7 +40,7 @@ def split(arrivals: list[Event], lateness: int, clocks: dict[int, int] | None = 
 
 
 def late_engine(case: Case, lateness: int, **options: Any) -> fc.Engine:
-    """An engine that waits for late events."""
+    """Make an engine that waits for late events."""
     with warnings.catch_warnings():
         unbounded = isinstance(case.query.window, ast.Unbounded | ast.ExplicitWindow)
         warnings.simplefilter("ignore" if unbounded else "error")

@@ -1,4 +1,4 @@
-"""Cases whose state moves: mostly with a key; and how many of them are drawn."""
+"""Cases whose state moves, mostly with a key, and the number of examples to draw."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strategies.queries import Case
 
 
 def part(share: int, most: int) -> settings:
-    """A share of the usual examples: each of these makes many engines."""
+    """Return a share of the usual number of examples, because each of these makes many engines."""
     count = max(1, min(settings().max_examples // share, most))
     return settings(max_examples=count, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 
@@ -24,7 +24,7 @@ some, fewer, some_threaded = part(1, 900), part(8, 150), part(2, 600)
 
 
 def keyed(case: Case) -> Case:
-    """The case with a key in which all its variables agree, if that makes a query."""
+    """Return the case with a key in which all its variables agree, if that makes a query."""
     query = case.query
     same = ast.SameAttributes(("k",))
     where = same if query.where is None else ast.Binary("AND", query.where, same)
@@ -36,7 +36,7 @@ def keyed(case: Case) -> Case:
 
 
 def fits_one_table(queries: list[ast.Query]) -> bool:
-    """Whether no column has one type in one query and another in the next."""
+    """Return True if no column has different types in two queries."""
     try:
         quiet(fc.Engine, queries).flush().to_arrow()
     except ValidationError:

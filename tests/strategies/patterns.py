@@ -1,4 +1,4 @@
-"""Hypothesis strategies for patterns: plain sequences, and all operators in each other, none of them refused."""
+"""Hypothesis strategies for valid patterns: plain sequences, and all operators nested in each other."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PERIODIC_IS_ALL = "`PERIODIC` is the whole pattern"
 
 
 def refusal(outer: str, inner: str) -> str | None:
-    """Why ``inner`` cannot be a direct part of ``outer``; None if it can."""
+    """Return the reason why ``inner`` cannot be a direct part of ``outer``; None if it can."""
     if outer == ANY:
         return ANY_OF_TYPES
     if inner == PERIODIC:
@@ -49,7 +49,7 @@ def refusal(outer: str, inner: str) -> str | None:
 
 @st.composite
 def patterns(draw: Draw, schema: Schema, most: int = 4) -> ast.Sequence:
-    """One to ``most`` members in order, of single types or unions, at most three of them repeated."""
+    """Draw one to ``most`` members in order, of single types or unions, at most three of them repeated."""
     members = []
     repeated = 0
     for variable in "abcd"[: draw(st.integers(1, most))]:
@@ -62,7 +62,7 @@ def patterns(draw: Draw, schema: Schema, most: int = 4) -> ast.Sequence:
 
 
 def quantifier(draw: Draw, kind: str) -> tuple[int, int | None, bool]:
-    """Bounds, and whether it is repeated."""
+    """Draw the bounds of a variable, and whether it is repeated."""
     if kind == "one":
         return 1, 1, False
     if kind == "?":
@@ -75,14 +75,14 @@ def quantifier(draw: Draw, kind: str) -> tuple[int, int | None, bool]:
 
 @st.composite
 def nested_patterns(draw: Draw, schema: Schema, window: ast.Window, most: int = 5) -> ast.Pattern:
-    """Any operators in each other, at most ``most`` variables, valid with the window."""
+    """Draw nested operators with at most ``most`` variables, valid for the window."""
     make = Patterns(draw, schema, window, most)
     return make.top(make.pick(*make.tops()))
 
 
 @st.composite
 def pair_patterns(draw: Draw, schema: Schema, window: ast.Window, outer: str, inner: str) -> ast.Pattern:
-    """A pattern in which ``inner`` is a direct part of ``outer``."""
+    """Draw a pattern in which ``inner`` is a direct part of ``outer``."""
     why = refusal(outer, inner)
     if why is not None:
         raise ValueError(f"{inner} in {outer} is refused: {why}")
@@ -94,12 +94,12 @@ def pair_patterns(draw: Draw, schema: Schema, window: ast.Window, outer: str, in
 
 @st.composite
 def negated_patterns(draw: Draw, schema: Schema, window: ast.Window) -> ast.Pattern:
-    """A SEQ with a negation in it, often at an edge if the window allows that."""
+    """Draw a SEQ with a negation in it, often at an edge if the window allows that."""
     return Patterns(draw, schema, window, 4).top(SEQ, NEG)
 
 
 class Patterns:
-    """Draws the parts of one pattern, for a window. In some a negation may stand at an edge, in some PERIODIC may."""
+    """Draws the parts of one pattern, for a window. Some windows allow a negation at an edge, some PERIODIC."""
 
     def __init__(self, draw: Draw, schema: Schema, window: ast.Window, most: int) -> None:
         self.draw = draw
@@ -114,26 +114,26 @@ class Patterns:
         self.groups = iter("ghij")
 
     def pick(self, *options: Any) -> Any:
-        """One of the options; shrinks to the first."""
+        """Draw one of the options; shrinks to the first."""
         return self.draw(st.sampled_from(options))
 
     def tops(self) -> list[str]:
-        """Operators that a whole pattern may be."""
+        """Return the operators that a whole pattern may be."""
         return [SEQ, SEQ, AND, OR, ANY, SEQ, APERIODIC, *([PERIODIC] if self.ticks else [])]
 
     def top(self, *kinds: str) -> ast.Pattern:
-        """A whole pattern; of several kinds each is a direct part of the one before."""
+        """Draw a whole pattern; of several kinds, each is a direct part of the one before."""
         return self.build(list(kinds), 3, grouped=False, solid=False, top=True)
 
     @contextmanager
     def keep(self, count: int) -> Iterator[None]:
-        """Leave ``count`` variables for later parts."""
+        """Reserve ``count`` variables for later parts."""
         self.kept += count
         yield
         self.kept -= count
 
     def single(self, name: str | None = None) -> ast.Member:
-        """``T x``."""
+        """Draw ``T x``."""
         self.left -= 1
         types = tuple(self.draw(st.lists(st.sampled_from(self.schema.type_names), min_size=1, max_size=1)))
         if self.pick(False, False, False, True):
@@ -141,7 +141,7 @@ class Patterns:
         return ast.Member(types, next(self.names) if name is None else name)
 
     def part(self, depth: int, grouped: bool, solid: bool) -> ast.Pattern:
-        """Any part of a pattern but a negation. ``solid``: it must bind an event. ``grouped``: it is in a group."""
+        """Draw any part of a pattern except a negation. ``solid``: it must bind an event; ``grouped``: in a group."""
         kinds = [SINGLE, SINGLE, SINGLE]
         if not solid:
             kinds += [OPTIONAL]
@@ -154,7 +154,7 @@ class Patterns:
         return self.build([self.pick(*kinds)], depth, grouped, solid)
 
     def parts(self, kinds: list[str], depth: int, grouped: bool, solid: list[bool]) -> list[ast.Pattern]:
-        """Several parts, one of the kind that is wanted (if one is)."""
+        """Draw several parts, one of the required kind (if there is one)."""
         place = self.draw(st.integers(0, len(solid) - 1))
         made = []
         for number, firm in enumerate(solid):
@@ -162,13 +162,13 @@ class Patterns:
                 if kinds and number == place:
                     made.append(self.build(kinds, depth - 1, grouped, firm))
                 else:
-                    # What is wanted needs room, so what stands beside it is simple.
+                    # The required part needs variables, so the parts beside it are simple.
                     with self.keep(least(kinds) - 1 if number < place else 0):
                         made.append(self.part(0 if kinds else depth - 1, grouped, firm))
         return made
 
     def build(self, kinds: list[str], depth: int, grouped: bool, solid: bool, top: bool = False) -> ast.Pattern:
-        """A pattern of kind ``kinds[0]``, with the other kinds in it."""
+        """Draw a pattern of kind ``kinds[0]``, with the other kinds in it."""
         kind, *rest = kinds
         room = min(3, self.left - self.kept - least(rest) + 1)
         if kind in (SINGLE, OPTIONAL, KLEENE, BOUNDS):
@@ -192,7 +192,7 @@ class Patterns:
         return ast.Disjunction(tuple(self.parts(rest, depth, grouped, [solid] * count)))
 
     def member(self, kind: str, solid: bool) -> ast.Member:
-        """A variable with a quantifier."""
+        """Draw a variable with a quantifier."""
         one = self.single()
         if kind == SINGLE:
             return one
@@ -204,21 +204,21 @@ class Patterns:
         return ast.Member(one.types, one.variable, minimum, maximum, repeated)
 
     def group(self, kind: str, rest: list[str], depth: int, solid: bool) -> ast.Group:
-        """Rounds of anything that may be in a group and binds an event."""
+        """Draw a group of any parts that are allowed in it and bind an event."""
         self.loops -= 1
         name = next(self.groups)
         if rest:
             inner = self.build(rest, depth - 1, grouped=True, solid=True)
         else:
             inner = self.part(depth - 1, grouped=True, solid=True)
-            inner = ast.Sequence((inner,)) if isinstance(inner, ast.Member) else inner  # as the grammar has it
+            inner = ast.Sequence((inner,)) if isinstance(inner, ast.Member) else inner  # required by the grammar
         if kind == OPTIONAL_GROUP:
             return ast.Group(inner, name, 0, 1, False)
         minimum, maximum, repeated = quantifier(self.draw, self.pick("+", "+", "+" if solid else "*", "{}"))
         return ast.Group(inner, name, max(minimum, int(solid)), maximum, repeated)
 
     def any_of(self, grouped: bool) -> ast.AnyOf:
-        """Some of a list of types, or several events of one."""
+        """Draw some of a list of types, or several events of one."""
         if not grouped and self.loops and self.pick(False, False, True):
             one = self.single()
             self.loops -= 1
@@ -231,7 +231,7 @@ class Patterns:
         return ast.AnyOf(self.draw(st.integers(1, len(members))), members)
 
     def until(self, kind: str, rest: list[str], depth: int, grouped: bool) -> ast.Pattern:
-        """``APERIODIC`` or ``PERIODIC``."""
+        """Draw ``APERIODIC`` or ``PERIODIC``."""
         with self.keep(1):
             if kind == PERIODIC:
                 (opening,) = self.parts(rest, depth, grouped, [True])
@@ -240,7 +240,7 @@ class Patterns:
         return ast.Aperiodic(opening, body, self.single(next(self.negated)))
 
     def negate(self, members: list[ast.Pattern], depth: int, grouped: bool, top: bool, surely: bool) -> ast.Sequence:
-        """A sequence, perhaps with negations between its members; ``surely``: with one, and with members for it."""
+        """Draw a sequence, perhaps with negations between members; ``surely``: at least one, with members for it."""
         if surely:
             edges = top and self.edges and self.pick(False, True)
             with self.keep(1):
@@ -258,7 +258,7 @@ class Patterns:
 
 
 def least(kinds: list[str]) -> int:
-    """How many variables the first of these with the others in it needs; 1 for none."""
+    """Return the number of variables that the first kind needs with the others in it; 1 for none."""
     if not kinds:
         return 1
     kind, *rest = kinds
@@ -266,12 +266,12 @@ def least(kinds: list[str]) -> int:
 
 
 def inside(members: list[ast.Pattern], place: int) -> bool:
-    """Whether something is surely bound before and behind."""
+    """Return True if an event is surely bound both before and after a place."""
     return not all(map(is_nullable, members[:place])) and not all(map(is_nullable, members[place:]))
 
 
 def most_events(pattern: ast.Pattern) -> int:
-    """How long a stream may be so that the reference matcher stays quick."""
+    """Return the maximum length of a stream for which the reference matcher is quick."""
     leaves = positive_leaves(pattern)
     loops = sum(leaf.repeated for leaf in leaves)
     if isinstance(pattern, ast.Sequence) and all(isinstance(member, ast.Member) for member in pattern.members):

@@ -1,8 +1,8 @@
 """Hypothesis strategies: small random schemas, well-typed queries, streams with ties, and batch boundaries.
 
-Everything is kept tiny (values 0 to 2, few types, at most nine events) so that many examples have matches and the
-reference matcher is quick. What only differs by the sign of a floating zero is not generated: a divisor or a power's
-base is an attribute or a constant, never a minimum or a sum.
+Everything is tiny (values 0 to 2, few types, at most nine events), so that many examples have matches and the reference
+matcher is quick. Differences only in the sign of a floating zero are avoided: a divisor or a power's base is an
+attribute or a constant, never a minimum or a sum.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMPARISONS = ("=", "<=", ">=", "<", ">", "!=")
 
 @dataclass(frozen=True)
 class Case:
-    """One example: a query, its stream and where the stream is cut (the last size repeats)."""
+    """One example: a query, its stream, and the sizes of batches (the last size repeats)."""
 
     query: ast.Query
     text: str
@@ -46,13 +46,13 @@ class Case:
 
 
 def windows() -> st.SearchStrategy[ast.Window]:
-    """Time, count and no bound."""
+    """Draw a window by time, by count, or unbounded."""
     counts = st.sampled_from([5, 3, 8, 4, 2, 1])
     return st.one_of(time_windows(), time_windows(), counts.map(ast.CountWindow), st.just(ast.Unbounded()))
 
 
 def time_windows() -> st.SearchStrategy[ast.Window]:
-    """Windows in nanoseconds, as the streams' times are."""
+    """Draw windows in nanoseconds, like the times of the streams."""
     return st.sampled_from([5, 3, 8, 20, 1, 0]).map(ast.TimeWindow)
 
 
@@ -69,21 +69,21 @@ class Expressions:
     relative: bool = True
 
     def pick(self, *options: Any) -> Any:
-        """One of the options; shrinks to the first."""
+        """Draw one of the options; shrinks to the first."""
         return self.draw(st.sampled_from(options))
 
     @property
     def members(self) -> tuple[Leaf, ...]:
-        """The variables that a match binds."""
+        """Return the variables that a match binds."""
         return tuple(leaf for leaf in self.leaves if not leaf.negated)
 
     def dtypes(self, leaf: Leaf) -> dict[str, str]:
-        """Attributes that all types of a variable share."""
+        """Return the dtypes of the attributes that all types of a variable share."""
         first, *others = (dict(self.schema.attributes(name)) for name in leaf.member.types)
         return {key: dtype for key, dtype in first.items() if all(key in other for other in others)}
 
     def reference(self, *dtypes: str) -> ast.Expr | None:
-        """An attribute of one of the dtypes, or None if no variable has one."""
+        """Draw an attribute of one of the dtypes, or None if no variable has one."""
         choices = [(m, key) for m in self.members for key, dtype in self.dtypes(m).items() if dtype in dtypes]
         if not choices:
             return None
@@ -91,7 +91,7 @@ class Expressions:
         return self.attribute(leaf, key)
 
     def attribute(self, leaf: Leaf, key: str) -> ast.Attribute:
-        """``x.key`` or ``g.x.key``, with an index if x or g is repeated."""
+        """Draw ``x.key`` or ``g.x.key``, with an index if x or g is repeated."""
         variable, inner = place(leaf)
         if not leaf.repeated:
             return ast.Attribute(variable, key, inner=inner)
@@ -103,7 +103,7 @@ class Expressions:
         return ast.Attribute(variable, key, self.pick(*indices), inner)
 
     def aggregate(self) -> ast.Expr | None:
-        """An aggregate of a repeated variable, or None if there is none."""
+        """Draw an aggregate of a repeated variable, or None if there is none."""
         repeated = [leaf for leaf in self.members if leaf.repeated]
         if not repeated:
             return None
@@ -117,17 +117,17 @@ class Expressions:
         return ast.Aggregate(function, variable, self.pick(*keys, "seq"), inner)
 
     def constant(self) -> ast.Literal:
-        """A small number."""
+        """Draw a small number."""
         return ast.Literal(self.pick(1, 0, 2, -1, 3, 0.5, 1.0, -0.5, 2.0))
 
     def leaf(self) -> ast.Expr:
-        """An attribute that is a number (``k`` is always there)."""
+        """Draw a numeric attribute (``k`` always exists)."""
         found = self.reference("int64", "int64", "float64")
         assert found is not None
         return found
 
     def number(self, depth: int) -> ast.Expr:
-        """A numeric expression that mentions a variable."""
+        """Draw a numeric expression that mentions a variable."""
         kind = self.pick(
             "leaf", "leaf", "aggregate", "aggregate", "+", "-", "*", "//", "%", "/", "^", "call", "negative", "seq"
         )
@@ -149,7 +149,7 @@ class Expressions:
         return self.call(depth)
 
     def call(self, depth: int) -> ast.Expr:
-        """A scalar function."""
+        """Draw a call of a scalar function."""
         function = self.pick("abs", "floor", "min", "max", "avg", "sqrt", "log", "exp")
         arguments = [self.number(depth - 1)]
         if function in ("min", "max", "avg"):
@@ -157,7 +157,7 @@ class Expressions:
         return ast.Call(function, tuple(arguments))
 
     def condition(self, depth: int = 2) -> ast.Expr:
-        """A condition of any kind."""
+        """Draw a condition of any kind."""
         kinds = [
             "threshold",
             "equality",
@@ -184,7 +184,7 @@ class Expressions:
         return self.simple(kind)
 
     def simple(self, kind: str) -> ast.Expr:
-        """A condition without AND, OR and NOT."""
+        """Draw a condition without AND, OR and NOT."""
         comparison = self.pick(*COMPARISONS)
         if kind == "equality":
             return ast.Binary("=", *self.two("k"))
@@ -211,7 +211,7 @@ class Expressions:
         return self.words(kind, comparison) or ast.Binary(comparison, self.leaf(), self.constant())
 
     def words(self, kind: str, comparison: str) -> ast.Expr | None:
-        """A condition on strings, truth values or types, or None if there is no such attribute."""
+        """Draw a condition on strings, truth values or types, or None if there is no such attribute."""
         equality = "=" if comparison in ("=", "<=", ">=") else "!="
         if kind == "type":
             left: ast.Expr | None = self.attribute(self.pick(*self.members), "type")
@@ -235,7 +235,7 @@ class Expressions:
         return ast.Binary(equality, left, literals[0])
 
     def two(self, key: str) -> tuple[ast.Expr, ast.Expr]:
-        """The same attribute of two variables, the later one first (of one variable if there is one only)."""
+        """Draw the same attribute of two variables, the later one first (of one variable if there is only one)."""
         if len(self.members) == 1:
             return self.attribute(self.members[0], key), self.attribute(self.members[0], key)
         later = self.draw(st.integers(1, len(self.members) - 1))
@@ -243,7 +243,7 @@ class Expressions:
         return self.attribute(self.members[later], key), self.attribute(self.members[earlier], key)
 
     def forbidden(self, leaf: Leaf, depth: int = 1) -> ast.Expr:
-        """A condition on a negated variable: alone, or with what the match binds."""
+        """Draw a condition on a negated variable: alone, or with variables that the match binds."""
         kind = self.pick(
             "filter", "equality", "equality", "shifted", "general", "time", "in", *["or", "not"][: 2 * depth]
         )
@@ -270,7 +270,7 @@ class Expressions:
         return ast.Binary(comparison, value, self.constant())
 
     def literals(self, *values: Value) -> tuple[ast.Literal, ...]:
-        """One to three of the values, and seldom others, so that they are a hash set."""
+        """Draw one to three of the values, and rarely many others, so that they form a hash set."""
         chosen = self.draw(st.lists(st.sampled_from(values), min_size=1, max_size=3, unique_by=repr))
         if self.pick(*[False] * 4, True) and not isinstance(values[0], bool):
             texts = isinstance(values[0], str)
@@ -278,12 +278,12 @@ class Expressions:
         return tuple(map(ast.Literal, chosen))
 
     def shared(self) -> list[str]:
-        """Attributes that every variable has."""
+        """Return the attributes that every variable has."""
         return [key for key in DTYPES if all(key in self.dtypes(leaf) for leaf in self.leaves)]
 
 
 def place(leaf: Leaf) -> tuple[str, str | None]:
-    """The name that a variable is written by: its own, or its group's and its own."""
+    """Return the name of a variable in a query: its own, or the group's and its own."""
     own = leaf.member.variable
     return (own, None) if leaf.group is None else (leaf.group.variable, own)
 
@@ -298,7 +298,7 @@ def queries(
     window: st.SearchStrategy[ast.Window] | None = None,
     pattern: Callable[[Schema, ast.Window], st.SearchStrategy[ast.Pattern]] | None = None,
 ) -> ast.Query:
-    """A query's tree: mostly none to two conjuncts, sometimes a partition, equal attributes and RETURN.
+    """Draw a query's tree: mostly none to two conjuncts, sometimes a partition, equal attributes and RETURN.
 
     Its pattern is plain or nested unless ``pattern`` makes it.
     """
@@ -326,7 +326,7 @@ def queries(
 
 
 def returned(make: Expressions) -> ast.Expr:
-    """An expression for RETURN."""
+    """Draw an expression for RETURN."""
     repeated = [leaf for leaf in make.members if leaf.repeated]
     kind = make.pick("number", "number", "any", "list")
     if kind == "list" and repeated:
@@ -345,14 +345,14 @@ def returned(make: Expressions) -> ast.Expr:
 
 @st.composite
 def cases(draw: Draw, window: st.SearchStrategy[ast.Window] | None = None) -> Case:
-    """A query, as its text reads back, with a stream and its cuts; half the patterns are plain sequences."""
+    """Draw a query, parsed from its text, with a stream and batch sizes; half of the patterns are plain sequences."""
     schema = draw(schemas())
     return draw(with_stream(draw(queries(schema, window))))
 
 
 @st.composite
 def operator_cases(draw: Draw, outer: str, inner: str) -> Case:
-    """The same for a pattern in which ``inner`` is a direct part of ``outer`` (see `pattern_strategies.refusal`)."""
+    """Draw the same for a pattern in which ``inner`` is a direct part of ``outer`` (see `patterns.refusal`)."""
     schema = draw(schemas())
     window = time_windows() if PERIODIC in (outer, inner) else windows()
     query = draw(queries(schema, window, lambda schema, within: pair_patterns(schema, within, outer, inner)))
@@ -361,7 +361,7 @@ def operator_cases(draw: Draw, outer: str, inner: str) -> Case:
 
 @st.composite
 def with_stream(draw: Draw, query: ast.Query) -> Case:
-    """A case for a query; what the engine gets is its text, read back."""
+    """Draw a case for a query; the engine gets its text, parsed again."""
     from fastcep.query import parse, to_text
 
     events = draw(streams(query.schema, most_events(query.pattern)))

@@ -1,4 +1,4 @@
-"""Queries that both stores serve, and a few that only rows do; streams of few values: nulls, NaN and huge ones."""
+"""Queries that both stores support, and a few for rows only; streams of few values: nulls, NaN and huge ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strategies.patterns import Draw
 from strategies.queries import Case
 
 SCHEMA = fc.Schema({name: {"k": "int64", "v": "int64", "x": "float64", "s": "string"} for name in "ABCD"}, type="type")
-#: Types that several variables may bind, too: an event may then stand for any of them.
+#: Types that several variables may bind, so that an event may match any of these variables.
 TYPES = ("A", "B", "C", "D", "(A|B)", "(B|C)")
 ATTRIBUTES = ("k", "v", "k", "x", "s")
 HUGE = 9_223_372_036_854_775_807
@@ -20,7 +20,7 @@ HUGE = 9_223_372_036_854_775_807
 
 @st.composite
 def patterns(draw: Draw) -> tuple[str, list[str]]:
-    """A SEQ of two to four variables, those between the first and the last perhaps with ``+``; and its variables."""
+    """Draw a SEQ of two to four variables, inner ones perhaps with ``+``; and its variables."""
     count = draw(st.integers(2, 4))
     types = [draw(st.sampled_from(TYPES)) for _ in range(count)]
     kleene = [0 < place < count - 1 and draw(st.booleans()) for place in range(count)]
@@ -31,13 +31,13 @@ def patterns(draw: Draw) -> tuple[str, list[str]]:
 
 
 def element(name: str) -> str:
-    """How an attribute of each event of a variable begins."""
+    """Return the start of an attribute of each event of a variable."""
     return name.replace("[]", "[i]")
 
 
 @st.composite
 def conditions(draw: Draw, names: list[str]) -> str:
-    """A conjunct of a kind that the store serves (and some that it does not)."""
+    """Draw a conjunct, mostly of a kind that the store supports."""
     one, other = draw(st.permutations(names))[:2]
     attribute = draw(st.sampled_from(ATTRIBUTES))
     kind = draw(st.sampled_from(["equal", "equal", "sum", "sum", "less", "neighbours", "local", "same", "longer"]))
@@ -73,7 +73,7 @@ VALUES = {
 
 @st.composite
 def cases(draw: Draw) -> Case:
-    """A query, mostly one for which either store will do, and a stream."""
+    """Draw a query, mostly one that both stores support, and a stream."""
     pattern, names = draw(patterns())
     where = draw(st.lists(conditions(names), max_size=3))
     window = draw(st.sampled_from(["20ns", "6ns", "12ns", "7 EVENTS", "UNBOUNDED"]))
@@ -90,7 +90,7 @@ def cases(draw: Draw) -> Case:
 
 
 def run(case: Case, store: str) -> tuple[pa.Table, dict[str, object]]:
-    """All matches, and the metrics at the end of the input."""
+    """Return all matches, and the metrics at the end of the input."""
     engine = quiet(fc.Engine, case.query, store=store)
     found = [engine.process(data).to_arrow() for data in harness.batches(SCHEMA, case.events, case.batch_sizes)]
     metrics = engine.metrics()

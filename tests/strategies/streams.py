@@ -23,7 +23,7 @@ VALUES: dict[str, list[Value]] = {
 
 @st.composite
 def schemas(draw: Draw, numbers: Sequence[int] = (2, 1, 3)) -> Schema:
-    """A few types, one of these ``numbers``.
+    """Draw a few types, their number from ``numbers``.
 
     ``k`` is in all types, other attributes in some; sometimes there are own columns, codes or a sequence.
     """
@@ -43,13 +43,13 @@ def schemas(draw: Draw, numbers: Sequence[int] = (2, 1, 3)) -> Schema:
 
 
 def rarely() -> st.SearchStrategy[bool]:
-    """True once in eight; shrinks to False."""
+    """Draw True once in eight; shrinks to False."""
     return st.sampled_from([False] * 7 + [True])
 
 
 @st.composite
 def streams(draw: Draw, schema: Schema, most: int = 9, few: bool = False) -> list[Event]:
-    """Up to ``most`` events in order, many at the same time; one value in eight or so is null.
+    """Draw up to ``most`` events in order, many at the same time; about one value in eight is null.
 
     ``few``: nearly all values of an attribute are one of two, so that many events agree in it.
     """
@@ -66,7 +66,7 @@ def streams(draw: Draw, schema: Schema, most: int = 9, few: bool = False) -> lis
 
 
 def values_of(dtype: str, few: bool = False) -> st.SearchStrategy[Value]:
-    """A value of a dtype, or null."""
+    """Draw a value of a dtype, or null."""
     if few:
         return st.sampled_from(VALUES[dtype][:2] * 8 + [VALUES[dtype][-1], None])
     return st.sampled_from(VALUES[dtype][:3] * 3 + VALUES[dtype] + [None, None])

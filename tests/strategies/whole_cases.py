@@ -1,4 +1,4 @@
-"""Cases of one query of any clauses, as the matrix draws them, for tests of what the matrix does not compare."""
+"""Cases of one query with any clauses, as the matrix draws them, for tests of what the matrix does not compare."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from strategies.streams import schemas
 
 @st.composite
 def query_cases(draw: Draw, *themes: str) -> Case:
-    """A query about one of these themes (default: any), with a stream and its cuts."""
+    """Draw a query with one of these themes (default: any), a stream and batch sizes."""
     schema = draw(schemas())
     case: Case = draw(with_stream(draw(whole_queries(schema, themes=themes)).query))
     return case
 
 
 def is_planned(query: ast.Query, timed_out: bool = False) -> bool:
-    """Whether it is known in time whether the negated events of its groups came."""
+    """Return True if the plan knows in time whether the negated events of its groups have come."""
     try:
         make_plan(query, timed_out)
     except ValidationError:

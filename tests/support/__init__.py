@@ -1,1 +1,1 @@
-"""What tests share: harnesses, processes, files, and comparisons."""
+"""Shared helpers of the tests: harnesses, processes, files, and comparisons."""

@@ -1,4 +1,4 @@
-"""What `detect` finds beside what one engine finds over the sorted stream."""
+"""Compare the result of `detect` with that of one engine over the sorted stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import fastcep.spark
 
 
 def with_rows(table: pa.Table) -> pa.Table:
-    """With ``row``, the number of each row, by which ties are ordered."""
+    """Add ``row``, the number of each row, which orders ties."""
     return table.append_column("row", pa.array(range(len(table)), pa.int64()))
 
 
@@ -24,7 +24,7 @@ def one_engine(query: fc.Query, table: pa.Table, **options: Any) -> pa.Table:
 
 
 def assert_detects(frame: Any, query: fc.Query, wanted: pa.Table, **options: Any) -> pa.Table:
-    """The same matches in the same order, with all columns; times of detection in microseconds."""
+    """Check the matches, their order and all columns; times of detection are in microseconds."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = fastcep.spark.in_order(fastcep.spark.detect(frame, query, **options)).toArrow()

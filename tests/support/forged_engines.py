@@ -1,4 +1,4 @@
-"""Engines of all kinds whose state is forged: what they are made of, their stream, and how they go on."""
+"""Engines of all kinds whose state is forged: their options, their stream, and the calls that use them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EVENTS = 60
 
 @dataclass(frozen=True)
 class Kind:
-    """What an engine is made of; ``restored`` are options that a snapshot does not have."""
+    """Options of an engine; ``restored`` are options that are not in a snapshot."""
 
     queries: tuple[str, ...]
     options: dict[str, Any] = field(default_factory=dict)
@@ -36,20 +36,20 @@ class Kind:
 
 
 def _shedding(make: Callable[[], Any], text: str = "", restored: dict[str, Any] | None = None, **options: Any) -> Kind:
-    """An engine on the virtual clock that is always overloaded."""
+    """Make an engine on the virtual clock that is always overloaded."""
     own = {"clock": "virtual", "cost_table": "paper", "latency_bound": 40, "store": "rows", "index": "key"} | options
     query = text or "PATTERN SEQ(A a, B+ b[], C c) WHERE a.ID = c.ID WITHIN 30us"
     return Kind((query,), own, SHED, lambda: {"shedder": make(), **(restored or {})})
 
 
 def stream_of_shed(first: int, last: int, seed: int = 0) -> dict[str, Any]:
-    """Events for an engine that sheds."""
+    """Return events for an engine that sheds."""
     return stream(_shedding(shedding.RandomMatches), first, last, seed)
 
 
 @cache
 def hybrid_model() -> Any:
-    """A model of hybrid shedding, of a short history."""
+    """Fit a model of hybrid shedding on a short history."""
     query = fc.parse(HYBRID, SHED, name="q0")
     return fc.fit(query, pa.table(stream_of_shed(0, 1000, 5)), slices=2, cost_table="paper", index="key")
 
@@ -128,7 +128,7 @@ KINDS: dict[str, Kind] = {
 
 
 def stream(kind: Kind, first: int, last: int, seed: int = 0) -> dict[str, Any]:
-    """Events of a kind's stream, for ``Engine.process``."""
+    """Return events of a kind's stream, for ``Engine.process``."""
     count = last - first
     draw = random.Random(seed * 7919 + first)
     times = [at + (draw.randrange(kind.disorder) if kind.disorder else 0) for at in range(first, last)]
@@ -145,7 +145,7 @@ def stream(kind: Kind, first: int, last: int, seed: int = 0) -> dict[str, Any]:
 
 
 def made(kind: Kind) -> fc.Engine:
-    """An engine that has taken the first part of its stream."""
+    """Return an engine that has processed the first part of its stream."""
     queries = [fc.parse(text, kind.schema, name=f"q{number}") for number, text in enumerate(kind.queries)]
     engine = quiet(fc.Engine, queries, **kind.options, **{
         name: value for name, value in kind.restored().items() if name not in kind.options
@@ -156,7 +156,7 @@ def made(kind: Kind) -> fc.Engine:
 
 
 def restored(kind: Kind, data: bytes) -> fc.Engine | None:
-    """An engine of a snapshot that may be forged; None if it is refused."""
+    """Restore an engine from a snapshot that may be forged; None if it is rejected."""
     try:
         return quiet(fc.Engine.restore, data, **kind.restored())
     except SnapshotError as error:
@@ -165,7 +165,7 @@ def restored(kind: Kind, data: bytes) -> fc.Engine | None:
 
 
 def go_on(kind: Kind, engine: fc.Engine) -> None:
-    """Use an engine in every way; what it finds, and errors of the library, do not matter."""
+    """Use an engine in every way; its matches, and errors of the library, do not matter."""
     for first in (EVENTS, EVENTS + 20):
         _tried(lambda first=first: engine.process(stream(kind, first, first + 20)).to_arrow())  # type: ignore[misc]
         _tried(lambda: repr(engine.metrics()))

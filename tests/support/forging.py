@@ -1,4 +1,4 @@
-"""Forge stored state: change one thing of it as nobody has written it, and make its checksums right."""
+"""Forge stored state: change one thing in a way that nobody has written it, and correct its checksums."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _VALUES = (
 
 
 def paths(value: Any, path: Path = ()) -> Iterator[Path]:
-    """Where there is something in JSON, this value itself included."""
+    """Yield the paths of all values in JSON, including the value itself."""
     yield path
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield from paths(inner, (*path, key))
 
 
 def forge_json(value: Any, draw: random.Random) -> tuple[Any, str]:
-    """A copy with one thing changed, and what it is."""
+    """Copy a value with one change; return the copy, and a description of the change."""
     value = copy.deepcopy(value)
     path = draw.choice(list(paths(value))[1:] or [()])
     if not path:
@@ -76,7 +76,7 @@ def forge_json(value: Any, draw: random.Random) -> tuple[Any, str]:
 
 
 def _forged_numbers(values: Any, draw: random.Random) -> tuple[Any, str]:
-    """Numbers, one or two of which, or all, are others."""
+    """Return numbers of which one, two or all are different."""
     values, at = np.array(values), draw.randrange(len(values))
     old, way = values[at], draw.choice(("value", "value", "near", "near", "near", "swap", "all", "random"))
     low, high = (0, 1) if values.dtype == np.bool_ else (None, None)
@@ -97,7 +97,7 @@ def _forged_numbers(values: Any, draw: random.Random) -> tuple[Any, str]:
 
 
 def forge_tables(tables: Tables, draw: random.Random) -> tuple[Tables, str]:
-    """Tables with one thing changed, and what it is."""
+    """Return tables with one change, and a description of it."""
     tables = {name: dict(columns) for name, columns in tables.items()}
     name, column = draw.choice([(name, column) for name, columns in tables.items() for column in columns])
     columns = tables[name]
@@ -106,14 +106,14 @@ def forge_tables(tables: Tables, draw: random.Random) -> tuple[Tables, str]:
         del tables[name]
         return tables, f"table {name!r} dropped, which had no rows"
     way = draw.choice(("number",) * 10 + ("table", "name", "column", "rename", "dtype", "rows", "more", "order"))
-    told = f"table {name!r}, column {column!r}: "
+    change = f"table {name!r}, column {column!r}: "
     if way == "number" and isinstance(values, pa.Array):
         texts = values.to_pylist()
         texts[draw.randrange(len(texts))] = draw.choice((None, "", "x" * 1000, "\0"))
         columns[column] = pa.array(texts, pa.string())
     elif way == "number":
-        columns[column], what = _forged_numbers(values, draw)
-        told += what
+        columns[column], number_change = _forged_numbers(values, draw)
+        change += number_change
     elif way == "table":
         del tables[name]
     elif way == "name":
@@ -141,31 +141,31 @@ def forge_tables(tables: Tables, draw: random.Random) -> tuple[Tables, str]:
             key: own.take(pa.array(some, pa.int64())) if isinstance(own, pa.Array) else own[some]
             for key, own in columns.items()
         }
-    return tables, f"{way}: {told}"
+    return tables, f"{way}: {change}"
 
 
 # -------------------------------------------------------------------- snapshots
 
 
 def forge_snapshot(data: bytes, draw: random.Random) -> tuple[bytes, str]:
-    """A snapshot with one thing changed, and what it is."""
+    """Return a snapshot with one change, and a description of it."""
     header, tables = unpack(data)
     if draw.random() < 0.06:
         return _forged_bytes(data, draw)
-    told = []
+    changes = []
     for _ in range(2 if draw.random() < 0.15 else 1):
         if draw.random() < 0.35 or not any(tables.values()):
-            header, what = forge_json(header, draw)
+            header, change = forge_json(header, draw)
             header = header if isinstance(header, dict) else {"x": header}
         else:
-            tables, what = forge_tables(tables, draw)
-        told.append(what)
+            tables, change = forge_tables(tables, draw)
+        changes.append(change)
     header.pop("parts", None)
-    return _packed(header, tables), "; ".join(told)
+    return _packed(header, tables), "; ".join(changes)
 
 
 def _packed(header: dict[str, Any], tables: Tables) -> bytes:
-    """As `pack`, but that JSON may have numbers that are none."""
+    """Write a snapshot as `pack` does, but allow JSON numbers that are invalid, such as NaN."""
     plain = pack({}, tables)
     length = _START.unpack_from(plain)[3]
     parts = json.loads(plain[_START.size : _START.size + length])["parts"]
@@ -173,7 +173,7 @@ def _packed(header: dict[str, Any], tables: Tables) -> bytes:
 
 
 def with_header(header: dict[str, Any], behind: bytes) -> bytes:
-    """A snapshot with this header, parts included, and what follows."""
+    """Return a snapshot with this header, including parts, and the bytes after it."""
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     start = _START.pack(MAGIC, FORMAT, 0, len(text), _START.size + len(text) + _CHECKSUM.size + len(behind)) + text
@@ -181,13 +181,13 @@ def with_header(header: dict[str, Any], behind: bytes) -> bytes:
 
 
 def _forged_bytes(data: bytes, draw: random.Random) -> tuple[bytes, str]:
-    """A snapshot with other bytes in a part, or another list of parts, and right checksums."""
+    """Return a snapshot with other bytes in a part, or another list of parts, and correct checksums."""
     length = _START.unpack_from(data)[3]
     header = json.loads(data[_START.size : _START.size + length])
     behind = bytearray(data[_START.size + length + _CHECKSUM.size :])
     if not behind or draw.random() < 0.3:
-        parts, told = forge_json(header["parts"], draw)
-        return with_header({**header, "parts": parts}, bytes(behind)), f"parts: {told}"
+        parts, change = forge_json(header["parts"], draw)
+        return with_header({**header, "parts": parts}, bytes(behind)), f"parts: {change}"
     at = [draw.randrange(len(behind)) for _ in range(draw.choice((1, 2, 8)))]
     for place in at:
         behind[place] = draw.randrange(256)
@@ -199,27 +199,27 @@ def _forged_bytes(data: bytes, draw: random.Random) -> tuple[bytes, str]:
 
 
 def forgeries(count: int, seed: int, forge: Callable[[random.Random], tuple[Any, str]]) -> Iterator[tuple[Any, str]]:
-    """So many forgeries, each with its seed and what was done."""
+    """Yield a number of forgeries, each with its seed and a description."""
     for number in range(count):
-        forged, told = forge(random.Random(seed * 1_000_003 + number))
-        yield forged, f"seed {seed}, number {number}: {told}"
+        forged, change = forge(random.Random(seed * 1_000_003 + number))
+        yield forged, f"seed {seed}, number {number}: {change}"
 
 
 # ----------------------------------------------------------- models and records
 
 
 def forge_model(folder: FilePath, draw: random.Random) -> str:
-    """Change one thing of a saved model, in its manifest or in a part; returns what it is."""
+    """Change one thing of a saved model, in its manifest or in a part; return a description."""
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text("utf-8"))
     if draw.random() < 0.5:
         manifest.pop("xxh64")
-        manifest, told = forge_json(manifest, draw)
+        manifest, change = forge_json(manifest, draw)
     else:
         name = draw.choice(list(manifest["parts"]))
         file = folder / manifest["parts"][name]["file"]
         table = pa.ipc.open_file(pa.BufferReader(file.read_bytes())).read_all()
-        table, told = _forged_part(table, draw)
+        table, change = _forged_part(table, draw)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
@@ -227,25 +227,25 @@ def forge_model(folder: FilePath, draw: random.Random) -> str:
         if draw.random() < 0.15:
             at = draw.randrange(len(data))
             data[at] = draw.randrange(256)
-            told += f"; byte {at}"
+            change += f"; byte {at}"
         file.write_bytes(data)
         manifest["parts"][name]["xxh64"] = xxh64_hexdigest(bytes(data))
         manifest.pop("xxh64")
-        told = f"part {name!r}: {told}"
+        change = f"part {name!r}: {change}"
     text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
     if isinstance(manifest, dict):
         manifest["xxh64"] = xxh64_hexdigest(text.encode())
     path.write_text(json.dumps(manifest), "utf-8")
-    return told
+    return change
 
 
 def _forged_part(table: pa.Table, draw: random.Random) -> tuple[pa.Table, str]:
-    """A table with another schema's metadata, or other numbers."""
+    """Return a table with other metadata in its schema, or other numbers."""
     metadata = dict(table.schema.metadata or {})
     if metadata and draw.random() < 0.3:
         key = draw.choice(list(metadata))
-        about, told = forge_json(json.loads(metadata[key]), draw)
-        return table.replace_schema_metadata({key: json.dumps(about)}), told
+        about, change = forge_json(json.loads(metadata[key]), draw)
+        return table.replace_schema_metadata({key: json.dumps(about)}), change
     columns: dict[str, Any] = {}
     for name in table.column_names:
         column = table[name].combine_chunks()
@@ -254,21 +254,21 @@ def _forged_part(table: pa.Table, draw: random.Random) -> tuple[pa.Table, str]:
     numbers = {name: values for name, values in columns.items() if isinstance(values, np.ndarray)}
     if not numbers:
         return table.slice(0, draw.randrange(1 + len(table))), "cut"
-    forged, told = forge_tables({"part": numbers}, draw)
+    forged, change = forge_tables({"part": numbers}, draw)
     own = next(iter(forged.values()), {})
     others = {name: values for name, values in columns.items() if name not in numbers}
     rows = min([len(values) for values in (*own.values(), *others.values())], default=0)
     made = {name: pa.array(values)[:rows] for name, values in (own | others).items()}
-    return pa.table(made).replace_schema_metadata(metadata), told
+    return pa.table(made).replace_schema_metadata(metadata), change
 
 
 def forge_record(path: FilePath, draw: random.Random) -> str:
-    """Change one thing of a checkpoint's record; returns what it is."""
+    """Change one thing of a checkpoint's record; return a description."""
     record = json.loads(path.read_text("utf-8"))
     record.pop("checksum")
-    record, told = forge_json(record, draw)
+    record, change = forge_json(record, draw)
     text = json.dumps(record, sort_keys=True)
     if isinstance(record, dict):
         record["checksum"] = xxh64_hexdigest(text.encode())
     path.write_text(json.dumps(record), "utf-8")
-    return told
+    return change

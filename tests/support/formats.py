@@ -1,4 +1,4 @@
-"""Read back what the writers of matches wrote, by ending."""
+"""Read the files of the match writers, by the ending of the name."""
 
 from __future__ import annotations
 

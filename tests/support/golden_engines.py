@@ -1,6 +1,6 @@
-"""Engines whose snapshots are stored in tests/golden: what they run, and what they have to say of the rest of a stream.
+"""Engines whose snapshots are stored in tests/golden: their queries, and their results for the rest of a stream.
 
-``PYTHONPATH=.:tests python -m stored`` writes the files that are not there, once and for all (tests/golden/README.md).
+``PYTHONPATH=.:tests python -m stored`` writes the files that are missing, once and for all (tests/golden/README.md).
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ EVENT C (k int64, v int64, x float64, s string, p bool)
 
 @dataclass(frozen=True)
 class Case:
-    """Queries, options of the engine, and how the stream comes."""
+    """Queries, options of the engine, and the form of the stream."""
 
     queries: str
     options: dict[str, Any] = field(default_factory=dict)
     sequence: bool = False
     shuffled: bool = False
-    taken: bool = False  #: the file has the groups that ``extract`` took away, and another what is left
+    taken: bool = False  #: the file has the groups that ``extract`` returned, and another file has the remaining ones
 
 
 CASES = {
@@ -77,7 +77,7 @@ CASES = {
 
 
 def stream(case: Case) -> dict[str, list[Any]]:
-    """All events, by columns; what JSON can hold."""
+    """Return all events by column, in values that JSON can hold."""
     draw = np.random.default_rng(6)
     order = np.arange(ROWS)
     if case.shuffled:
@@ -96,18 +96,18 @@ def stream(case: Case) -> dict[str, list[Any]]:
 
 
 def batches(data: dict[str, list[Any]], first: int, last: int) -> Iterator[dict[str, list[Any]]]:
-    """The events from ``first`` on, a few at a time."""
+    """Yield the events from ``first`` on, a few at a time."""
     for at in range(first, last, BATCH):
         yield {name: values[at : at + BATCH] for name, values in data.items()}
 
 
 def no_time() -> int:
-    """A clock that stands."""
+    """Return a clock that does not move."""
     return 0
 
 
 def rest(engine: fc.Engine, data: list[dict[str, list[Any]]]) -> dict[str, Any]:
-    """What an engine says of the rest of the stream, as JSON gives it back."""
+    """Return the results of an engine for the rest of the stream, as they come back from JSON."""
     before = {name: engine.metrics()[name] for name in COUNTERS}
     calls = [table_rows(engine.process(batch)) for batch in data] + [table_rows(engine.flush())]
     out = {"before": before, "matches": calls, "late": engine.late().to_pylist(), "timed_out": []}
@@ -121,7 +121,7 @@ def table_rows(found: fc.Matches) -> list[dict[str, Any]]:
 
 
 def make(name: str) -> dict[str, bytes]:
-    """The files of a case."""
+    """Write the files of a case."""
     case = CASES[name]
     text = DOCUMENT.format(sequence=" SEQUENCE 'n'" if case.sequence else "") + case.queries
     queries = fc.parse_document(text).queries

@@ -1,7 +1,7 @@
 """Run an engine (or the reference matcher) on a query and a stream written on one line.
 
-A stream reads ``A1(ID=1,V=2)@0 B(ID=1)@5 A@5``: the type, then if wanted its sequence number (checked), its attributes
-(those left out are null), and its time in nanoseconds or as a duration (without one: its position). Values are numbers,
+A stream reads ``A1(ID=1,V=2)@0 B(ID=1)@5 A@5``: the type, optionally its sequence number (checked), its attributes
+(omitted ones are null), and its time in nanoseconds or as a duration (without one: its position). Values are numbers,
 ``nan``, ``inf``, ``true``, ``false``, ``null`` and strings in single quotes.
 """
 
@@ -29,8 +29,7 @@ ARROW_TYPES = {"int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(),
 NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 EVENT = re.compile(r"\s*(?P<name>\w+)(?:\((?P<values>(?:'[^']*'|[^')])*)\))?(?:@(?P<time>-?\w+))?(?=\s|$)")
 PAIR = re.compile(r"\s*(?P<name>\w+)\s*=\s*(?P<value>'[^']*'|[^,']+?)\s*(?:,|$)")
-# A Row is one result in full: variable bindings (and window_id, under explicit windows), RETURN values and the
-# detection time (ns).
+# A Row is a complete result: bindings (and window_id for explicit windows), RETURN values and the detection time (ns).
 Data = dict[str, Any]  # column -> Arrow array
 Row = tuple[dict[str, Binding], dict[str, Any], int]
 
@@ -39,7 +38,7 @@ Row = tuple[dict[str, Binding], dict[str, Any], int]
 
 
 def stream(schema: Schema, line: str) -> list[Event]:
-    """Read a stream from its line; ValueError names what cannot be read."""
+    """Parse a stream from one line; `ValueError` names the part that is invalid."""
     events: list[Event] = []
     offset = 0
     line = line.rstrip()
@@ -68,12 +67,12 @@ def event_name(schema: Schema, word: str) -> tuple[str, int | None]:
 
 
 def read_time(text: str) -> int:
-    """Nanoseconds of ``5`` or ``5ms``."""
+    """Return the nanoseconds of ``5`` or ``5ms``."""
     return int(text) if text.lstrip("-").isdigit() else parse_duration(text)
 
 
 def read_values(schema: Schema, type_name: str, text: str) -> dict[str, Value]:
-    """Attributes of one event; those not named are null."""
+    """Parse the attributes of one event; omitted ones are null."""
     dtypes = schema.attributes(type_name)
     values: dict[str, Value] = dict.fromkeys(dtypes)
     offset = 0
@@ -87,7 +86,7 @@ def read_values(schema: Schema, type_name: str, text: str) -> dict[str, Value]:
 
 
 def read_value(text: str, dtype: str) -> Value:
-    """One value of the declared dtype."""
+    """Parse one value of the declared dtype."""
     if text == "null":
         return None
     if dtype == "string":
@@ -98,7 +97,7 @@ def read_value(text: str, dtype: str) -> Value:
 
 
 def line(events: Sequence[Event]) -> str:
-    """The stream on one line; ``stream`` reads it back."""
+    """Write the stream on one line; ``stream`` reads it back."""
 
     def show(value: Value) -> str:
         if value is None:
@@ -115,13 +114,13 @@ def line(events: Sequence[Event]) -> str:
 
 
 def batches(schema: Schema, events: Sequence[Event], sizes: Sequence[int] | None = None) -> Iterator[Data]:
-    """Cut a stream into batches of these sizes (the last size again and again; None: one batch)."""
+    """Divide a stream into batches of these sizes (the last size repeats; None: one batch)."""
     for part in cut(events, [max(1, len(events))] if sizes is None else sizes):
         yield batch(schema, part)
 
 
 def cut(events: Sequence[Event], sizes: Sequence[int]) -> Iterator[Sequence[Event]]:
-    """The same as events."""
+    """Do the same with a list of events."""
     assert sizes[-1] > 0, "the last batch size is repeated, so it must be positive"
     start = 0
     for size in itertools.chain(sizes, itertools.repeat(sizes[-1])):
@@ -132,7 +131,7 @@ def cut(events: Sequence[Event], sizes: Sequence[int]) -> Iterator[Sequence[Even
 
 
 def batch(schema: Schema, events: Sequence[Event]) -> Data:
-    """The columns of one batch, nulls as Arrow nulls."""
+    """Return the columns of one batch, nulls as Arrow nulls."""
     data: Data = {
         str(schema.time): pa.array([clock(schema, event.time) for event in events], pa.int64()),
     }
@@ -155,7 +154,7 @@ def batch(schema: Schema, events: Sequence[Event]) -> Data:
 
 
 def clock(schema: Schema, nanoseconds: int) -> int:
-    """A time in the schema's unit."""
+    """Return a time in the schema's unit."""
     ticks, rest = divmod(nanoseconds, NANOSECONDS[schema.time_unit])
     if rest:
         raise ValueError(f"{nanoseconds} ns is no whole number of {schema.time_unit}")
@@ -166,7 +165,7 @@ def clock(schema: Schema, nanoseconds: int) -> int:
 
 
 class Clock:
-    """A wall clock that a test moves."""
+    """A wall clock that a test advances."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -176,19 +175,19 @@ class Clock:
 
 
 def as_query(query: str | ast.Query, schema: Schema | None) -> ast.Query:
-    """Parse a text; a query stays as it is."""
+    """Parse a text; return a query as it is."""
     from fastcep.query import parse
 
     return query if isinstance(query, ast.Query) else parse(query, schema)
 
 
 def as_events(schema: Schema, events: str | Sequence[Event]) -> list[Event]:
-    """Read a line; a list stays as it is."""
+    """Parse a line; return a list as it is."""
     return stream(schema, events) if isinstance(events, str) else list(events)
 
 
 def make_engine(query: ast.Query) -> fastcep.Engine:
-    """An engine for one query; its warning about an unbounded window is meant."""
+    """Make an engine for one query, without the warning about an unbounded window."""
     import fastcep
 
     with warnings.catch_warnings():
@@ -203,12 +202,12 @@ def matches(
     events: str | Sequence[Event],
     batch_sizes: Sequence[int] | None = None,
 ) -> list[dict[str, Binding]]:
-    """Bindings of the engine's matches, in the order reported, over batches of the given sizes (None: one batch)."""
+    """Return bindings of the engine's matches, in the order reported, over batches of these sizes (None: one batch)."""
     return [bindings for bindings, _, _ in rows(query, schema, events, batch_sizes)]
 
 
 def expected(query: str | ast.Query, schema: Schema | None, events: str | Sequence[Event]) -> list[dict[str, Binding]]:
-    """Bindings that the reference matcher finds, in the defined order."""
+    """Return bindings of the reference matcher, in the defined order."""
     query = as_query(query, schema)
     found = naive.find_matches(query, as_events(query.schema, events))
     return [placed(match.window_id, match.bindings) for match in found]
@@ -220,7 +219,7 @@ def rows(
     events: str | Sequence[Event],
     batch_sizes: Sequence[int] | None = None,
 ) -> list[Row]:
-    """Results of the engine in full, over batches; at the end the stream is flushed."""
+    """Return complete results of the engine, over batches; at the end the stream is flushed."""
     query = as_query(query, schema)
     engine = make_engine(query)
     found: list[Row] = []
@@ -230,7 +229,7 @@ def rows(
 
 
 def rows_by_send(query: str | ast.Query, schema: Schema | None, events: str | Sequence[Event]) -> list[Row]:
-    """Results of the engine in full, events sent one by one."""
+    """Return complete results of the engine; events are sent one by one."""
     query = as_query(query, schema)
     engine = make_engine(query)
     found: list[Row] = []
@@ -249,7 +248,7 @@ def send(engine: fastcep.Engine, schema: Schema, event: Event) -> Any:
 
 
 def table_rows(query: ast.Query, table: pa.Table) -> list[Row]:
-    """Rows of a table of matches; checks its columns and the query's name."""
+    """Return the rows of a table of matches; check its columns and the query's name."""
     variables = [leaf.name for leaf in positive_leaves(query.pattern)]
     returns = [item.name for item in query.returns]
     assert table.column_names == ["query", "window_id", "detected_at", *variables, *returns], table.column_names
@@ -269,22 +268,22 @@ def table_rows(query: ast.Query, table: pa.Table) -> list[Row]:
 
 
 def expected_rows(query: ast.Query, events: Sequence[Event], end: int | None = None) -> list[Row]:
-    """What ``rows`` must give, by the reference matcher; ``end`` as for `naive.find_matches`."""
+    """Return the rows of the reference matcher that ``rows`` must equal; ``end`` as for `find_matches`."""
     return [as_row(query, events, match) for match in naive.find_matches(query, events, end=end)]
 
 
 def as_row(query: ast.Query, events: Sequence[Event], match: Match) -> Row:
-    """A match of the reference matcher in full."""
+    """Return a match of the reference matcher as a row."""
     return placed(match.window_id, match.bindings), naive.return_values(query, match, events), match.detected_at
 
 
 def placed(window_id: int | None, bindings: dict[str, Binding]) -> dict[str, Binding]:
-    """The bindings, under an explicit window with its id."""
+    """Return the bindings, with the window's id for an explicit window."""
     return bindings if window_id is None else {"window_id": window_id, **bindings}
 
 
 def assert_in_time(query: ast.Query, events: Sequence[Event], batch_sizes: Sequence[int]) -> None:
-    """After each batch everything that is decided is reported: no match waits, and none comes too soon."""
+    """Check after each batch that all decided matches are reported: none waits, and none comes too early."""
     engine = make_engine(query)
     wanted = naive.find_matches(query, events)
     found: list[Row] = []
@@ -300,7 +299,7 @@ def assert_in_time(query: ast.Query, events: Sequence[Event], batch_sizes: Seque
 
 
 def is_decided(match: Match, last: Event) -> bool:
-    """Whether a match must have been reported when ``last`` is the last event that has come, in order."""
+    """Return True if a match must have been reported when ``last`` is the last event so far, in stream order."""
     return match.detected_at < last.time if match.deferred else match.last <= last.seq
 
 
@@ -308,7 +307,7 @@ def is_decided(match: Match, last: Event) -> bool:
 
 
 def same_value(one: Any, other: Any, tolerance: float = 0.0) -> bool:
-    """Equal, NaN to NaN, lists by element; types (bool, int, float, str, None) must agree too."""
+    """Compare values: NaN equals NaN, lists by element; types (bool, int, float, str, None) must agree too."""
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(same_value(a, b, tolerance) for a, b in zip(one, other, strict=True))
     if type(one) is not type(other):
@@ -320,7 +319,7 @@ def same_value(one: Any, other: Any, tolerance: float = 0.0) -> bool:
 
 
 def transcendental(node: ast.Expr) -> bool:
-    """Whether the value may differ in the last digits between mathematics libraries."""
+    """Return True if the last digits of the value may differ between mathematics libraries."""
     return any(
         (isinstance(part, ast.Call) and part.function in ("exp", "log"))
         or (isinstance(part, ast.Binary) and part.operator == "^")
@@ -329,12 +328,12 @@ def transcendental(node: ast.Expr) -> bool:
 
 
 def assert_same(query: ast.Query, events: Sequence[Event], found: list[Row], how: str) -> None:
-    """Fail with the query, the stream and both results unless ``found`` is what the reference matcher gives."""
+    """Fail with the query, the stream and both results unless ``found`` is the result of the reference matcher."""
     assert_rows(query, events, found, expected_rows(query, events), how)
 
 
 def assert_rows(query: ast.Query, events: Sequence[Event], found: list[Row], wanted: list[Row], how: str) -> None:
-    """Fail with a report unless ``found`` is what is wanted."""
+    """Fail with a report unless ``found`` equals ``wanted``."""
     tolerance = {item.name: 1e-12 if transcendental(item.expression) else 0.0 for item in query.returns}
 
     def same(one: Row, other: Row) -> bool:
@@ -350,7 +349,7 @@ def assert_rows(query: ast.Query, events: Sequence[Event], found: list[Row], wan
 
 
 def describe(query: ast.Query, events: Sequence[Event]) -> str:
-    """Schema, query and stream, to be pasted into a test."""
+    """Return schema, query and stream, ready to paste into a test."""
     from fastcep.query import to_text
 
     schema = query.schema
@@ -364,8 +363,8 @@ def describe(query: ast.Query, events: Sequence[Event]) -> str:
 
 
 def report(query: ast.Query, events: Sequence[Event], found: list[Row], wanted: list[Row], how: str) -> str:
-    """A readable account of a difference."""
-    # A match of PERIODIC is told from the others by its time too.
+    """Describe a difference in readable form."""
+    # The time distinguishes matches of PERIODIC.
     timed = isinstance(query.pattern, ast.Periodic)
     keys = [[f"{row[0]}{f' at {row[2]}' if timed else ''}" for row in side] for side in (found, wanted)]
     missing = [key for key in keys[1] if key not in keys[0]]

@@ -1,4 +1,4 @@
-"""Events of types A, B and C, as many as one likes: a batch is a word."""
+"""Batches of events of the types A, B and C, written as a word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream in pieces, each with as much around what it owns as a window needs."""
+"""Divide a stream into pieces, each with the context around it that a window needs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def cut(
     after: float = 1,
     more: int = 1,
 ) -> list[Piece]:
-    """Cut a stream at places.
+    """Divide a stream at places.
 
-    ``span``: of explicit windows, ns; ``before``, ``after``, ``more``: so many windows and further events around.
+    ``span``: length of explicit windows, ns; ``before``, ``after``, ``more``: windows and further events of context.
     """
     times, window = times_of(own, events), own.window
     places = sorted({0, len(events), *cuts})
@@ -45,7 +45,7 @@ def cut(
 
 
 def elsewhere(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
-    """A map whose functions, items and results go through pickle, as to other processes; the last item comes first."""
+    """Map items through pickle, as in other processes; the last item comes first."""
     results = []
     for item in reversed(list(items)):
         there, what = pickle.loads(pickle.dumps((function, item)))
@@ -54,7 +54,7 @@ def elsewhere(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]
 
 
 class Elsewhere(Pieces):
-    """Pieces in other processes: all that goes there, and comes back, is pickled; sums are made two by two."""
+    """Pieces in other processes: everything sent and returned is pickled; sums are computed two by two."""
 
     def gather(self, name: str, function: Any, merge: Any, split: Any, each: Any) -> list[Any]:
         function, merge, split, each = pickle.loads(pickle.dumps((function, merge, split, each)))
@@ -66,7 +66,7 @@ class Elsewhere(Pieces):
 
 
 def equal_flows(one: Any, other: Any) -> bool:
-    """Whether two flows are the same to the last bit."""
+    """Return True if two flows are equal to the last bit."""
     arrays: Sequence[str] = ("asked", "lengths", "varies")
     return (
         one.events == other.events

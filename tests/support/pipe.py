@@ -1,4 +1,4 @@
-"""``fastcep run`` as a process that reads events from a pipe, and the queries that tests of the command line run."""
+"""Run ``fastcep run`` as a process that reads events from a pipe; queries for tests of the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUERY pairs
 PATTERN SEQ(A a, B b) WHERE a.id = b.id WITHIN 10s
 """
 
-#: Of events with a text, which is returned; and with a negation.
+#: For events with a text, which is returned; and with a negation.
 NAMED_PAIRS = """\
 STREAM TIME 'ts' UNIT s TYPE 'kind'
 EVENT A (id int64, name string)
@@ -49,7 +49,7 @@ def feed(process: subprocess.Popen[str], text: str) -> None:
 
 
 def wait_for_match(process: subprocess.Popen[str]) -> str:
-    """Read what is printed until a match is shown."""
+    """Read the output until it shows a match."""
     assert process.stdout is not None
     for line in process.stdout:
         if "pairs" in line:

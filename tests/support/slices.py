@@ -1,4 +1,4 @@
-"""Slices run in this process, as Spark runs them elsewhere: which events each gets, and what all find together."""
+"""Run slices in this process as Spark runs them in executors: the events of each slice, and the joint result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fastcep.spark.slices import TimeCut
 from fastcep.spark.slicing import key_cut
 from support import harness
 
-Route = Callable[[Event], tuple[int, bool]]  #: the first of an event's slices, and whether it goes on by time
+Route = Callable[[Event], tuple[int, bool]]  #: the first of an event's slices, and whether it continues by time
 
 
 def by_time(event: Event) -> tuple[int, bool]:
@@ -30,7 +30,7 @@ def by_time(event: Event) -> tuple[int, bool]:
 def by_key(
     query: ast.Query, events: Sequence[Event], slice_count: int, parts: Sequence[int]
 ) -> tuple[SliceAssignment, Route]:
-    """Cut by key, of which each value is a group of its own; too large ones by time."""
+    """Divide by key, with each value as a group; groups that are too large are divided by time."""
     plan = make_plan(query)
     assert isinstance(plan.key, KeyPlan)
     columns = list(plan.key.columns)
@@ -62,7 +62,7 @@ def by_key(
 
 
 def counts(events: Sequence[Event], cut: TimeCut) -> list[int]:
-    """How many events there are between the edges of a cut."""
+    """Return the number of events between the edges of a cut."""
     found = [0] * (len(cut.edges) + 1)
     for event in events:
         found[sum(edge <= event.time for edge in cut.edges)] += 1
@@ -95,7 +95,7 @@ def detected(
 
 
 def events_of(number: int, events: Sequence[Event], cut: SliceAssignment, route: Route) -> list[Event]:
-    """Those that Spark sends to a slice."""
+    """Return the events that Spark sends to a slice."""
     found = []
     for event in events:
         first, timed = route(event)
@@ -108,7 +108,7 @@ def events_of(number: int, events: Sequence[Event], cut: SliceAssignment, route:
 
 
 def pieces(query: ast.Query, events: Sequence[Event], number: int, numbered: bool, rows: int) -> list[pa.RecordBatch]:
-    """The batches of a slice, with the columns that Spark gives."""
+    """Return the batches of a slice, with the columns that Spark passes."""
     schema = query.schema
     out = []
     for at in range(0, len(events), rows):

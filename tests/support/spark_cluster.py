@@ -1,4 +1,4 @@
-"""A standalone Spark cluster of processes on this machine: a master and workers of one core each."""
+"""A standalone Spark cluster of processes on this machine: a master, and workers of one core each."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _DEPLOY = "org.apache.spark.deploy"
 
 @contextmanager
 def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
-    """Start one, and give the address of its master."""
+    """Start a cluster, and yield the address of its master."""
     port, log = free_port(), folder / "cluster.log"
     url = f"spark://{HERE}:{port}"
-    with ExitStack() as stack, log.open("wb") as told:
+    with ExitStack() as stack, log.open("wb") as output:
         own = ["--host", HERE, "--webui-port", "0"]
-        stack.enter_context(_process(["master.Master", *own, "--port", str(port)], folder, told))
+        stack.enter_context(_process(["master.Master", *own, "--port", str(port)], folder, output))
         wait_for(lambda: f"Starting Spark master at {url}" in log.read_text(), "master", log.read_text)
         for number in range(workers):
             size = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"w{number}")]
-            stack.enter_context(_process(["worker.Worker", *own, *size, url], folder, told))
+            stack.enter_context(_process(["worker.Worker", *own, *size, url], folder, output))
         registered = "Successfully registered with master"
         wait_for(lambda: log.read_text().count(registered) == workers, "workers", log.read_text)
         yield url
@@ -64,7 +64,7 @@ def free_port() -> int:
 
 
 def executors(folder: Path) -> list[int]:
-    """The processes of executors whose work folders are in `folder`."""
+    """Return the processes of executors whose work folders are in `folder`."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -72,7 +72,7 @@ def executors(folder: Path) -> list[int]:
         try:
             command = (entry / "cmdline").read_bytes()
             work = os.readlink(entry / "cwd")
-        except OSError:  # it is gone
+        except OSError:  # the process has ended
             continue
         if b"CoarseGrainedExecutorBackend" in command and Path(work).is_relative_to(folder):
             found.append(int(entry.name))

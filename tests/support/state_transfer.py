@@ -1,4 +1,4 @@
-"""An engine whose state moves between two batches, beside one that is left alone: both must report the same."""
+"""Compare an engine whose state moves between batches with one that is left alone: both must report the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import fastcep as fc
 from fastcep.plan.plan import KeyPlan
 from support.harness import Data
 
-#: Metrics that a move leaves as they are.
+#: Metrics that do not change when state moves.
 COUNTERS = ("events", "relevant_events", "matches", "rows_created", "live_partial_matches", "peak_partial_matches",
             "waiting_matches", "open_windows", "held_events", "late_events", "late_waiting", "timed_out_waiting",
             "arithmetic_nulls", "function_errors", "watermark")  # fmt: skip
@@ -21,19 +21,19 @@ Choose = Callable[[int], int]  # a number below that
 
 
 def quiet(make: Callable[..., fc.Engine], *arguments: Any, **options: Any) -> fc.Engine:
-    """Make an engine; its warning about an unbounded window is meant."""
+    """Make an engine, without its warning about an unbounded window."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return make(*arguments, **options)
 
 
 def is_keyed(engine: fc.Engine) -> bool:
-    """Whether its state can be cut."""
+    """Return True if its state can be divided by key groups."""
     return all(isinstance(item.plan.key, KeyPlan) for item in engine._stream.queries)
 
 
 class Fleet:
-    """Engines that together hold the key groups of one, all of which take every event."""
+    """Engines that together have the key groups of one engine; all of them get every event."""
 
     def __init__(self, engine: fc.Engine, choose: Choose, options: Callable[[], dict[str, Any]]) -> None:
         self.engines = [engine]
@@ -43,7 +43,7 @@ class Fleet:
         self._options = options  # of the next engine that is restored
 
     def move(self) -> None:
-        """Store and restore; take out and put back; or part, and come together."""
+        """Store and restore; extract and merge; or split into two engines, and join them."""
         if len(self.engines) > 1 and self._choose(2):
             return
         while len(self.engines) > 1:
@@ -66,7 +66,7 @@ class Fleet:
             self.engines = [fc.Engine.restore(part, **self._options()) for part in taken]
 
     def call(self, name: str, *arguments: Any) -> pa.Table:
-        """Call all engines, and put together what they return."""
+        """Call all engines, and concatenate their results."""
         tables = [getattr(engine, name)(*arguments) for engine in self.engines]
         found = [table if isinstance(table, pa.Table) else table.to_arrow() for table in tables]
         if len(found) == 1:
@@ -83,7 +83,7 @@ def assert_unmoved(
     options: Callable[[], dict[str, Any]] = dict,
     counters: Sequence[str] = COUNTERS,
 ) -> None:
-    """Run two equal engines over a stream, and let the state of one move before every batch and before the end."""
+    """Run two equal engines over a stream; move the state of one before every batch and before the end."""
     fleet = Fleet(other, choose, options)
     calls: list[tuple[str, tuple[Any, ...]]] = [("process", (data,)) for data in batches]
     for name, arguments in [*calls, ("flush", ())]:
@@ -100,7 +100,7 @@ def assert_unmoved(
 
 
 def assert_equal(table: pa.Table, other: pa.Table, engines: int, how: str) -> None:
-    """The same rows; in the same order, if they come from one engine."""
+    """Check that both have the same rows; in the same order if they come from one engine."""
     rows, others = table.to_pylist(), other.to_pylist()
     if engines > 1:
         rows, others = sorted(rows, key=repr), sorted(others, key=repr)

@@ -1,4 +1,4 @@
-"""Tables written in every format, and read back."""
+"""Write tables in every format, and read them back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import pytest
 from fastcep.events import Schema
 from fastcep.io import open_source
 
-#: Large data that is not in the repository, for tests marked `shared`.
+#: Large data sets outside the repository, for tests marked `shared`.
 SHARED = Path(os.environ.get("FASTCEP_SHARED", "../shared")) / "data"
 CITIBIKE = Schema(
     {"Trip": {"bike": "int64", "start": "int64", "end": "int64"}},

@@ -1,4 +1,4 @@
-"""The second output of an engine, partial matches that have timed out, beside the reference's."""
+"""Compare the second output of an engine, partial matches that have timed out, with the reference matcher."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support import harness
 
 
 def assert_timed_out(query: ast.Query, events: Sequence[naive.Event], batch_sizes: Sequence[int]) -> None:
-    """All that time out, in their order, wherever the stream is cut."""
+    """Check all partial matches that time out, and their order, for a given division into batches."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("warnings.warn", lambda *_, **__: None)  # an unbounded window is meant
         engine = fastcep.Engine(query, timed_out=True)
@@ -35,7 +35,7 @@ def assert_timed_out(query: ast.Query, events: Sequence[naive.Event], batch_size
 
 
 def timed_out_rows(query: ast.Query, table: pa.Table) -> list[naive.TimedOut]:
-    """The rows of one query in a table of partial matches that have timed out."""
+    """Return the rows of one query in a table of partial matches that have timed out."""
     names = [leaf.name for leaf in positive_leaves(query.pattern)]
     columns = ["query", "window_id", "timed_out_at", "bound", "waits_for"]
     assert table.column_names[: len(columns)] == columns, table.column_names

@@ -1,4 +1,4 @@
-"""How tests wait: for what is to happen, however busy the machine is; the limit only ends a test that would hang."""
+"""Wait for an event, however busy the machine is; the limit only ends tests that would hang."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ LIMIT = 1800  #: seconds, for whatever takes a limit
 LIMIT_TEXT = f"{LIMIT}s"  #: the same as a duration of fastcep
 
 
-def wait_for(ready: Callable[[], object], what: str, told: Callable[[], str] = str) -> None:
-    """Look again and again until ``ready()`` is true; if it never is, fail with ``what`` and what ``told()`` gives."""
+def wait_for(ready: Callable[[], object], name: str, details: Callable[[], str] = str) -> None:
+    """Poll until ``ready()`` is true; after the limit, fail with ``name`` and the result of ``details()``."""
     end = time.monotonic() + LIMIT
     while not ready():
-        assert time.monotonic() < end, f"no {what} after {LIMIT} s\n{told()[-4_000:]}"
+        assert time.monotonic() < end, f"no {name} after {LIMIT} s\n{details()[-4_000:]}"
         time.sleep(0.005)

@@ -1,6 +1,6 @@
-"""A process that has imported everything, and starts commands of ``fastcep`` in children of it.
+"""A process that has imported everything, and starts ``fastcep`` commands in child processes.
 
-They are processes as any other, which can be killed, but they start in milliseconds.
+The children are ordinary processes, which can be killed, but they start in milliseconds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Warm:
     Parameters
     ----------
     folder
-        Where they run; paths of their arguments are relative to it.
+        Working directory of the commands; paths in their arguments are relative to it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -49,26 +49,26 @@ class Warm:
         self._server.communicate()
 
     def start(self, *arguments: str, die_at: int = 0, within: str = "", file_bytes: int | None = None) -> int:
-        """Start ``fastcep`` with these arguments and give its process number.
+        """Start ``fastcep`` with these arguments, and return its process id.
 
-        With `die_at` it kills itself before the so-manieth time that it opens, renames, removes or syncs a file
-        whose path has `within` in it. With `file_bytes` no file of it can be larger, as if the disk were full.
+        With `die_at` the process kills itself before its n-th call that opens, renames, removes or syncs a file whose
+        path contains `within`. With `file_bytes` no file can get larger, as if the disk were full.
         """
         question = {"arguments": arguments, "folder": str(self.folder)}
         return int(self._ask(**question, die_at=die_at, within=within, file_bytes=file_bytes)["number"])
 
     def wait(self, number: int) -> int:
-        """Wait for a process and give its exit code, less than 0 if a signal ended it."""
+        """Wait for a process; return its exit code, negative if a signal ended it."""
         return int(self._ask(wait=number)["code"])
 
     def run(self, *arguments: str, code: int = 0, **options: Any) -> str:
-        """Run ``fastcep`` to its end and give its standard output."""
+        """Run ``fastcep`` to its end, and return its standard output."""
         found = self.wait(self.start(*arguments, **options))
         assert found == code, self.errors()
         return (self.folder / "stdout").read_text()
 
     def errors(self) -> str:
-        """What the last process said on standard error."""
+        """Return the standard error of the last process."""
         return (self.folder / "stderr").read_text()
 
     def _ask(self, **question: Any) -> dict[str, Any]:
@@ -85,9 +85,9 @@ def _serve() -> None:
     from fastcep import parse_document
     from fastcep.cli import app
 
-    parse_document("EVENT A (a int64) QUERY q PATTERN SEQ(A a) WITHIN 1s")  # makes the parser
+    parse_document("EVENT A (a int64) QUERY q PATTERN SEQ(A a) WITHIN 1s")  # creates the parser
     with redirect_stdout(StringIO()):
-        app(["datasets", "list"], standalone_mode=False)  # loads what reading a command line needs
+        app(["datasets", "list"], standalone_mode=False)  # imports the modules that parse a command line
     for line in sys.stdin:
         question = json.loads(line)
         if "arguments" in question:
@@ -105,7 +105,7 @@ def _command(question: dict[str, Any]) -> None:
     for number, name, flags in ((0, os.devnull, 0), (1, "stdout", os.O_TRUNC), (2, "stderr", os.O_TRUNC)):
         os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | flags, 0o666), number)
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for background jobs
     if question["file_bytes"] is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (question["file_bytes"], resource.RLIM_INFINITY))
     if question["die_at"]:

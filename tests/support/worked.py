@@ -1,8 +1,8 @@
-"""Matches written short, for cases worked by hand.
+"""Short notation of matches, for cases worked by hand.
 
-A result is ``a1 b3``: variable and sequence number; ``b3,4`` for a repeated variable, ``b-`` for one not bound, ``b[]``
-for an empty Kleene; ``g.a0,3 g.b-,4`` for two rounds of a group, of which the first binds no b. Under an explicit
-window its id stands before, as in ``w0 a0 b2``.
+A result is ``a1 b3``: variable and sequence number; ``b3,4`` for a repeated variable, ``b-`` for one that is not bound,
+``b[]`` for an empty Kleene variable; ``g.a0,3 g.b-,4`` for two rounds of a group, of which the first binds no b. With
+an explicit window its id comes first, as in ``w0 a0 b2``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SCHEMA = Schema({"A": VALUES, "B": VALUES, "C": VALUES, "D": {"k": "int64"}}, ti
 
 
 def show(query: ast.Query, bindings: dict[str, naive.Binding]) -> str:
-    """One match as short text."""
+    """Return one match as short text."""
     words = []
     for leaf in positive_leaves(query.pattern):
         bound = bindings[leaf.name]
@@ -30,18 +30,18 @@ def show(query: ast.Query, bindings: dict[str, naive.Binding]) -> str:
 
 
 def shown(query: ast.Query, match: naive.Match) -> str:
-    """A match of the reference's, with its window."""
+    """Return a match of the reference matcher as short text, with its window."""
     return ("" if match.window_id is None else f"w{match.window_id} ") + show(query, match.bindings)
 
 
 def found(text: str, events: str, schema: Schema = SCHEMA) -> list[str]:
-    """The reference's matches in order."""
+    """Return the matches of the reference matcher in order."""
     query = parse(f"PATTERN {text}", schema)
     return [shown(query, match) for match in naive.find_matches(query, harness.stream(schema, events))]
 
 
 def found_at(text: str, events: str, schema: Schema = SCHEMA) -> list[str]:
-    """The same with the time of detection, behind ``@`` if it is that of the last event, else behind ``@@``."""
+    """Return the same with the time of detection, after ``@`` if the last event has it, otherwise after ``@@``."""
     query = parse(f"PATTERN {text}", schema)
     matches = naive.find_matches(query, harness.stream(schema, events))
     return [f"{shown(query, m)} {'@@' if m.deferred else '@'}{m.detected_at}" for m in matches]

@@ -1,4 +1,4 @@
-"""``python -m bench.papers.hybrid FIGURE`` is ``python -m bench.papers hybrid FIGURE``."""
+"""Run figures of the hybrid paper: ``python -m bench.papers.hybrid [FIGURE …]``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the figures of the hybrid paper share: parts over DS1, and pictures."""
+"""Building blocks of several figures of the hybrid paper: parts over DS1, histories, pictures."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ from typing import Any
 
 import fastcep as fc
 from bench.papers.figures import Panel, Part, Picture
-from bench.papers.hybrid.streams import LEARNED, q1, stream
+from bench.papers.hybrid.streams import HISTORY_SEED, q1, stream
 from bench.papers.strategies import BASELINES, OURS
 
-__all__ = ["EVENTS", "FOUR", "HISTORY", "MICRO", "REFERENCES", "STREAM", "TABLES", "learned", "on_ds1", "two"]
+__all__ = [
+    "EVENTS", "HISTORY", "MEASURES", "MICRO", "REFERENCES", "STREAM", "TABLES", "ds1_part", "history_of",
+    "recall_and_speed",
+]  # fmt: skip
 
 REFERENCES = ("oracle", "informed")
 EVENTS = 300_000
-#: That models are fitted on, at most.
+#: Largest number of events that models are fitted on.
 HISTORY = 300_000
-#: A microsecond per operation: with a nanosecond the year would come at more than an event per nanosecond.
+#: One microsecond per operation: at one nanosecond, the maximum rate would exceed an event per nanosecond.
 MICRO = fc.CostTable("paper, in us", visited=1000, created=1000)
-#: By cost table which index there is.
+#: Cost tables, and the index that each is used with.
 TABLES = {"paper": "key", "measured": "full"}
 STREAM = "Q1 over DS1 with C.V from 2 to 10, a window of 8 ms (about 800 events)"
-FOUR = {
+#: Keys of values, and their labels.
+MEASURES = {
     "recall": "recall",
     "speed": "relative throughput",
     "shed_event_ratio": "shed events, share",
@@ -30,26 +34,26 @@ FOUR = {
 }
 
 
-def learned(make: Callable[..., Any], **more: Any) -> Callable[[int], Any]:
-    """What there is to learn from where a stream is judged: another one, of another seed."""
-    return partial(_learned, make, tuple(more.items()))
+def history_of(generate: Callable[..., Any], **options: Any) -> Callable[[int], Any]:
+    """Return the history for a generated stream: another stream of the same generator, with another seed."""
+    return partial(_generate_history, generate, tuple(options.items()))
 
 
-def _learned(make: Callable[..., Any], more: tuple[tuple[str, Any], ...], events: int) -> Any:
-    return make(min(events, HISTORY), seed=LEARNED, **dict(more))
+def _generate_history(generate: Callable[..., Any], options: tuple[tuple[str, Any], ...], events: int) -> Any:
+    return generate(min(events, HISTORY), seed=HISTORY_SEED, **dict(options))
 
 
-def on_ds1(name: str, size: int, strategies: tuple[str, ...] = (*BASELINES, *OURS), **options: Any) -> Part:
-    """Q1 over DS1, by the papers' count of operations (``paper``) or what they take (``measured``)."""
+def ds1_part(name: str, size: int, strategies: tuple[str, ...] = (*BASELINES, *OURS), **options: Any) -> Part:
+    """Return a part that runs Q1 over DS1 with the cost table ``paper`` or ``measured``."""
     return Part(
         name, f'table `{name}`, `index="{TABLES[name]}"`', q1, stream, size, strategies,
-        {"cost_table": name, "index": TABLES[name], **options}, REFERENCES, history=learned(stream),
+        {"cost_table": name, "index": TABLES[name], **options}, REFERENCES, history=history_of(stream),
     )  # fmt: skip
 
 
-def two(part: str, xlabel: str, caption: str, only: tuple[str, ...] = (), log: bool = False) -> Picture:
-    """Recall and throughput over what is varied."""
-    ys: Mapping[str, str] = {"recall": FOUR["recall"], "speed": FOUR["speed"]}
+def recall_and_speed(part: str, xlabel: str, caption: str, only: tuple[str, ...] = (), log: bool = False) -> Picture:
+    """Return a picture of recall and throughput over the targets of a part."""
+    ys: Mapping[str, str] = {"recall": MEASURES["recall"], "speed": MEASURES["speed"]}
     panels = tuple(
         Panel(part, "target", key, xlabel, label, only, log=log and key == "speed") for key, label in ys.items()
     )

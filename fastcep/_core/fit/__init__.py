@@ -1,1 +1,1 @@
-"""Kernels for fitting and evaluating shedders: the knapsack, cascades of flows, the clairvoyant reference."""
+"""Kernels for fitting and evaluating shedders: covering knapsack, cascades of flows, clairvoyant reference."""

@@ -1,22 +1,22 @@
 # cython: language_level=3
-"""What became of partial matches: contribution and consumption of each, by slices of its window, from a record of all.
+"""Contribution and consumption of partial matches by slice of their window, from the lineage record.
 
-The *contribution* of a partial match is the number of complete matches that are later derived from it, its *consumption*
-the work that is spent on it and on all that is derived from it (hybrid, section IV-A). The record (see lineage.pyx) tells
-which row was looked at by whom: a row is visited by every later probe of its bucket as long as its window stands. Rows come in
-the order of their events, so that a cursor per bucket finds the first such probe; children come after their parents, so that
-one pass from the end adds up what is derived.
+The *contribution* of a partial match is the number of complete matches that are later derived from it. Its
+*consumption* is the work for it and for all that is derived from it (hybrid, section IV-A). The record (see
+lineage.pyx) has every probe of a bucket; a row is visited by every later probe of its bucket until its window ends.
+Rows are in the order of their events, so a cursor per bucket finds the first such probe. Children come after their
+parents, so one pass from the end adds up the contributions and consumptions of all descendants.
 
-Invariant: the visits of all rows are as many as all probes have found; the contributions of what begins a match add up to the
-number of matches that have more than one event.
+Invariant: the visits of all rows are as many as the live rows of all probes; the contributions of the records without a
+parent add up to the number of matches that have more than one event.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 import numpy as np
 
 
-cdef inline int64_t _behind(const int64_t* ascending, int64_t low, int64_t high, int64_t value) noexcept nogil:
-    """The first place in a range that holds more than a value, or its end: from the front in growing steps."""
+cdef inline int64_t _first_after(const int64_t* ascending, int64_t low, int64_t high, int64_t value) noexcept nogil:
+    """Return the first index in ``low:high`` with more than ``value``, or ``high``, by galloping search."""
     cdef int64_t step = 1, middle
     while low < high and ascending[low] <= value:
         if low + step < high and ascending[low + step] <= value:
@@ -42,32 +42,41 @@ def visits(
     const int64_t[::1] starts not None, const int64_t[:, ::1] limits not None,
     const int32_t[::1] groups=None, double[:, :, ::1] counts=None, float[:, ::1] spent=None, float price=0.0,
 ):
-    """Find how often each row is looked at in each slice of its window.
+    """Count the visits of each row in each slice of its window.
 
     Parameters
     ----------
-    first, positions, kinds
-        The looks by bucket: int64[buckets + 1], where those of each begin; the events that looked, ascending in each
-        bucket, and what kind of event each was.
-    placed, buckets
-        Per row, in order: its record, and its bucket (-1: nobody looks).
+    first
+        int64[buckets + 1]: per bucket, the index of its first probe.
+    positions
+        int64[probes]: position of the event of each probe; probes are grouped by bucket and ascend in each bucket.
+    kinds
+        int32[probes]: kind of the event of each probe.
+    placed
+        int64[rows]: record of each row.
+    buckets
+        int32[rows]: bucket of each row; -1: no event probes it.
     events, starts
-        Per record the positions of its last event and of its first.
+        int64[records]: positions of the last event and of the first event of each record.
     limits
-        int64[slices, events]: the last event of each slice of the window that begins with an event.
-    groups, counts
-        Per record its group; float64[groups, slices, kinds], to which visits are added. None: they are not counted.
-    spent, price
-        float32[records, slices], to which the price of each visit is added. None: it is not.
+        int64[slices, events]: position of the last event in each slice of the window that begins with an event.
+    groups
+        int32[records]: group of each record.
+    counts
+        float64[groups, slices, kinds]: the visits are added to it. None: visits are not counted.
+    spent
+        float32[records, slices]: the price of each visit is added to it. None: prices are not added.
+    price
+        Price of a visit.
     """
     cdef int64_t j, r, at, end, to, i
     cdef int64_t slices = limits.shape[0], s
-    cdef const int64_t* looked = NULL
+    cdef const int64_t* probes = NULL
     cdef int64_t[::1] cursor = np.array(first[:-1])
     cdef bint counting = counts is not None, spending = spent is not None
     if positions.shape[0] == 0:
         return
-    looked = &positions[0]
+    probes = &positions[0]
     with nogil:
         for j in range(placed.shape[0]):
             if buckets[j] < 0:
@@ -75,13 +84,13 @@ def visits(
             r = placed[j]
             end = first[buckets[j] + 1]
             at = cursor[buckets[j]]
-            while at < end and looked[at] <= events[r]:
+            while at < end and probes[at] <= events[r]:
                 at += 1
             cursor[buckets[j]] = at
             for s in range(slices):
                 if limits[s, starts[r]] <= events[r]:
                     continue
-                to = _behind(looked, at, end, limits[s, starts[r]])
+                to = _first_after(probes, at, end, limits[s, starts[r]])
                 if spending:
                     spent[r, s] += price * <float>(to - at)
                 if counting:
@@ -94,18 +103,22 @@ def derive(
     const int64_t[::1] parents not None, const int32_t[::1] born not None, const uint8_t[::1] matched not None,
     float[:, ::1] contribution not None, float[:, ::1] consumption not None, float price,
 ):
-    """Add up over all that is derived from each record, in place.
+    """Add up contribution and consumption over all descendants of each record, in place.
 
     Parameters
     ----------
-    parents, born, matched
-        Per record: the one that it extends or -1, the slice of its window in which it is made, whether it is a match.
+    parents
+        int64[records]: record that each record extends, or -1.
+    born
+        int32[records]: slice of its window in which each record is made.
+    matched
+        uint8[records]: 1 if the record is a match.
     contribution
-        float32[records, slices]: zeros, that become the matches that come of it.
+        float32[records, slices]: zeros; on return, the number of matches derived from each record.
     consumption
-        float32[records, slices]: what is spent on it, that becomes what is spent on all that comes of it as well.
+        float32[records, slices]: work for each record; on return, including the work for all its descendants.
     price
-        Of a match.
+        Price of a match.
     """
     cdef int64_t r, p
     cdef Py_ssize_t s, slices = contribution.shape[1]

@@ -1,21 +1,23 @@
 # cython: language_level=3
-"""In which order whole classes of events and of partial matches are best dropped, by how one comes of the other.
+"""Order in which to drop classes of events and of partial matches, computed from the flow of partial matches.
 
-Given is a *flow*: how many partial matches of each group (state and class) come of which group in which slice of the window by
-which kind of event (variable and class), how many of them are stored and how many are matches; and how often those of a group
-are looked at by which kind of event in each slice. A choice drops kinds of events, and groups from some slice on (from the
-first one on: none is born). What it leaves follows from the flow: a group's population in a slice is thinned out as its
-births were, in this slice and those before; its children are thinned out as the population is that they come of. So of
-every group and kind the contribution (matches that go with it) and the consumption (work that is spent on it and on what comes
-of it; hybrid, section IV-A) are known *as they are after all drops so far*, and again and again what has the least
-contribution per consumption falls: greedy for the covering knapsack of section IV-B, but with items that know of each other,
-where the knapsack counts the work for a pair with the pair and with its first event.
+The input is a *flow*. It counts the children that each group (state and class) makes in each slice of the window by
+each kind of event (variable and class), how many of them are stored, and how many are matches. It also counts the
+visits of the rows of each group by each kind of event in each slice.
 
-Rows are taken to be born evenly over a slice, those of a start at its beginning. States that come of themselves are settled
-by iteration.
+A choice drops kinds of events, and groups from some slice on (from the first slice on, no row of the group is born).
+The flow determines what is left: the population of a group in a slice is reduced in proportion to its births in this
+slice and in earlier ones, and the children of a group are reduced in proportion to its population. From this, the
+contribution of every group and kind (matches lost with it) and its consumption (work for it and for all its
+descendants; hybrid, section IV-A) are computed *as they are after all drops so far*. Each step drops the item with the
+least contribution per consumption. This is the greedy algorithm for the covering knapsack of section IV-B, with items
+that depend on each other; the knapsack itself counts the work for a pair twice, with the pair and with its first event.
 
-Invariant: where nothing is dropped the work and the matches are those of the flow; both never grow from step to step; what
-contributes nothing falls first, and all of it.
+Assumptions: rows are born evenly over a slice, rows of START at its beginning. Cycles of states are solved by
+iteration.
+
+Invariant: if nothing is dropped, the work and the matches are those of the flow; both never grow from step to step;
+items without contribution are dropped first, and all of them.
 """
 from libc.math cimport INFINITY, fabs
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -24,59 +26,72 @@ from libc.string cimport memset
 import numpy as np
 
 cdef enum:
-    ROUNDS = 64              # of an iteration, at most
-cdef double SETTLED = 1e-9   # change of a share at which it ends
+    MOST_ROUNDS = 64         # rounds of an iteration
+cdef double TOLERANCE = 1e-9  # an iteration ends when no share changes by more
 
 
 cdef class Cascade:
-    """A flow, and what of it is dropped.
+    """A flow and its drops.
 
     Parameters
     ----------
     source, slice, kind, target
-        int32 per child of a group (-1: that begins a match): of which group, in which slice, by which kind, of which
-        group it is; sources in the order of their states.
+        int32[children]: for each set of children, the group of their parents (-1: START), the slice in which they are
+        made, the kind of their event, and their own group; sources are in the order of their states.
     stored, matched
-        float64 per child: how many are stored, and are matches.
-    looked_group, looked_slice, looked_kind, looked
-        How often rows of a group are looked at.
+        float64[children]: number of children that are stored, and number that are matches.
+    visit_group, visit_slice, visit_kind
+        int32[visits]: for each set of visits, the group of the rows, the slice, and the kind of the event.
+    visits
+        float64[visits]: number of visits.
     groups, slices, kinds
-        How many there are.
+        Number of groups, slices and kinds.
     prices
-        float64[3]: of a visit, of a match, and of a birth that is refused.
+        float64[3]: price of a visit, of a match, and of a refused birth.
     rows_cost
-        float64[groups]: of a row.
+        float64[groups]: price of a row.
+    events, rows
+        True if kinds of events, and groups of partial matches, may be dropped.
+
+    Attributes
+    ----------
+    cost
+        Work that is left after all drops.
+    matches
+        Number of matches that are left after all drops.
     """
-    cdef const int32_t[::1] source, slice, kind, target, looked_group, looked_slice, looked_kind
-    cdef const double[::1] stored, matched, looked
+    cdef const int32_t[::1] source, slice, kind, target, visit_group, visit_slice, visit_kind
+    cdef const double[::1] stored, matched, visits
     cdef int32_t groups, slices, kinds
     cdef double visit, match, refused
     cdef const double[::1] row
-    cdef double[:, ::1] births       # [group, slice]: in the flow
-    cdef double[:, ::1] share        # of an own slice that those that are born in it live
-    cdef double[:, ::1] population   # in the flow
-    cdef double[:, ::1] born         # shares of the births,
-    cdef double[:, ::1] alive        # and of the populations, that are left
-    cdef double[:, ::1] good         # matches, and work, that come of the population in a slice, if it were all there,
-    cdef double[:, ::1] work
-    cdef double[:, ::1] worth        # and of one that is born in it
-    cdef double[:, ::1] burden
+    cdef double[:, ::1] births       # [group, slice]: births in the flow
+    cdef double[:, ::1] share        # [group, slice]: mean share of the slice that rows born in it live
+    cdef double[:, ::1] population   # [group, slice]: population in the flow
+    cdef double[:, ::1] born         # [group, slice]: share of the births that is left
+    cdef double[:, ::1] alive        # [group, slice]: share of the population that is left
+    cdef double[:, ::1] good         # [group, slice]: matches that the undiminished population leads to,
+    cdef double[:, ::1] work         # and its work
+    cdef double[:, ::1] worth        # [group, slice]: matches that a row born in the slice leads to,
+    cdef double[:, ::1] burden       # and its work
     cdef double[:, ::1] thinned      # scratch
-    cdef uint8_t[::1] withheld       # what is dropped: kinds,
-    cdef int32_t[::1] cut            # and groups from a slice on
-    cdef readonly double cost        # what is left,
-    cdef readonly double found
-    cdef double[::1] event_lost, event_spent
-    cdef double[:, ::1] lost, spent
-    cdef bint events, rows           # what may be dropped
+    cdef uint8_t[::1] withheld       # [kind]: 1 if it is dropped
+    cdef int32_t[::1] cut            # [group]: slice from which on it is dropped
+    cdef readonly double cost        # work that is left
+    cdef readonly double matches     # matches that are left
+    cdef double[::1] event_lost      # [kind]: matches lost by dropping it,
+    cdef double[::1] event_spent     # and work saved
+    cdef double[:, ::1] lost         # [group, slice]: matches lost by dropping the group from the slice on,
+    cdef double[:, ::1] spent        # and work saved
+    cdef bint events, rows           # kinds of events, and groups of rows, may be dropped
 
-    def __init__(self, source, slice, kind, target, stored, matched, looked_group, looked_slice, looked_kind, looked,
+    def __init__(self, source, slice, kind, target, stored, matched, visit_group, visit_slice, visit_kind, visits,
                  int groups, int slices, int kinds, prices, rows_cost, bint events=True, bint rows=True):
         cdef Py_ssize_t i
         cdef int32_t g, s
         self.source, self.slice, self.kind, self.target = source, slice, kind, target
         self.stored, self.matched = stored, matched
-        self.looked_group, self.looked_slice, self.looked_kind, self.looked = looked_group, looked_slice, looked_kind, looked
+        self.visit_group, self.visit_slice, self.visit_kind, self.visits = visit_group, visit_slice, visit_kind, visits
         self.groups, self.slices, self.kinds = groups, slices, kinds
         self.visit, self.match, self.refused = prices
         self.row = np.ascontiguousarray(rows_cost, np.float64)
@@ -93,9 +108,9 @@ cdef class Cascade:
             assert 0 <= self.slice[i] < slices and 0 <= self.kind[i] < kinds
             self.births[self.target[i], self.slice[i]] += self.stored[i]
             self.share[self.target[i], self.slice[i]] += self.stored[i] * (1.0 if self.source[i] < 0 else 0.5)
-        for i in range(self.looked.shape[0]):
-            assert 0 <= self.looked_group[i] < groups and 0 <= self.looked_slice[i] < slices
-            assert 0 <= self.looked_kind[i] < kinds
+        for i in range(self.visits.shape[0]):
+            assert 0 <= self.visit_group[i] < groups and 0 <= self.visit_slice[i] < slices
+            assert 0 <= self.visit_kind[i] < kinds
         for g in range(groups):
             for s in range(slices):
                 self.share[g, s] = self.share[g, s] / self.births[g, s] if self.births[g, s] > 0 else 1.0
@@ -103,128 +118,141 @@ cdef class Cascade:
         self._weigh()
 
     cdef double _present(self, int32_t g, int32_t s) noexcept nogil:
-        """The population of a group in a slice, as far as its births are left."""
+        """Return the population of a group in a slice, given the births that are left."""
         cdef double total = self.share[g, s] * self.born[g, s] * self.births[g, s]
         cdef int32_t before
         for before in range(s):
             total += self.born[g, before] * self.births[g, before]
         return total
 
-    # ------------------------------------------------------------------------------------------------- what is left
+    # ------------------------------------------------------------------------------------------------- propagation
 
     cdef void _thin(self) noexcept nogil:
-        """The shares of births and of populations that are left."""
+        """Compute the shares of births and of populations that are left."""
         cdef Py_ssize_t i
         cdef int32_t g, s, rounds
-        cdef double change, now, by
-        for rounds in range(ROUNDS):
+        cdef double change, share_left, parent_share
+        for rounds in range(MOST_ROUNDS):
             change = 0.0
             memset(&self.thinned[0, 0], 0, self.groups * self.slices * sizeof(double))
             for i in range(self.source.shape[0]):
                 if self.withheld[self.kind[i]]:
                     continue
                 s = self.slice[i]
-                by = 1.0 if self.source[i] < 0 else self.alive[self.source[i], s]
-                self.thinned[self.target[i], s] += by * self.stored[i]
+                parent_share = 1.0 if self.source[i] < 0 else self.alive[self.source[i], s]
+                self.thinned[self.target[i], s] += parent_share * self.stored[i]
             for g in range(self.groups):
                 for s in range(self.slices):
                     self.born[g, s] = (
                         self.thinned[g, s] / self.births[g, s] if self.births[g, s] > 0 and s < self.cut[g] else 0.0)
                 for s in range(self.slices):
-                    now = self._present(g, s) / self.population[g, s] if self.population[g, s] > 0 and s < self.cut[g] else 0.0
-                    change = max(change, fabs(now - self.alive[g, s]))
-                    self.alive[g, s] = now
-            if change < SETTLED:
+                    share_left = 0.0
+                    if self.population[g, s] > 0 and s < self.cut[g]:
+                        share_left = self._present(g, s) / self.population[g, s]
+                    change = max(change, fabs(share_left - self.alive[g, s]))
+                    self.alive[g, s] = share_left
+            if change < TOLERANCE:
                 return
 
     cdef void _value(self) noexcept nogil:
-        """What comes of the populations and of what is born, if these were as in the flow."""
+        """Compute the matches and the work of undiminished populations, and of single rows."""
         cdef Py_ssize_t i
         cdef int32_t g, s, later, t, rounds
-        cdef double change, good, work, lives
+        cdef double change, good, work, stored, fraction
         memset(&self.worth[0, 0], 0, self.groups * self.slices * sizeof(double))
         memset(&self.burden[0, 0], 0, self.groups * self.slices * sizeof(double))
-        for rounds in range(ROUNDS):
+        for rounds in range(MOST_ROUNDS):
             memset(&self.good[0, 0], 0, self.groups * self.slices * sizeof(double))
             memset(&self.work[0, 0], 0, self.groups * self.slices * sizeof(double))
-            for i in range(self.looked.shape[0]):
-                if not self.withheld[self.looked_kind[i]]:
-                    self.work[self.looked_group[i], self.looked_slice[i]] += self.visit * self.looked[i]
+            for i in range(self.visits.shape[0]):
+                if not self.withheld[self.visit_kind[i]]:
+                    self.work[self.visit_group[i], self.visit_slice[i]] += self.visit * self.visits[i]
             for i in range(self.source.shape[0] - 1, -1, -1):
                 g = self.source[i]
                 if g < 0 or self.withheld[self.kind[i]]:
                     continue
                 t, s = self.target[i], self.slice[i]
-                lives = self.stored[i] if s < self.cut[t] else 0.0
-                self.good[g, s] += self.matched[i] + lives * self.worth[t, s]
-                self.work[g, s] += (self.match * self.matched[i] + lives * (self.row[t] + self.burden[t, s])
-                                    + self.refused * (self.stored[i] - lives))
+                stored = self.stored[i] if s < self.cut[t] else 0.0
+                self.good[g, s] += self.matched[i] + stored * self.worth[t, s]
+                self.work[g, s] += (self.match * self.matched[i] + stored * (self.row[t] + self.burden[t, s])
+                                    + self.refused * (self.stored[i] - stored))
             change = 0.0
             for g in range(self.groups):
                 for s in range(self.slices):
                     good = work = 0.0
                     for later in range(s, min(self.slices, self.cut[g])):
                         if self.population[g, later] > 0:
-                            lives = (self.share[g, s] if later == s else 1.0) / self.population[g, later]
-                            good += lives * self.good[g, later]
-                            work += lives * self.work[g, later]
+                            fraction = (self.share[g, s] if later == s else 1.0) / self.population[g, later]
+                            good += fraction * self.good[g, later]
+                            work += fraction * self.work[g, later]
                     change = max(change, fabs(good - self.worth[g, s]) + fabs(work - self.burden[g, s]) * 1e-3)
                     self.worth[g, s], self.burden[g, s] = good, work
-            if change < SETTLED:
+            if change < TOLERANCE:
                 return
 
     cdef void _weigh(self) noexcept nogil:
-        """What would be lost and saved by each drop, after all drops so far; what is left of the work and the matches."""
+        """Compute the work and matches that are left after all drops so far, and the loss and saving of each next drop."""
         cdef Py_ssize_t i
         cdef int32_t g, s, t, k
-        cdef double by, lives, matched, spent
+        cdef double parent_share, stored, matched, spent
         self._thin()
         self._value()
-        self.cost = self.found = 0.0
+        self.cost = self.matches = 0.0
         memset(&self.event_lost[0], 0, self.kinds * sizeof(double))
         memset(&self.event_spent[0], 0, self.kinds * sizeof(double))
         memset(&self.spent[0, 0], 0, self.groups * self.slices * sizeof(double))
-        for i in range(self.looked.shape[0]):
-            k = self.looked_kind[i]
+        for i in range(self.visits.shape[0]):
+            k = self.visit_kind[i]
             if not self.withheld[k]:
-                spent = self.visit * self.looked[i] * self.alive[self.looked_group[i], self.looked_slice[i]]
+                spent = self.visit * self.visits[i] * self.alive[self.visit_group[i], self.visit_slice[i]]
                 self.event_spent[k] += spent
                 self.cost += spent
         for i in range(self.source.shape[0]):
             k, t, s = self.kind[i], self.target[i], self.slice[i]
             if self.withheld[k]:
                 continue
-            by = 1.0 if self.source[i] < 0 else self.alive[self.source[i], s]
-            lives = by * self.stored[i] if s < self.cut[t] else 0.0
-            matched = by * self.matched[i]
-            spent = self.match * matched + self.row[t] * lives + self.refused * (by * self.stored[i] - lives)
-            self.found += matched
+            parent_share = 1.0 if self.source[i] < 0 else self.alive[self.source[i], s]
+            stored = parent_share * self.stored[i] if s < self.cut[t] else 0.0
+            matched = parent_share * self.matched[i]
+            spent = self.match * matched + self.row[t] * stored + self.refused * (parent_share * self.stored[i] - stored)
+            self.matches += matched
             self.cost += spent
-            self.event_lost[k] += matched + lives * self.worth[t, s]
-            self.event_spent[k] += spent + lives * self.burden[t, s]
-            self.spent[t, s] += lives * max(0.0, self.row[t] - self.refused)
+            self.event_lost[k] += matched + stored * self.worth[t, s]
+            self.event_spent[k] += spent + stored * self.burden[t, s]
+            self.spent[t, s] += stored * max(0.0, self.row[t] - self.refused)
         for g in range(self.groups):
             for s in range(self.slices):
                 self.lost[g, s] = self.alive[g, s] * self.good[g, s]
                 self.spent[g, s] += self.alive[g, s] * self.work[g, s]
-            for s in range(self.slices - 2, -1, -1):  # from this slice on
+            for s in range(self.slices - 2, -1, -1):  # sums over this slice and all later ones
                 self.lost[g, s] += self.lost[g, s + 1]
                 self.spent[g, s] += self.spent[g, s + 1]
 
-    # ---------------------------------------------------------------------------------------------------- the order
+    # ----------------------------------------------------------------------------------------------- order of drops
 
     def steps(self, int most=4096):
-        """Drop one after the other until no match is left: int32[steps, 3], float64[steps, 2].
+        """Drop one item after another until no match is left.
 
-        Of each step whether it is of events (1) or of partial matches (0), which kind or group, and from which slice on;
-        and what is left of the work and of the matches, all those that lose nothing being dropped together.
+        Parameters
+        ----------
+        most
+            Largest number of steps.
+
+        Returns
+        -------
+        steps
+            int32[steps, 3]: 1 for events or 0 for partial matches, number of the kind or group, slice from which on it
+            is dropped.
+        left
+            float64[steps, 2]: work and matches that are left after the step. Items that lose no match are dropped
+            together, so their rows are equal.
         """
         cdef int32_t number = 0, first, i
-        what, left = np.zeros((most, 3), np.int32), np.zeros((most, 2))
-        cdef int32_t[:, ::1] to = what
+        steps, left = np.zeros((most, 3), np.int32), np.zeros((most, 2))
+        cdef int32_t[:, ::1] to = steps
         cdef double[:, ::1] to_left = left
         with nogil:
-            while number < most and self.found > 0:
+            while number < most and self.matches > 0:
                 first = number
                 number = self._least(to, number, most)
                 if number == first:
@@ -233,18 +261,26 @@ cdef class Cascade:
                     self._drop(to[i, 0], to[i, 1], to[i, 2])
                 self._weigh()
                 for i in range(first, number):
-                    to_left[i, 0], to_left[i, 1] = self.cost, self.found
-        return what[:number], left[:number]
+                    to_left[i, 0], to_left[i, 1] = self.cost, self.matches
+        return steps[:number], left[:number]
 
-    def drop(self, what):
-        """Drop kinds of events, and groups from a slice on: int[n, 3], as `steps` gives them."""
-        for events, item, at in what:
+    def drop(self, steps):
+        """Drop kinds of events, and groups from a slice on: int[n, 3], as `steps` returns them."""
+        for events, item, at in steps:
             assert 0 <= item < (self.kinds if events else self.groups) and 0 <= at <= self.slices
             self._drop(events, item, at)
         self._weigh()
 
     def weights(self):
-        """What would be lost and saved by dropping each group from each slice on, and each kind of events."""
+        """Return the loss and the saving of each next drop.
+
+        Returns
+        -------
+        lost, spent
+            float64[groups, slices]: matches lost and work saved by dropping a group from a slice on.
+        event_lost, event_spent
+            float64[kinds]: matches lost and work saved by dropping a kind of events.
+        """
         return np.array(self.lost), np.array(self.spent), np.array(self.event_lost), np.array(self.event_spent)
 
     cdef void _drop(self, bint events, int32_t item, int32_t slice) noexcept nogil:
@@ -254,7 +290,10 @@ cdef class Cascade:
             self.cut[item] = min(self.cut[item], slice)
 
     cdef int32_t _least(self, int32_t[:, ::1] to, int32_t number, int32_t most) noexcept nogil:
-        """List what has the least contribution per consumption, or all that contributes nothing; returns its end."""
+        """Append the item with the least contribution per consumption, or all items without contribution.
+
+        Returns the new number of steps.
+        """
         cdef double least = INFINITY, ratio
         cdef int32_t g, s, k, first = number
         cdef int32_t[3] best

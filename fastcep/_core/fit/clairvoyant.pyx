@@ -1,26 +1,27 @@
 # cython: language_level=3
-"""What could have been dropped, if one had known what was to come: from a record of all partial matches (lineage.pyx).
+"""Clairvoyant load shedding: what could have been dropped, from the lineage record of all partial matches (lineage.pyx).
 
-Who knows the matches that are to be kept knows the rest: an event is needed if it is in one of them, a row if it has a
-descendant that leads to one, and no longer than until its last such child is born. Nothing else needs to be done, so that
-a set of kept matches has a cost, exactly what the engine would count. What is searched is a small loss for a large
-saving: `Clairvoyant.order` drops, again and again, the row or the event with the least true contribution per true
-consumption, both as they are after all drops so far (hybrid, section III-B: the ratio of the covering knapsack, with
-hindsight in place of estimates).
+A set of matches to keep determines everything else. An event is needed if one of these matches binds it. A row is
+needed if one of these matches is derived from it, and only until the last child is born that leads to one. Therefore a
+set of kept matches has an exact cost, the one that the engine would count. `Clairvoyant.order` looks for a small loss
+at a large saving: it repeatedly drops the row or event with the least true contribution per true consumption, both as
+they are after all drops so far. This is the ratio of the covering knapsack (hybrid, section III-B), with true values
+instead of estimates.
 
-Both only ever fall. So a heap holds for each item a ratio that is at most the true one: it is renewed at once where the
-contribution falls, and made true where the item comes to the top, with all that it would save, as counted by two Fenwick
-trees over the probes: which of them are still made, and by how many rows each is met.
+Contribution and consumption never grow. A heap holds a lower bound of the ratio of each item. The bound is updated at
+once when the contribution falls, and replaced by the exact ratio when the item reaches the top. The exact consumption
+comes from two Fenwick trees over the probes: the probes that are still made, and the number of rows that each probe
+visits.
 
-Invariant: ``costs`` of all matches kept is what the engine counts with everything useless dropped, and the running total of
-``order`` is the sum of ``costs`` of what it has left (tests hold both).
+Invariant (tested): ``costs`` of all matches is what the engine counts if it drops everything useless; the running total
+of ``order`` is the sum of ``costs`` of the matches that are left.
 """
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free
 
 import numpy as np
 
-from fastcep._core.memory.fenwick cimport add, below, summed
+from fastcep._core.memory.fenwick cimport add, build, prefix_sum
 from fastcep._core.memory.heap cimport Entry, Heap, heap_pop, heap_push
 
 cdef enum:
@@ -28,36 +29,40 @@ cdef enum:
 
 
 cdef class Clairvoyant:
-    """A record with hindsight.
+    """A lineage record, prepared to find what could have been dropped.
 
     Parameters
     ----------
-    parents, events
-        Per record its parent (-1: none) and its event, both ascending with it.
+    parents
+        int64[records]: parent of each record (-1: none), before the record itself.
+    events
+        int64[records]: last event of each record, ascending.
     matched
-        Per record whether it is a match: uint8.
-    first_place, place_from, place_until
-        Where rows stand: those of record r are ``first_place[r]`` to ``first_place[r + 1]``, and one is met by the probes
-        from ``place_from`` on; those of its bucket end at ``place_until``.
+        uint8[records]: 1 if the record is a match.
+    first_place
+        int64[records + 1]: the rows of record r are ``first_place[r]`` to ``first_place[r + 1]``.
+    place_from, place_until
+        int64[rows]: probes ``place_from`` to ``place_until`` are those of the row's bucket after the row was stored.
     probed
-        The event of each probe; probes of a bucket stand together, ascending.
+        int64[probes]: event of each probe; the probes of a bucket are adjacent, in ascending order.
     first_probe, probes_of
-        Those of event e are ``probes_of[first_probe[e]:first_probe[e + 1]]``.
+        int64[events + 1], int64[probes]: the probes of event e are ``probes_of[first_probe[e]:first_probe[e + 1]]``.
     prices
-        Picoseconds per event, relevant event, partial match visited, created, refused, and match.
+        int64[6]: picoseconds per event, relevant event, partial match visited, created, refused, and match.
     """
     cdef const int64_t[::1] parents, events, first_place, place_from, place_until, probed, first_probe, probes_of
     cdef const uint8_t[::1] matched
     cdef int64_t[::1] prices
-    cdef int64_t[::1] first_child, children      # of each record its children, ascending; of -1 at the end
-    cdef int64_t[::1] first_record               # of each event its records
-    cdef int64_t[::1] place_to                   # where a row is not met any more
-    cdef int64_t[::1] last_child                 # per record the last child that is needed, as a place in ``children``; -1: none
-    cdef int64_t[::1] needed, in_matches         # kept matches by record, itself included, and by event
-    cdef uint8_t[::1] kept                       # per record: it is a match that is kept
-    cdef int64_t[::1] made                       # Fenwick: probes that are made
-    cdef int64_t[::1] met                        # Fenwick: differences of how many rows they meet
-    cdef double[::1] worth                       # per item the consumption by which its ratio was computed last
+    cdef int64_t[::1] first_child, children      # children of r: children[first_child[r]:first_child[r + 1]], ascending
+    cdef int64_t[::1] first_record               # per event: its first record
+    cdef int64_t[::1] place_to                   # per row: end of the probes that visit it
+    cdef int64_t[::1] last_child                 # per record: index in ``children`` of the last needed child; -1: none
+    cdef int64_t[::1] needed                     # per record: kept matches derived from it, itself included
+    cdef int64_t[::1] in_matches                 # per event: kept matches that bind it
+    cdef uint8_t[::1] kept                       # per record: 1 if it is a kept match
+    cdef int64_t[::1] made                       # Fenwick tree: probes that are made
+    cdef int64_t[::1] met                        # Fenwick tree: differences of the numbers of rows that probes visit
+    cdef double[::1] worth                       # per item: the consumption in its last ratio
     cdef int64_t[::1] stack
     cdef Heap heap
     cdef int64_t total, left, step, n_records, n_events
@@ -81,15 +86,15 @@ cdef class Clairvoyant:
         order = np.argsort(parents, kind="stable")
         bounds = np.searchsorted(np.asarray(parents)[order], np.arange(-1, self.n_records + 1))
         self.children = order
-        self.first_child = bounds[1:].copy()     # those of record r; the roots stand before
+        self.first_child = bounds[1:].copy()     # the records without a parent come first in ``children``
         self.first_record = np.searchsorted(events, np.arange(self.n_events + 1)).astype(np.int64)
         self.stack = np.empty(self.n_records + 1, np.int64)
         self.ordering = False
 
-    # ------------------------------------------------------------------ what a set of kept matches needs
+    # ------------------------------------------------------------------ cost of a set of kept matches
 
-    cdef int _begin(self, const uint8_t[::1] kept) except -1:
-        """Find what is needed for the kept matches, and what it costs."""
+    cdef int _keep(self, const uint8_t[::1] kept) except -1:
+        """Compute the events and rows that the kept matches need, and their cost."""
         cdef int64_t r, p, c, i
         cdef int64_t n = self.n_records, events = self.n_events, probes = self.probed.shape[0]
         self.needed, self.in_matches = np.zeros(n, np.int64), np.zeros(events, np.int64)
@@ -114,18 +119,18 @@ cdef class Clairvoyant:
                 if self.last_child[r] == NONE:
                     continue
                 for p in range(self.first_place[r], self.first_place[r + 1]):
-                    self.place_to[p] = self._behind(p, self.events[self.children[self.last_child[r]]])
+                    self.place_to[p] = self._first_probe_after(p, self.events[self.children[self.last_child[r]]])
                     self.met[self.place_from[p] + 1] += 1
                     self.met[self.place_to[p] + 1] -= 1
             for i in range(self.probed.shape[0]):
                 self.made[i + 1] = self.in_matches[self.probed[i]] > 0
-            summed(self.made)
-            summed(self.met)
-            self.total = self._spent(NULL)
+            build(self.made)
+            build(self.met)
+            self.total = self._total_cost(NULL)
         return 0
 
-    cdef int64_t _behind(self, int64_t place, int64_t event) noexcept nogil:
-        """The first probe of the place's bucket behind an event."""
+    cdef int64_t _first_probe_after(self, int64_t place, int64_t event) noexcept nogil:
+        """Return the first probe of a row's bucket after an event."""
         cdef int64_t low = self.place_from[place], high = self.place_until[place], middle
         while low < high:
             middle = low + (high - low) // 2
@@ -136,31 +141,34 @@ cdef class Clairvoyant:
         return low
 
     cdef inline bint _is_row(self, int64_t r) noexcept nogil:
-        """Whether the record is kept as a row."""
+        """Return True if a record is needed as a row."""
         return self.last_child[r] != NONE and self.first_place[r] < self.first_place[r + 1]
 
     cdef int64_t _visits(self, int64_t r) noexcept nogil:
-        """How often the rows of a record are met."""
+        """Return the number of visits of the rows of a record."""
         cdef int64_t p, count = 0
         for p in range(self.first_place[r], self.first_place[r + 1]):
             if self.place_to[p] > self.place_from[p]:
-                count += below(self.made, self.place_to[p]) - below(self.made, self.place_from[p])
+                count += prefix_sum(self.made, self.place_to[p]) - prefix_sum(self.made, self.place_from[p])
         return count
 
-    cdef int64_t _meets(self, int64_t e) noexcept nogil:
-        """How many rows the probes of an event meet."""
+    cdef int64_t _rows_met(self, int64_t e) noexcept nogil:
+        """Return the number of rows that the probes of an event visit."""
         cdef int64_t i, count = 0
         for i in range(self.first_probe[e], self.first_probe[e + 1]):
-            count += below(self.met, self.probes_of[i] + 1)
+            count += prefix_sum(self.met, self.probes_of[i] + 1)
         return count
 
-    cdef int64_t _spent(self, int64_t* costs) noexcept nogil:
-        """What everything costs, without births that are refused; with them by event, if ``costs`` are asked for."""
+    cdef int64_t _total_cost(self, int64_t* costs) noexcept nogil:
+        """Return the total cost. Write the cost of each event to ``costs`` if it is not NULL.
+
+        Refused births are included only with ``costs``.
+        """
         cdef int64_t e, r, cost, total = 0
         for e in range(self.n_events):
             cost = self.prices[0]
             if self.in_matches[e] > 0:
-                cost += self.prices[1] + self.prices[2] * self._meets(e)
+                cost += self.prices[1] + self.prices[2] * self._rows_met(e)
                 for r in range(self.first_record[e], self.first_record[e + 1]):
                     cost += self.prices[5] * self.kept[r]
                     if self._is_row(r):
@@ -173,7 +181,7 @@ cdef class Clairvoyant:
         return total
 
     cdef bint _refused(self, int64_t r) noexcept nogil:
-        """Whether a record that is not kept as a row comes up nevertheless: its parent is there when its event comes."""
+        """Return True if a record that is not needed as a row is born and refused: its parent lives until its event."""
         cdef int64_t parent = self.parents[r]
         if self.first_place[r] == self.first_place[r + 1]:
             return False
@@ -181,31 +189,40 @@ cdef class Clairvoyant:
             self._is_row(parent) and self.events[self.children[self.last_child[parent]]] >= self.events[r])
 
     def costs(self, const uint8_t[::1] kept not None):
-        """What each event costs, int64[events] in picoseconds, if these matches are kept (uint8 per record)."""
-        cdef int64_t[::1] found = np.zeros(self.n_events, np.int64)
-        self._begin(kept)
+        """Return the cost of each event, int64[events] in picoseconds, if only these matches are kept.
+
+        Parameters
+        ----------
+        kept
+            uint8[records]: 1 for a match that is kept.
+        """
+        cdef int64_t[::1] costs = np.zeros(self.n_events, np.int64)
+        self._keep(kept)
         if self.n_events:
             with nogil:
-                self._spent(&found[0])
-        return np.asarray(found)
+                self._total_cost(&costs[0])
+        return np.asarray(costs)
 
-    # ------------------------------------------------------------------ what is worth least
+    # ------------------------------------------------------------------ order of drops
 
     def order(self):
-        """Drop everything, the least worth first.
+        """Drop all items one after another, each time the item with the least contribution per consumption.
 
         Returns
         -------
-        lost, totals, left
-            Per record the step at which it is lost as a match (0: never, as it is none), and before each step, the
-            first of which only drops what leads to no match, what all costs (births that are refused left out), in
-            picoseconds, and how many matches are left.
+        lost
+            int64[records]: step at which a match is lost; 0 for a record that is not a match.
+        totals
+            int64[steps]: total cost after each step in picoseconds, without refused births. Step 0 only drops what
+            leads to no match.
+        left
+            int64[steps]: number of matches left after each step.
         """
-        cdef int64_t r, e, item, most = int(np.asarray(self.matched, np.int64).sum())
-        cdef int64_t[::1] totals = np.zeros(most + 2, np.int64), left = np.zeros(most + 2, np.int64)
+        cdef int64_t r, e, item, n_matches = int(np.asarray(self.matched, np.int64).sum())
+        cdef int64_t[::1] totals = np.zeros(n_matches + 2, np.int64), left = np.zeros(n_matches + 2, np.int64)
         cdef double ratio
         cdef Entry entry
-        self._begin(self.matched)
+        self._keep(self.matched)
         self.worth = np.zeros(self.n_records + self.n_events)
         self.lost = np.zeros(self.n_records, np.int64)
         self.heap.size = 0
@@ -233,7 +250,7 @@ cdef class Clairvoyant:
                 self.step += 1
             self.ordering = False
         if self.failed:
-            raise MemoryError("no memory to order what could be dropped")
+            raise MemoryError("no memory for the heap of items to drop")
         return np.asarray(self.lost), np.asarray(totals)[:self.step].copy(), np.asarray(left)[:self.step].copy()
 
     cdef void _push(self, double ratio, int64_t item) noexcept nogil:
@@ -241,7 +258,7 @@ cdef class Clairvoyant:
             self.failed = True
 
     cdef void _weigh_all(self) noexcept nogil:
-        """What every item consumes; children come before their parents."""
+        """Compute the consumption of every item and fill the heap; children come before their parents."""
         cdef int64_t r, e, c, child, item
         cdef double cost
         for r in range(self.n_records - 1, -1, -1):
@@ -257,7 +274,7 @@ cdef class Clairvoyant:
             if self.in_matches[e] == 0:
                 continue
             item = self.n_records + e
-            cost = self.prices[1] + <double>self.prices[2] * self._meets(e)
+            cost = self.prices[1] + <double>self.prices[2] * self._rows_met(e)
             for r in range(self.first_record[e], self.first_record[e + 1]):
                 if self.needed[r] > 0:
                     cost += self.worth[r] + self.prices[5] * self.kept[r]
@@ -265,20 +282,20 @@ cdef class Clairvoyant:
             self._push(self.in_matches[e] / max(cost, 1.0), item)
 
     cdef inline int64_t _contribution(self, int64_t item) noexcept nogil:
-        """How many matches are lost with the item: a row, or an event."""
+        """Return the number of matches that are lost with an item (a row or an event)."""
         if item >= self.n_records:
             return self.in_matches[item - self.n_records]
         return self.needed[item] - self.kept[item] if self._is_row(item) else 0
 
     cdef double _weigh(self, int64_t item) noexcept nogil:
-        """The item's ratio, by all that it consumes now."""
+        """Return the exact ratio of an item, from its present consumption."""
         cdef int64_t r, e
         cdef double cost
         if item < self.n_records:
             cost = self._consumption(item)
         else:
             e = item - self.n_records
-            cost = self.prices[1] + <double>self.prices[2] * self._meets(e)
+            cost = self.prices[1] + <double>self.prices[2] * self._rows_met(e)
             for r in range(self.first_record[e], self.first_record[e + 1]):
                 if self.needed[r] > 0:
                     cost += self.prices[5] * self.kept[r] + self._consumption(r)
@@ -286,7 +303,7 @@ cdef class Clairvoyant:
         return self._contribution(item) / max(cost, 1.0)
 
     cdef double _consumption(self, int64_t r) noexcept nogil:
-        """What a row and all that comes of it cost."""
+        """Return the cost of a row and of all its descendants."""
         cdef double cost = 0
         cdef int64_t depth = 0, c, child, record
         self.stack[0] = r
@@ -304,10 +321,10 @@ cdef class Clairvoyant:
                     self.stack[depth] = child
         return cost
 
-    # ------------------------------------------------------------------ to lose matches
+    # ------------------------------------------------------------------ drop matches
 
     cdef void _lose_under(self, int64_t r, bint itself) noexcept nogil:
-        """Lose all kept matches that come of a record."""
+        """Drop all kept matches that are derived from a record; ``itself``: also the record."""
         cdef int64_t depth = 0, c, record, child
         if self.needed[r] == 0:
             return
@@ -328,7 +345,7 @@ cdef class Clairvoyant:
                     self.stack[depth] = child
 
     cdef void _lose(self, int64_t match) noexcept nogil:
-        """Lose a match, and with it all that was needed for nothing else."""
+        """Drop a match, and everything that only this match needed."""
         cdef int64_t r = match, e, parent
         self.kept[match] = 0
         self.lost[match] = self.step
@@ -349,14 +366,14 @@ cdef class Clairvoyant:
             r = parent
 
     cdef void _drop_event(self, int64_t e) noexcept nogil:
-        """Nothing needs the event: it does not look any more."""
+        """Remove the probes of an event that no kept match binds."""
         cdef int64_t i
-        self.total -= self.prices[1] + self.prices[2] * self._meets(e)
+        self.total -= self.prices[1] + self.prices[2] * self._rows_met(e)
         for i in range(self.first_probe[e], self.first_probe[e + 1]):
             add(self.made, self.probes_of[i], -1)
 
     cdef void _shorten(self, int64_t r) noexcept nogil:
-        """A child of a row is not needed any more: the row only until the last one that is."""
+        """Shorten the life of a row, one of whose children is no longer needed, to its last needed child."""
         cdef int64_t c = self.last_child[r], p, end
         while c >= self.first_child[r] and self.needed[self.children[c]] == 0:
             c -= 1
@@ -367,9 +384,9 @@ cdef class Clairvoyant:
             if self.first_place[r] < self.first_place[r + 1]:
                 self.total -= self.prices[3]
         for p in range(self.first_place[r], self.first_place[r + 1]):
-            end = self.place_from[p] if c == NONE else self._behind(p, self.events[self.children[c]])
+            end = self.place_from[p] if c == NONE else self._first_probe_after(p, self.events[self.children[c]])
             if end < self.place_to[p]:
-                self.total -= self.prices[2] * (below(self.made, self.place_to[p]) - below(self.made, end))
+                self.total -= self.prices[2] * (prefix_sum(self.made, self.place_to[p]) - prefix_sum(self.made, end))
                 add(self.met, self.place_to[p], 1)
                 add(self.met, end, -1)
                 self.place_to[p] = end

@@ -1,5 +1,5 @@
-/* The loops of a knapsack over plain arrays: order, search, and its table, sixteen columns at a time where the machine
- * can (the checked build takes them one by one). */
+/* Loops of the covering knapsack over plain arrays: ordering, search, and the table, sixteen columns at a time with
+ * SSE2 (one by one in the checked build). */
 #ifndef FASTCEP_KNAPSACK_H
 #define FASTCEP_KNAPSACK_H
 #include <stdint.h>
@@ -15,7 +15,7 @@ typedef struct {
     int32_t item;
 } fc_ranked;
 
-/* By key, then by tie, then by number. */
+/* Compare by key, then by tie, then by item. */
 static int fc_compare(const void *a, const void *b) {
     const fc_ranked *one = (const fc_ranked *)a, *other = (const fc_ranked *)b;
     if (one->key != other->key) return one->key < other->key ? -1 : 1;
@@ -34,7 +34,7 @@ static inline void fc_order(const double *keys, double sign, int32_t n, fc_ranke
     for (int32_t k = 0; k < n; k++) order[k] = items[k].item;
 }
 
-/* Order the items that have a value by value per weight, and the heavier first; returns how many there are. */
+/* Order the items that have a value by value per weight, heavier items first among equals; returns their number. */
 static inline int32_t fc_rank(const double *values, const double *weights, int32_t n, fc_ranked *items) {
     int32_t count = 0;
     for (int32_t i = 0; i < n; i++) {
@@ -48,7 +48,7 @@ static inline int32_t fc_rank(const double *values, const double *weights, int32
     return count;
 }
 
-/* The first place from `low` on, before `high`, where ascending sums come to so much; `high` if none does. */
+/* Return the first index in `low` to `high` whose sum is at least `least`, `high` if there is none; sums ascend. */
 static inline int32_t fc_first(const double *sums, int32_t low, int32_t high, double least) {
     while (low < high) {
         const int32_t middle = low + (high - low) / 2;
@@ -58,8 +58,8 @@ static inline int32_t fc_first(const double *sums, int32_t low, int32_t high, do
     return low;
 }
 
-/* `old` and `least` hold per sum of weights, 0 to `most`, the least value with it: before and behind an item with a
- * weight of at least 1. `takes` says where the item is taken: 0 or not. */
+/* Add an item with a weight of at least 1 to the table. `old` and `least` hold the least value per sum of weights, 0 to
+ * `most`, without and with the item. `takes` is nonzero for the sums whose set contains the item. */
 static inline void fc_relax(const double *restrict old, double *restrict least, uint8_t *restrict takes, int32_t weight,
                             double value, int32_t most) {
     const double *restrict without = old + weight;
@@ -70,12 +70,12 @@ static inline void fc_relax(const double *restrict old, double *restrict least, 
     least += weight;
     takes += weight;
 #ifdef FC_RELAX_SSE2
-    const __m128d more = _mm_set1_pd(value);
+    const __m128d added = _mm_set1_pd(value);
     for (; c + 16 <= n; c += 16) {
         __m128i m[8];
         for (int i = 0; i < 8; i++) {
             const __m128d a = _mm_loadu_pd(without + c + 2 * i);
-            const __m128d b = _mm_add_pd(_mm_loadu_pd(old + c + 2 * i), more);
+            const __m128d b = _mm_add_pd(_mm_loadu_pd(old + c + 2 * i), added);
             m[i] = _mm_castpd_si128(_mm_cmplt_pd(b, a));
             _mm_storeu_pd(least + c + 2 * i, _mm_min_pd(b, a));
         }
@@ -91,19 +91,20 @@ static inline void fc_relax(const double *restrict old, double *restrict least, 
     }
 }
 
-/* The sum over those that are chosen. */
-static inline double fc_sum(const double *of, const uint8_t *chosen, int32_t n) {
+/* Return the sum of the chosen numbers. */
+static inline double fc_sum(const double *numbers, const uint8_t *chosen, int32_t n) {
     double sum = 0;
-    for (int32_t k = 0; k < n; k++) sum += chosen[k] ? of[k] : 0.0;
+    for (int32_t k = 0; k < n; k++) sum += chosen[k] ? numbers[k] : 0.0;
     return sum;
 }
 
-/* One item against `n` sets out of the table: where each stands before the item, and what it saves with it. */
+/* Step back over one item in `n` sets of the table: move the columns of the sets that contain it, and add its weight to
+ * what they save. */
 static inline void fc_weigh(const uint8_t *restrict takes, int32_t *restrict columns, double *restrict saved, int32_t n,
-                            int32_t whole, double weight) {
+                            int32_t weight_steps, double weight) {
     for (int32_t k = 0; k < n; k++) {
         const int taken = takes[columns[k]] != 0;
-        columns[k] -= taken ? whole : 0;
+        columns[k] -= taken ? weight_steps : 0;
         saved[k] += taken ? weight : 0.0;
     }
 }

@@ -1,1 +1,1 @@
-"""Arrow data, dicts and single events become the C arrays of a batch; filters that the queries of an engine share."""
+"""Convert Arrow data, dicts and single events to the C arrays of a batch; run the filters that queries share."""

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A batch as the loops read it: pointers to its columns, found once and used by every query."""
+"""A batch as the matchers read it: pointers to its columns, set once and used by every query."""
 from libc.stdint cimport int64_t, uint8_t, uint16_t
 from libc.stdlib cimport calloc, free
 
@@ -7,7 +7,7 @@ import numpy as np
 
 
 cdef class Batch:
-    """The columns of an ``EventBatch`` whose first event has arrival ``position``; keeps the batch alive."""
+    """The columns of an ``EventBatch`` whose first event has this position in the stream; keeps the batch alive."""
 
     def __cinit__(self, batch, int64_t position):
         cdef Py_ssize_t i
@@ -39,12 +39,12 @@ cdef class Batch:
 
     @property
     def position(self):
-        """Arrival of the first event."""
+        """Position of the first event in the stream."""
         return self.events.position
 
     @property
     def last_time(self):
-        """Time of the last event, of which there must be one."""
+        """Time of the last event in nanoseconds; the batch must not be empty."""
         return self.events.time[self.events.size - 1]
 
     def __dealloc__(self):

@@ -1,48 +1,49 @@
-# What is usual of a batch, to the columns that the loops read. See batch_reader.pyx.
+# Reads batches of the usual kinds into the columns that the matchers read. See batch_reader.pyx.
 from libc.stdint cimport int64_t, uint8_t, uint16_t
 
-from fastcep._core.input.arrow cimport ArrowArray, Room
+from fastcep._core.input.arrow cimport ArrowArray, Scratch
 from fastcep._core.input.batch cimport Events
 
 
-cdef struct Field:           # how a column of the schema stands in the data
-    int child
-    char format              # of its values, of the indices of a dictionary
-    char entries             # of the texts of a dictionary; 0: it is none
-    int64_t factor           # of times: nanoseconds per unit
+cdef struct Field:           # a column of the schema in Arrow data
+    int child                # its number in the record batch, or -1
+    char format              # format letter of its values; of a dictionary: of the indices
+    char entries             # format letter of the strings of a dictionary; 0: the column is not dictionary-encoded
+    int64_t factor           # for times: nanoseconds per unit
 
 
 cdef struct TypeName:
-    const char* text
-    int64_t size
-    int next                 # of those with the same slot, or -1
+    const char* text         # UTF-8
+    int64_t size             # bytes
+    int next                 # next name in the same slot, or -1
 
 
 cdef class BatchReader:
-    cdef object layout_of    # gives the fields of an Arrow schema, or None
-    cdef object strings
-    cdef tuple sources       # of time, type, sequence number, columns; None where there is none
-    cdef dict place_of       # of a source that has a name its place in them
-    cdef bytes dtypes        # per column of the schema i, f, b or s
-    cdef dict type_ids
-    cdef list texts          # the names of the types, encoded
-    cdef tuple codes         # their codes; None: the data has names
-    cdef TypeName* names
-    cdef int* slots          # by the hash of the name
+    cdef object layout_of    # returns the fields of an Arrow schema, or None
+    cdef object strings      # the string table
+    cdef tuple sources       # columns of time, type, sequence number and attributes; None where there is none
+    cdef dict place_of       # per name of a source: its position in ``sources``
+    cdef bytes dtypes        # per column of the schema: i, f, b or s
+    cdef dict type_ids       # type id by name
+    cdef list encoded_names  # names of the types, encoded
+    cdef tuple type_codes    # codes of the types; None: the data has names
+    cdef TypeName* type_names  # per type id
+    cdef int* name_slots     # hash table of ``names``: the first name of each slot, or -1
     cdef int slot_mask
     cdef int n_sources
-    cdef object known        # the Arrow schema of ``fields``
-    cdef bint is_read        # whether that can be read here
-    cdef Field* fields
-    cdef list kinds          # per source of a mapping: the Arrow type of ``loose``
-    cdef Field* loose
-    cdef Room* rooms         # per source: values and nulls
-    cdef ArrowArray whole    # what is read, until it is released
-    cdef ArrowArray* parts   # or, from a mapping, an array per source
-    cdef const void** plain  # and the buffers of those that are NumPy's,
-    cdef list held           # which are held: their mapping may change while the GIL is given back
-    cdef uint16_t* zeros
-    cdef bint has_texts, is_mapped, is_listed
+    cdef object last_schema  # the last Arrow schema
+    cdef bint is_readable    # that schema can be read here, with ``fields``
+    cdef Field* fields       # per source, for a record batch
+    cdef list dict_types     # per source of a dict: the last Arrow type, or NumPy format letter
+    cdef Field* dict_fields  # per source of a dict: its field
+    cdef Scratch* scratch    # two per source: values and null flags
+    cdef ArrowArray record_batch  # the record batch that is being read
+    cdef ArrowArray* arrays  # per source: the array of a dict that is being read
+    cdef const void** numpy_buffers  # buffers of these arrays if they come from NumPy
+    cdef list numpy_arrays   # references to the NumPy arrays, since another thread may change the dict meanwhile
+    cdef bint has_texts      # some column has strings
+    cdef bint reads_dicts    # every source has a name of its own, so that dicts can be read
+    cdef bint has_type_list  # the types of the dict that is being read are a list
     cdef Events events
 
     cdef bint read(self, data) except -1
@@ -51,7 +52,7 @@ cdef class BatchReader:
     cdef bint _read_mapping(self, dict data) except -1
     cdef bint _export(self, int place, values, int64_t* size) except -1
     cdef bint _fill(self, int place, const ArrowArray* array, const Field* field) except -1
-    cdef bint _times(self, const int64_t* values, int64_t n, int64_t factor, Room* room) noexcept
+    cdef bint _times(self, const int64_t* values, int64_t n, int64_t factor, Scratch* scratch) noexcept
     cdef int _type_of(self, const char* text, int64_t size) noexcept nogil
     cdef bint _types_of_texts(self, const ArrowArray* array, const Field* field) noexcept
     cdef bint _types_of_list(self, list values) except -1

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Reads what is usual of a batch: a record batch of pyarrow, or a dict of arrays, whose types the loops can read.
+"""Read batches of the usual kinds: pyarrow record batches, and dicts of arrays, whose values need no check.
 
-Everything else, and everything that is wrong, is left to ``fastcep.events``, which tells what it is: ``read`` says False
-then, and nothing has happened. What it reads is what that would: the tests hold them against each other. Views of the
-data hold until ``done``.
+Other data, and invalid data, is left to ``fastcep.events``, which converts it or reports the error: ``read`` then
+returns False and changes nothing. For the data that this module reads, both readers give the same result; the tests
+compare them. Views of the data are valid until ``done``.
 """
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
@@ -25,7 +25,8 @@ cdef extern from "columns.h":
     void fc_look_up(const int32_t*, int64_t, const uint16_t*, int64_t, uint16_t*) noexcept nogil
 
 from fastcep._core.input.arrow cimport (
-    ArrowArray, bool_values, cleared, float_values, int_values, null_flags, room_for, room_free, room_rest, text_at,
+    ArrowArray, Scratch, bool_values, float_values, int_values, null_flags, scratch_free, scratch_reserve, scratch_trim,
+    text_at, zero_nulls,
 )
 
 cnp.import_array()
@@ -36,28 +37,29 @@ cdef enum:
     TIME
     TYPE
     SEQUENCE
-    COLUMNS                  # the first of them
-    MANY_TEXTS = 2048        # rows from which Arrow finds the distinct texts of a column faster
+    COLUMNS                  # the first attribute
+    MANY_TEXTS = 2048        # from this number of rows on, Arrow finds the distinct strings of a column faster
     UNKNOWN = 0xFFFF
 
 
 cdef class BatchReader:
-    """The reader of one schema.
+    """Reads batches of one schema.
 
     Parameters
     ----------
     layout_of
-        Gives for an Arrow schema, or type, ``(place, format, format of entries, factor)`` per source, or None.
+        Function that returns, for an Arrow schema or type, ``(child, format, format of entries, factor)`` per source;
+        None if this reader does not support it.
     strings
-        Codes of texts.
+        String table, which assigns a code to each string.
     sources
         Columns of time, type, sequence number and attributes; None where there is none.
     dtypes
-        Of the attributes, a letter each: i, f, b or s.
+        One letter per attribute: i, f, b or s.
     type_names
-        By id.
+        Names of the event types, by type id.
     codes
-        Theirs; None if the data has names.
+        Codes of the event types, by type id; None if the data has names.
     """
 
     def __cinit__(self, layout_of, strings, tuple sources, bytes dtypes, tuple type_names, codes):
@@ -67,124 +69,126 @@ cdef class BatchReader:
         self.has_texts = b"s" in dtypes
         named = [source for source in sources if type(source) is str]
         self.place_of = {source: i for i, source in enumerate(sources) if type(source) is str}
-        self.is_mapped = len(self.place_of) == len(named) == len([source for source in sources if source is not None])
+        self.reads_dicts = len(self.place_of) == len(named) == len([source for source in sources if source is not None])
         self.n_sources = len(sources)
         self.type_ids = {name: i for i, name in enumerate(type_names)}
-        self.texts = [name.encode("utf-8", "surrogatepass") for name in type_names]
-        self.codes = codes
-        self.kinds = [None] * len(sources)
+        self.encoded_names = [name.encode("utf-8", "surrogatepass") for name in type_names]
+        self.type_codes = codes
+        self.dict_types = [None] * len(sources)
         self.slot_mask = 7
         while self.slot_mask < 2 * len(type_names):
             self.slot_mask = 2 * self.slot_mask + 1
-        self.slots = <int*>calloc(self.slot_mask + 1, sizeof(int))
-        self.names = <TypeName*>calloc(len(type_names), sizeof(TypeName))
+        self.name_slots = <int*>calloc(self.slot_mask + 1, sizeof(int))
+        self.type_names = <TypeName*>calloc(len(type_names), sizeof(TypeName))
         self.fields = <Field*>calloc(self.n_sources, sizeof(Field))
-        self.loose = <Field*>calloc(self.n_sources, sizeof(Field))
-        self.rooms = <Room*>calloc(2 * self.n_sources, sizeof(Room))
-        self.parts = <ArrowArray*>calloc(self.n_sources, sizeof(ArrowArray))
-        self.plain = <const void**>calloc(2 * self.n_sources, sizeof(void*))
+        self.dict_fields = <Field*>calloc(self.n_sources, sizeof(Field))
+        self.scratch = <Scratch*>calloc(2 * self.n_sources, sizeof(Scratch))
+        self.arrays = <ArrowArray*>calloc(self.n_sources, sizeof(ArrowArray))
+        self.numpy_buffers = <const void**>calloc(2 * self.n_sources, sizeof(void*))
         self.events.data = <const int64_t**>calloc(self.n_sources, sizeof(void*))
         self.events.null = <const uint8_t**>calloc(self.n_sources, sizeof(void*))
-        if (self.slots == NULL or self.names == NULL or self.fields == NULL or self.loose == NULL or self.rooms == NULL
-                or self.parts == NULL or self.plain == NULL or self.events.data == NULL or self.events.null == NULL):
+        if (self.name_slots == NULL or self.type_names == NULL or self.fields == NULL or self.dict_fields == NULL
+                or self.scratch == NULL or self.arrays == NULL or self.numpy_buffers == NULL or self.events.data == NULL
+                or self.events.null == NULL):
             raise MemoryError("no memory for the engine")
-        memset(self.slots, 0xFF, (self.slot_mask + 1) * sizeof(int))
-        for i, text in enumerate(self.texts):
-            self.names[i].text, self.names[i].size = <const char*><bytes>text, len(text)
-            slot = _slot(self.names[i].text, self.names[i].size) & self.slot_mask
-            self.names[i].next = self.slots[slot]
-            self.slots[slot] = <int>i
+        memset(self.name_slots, 0xFF, (self.slot_mask + 1) * sizeof(int))
+        for i, text in enumerate(self.encoded_names):
+            self.type_names[i].text, self.type_names[i].size = <const char*><bytes>text, len(text)
+            slot = _slot(self.type_names[i].text, self.type_names[i].size) & self.slot_mask
+            self.type_names[i].next = self.name_slots[slot]
+            self.name_slots[slot] = <int>i
 
     def __dealloc__(self):
         cdef int i
         self.done()
-        for i in range(2 * self.n_sources if self.rooms != NULL else 0):
-            room_free(self.rooms + i)
-        free(self.slots)
-        free(self.names)
+        for i in range(2 * self.n_sources if self.scratch != NULL else 0):
+            scratch_free(self.scratch + i)
+        free(self.name_slots)
+        free(self.type_names)
         free(self.fields)
-        free(self.loose)
-        free(self.rooms)
-        free(self.parts)
-        free(<void*>self.plain)
+        free(self.dict_fields)
+        free(self.scratch)
+        free(self.arrays)
+        free(<void*>self.numpy_buffers)
         free(<void*>self.events.data)
         free(<void*>self.events.null)
 
     cdef bint read(self, data) except -1:
-        """Read a batch into ``events``; False: it is not for here."""
-        cdef bint taken = False
+        """Read a batch into ``events``; False if this reader does not support it."""
+        cdef bint is_taken = False
         kind = type(data)
         self.events.sequence = NULL
         try:
             if kind is RecordBatch:
-                taken = self._read_batch(data)
+                is_taken = self._read_batch(data)
             elif kind is dict:
-                taken = self._read_mapping(data)
+                is_taken = self._read_mapping(data)
             elif kind is Table:
                 batches = data.to_batches()
-                taken = len(batches) == 1 and self._read_batch(batches[0])
+                is_taken = len(batches) == 1 and self._read_batch(batches[0])
         finally:
-            if not taken:
+            if not is_taken:
                 self.done()
-        return taken and self.events.size > 0
+        return is_taken and self.events.size > 0
 
     cdef void done(self) noexcept:
-        """Let go of the data."""
+        """Release the data of the last batch."""
         cdef int i
-        if self.held:
-            self.held.clear()
-        if self.whole.release != NULL:
-            self.whole.release(&self.whole)
-            self.whole.release = NULL
-        for i in range(self.n_sources if self.parts != NULL else 0):
-            if self.parts[i].release != NULL:
-                self.parts[i].release(self.parts + i)
-                self.parts[i].release = NULL
-        for i in range(2 * self.n_sources if self.rooms != NULL else 0):
-            room_rest(self.rooms + i)
+        if self.numpy_arrays:
+            self.numpy_arrays.clear()
+        if self.record_batch.release != NULL:
+            self.record_batch.release(&self.record_batch)
+            self.record_batch.release = NULL
+        for i in range(self.n_sources if self.arrays != NULL else 0):
+            if self.arrays[i].release != NULL:
+                self.arrays[i].release(self.arrays + i)
+                self.arrays[i].release = NULL
+        for i in range(2 * self.n_sources if self.scratch != NULL else 0):
+            scratch_trim(self.scratch + i)
 
-    # ------------------------------------------------------------------ where columns are
+    # ------------------------------------------------------------------ find the columns
 
     cdef bint _read_batch(self, batch) except -1:
-        cdef int i
+        cdef int i, child
         schema = batch.schema
-        if schema is not self.known:
-            if self.known is None or not schema.equals(self.known):
-                self.is_read = _place(self.fields, self.layout_of(schema))
-            self.known = schema
-        if not self.is_read:
+        if schema is not self.last_schema:
+            if self.last_schema is None or not schema.equals(self.last_schema):
+                self.is_readable = _store_layout(self.fields, self.layout_of(schema))
+            self.last_schema = schema
+        if not self.is_readable:
             return False
-        batch._export_to_c(<uintptr_t>&self.whole)
-        if self.whole.offset != 0 or self.whole.null_count > 0:
+        batch._export_to_c(<uintptr_t>&self.record_batch)
+        if self.record_batch.offset != 0 or self.record_batch.null_count > 0:
             return False
-        self.events.size = self.whole.length
+        self.events.size = self.record_batch.length
         for i in range(self.n_sources):
-            if self.fields[i].child >= 0 and not self._fill(i, self.whole.children[self.fields[i].child], self.fields + i):
+            child = self.fields[i].child
+            if child >= 0 and not self._fill(i, self.record_batch.children[child], self.fields + i):
                 return False
-        return self.fields[TYPE].child >= 0 or self._codes_of_types(NULL, self.whole.length)
+        return self.fields[TYPE].child >= 0 or self._codes_of_types(NULL, self.record_batch.length)
 
     cdef bint _read_mapping(self, dict data) except -1:
-        """Columns by name; one more, or one less, is not for here."""
-        cdef PyObject* found
+        """Read a dict of columns by name; False if it has other names than the schema."""
+        cdef PyObject* entry
         cdef int place
         cdef int64_t size = -1, n
-        if not self.is_mapped or len(data) != len(self.place_of):
+        if not self.reads_dicts or len(data) != len(self.place_of):
             return False
         self.events.size = -1
-        self.is_listed = False
-        if self.held is None:
-            self.held = []
+        self.has_type_list = False
+        if self.numpy_arrays is None:
+            self.numpy_arrays = []
         for name, values in data.items():
-            found = PyDict_GetItemWithError(self.place_of, name)
-            if found == NULL:
+            entry = PyDict_GetItemWithError(self.place_of, name)
+            if entry == NULL:
                 return False
-            place = <object>found
-            if place == TYPE and self.codes is None and type(values) is cnp.ndarray:
+            place = <object>entry
+            if place == TYPE and self.type_codes is None and type(values) is cnp.ndarray:
                 values = values.tolist()
             if type(values) is list:
-                if place != TYPE or self.codes is not None or not self._types_of_list(values):
+                if place != TYPE or self.type_codes is not None or not self._types_of_list(values):
                     return False
-                self.is_listed = True
+                self.has_type_list = True
                 n = len(<list>values)
             elif not self._export(place, values, &n):
                 return False
@@ -193,16 +197,16 @@ cdef class BatchReader:
             size = n
         self.events.size = size
         for place in range(self.n_sources):
-            if self.sources[place] is None or (place == TYPE and self.is_listed):
+            if self.sources[place] is None or (place == TYPE and self.has_type_list):
                 continue
-            if not self._fill(place, self.parts + place, self.loose + place):
+            if not self._fill(place, self.arrays + place, self.dict_fields + place):
                 return False
         return self.sources[TYPE] is not None or self._codes_of_types(NULL, size)
 
     cdef bint _export(self, int place, values, int64_t* size) except -1:
-        """Describe an array of NumPy, or pyarrow, in ``parts``."""
-        cdef ArrowArray* part = self.parts + place
-        cdef Field* field = self.loose + place
+        """Describe a NumPy or pyarrow array in ``arrays`` and write its length to ``size``."""
+        cdef ArrowArray* described = self.arrays + place
+        cdef Field* field = self.dict_fields + place
         cdef cnp.ndarray array
         if type(values) is cnp.ndarray:
             array = values
@@ -215,58 +219,58 @@ cdef class BatchReader:
                 letter = "g"
             else:
                 return False
-            if self.kinds[place] is not letter:
-                if not _place_one(field, self.layout_of(letter, place)):
+            if self.dict_types[place] is not letter:
+                if not _store_field(field, self.layout_of(letter, place)):
                     return False
-                self.kinds[place] = letter
-            self.plain[2 * place + 1] = cnp.PyArray_DATA(array)
-            self.held.append(array)
-            part.buffers = self.plain + 2 * place
-            part.length, part.offset, part.null_count = size[0], 0, 0
+                self.dict_types[place] = letter
+            self.numpy_buffers[2 * place + 1] = cnp.PyArray_DATA(array)
+            self.numpy_arrays.append(array)
+            described.buffers = self.numpy_buffers + 2 * place
+            described.length, described.offset, described.null_count = size[0], 0, 0
             return True
         if type(values) is ChunkedArray and values.num_chunks == 1:
             values = values.chunk(0)
         if not isinstance(values, Array):
             return False
         kind = values.type
-        if self.kinds[place] is not kind:
-            if self.kinds[place] is None or type(self.kinds[place]) is str or not kind.equals(self.kinds[place]):
-                if not _place_one(field, self.layout_of(kind, place)):
+        if self.dict_types[place] is not kind:
+            if self.dict_types[place] is None or type(self.dict_types[place]) is str or not kind.equals(self.dict_types[place]):
+                if not _store_field(field, self.layout_of(kind, place)):
                     return False
-            self.kinds[place] = kind
-        values._export_to_c(<uintptr_t>part)
-        size[0] = part.length
+            self.dict_types[place] = kind
+        values._export_to_c(<uintptr_t>described)
+        size[0] = described.length
         return True
 
-    # ------------------------------------------------------------------ what stands there
+    # ------------------------------------------------------------------ read the columns
 
     cdef bint _fill(self, int place, const ArrowArray* array, const Field* field) except -1:
         """Set one column of ``events``."""
-        cdef Room* room = self.rooms + 2 * place
+        cdef Scratch* scratch = self.scratch + 2 * place
         cdef const uint8_t* nulls
         cdef const int64_t* values
         cdef int64_t n = array.length, factor = field.factor
         cdef char dtype
-        if n != self.events.size or n == 0 or null_flags(array, room + 1, &nulls) < 0:
+        if n != self.events.size or n == 0 or null_flags(array, scratch + 1, &nulls) < 0:
             return False
         if place < COLUMNS and nulls != NULL:
             return False
         if place == TYPE:
-            if self.codes is None:
+            if self.type_codes is None:
                 return self._types_of_texts(array, field)
-            values = int_values(array, field.format, room)
+            values = int_values(array, field.format, scratch)
             return values != NULL and self._codes_of_types(values, n)
         dtype = self.dtypes[place - COLUMNS] if place >= COLUMNS else b"i"
         if dtype == b"s":
             return self._texts(place, array, field)
         if dtype == b"f":
-            values = float_values(array, field.format, room)
+            values = float_values(array, field.format, scratch)
         elif dtype == b"b":
-            values = bool_values(array, room)
+            values = bool_values(array, scratch)
         else:
-            values = int_values(array, field.format, room)
+            values = int_values(array, field.format, scratch)
         if values != NULL and nulls != NULL:
-            values = cleared(values, nulls, n, room)
+            values = zero_nulls(values, nulls, n, scratch)
         if values == NULL:
             return False
         if place == SEQUENCE:
@@ -275,11 +279,11 @@ cdef class BatchReader:
             self.events.data[place - COLUMNS] = values
             self.events.null[place - COLUMNS] = nulls
         else:
-            return self._times(values, n, factor, room)
+            return self._times(values, n, factor, scratch)
         return True
 
-    cdef bint _times(self, const int64_t* values, int64_t n, int64_t factor, Room* room) noexcept:
-        """Times in nanoseconds; False if they do not ascend, or do not fit."""
+    cdef bint _times(self, const int64_t* values, int64_t n, int64_t factor, Scratch* scratch) noexcept:
+        """Set the times in nanoseconds; False if they do not ascend or do not fit into int64."""
         cdef int64_t* to
         cdef int64_t limit = INT64_MAX // factor
         if values[0] < -limit or values[n - 1] > limit:
@@ -287,30 +291,30 @@ cdef class BatchReader:
         if factor == 1:
             self.events.time = values
             return fc_ascends(values, n)
-        if values == room.data:
+        if values == scratch.data:
             if not fc_ascends(values, n):
                 return False
-            fc_scale(values, n, factor, <int64_t*>room.data)
+            fc_scale(values, n, factor, <int64_t*>scratch.data)
             self.events.time = values
             return True
-        to = <int64_t*>room_for(room, n * sizeof(int64_t))
+        to = <int64_t*>scratch_reserve(scratch, n * sizeof(int64_t))
         self.events.time = to
         return to != NULL and fc_scale(values, n, factor, to)
 
     cdef int _type_of(self, const char* text, int64_t size) noexcept nogil:
-        """The id of the type of this name, or UNKNOWN."""
-        cdef int i = self.slots[_slot(text, size) & self.slot_mask]
+        """Return the id of the type with this name, or UNKNOWN."""
+        cdef int i = self.name_slots[_slot(text, size) & self.slot_mask]
         while i >= 0:
-            if self.names[i].size == size and memcmp(self.names[i].text, text, size) == 0:
+            if self.type_names[i].size == size and memcmp(self.type_names[i].text, text, size) == 0:
                 return i
-            i = self.names[i].next
+            i = self.type_names[i].next
         return UNKNOWN
 
     cdef bint _types_of_texts(self, const ArrowArray* array, const Field* field) noexcept:
-        """Type ids from names; False if one is not declared."""
+        """Set the type ids from names; False if a name is not declared."""
         cdef int64_t n = array.length, i, size
-        cdef uint16_t* to = <uint16_t*>room_for(self.rooms + 2 * TYPE + 1, n * sizeof(uint16_t))
-        cdef uint16_t known[256]
+        cdef uint16_t* to = <uint16_t*>scratch_reserve(self.scratch + 2 * TYPE + 1, n * sizeof(uint16_t))
+        cdef uint16_t entry_ids[256]
         cdef const int64_t* indices
         cdef const ArrowArray* entries = array.dictionary
         cdef const char* text
@@ -329,27 +333,27 @@ cdef class BatchReader:
             return False
         for i in range(entries.length):
             text = text_at(entries, field.entries, i, &size)
-            known[i] = self._type_of(text, size)
-            some_unknown |= known[i] == UNKNOWN
+            entry_ids[i] = self._type_of(text, size)
+            some_unknown |= entry_ids[i] == UNKNOWN
         if field.format == b"i":
-            fc_look_up(<const int32_t*>array.buffers[1] + array.offset, n, known, entries.length, to)
+            fc_look_up(<const int32_t*>array.buffers[1] + array.offset, n, entry_ids, entries.length, to)
             for i in range(n if some_unknown else 0):
                 unknown |= to[i] == UNKNOWN
             return not unknown
-        indices = int_values(array, field.format, self.rooms + 2 * TYPE)
+        indices = int_values(array, field.format, self.scratch + 2 * TYPE)
         if indices == NULL:
             return False
         for i in range(n):
-            to[i] = known[indices[i]]
+            to[i] = entry_ids[indices[i]]
             unknown |= to[i] == UNKNOWN
         return not unknown
 
     cdef bint _types_of_list(self, list values) except -1:
-        """Type ids from a list of texts."""
-        cdef uint16_t* to = <uint16_t*>room_for(self.rooms + 2 * TYPE + 1, max(1, len(values)) * sizeof(uint16_t))
-        cdef PyObject* seen[16]      # the same text is mostly the same object
+        """Set the type ids from a list of names; False if a name is not declared."""
+        cdef uint16_t* to = <uint16_t*>scratch_reserve(self.scratch + 2 * TYPE + 1, max(1, len(values)) * sizeof(uint16_t))
+        cdef PyObject* seen[16]      # equal names are usually the same object
         cdef uint16_t ids[16]
-        cdef PyObject* found
+        cdef PyObject* type_id
         cdef PyObject* text
         cdef Py_ssize_t i
         cdef int slot
@@ -362,64 +366,64 @@ cdef class BatchReader:
             if seen[slot] != text:
                 if not PyUnicode_CheckExact(<object>text):
                     return False
-                found = PyDict_GetItemWithError(self.type_ids, <object>text)
-                if found == NULL:
+                type_id = PyDict_GetItemWithError(self.type_ids, <object>text)
+                if type_id == NULL:
                     return False
-                seen[slot], ids[slot] = text, <object>found
+                seen[slot], ids[slot] = text, <object>type_id
             to[i] = ids[slot]
         self.events.types = to
         return True
 
     cdef bint _codes_of_types(self, const int64_t* values, int64_t n) noexcept:
-        """Type ids from codes, of which there are few; NULL: all are the one type."""
-        cdef uint16_t* to = <uint16_t*>room_for(self.rooms + 2 * TYPE + 1, max(n, <int64_t>1) * sizeof(uint16_t))
+        """Set the type ids from codes; ``values`` NULL: all events have type 0. False with more than 16 types."""
+        cdef uint16_t* to = <uint16_t*>scratch_reserve(self.scratch + 2 * TYPE + 1, max(n, <int64_t>1) * sizeof(uint16_t))
         cdef int64_t code[16]
         cdef int64_t i
-        cdef int k, many
+        cdef int k, n_types
         if to == NULL:
             return False
         self.events.types = to
         if values == NULL:
             memset(to, 0, n * sizeof(uint16_t))
             return True
-        many = len(self.codes)
-        if many > 16:
+        n_types = len(self.type_codes)
+        if n_types > 16:
             return False
-        for k in range(many):
-            code[k] = self.codes[k]
+        for k in range(n_types):
+            code[k] = self.type_codes[k]
         for i in range(n):
             k = 0
-            while k < many and code[k] != values[i]:
+            while k < n_types and code[k] != values[i]:
                 k += 1
-            if k == many:
+            if k == n_types:
                 return False
             to[i] = k
         return True
 
     cdef bint _texts(self, int place, const ArrowArray* array, const Field* field) except -1:
-        """Codes of texts."""
+        """Set the codes of a string column; False if it has many rows or invalid UTF-8."""
         cdef int64_t n = array.length, i, size, at
         cdef const uint8_t* nulls = NULL
         cdef const int64_t* indices = NULL
         cdef const ArrowArray* entries = array
         cdef char format = field.format
-        cdef Room* room = self.rooms + 2 * place
+        cdef Scratch* scratch = self.scratch + 2 * place
         cdef int64_t* to
         cdef const char* text
         cdef dict codes = self.strings.codes
-        cdef PyObject* found
-        if n > MANY_TEXTS or null_flags(array, room + 1, &nulls) < 0:
+        cdef PyObject* code
+        if n > MANY_TEXTS or null_flags(array, scratch + 1, &nulls) < 0:
             return False
         if field.entries:
             entries, format = array.dictionary, field.entries
             if entries.null_count != 0 and entries.buffers[0] != NULL:
                 return False
-            indices = int_values(array, field.format, room)
+            indices = int_values(array, field.format, scratch)
             if indices == NULL:
                 return False
-        to = <int64_t*>room.data if indices == <const int64_t*>room.data else NULL
+        to = <int64_t*>scratch.data if indices == <const int64_t*>scratch.data else NULL
         if to == NULL:
-            to = <int64_t*>room_for(room, n * sizeof(int64_t))
+            to = <int64_t*>scratch_reserve(scratch, n * sizeof(int64_t))
         if to == NULL:
             return False
         for i in range(n):
@@ -432,23 +436,24 @@ cdef class BatchReader:
                 key = PyUnicode_DecodeUTF8(text, size, NULL)
             except UnicodeDecodeError:
                 return False
-            found = PyDict_GetItemWithError(codes, key)
-            to[i] = <object>found if found != NULL else self.strings.intern(key)
+            code = PyDict_GetItemWithError(codes, key)
+            to[i] = <object>code if code != NULL else self.strings.intern(key)
         self.events.data[place - COLUMNS] = to
         self.events.null[place - COLUMNS] = nulls
         return True
 
 
 cdef inline uint64_t _slot(const char* text, int64_t size) noexcept nogil:
-    cdef uint64_t h = 1469598103934665603ULL
+    """Return the FNV-1a hash of a text, with its high bits folded into the low ones."""
+    cdef uint64_t hashed = 1469598103934665603ULL
     cdef int64_t i
     for i in range(size):
-        h = (h ^ <uint8_t>text[i]) * 1099511628211ULL
-    return h ^ h >> 32
+        hashed = (hashed ^ <uint8_t>text[i]) * 1099511628211ULL
+    return hashed ^ hashed >> 32
 
 
-cdef bint _place(Field* fields, layout) except -1:
-    """Note the layout of a schema; False if it is not for here."""
+cdef bint _store_layout(Field* fields, layout) except -1:
+    """Store the layout of a schema; False if this reader does not support it."""
     cdef Py_ssize_t i
     if layout is None:
         return False
@@ -457,7 +462,7 @@ cdef bint _place(Field* fields, layout) except -1:
     return True
 
 
-cdef bint _place_one(Field* field, layout) except -1:
+cdef bint _store_field(Field* field, layout) except -1:
     if layout is None:
         return False
     _, field.format, field.entries, field.factor = layout

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""One event from keyword arguments to the columns that the loops read.
+"""Read a single event from keyword arguments into the columns that the matchers read.
 
-Keywords of a call are the same tuple whenever it comes from the same place of a program, so what they mean is found once.
-A value of any but the plain type of its attribute, and whatever is wrong, is left to ``fastcep.events``.
+A call site always passes the same tuple of keywords, so the reader resolves them once. Values that do not have the
+plain type of their attribute, and invalid values, are left to ``fastcep.events``.
 """
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
@@ -15,26 +15,26 @@ from libc.stdlib cimport calloc, free
 from numpy import int64 as Int64
 
 cdef enum:
-    MANY = 64                # keywords of an event that is not for here
+    MAX_KEYWORDS = 64        # events with more keywords are left to ``fastcep.events``
 
 
 cdef class EventReader:
-    """The events of one type.
+    """Reads single events of one type.
 
     Parameters
     ----------
     type_id
-        Its number.
+        Id of the type.
     places
-        Per keyword the number of its column; n columns: time, n + 1: sequence number.
+        Per keyword: the number of its column; n for the time and n + 1 for the sequence number, for n columns.
     dtypes
-        Of all columns of the schema, a letter each: i, f, b or s.
+        One letter per column of the schema: i, f, b or s.
     factor
-        Nanoseconds of a unit of time.
+        Nanoseconds per unit of time.
     is_numbered
-        Whether there must be a sequence number.
+        Whether events have a sequence number.
     strings
-        Codes of texts.
+        String table, which assigns a code to each string.
     """
 
     def __cinit__(self, int type_id, dict places, bytes dtypes, int64_t factor, bint is_numbered, strings):
@@ -44,7 +44,7 @@ cdef class EventReader:
         self.factor, self.limit, self.is_numbered = factor, INT64_MAX // factor, is_numbered
         self.type, self.null = type_id, 1
         self.values = <int64_t*>calloc(self.n_columns + 2, sizeof(int64_t))
-        self.order = <int*>calloc(MANY, sizeof(int))
+        self.order = <int*>calloc(MAX_KEYWORDS, sizeof(int))
         self.events.data = <const int64_t**>calloc(self.n_columns + 1, sizeof(void*))
         self.events.null = <const uint8_t**>calloc(self.n_columns + 1, sizeof(void*))
         if self.values == NULL or self.order == NULL or self.events.data == NULL or self.events.null == NULL:
@@ -63,51 +63,51 @@ cdef class EventReader:
         free(<void*>self.events.data)
         free(<void*>self.events.null)
 
-    cdef bint learn(self, tuple keywords):
-        """Find what the keywords mean; False if there is one too many, or too few."""
-        cdef PyObject* found
+    cdef bint _resolve(self, tuple keywords):
+        """Find the column of each keyword; False if a keyword is unknown or repeated, or if one is missing."""
+        cdef PyObject* entry
         cdef int i, place
-        cdef bint timed = False, numbered = not self.is_numbered
+        cdef bint has_time = False, has_number = not self.is_numbered
         self.keywords = None
-        if len(keywords) > MANY:
+        if len(keywords) > MAX_KEYWORDS:
             return False
         for i in range(self.n_columns):
             self.events.null[i] = &self.null
             self.values[i] = 0
         for i in range(len(keywords)):
-            found = PyDict_GetItemWithError(self.places, keywords[i])
-            if found == NULL:
+            entry = PyDict_GetItemWithError(self.places, keywords[i])
+            if entry == NULL:
                 return False
-            place = <object>found
+            place = <object>entry
             self.order[i] = place
             if place == self.n_columns:
-                if timed:
+                if has_time:
                     return False
-                timed = True
+                has_time = True
             elif place > self.n_columns:
-                if numbered:
+                if has_number:
                     return False
-                numbered = True
+                has_number = True
             else:
-                if self.events.null[place] == NULL:  # two attributes, one column
+                if self.events.null[place] == NULL:  # two keywords for one column
                     return False
                 self.events.null[place] = NULL
-        if timed and numbered:
+        if has_time and has_number:
             self.keywords = keywords
-        return timed and numbered
+        return has_time and has_number
 
-    cdef bint fill(self, PyObject** given, tuple keywords) except -1:
-        """Take the values that were given; False: they are not for here."""
+    cdef bint fill(self, PyObject** arguments, tuple keywords) except -1:
+        """Read the values of an event into ``events``; False if this reader does not support them."""
         cdef Py_ssize_t n = len(keywords), i
         cdef PyObject* value
         cdef int place
         cdef char dtype
         cdef const char* dtypes = self.dtypes
-        if keywords is not self.keywords and not self._knows(keywords) and not self.learn(keywords):
+        if keywords is not self.keywords and not self._are_last(keywords) and not self._resolve(keywords):
             return False
         for i in range(n):
             place = self.order[i]
-            value = given[i]
+            value = arguments[i]
             dtype = dtypes[place]
             if place < self.n_columns:
                 self.events.null[place] = NULL
@@ -116,12 +116,12 @@ cdef class EventReader:
                     self.values[place] = 0
                     continue
             if dtype == b"i":
-                if not _whole(<object>value, self.values + place):
+                if not _read_int(<object>value, self.values + place):
                     return False
             elif dtype == b"f":
                 if PyFloat_Check(<object>value):
                     (<double*>self.values)[place] = PyFloat_AS_DOUBLE(<object>value)
-                elif _whole(<object>value, self.values + place):
+                elif _read_int(<object>value, self.values + place):
                     (<double*>self.values)[place] = <double>self.values[place]
                 else:
                     return False
@@ -136,8 +136,8 @@ cdef class EventReader:
         self.values[self.n_columns] *= self.factor
         return True
 
-    cdef bint _knows(self, tuple keywords):
-        """Whether they are those of the last call, in another tuple, as of ``send(type, **values)``."""
+    cdef bint _are_last(self, tuple keywords):
+        """Return True if the keywords equal those of the last call in another tuple, as in ``send(type, **values)``."""
         cdef Py_ssize_t i
         if self.keywords is None or len(keywords) != len(self.keywords):
             return False
@@ -147,24 +147,24 @@ cdef class EventReader:
         return True
 
     cdef bint _intern(self, str text, int64_t* code) except -1:
-        cdef PyObject* found = PyDict_GetItemWithError(<dict>self.strings.codes, text)
-        if found == NULL:
+        cdef PyObject* entry = PyDict_GetItemWithError(<dict>self.strings.codes, text)
+        if entry == NULL:
             try:
                 text.encode()
             except UnicodeEncodeError:
                 return False
             code[0] = self.strings.intern(text)
         else:
-            code[0] = <object>found
+            code[0] = <object>entry
         return True
 
 
-cdef inline bint _whole(object value, int64_t* to) except -1:
-    """Take an int, or one of NumPy's, that fits; False if it is another thing."""
-    cdef int over = 0
+cdef inline bint _read_int(object value, int64_t* to) except -1:
+    """Write an int, or a NumPy int64, to ``to``; False if the value has another type or does not fit."""
+    cdef int overflow = 0
     if not PyLong_CheckExact(value):
         if type(value) is not Int64:
             return False
         value = int(value)
-    to[0] = PyLong_AsLongLongAndOverflow(value, &over)
-    return not over
+    to[0] = PyLong_AsLongLongAndOverflow(value, &overflow)
+    return not overflow

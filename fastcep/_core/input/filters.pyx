@@ -1,28 +1,30 @@
 # cython: language_level=3
-"""What queries of one engine share: which events each variable may be bound to.
+"""Filters that the queries of an engine share: they list the events that each variable may bind.
 
-A *filter* is a set of event types and the program of the conditions on one event alone. Variables of any queries with
-the same filter share it: it runs once over a slice of the batch and lists the events that pass. A query then merges
-the lists of its variables (``masks``), so that an event which none of them may bind costs it nothing.
+A *filter* is a set of event types and the program of the conditions on a single event. Variables with equal filters
+share one, also across queries. A filter runs once over a slice of the batch and lists the events that pass. A query
+then merges the lists of its variables (``masks``), so that it spends no time on events that none of its variables may
+bind.
 """
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
 from fastcep._core.input.batch cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Batch, Events
-from fastcep._core.program.predicate cimport CHUNK, Input, Kernel, code_free, code_new, machine_free, machine_new, run
+from fastcep._core.program.code cimport code_free, code_new
+from fastcep._core.program.predicate cimport CHUNK, Input, Kernel, machine_free, machine_new, run
 
 cdef enum:
-    MAX_INPUTS = 64          # of a program, at first
+    MAX_INPUTS = 64          # inputs of a program
 
 
 cdef class Filter:
-    """The events of certain types that pass a program; made by :meth:`Filters.filter`."""
+    """A set of event types and a program that selects events; made by :meth:`Filters.of_plan`."""
 
     def __dealloc__(self):
         code_free(&self.screen.program)
         free(self.screen.sources)
-        free(self.screen.passed.found)
+        free(self.screen.passed.rows)
 
     @property
     def arithmetic_nulls(self):
@@ -31,7 +33,7 @@ cdef class Filter:
 
     @property
     def function_errors(self):
-        """Exceptions in users' functions so far."""
+        """Exceptions in user functions so far."""
         return self.screen.function_errors
 
 
@@ -41,11 +43,11 @@ cdef class Filters:
     Parameters
     ----------
     type_names
-        The event types, by id.
+        Names of the event types, by type id.
     """
 
     def __cinit__(self, type_names):
-        self._known = {}
+        self._by_key = {}
         self._type_sets = []
         self._type_names = tuple(type_names)
         self.n_types = len(self._type_names)
@@ -75,69 +77,69 @@ cdef class Filters:
         self.screens = NULL
         self.n_sets = self.n_filters = 0
 
-    # ------------------------------------------------------------------ which there are
+    # ------------------------------------------------------------------ the set of filters
 
     def of_plan(self, plan, intern):
-        """Take the filters of a plan, one per member, those that are there already or new ones.
+        """Return the filters of a plan, one per variable; filters that exist already are shared.
 
-        ``intern`` gives the word of a constant. What was taken must be given to :meth:`release`. A plan that cannot
-        share, because a program has too many inputs, gets None.
+        ``intern`` returns the word of a constant. The caller must pass the filters to :meth:`release` later. Returns
+        None if a program has too many inputs to be shared.
         """
         if any(program is not None and len(program.inputs) > MAX_INPUTS for program in plan.locals):
             return None
-        taken = [self._filter(plan, member, intern) for member in range(len(plan.locals))]
-        self._list()
-        return taken
+        filters = [self._filter(plan, member, intern) for member in range(len(plan.locals))]
+        self._update_tables()
+        return filters
 
     cdef Filter _filter(self, plan, int member, intern):
-        cdef Filter made
+        cdef Filter shared, created
         cdef Py_ssize_t i
         program = plan.locals[member]
         types = tuple([number for number, members in enumerate(plan.type_members) if members >> member & 1])
         sources, words, code = (), (), ()
         if program is not None:
             sources = tuple([plan.columns[number].column for _, number in program.inputs])
-            words = tuple([_word(constant, intern) for constant in program.constants])
+            words = tuple([_constant_key(constant, intern) for constant in program.constants])
             code = program.code
         key = (types, code, sources, words)
-        known = self._known.get(key)
-        if known is not None:
-            made = known
-            made.uses += 1
-            return made
-        made = Filter.__new__(Filter)
-        made.key, made.program, made.uses = key, program, 1
+        existing = self._by_key.get(key)
+        if existing is not None:
+            shared = existing
+            shared.uses += 1
+            return shared
+        created = Filter.__new__(Filter)
+        created.key, created.program, created.uses = key, program, 1
         if program is not None:
-            code_new(&made.screen.program, program, intern)
-            made.screen.has_program = True
-            made.screen.sources = <int32_t*>calloc(len(sources) + 1, sizeof(int32_t))
-            if made.screen.sources == NULL:
+            code_new(&created.screen.program, program, intern)
+            created.screen.has_program = True
+            created.screen.sources = <int32_t*>calloc(len(sources) + 1, sizeof(int32_t))
+            if created.screen.sources == NULL:
                 raise MemoryError("no memory for the filters")
             for i, source in enumerate(sources):
-                made.screen.sources[i] = source
+                created.screen.sources[i] = source
                 if source == COLUMN_TYPE:
                     for number, name in enumerate(self._type_names):
                         self.codes[<int>number] = intern(name)
-        self._known[key] = made
-        return made
+        self._by_key[key] = created
+        return created
 
     def release(self, filters):
-        """Give back what :meth:`of_plan` gave; a filter that nobody uses any more is gone."""
-        cdef Filter one
-        for one in filters:
-            one.uses -= 1
-            if one.uses == 0:
-                del self._known[one.key]
-        self._list()
+        """Release the filters that :meth:`of_plan` returned; filters without users are deleted."""
+        cdef Filter item
+        for item in filters:
+            item.uses -= 1
+            if item.uses == 0:
+                del self._by_key[item.key]
+        self._update_tables()
 
-    cdef int _list(self) except -1:
-        """Set the tables that `run` walks."""
-        cdef Filter one
+    cdef int _update_tables(self) except -1:
+        """Rebuild the C tables that `run` iterates over."""
+        cdef Filter item
         cdef int i
         self._free_tables()
-        self._type_sets = list(dict.fromkeys([key[0] for key in self._known]))
+        self._type_sets = list(dict.fromkeys([key[0] for key in self._by_key]))
         self.sets = <TypeRows*>calloc(len(self._type_sets) + 1, sizeof(TypeRows))
-        self.screens = <Screen**>calloc(len(self._known) + 1, sizeof(void*))
+        self.screens = <Screen**>calloc(len(self._by_key) + 1, sizeof(void*))
         if self.sets == NULL or self.screens == NULL:
             raise MemoryError("no memory for the filters")
         for types in self._type_sets:
@@ -148,33 +150,33 @@ cdef class Filters:
                 self.sets[self.n_sets].takes[<int>number] = 1
             self.n_sets += 1
         self.reads_number = self.reads_type = False
-        for one in self._known.values():
-            one.screen.types = self._type_sets.index(one.key[0])
-            self.screens[self.n_filters] = &one.screen
+        for item in self._by_key.values():
+            item.screen.types = self._type_sets.index(item.key[0])
+            self.screens[self.n_filters] = &item.screen
             self.n_filters += 1
-            self.reads_number |= COLUMN_SEQ in one.key[2]
-            self.reads_type |= COLUMN_TYPE in one.key[2]
+            self.reads_number |= COLUMN_SEQ in item.key[2]
+            self.reads_type |= COLUMN_TYPE in item.key[2]
         return 0
 
     def __len__(self):
-        return len(self._known)
+        return len(self._by_key)
 
     @property
     def tasks(self):
-        """The programs and how each is called, for :mod:`fastcep.kernels`."""
-        return [(one.program, "column") for one in self._known.values() if one.program is not None]
+        """The programs with their calling convention, for :mod:`fastcep.kernels`."""
+        return [(item.program, "column") for item in self._by_key.values() if item.program is not None]
 
     def use_kernels(self, kernels):
-        """Run the programs of ``kernels``, ``{(program, role): address}``, by generated code."""
-        cdef Filter one
-        for one in self._known.values():
-            address = None if one.program is None else kernels.get((one.program, "column"))
+        """Run programs by generated code: ``kernels`` is ``{(program, role): address}``."""
+        cdef Filter item
+        for item in self._by_key.values():
+            address = None if item.program is None else kernels.get((item.program, "column"))
             if address is not None:
-                one.screen.program.kernel = <Kernel><size_t>address
+                item.screen.program.kernel = <Kernel><size_t>address
 
     @property
     def nbytes(self):
-        """Bytes of the lists."""
+        """Bytes of the lists of events."""
         cdef int64_t total = 0
         cdef int i
         for i in range(self.n_filters):
@@ -182,39 +184,39 @@ cdef class Filters:
         return total
 
     def bytes_with(self, int64_t events):
-        """Bytes of the lists when a slice has so many events."""
+        """Return the bytes of the lists for slices of ``events`` events."""
         cdef int64_t total = 0
         cdef int i
         for i in range(self.n_filters):
             total += max(self.screens[i].capacity, events + 1 if events else 0) * sizeof(int32_t)
         return total
 
-    # ------------------------------------------------------------------ use
+    # ------------------------------------------------------------------ run
 
     def run(self, Batch batch not None, Py_ssize_t first, Py_ssize_t last):
-        """List the events ``first:last`` of a batch that pass each filter; False if there is no memory for it."""
+        """List the events ``first:last`` of a batch that pass each filter; False without memory."""
         return self.look_through(&batch.events, first, last, True)
 
     cdef bint look_through(self, const Events* events, Py_ssize_t first, Py_ssize_t last, bint release):
-        """:meth:`run`; ``release``: it is worth while to give the GIL back meanwhile."""
+        """:meth:`run` for C code; ``release``: release the GIL meanwhile."""
         if last >= INT32_MAX or not self._reserve(last - first):
             return False
         if release:
             with nogil:
-                self._look(events, first, last)
+                self._scan(events, first, last)
         else:
-            self._look(events, first, last)
+            self._scan(events, first, last)
         return True
 
-    cdef void _look(self, const Events* events, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+    cdef void _scan(self, const Events* events, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
         cdef Py_ssize_t base = first
         cdef int m
         while base < last:
             m = <int>min(<Py_ssize_t>CHUNK, last - base)
-            self._chunk(events, base, m)
+            self._scan_chunk(events, base, m)
             base += m
         for m in range(self.n_filters):
-            self.screens[m].passed.found[self.screens[m].passed.size] = INT32_MAX
+            self.screens[m].passed.rows[self.screens[m].passed.size] = INT32_MAX
 
     cdef bint _reserve(self, int64_t events) noexcept:
         cdef int32_t* grown
@@ -222,27 +224,27 @@ cdef class Filters:
         for i in range(self.n_filters):
             self.screens[i].passed.size = 0
             if self.screens[i].capacity < events + 1:
-                grown = <int32_t*>realloc(self.screens[i].passed.found, (events + 1) * sizeof(int32_t))
+                grown = <int32_t*>realloc(self.screens[i].passed.rows, (events + 1) * sizeof(int32_t))
                 if grown == NULL:
                     return False
-                self.screens[i].passed.found = grown
+                self.screens[i].passed.rows = grown
                 self.screens[i].capacity = events + 1
         return True
 
-    cdef void _chunk(self, const Events* events, Py_ssize_t base, int m) noexcept nogil:
+    cdef void _scan_chunk(self, const Events* events, Py_ssize_t base, int m) noexcept nogil:
         cdef int i, k, n
-        cdef TypeRows* of
+        cdef TypeRows* type_rows
         cdef Screen* screen
         cdef int32_t* to
         cdef uint8_t keep[CHUNK]
         cdef int64_t nulls, errors
         for i in range(self.n_sets):
-            of = self.sets + i
+            type_rows = self.sets + i
             n = 0
             for k in range(m):
-                of.rows[n] = k
-                n += of.takes[events.types[base + k]]
-            of.n = n
+                type_rows.rows[n] = k
+                n += type_rows.takes[events.types[base + k]]
+            type_rows.n = n
         if self.reads_number and events.sequence == NULL:
             for k in range(m):
                 self.numbers[k] = events.position + base + k
@@ -251,29 +253,29 @@ cdef class Filters:
                 self.types[k] = self.codes[events.types[base + k]]
         for i in range(self.n_filters):
             screen = self.screens[i]
-            of = self.sets + screen.types
-            if of.n == 0:
+            type_rows = self.sets + screen.types
+            if type_rows.n == 0:
                 continue
-            to = screen.passed.found + screen.passed.size
+            to = screen.passed.rows + screen.passed.size
             if not screen.has_program:
-                for k in range(of.n):
-                    to[k] = <int32_t>base + of.rows[k]
-                screen.passed.size += of.n
+                for k in range(type_rows.n):
+                    to[k] = <int32_t>base + type_rows.rows[k]
+                screen.passed.size += type_rows.n
                 continue
-            self._point(screen, events, base)
-            memset(keep, 1, of.n)
+            self._set_inputs(screen, events, base)
+            memset(keep, 1, type_rows.n)
             nulls, errors = self.vm.arithmetic_nulls, self.vm.function_errors
             n = 0
-            if run(self.vm, &screen.program, self.inputs, of.rows, of.n, keep, NULL, NULL, 0) > 0:
-                for k in range(of.n):
-                    to[n] = <int32_t>base + of.rows[k]
+            if run(self.vm, &screen.program, self.inputs, type_rows.rows, type_rows.n, keep, NULL, NULL, 0) > 0:
+                for k in range(type_rows.n):
+                    to[n] = <int32_t>base + type_rows.rows[k]
                     n += keep[k] != 0
             screen.passed.size += n
             screen.arithmetic_nulls += self.vm.arithmetic_nulls - nulls
             screen.function_errors += self.vm.function_errors - errors
 
-    cdef void _point(self, const Screen* screen, const Events* events, Py_ssize_t base) noexcept nogil:
-        """The inputs of a program, as columns of the chunk."""
+    cdef void _set_inputs(self, const Screen* screen, const Events* events, Py_ssize_t base) noexcept nogil:
+        """Point the inputs of a program at the columns of the chunk."""
         cdef int j, source
         cdef Input* to
         for j in range(screen.program.n_inputs):
@@ -294,8 +296,8 @@ cdef class Filters:
                 to.data = self.numbers if events.sequence == NULL else events.sequence + base
 
 
-def _word(constant, intern):
-    """What tells a constant from others: of a text or a function its word, for numbers 1, 1.0 and -0.0 differ."""
+def _constant_key(constant, intern):
+    """Return a hashable key that distinguishes a constant: the word of a text or function; 1, 1.0 and -0.0 differ."""
     if constant is None or isinstance(constant, (int, float)):
         return type(constant).__name__, repr(constant)
     if hasattr(constant, "values"):

@@ -1,4 +1,4 @@
-# What becomes of staged children. See commit.pyx.
+# Turn staged children into rows and matches. See commit.pyx.
 from libc.stdint cimport int64_t
 
 from fastcep._core.state.core cimport Core

@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""What becomes of staged children, one by one, in birth order: rows of indexes, matches, waiting matches, or nothing."""
+"""Turn staged children, in birth order, into rows of indexes, matches or waiting matches, or reject them."""
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint64_t
 
 from fastcep._core.matches.decide cimport defer
 from fastcep._core.matches.elements cimport guard, holds
 from fastcep._core.matches.emit cimport emit_staged
-from fastcep._core.matches.negate cimport none_came
+from fastcep._core.matches.negate cimport are_absent
 from fastcep._core.memory.row_store cimport Bucket, Index, append, bucket_at, column_of, find, find_or_add
 from fastcep._core.memory.starts cimport new_node
 from fastcep._core.program.plan_tables cimport HOME, Edge, IndexInfo, State
@@ -17,7 +17,7 @@ from fastcep._core.state.stage cimport Stage
 
 
 cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
-    """Make staged child ``j`` a row of its state's indexes, or a match, or both."""
+    """Store staged child ``j`` in the indexes of its state, or emit it as a match, or both."""
     cdef Stage* stage = &core.stage
     cdef Edge* edge = core.edges + stage.edge[j]
     cdef State* state = core.states + edge.target
@@ -25,7 +25,7 @@ cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
     cdef int64_t nulls
     cdef int64_t* bind = stage.bind[edge.slot] + j
     cdef int i
-    cdef bint stored = False, told = False
+    cdef bint stored = False, is_match = False
     if edge.chained:
         bind[0] = new_node(&core.starts, position | edge.mark, bind[0], stage.start[j])
         if bind[0] < 0:
@@ -35,17 +35,17 @@ cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
         bind[0] = position
     if not all_hold(core, edge.forall, edge.n_forall, j):
         return
-    if edge.n_absent > 0 and not none_came(core, edge.absent, edge.n_absent, state, j, INT64_MAX):
+    if edge.n_absent > 0 and not are_absent(core, edge.absent, edge.n_absent, state, j, INT64_MAX):
         return
     if state.accepting:
-        if ends(core, state, j):
-            told = True
+        if is_complete(core, state, j):
+            is_match = True
             if state.deferred:
                 defer(core, edge.target, j, core.now)
             else:
                 emit_staged(core, state, j)
         elif core.must_advance and state.n_indexes == 0:
-            return  # it can only end here, so the event does not advance it
+            return  # the state is final, so the event does not advance the partial match
     if core.must_advance and stage.birth[j] >= 0 and not edge.keeps:
         note_advance(core, edge.index, stage.parent[j], stage.birth[j])
     if core.shed.on and stage.class_[j] < 0 and edge.born:
@@ -54,22 +54,22 @@ cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
     for i in range(state.n_indexes):
         info = core.infos + state.indexes[i]
         if guard(core, info.guard, j) and all_hold(core, info.forall, info.n_forall, j):
-            stored |= insert_staged(core, state, state.indexes[i], j, nulls, told, not stored)
+            stored |= insert_staged(core, state, state.indexes[i], j, nulls, is_match, not stored)
     if stored:
         count_row(core, stage.start[j])
         if core.shed.on:
             core.shed.born[edge.target * core.shed.stride + class_of(stage.class_[j])] += 1
 
 
-cdef inline bint ends(Core* core, const State* state, int64_t j) noexcept nogil:
-    """Whether staged row ``j`` of an accepting state is a match."""
+cdef inline bint is_complete(Core* core, const State* state, int64_t j) noexcept nogil:
+    """Return whether staged row ``j`` of an accepting state is a match."""
     return (guard(core, state.accept_guard, j) and all_hold(core, state.accept_forall, state.n_accept_forall, j) and (
         state.n_accept_absent == 0
-        or none_came(core, state.accept_absent, state.n_accept_absent, state, j, INT64_MAX)))
+        or are_absent(core, state.accept_absent, state.n_accept_absent, state, j, INT64_MAX)))
 
 
 cdef inline bint all_hold(Core* core, const int32_t* checks, int n, int64_t j) noexcept nogil:
-    """Whether the for-all conditions hold for staged row ``j``."""
+    """Return whether the for-all conditions ``checks`` hold for staged row ``j``."""
     cdef int i
     for i in range(n):
         if not holds(core, checks[i], j, -1, NULL, NULL, 0):
@@ -78,7 +78,7 @@ cdef inline bint all_hold(Core* core, const int32_t* checks, int n, int64_t j) n
 
 
 cdef inline int64_t null_bits(Core* core, const State* state, int64_t j) noexcept nogil:
-    """Null bits of the registers of staged row ``j``."""
+    """Return the null bits of the registers of staged row ``j``."""
     cdef int64_t nulls = 0
     cdef int i
     for i in range(state.registers):
@@ -87,14 +87,17 @@ cdef inline int64_t null_bits(Core* core, const State* state, int64_t j) noexcep
 
 
 cdef inline bint insert_staged(Core* core, const State* state, int number, int64_t j, int64_t nulls,
-                               bint told, bint home) noexcept nogil:
-    """Append staged row ``j`` to an index; False if a key word is null (it joins nothing) or memory is out."""
+                               bint is_match, bint home) noexcept nogil:
+    """Append staged row ``j`` to an index; ``home``: this is the first index of the row.
+
+    Returns False if a key word is null, which joins with nothing, or if memory ran out.
+    """
     cdef Stage* stage = &core.stage
     cdef IndexInfo* info = core.infos + number
     cdef Index* index = core.indexes + number
     cdef Bucket* bucket
     cdef int64_t* key = core.key
-    cdef int64_t found, row
+    cdef int64_t bucket_number, row
     cdef int64_t* to
     cdef int c, o
     for c in range(info.n_keys):
@@ -102,26 +105,26 @@ cdef inline bint insert_staged(Core* core, const State* state, int number, int64
         if stage.out_null[o][j]:
             return False
         key[c] = stage.out[o][j]
-    found = find(index, key)
-    if found < 0:
-        found = find_or_add(index, key)
-    row = -1 if found < 0 else append(index, found, core.starts.kept)
+    bucket_number = find(index, key)
+    if bucket_number < 0:
+        bucket_number = find_or_add(index, key)
+    row = -1 if bucket_number < 0 else append(index, bucket_number, core.starts.kept)
     if row < 0:
         core.failed = True
         return False
     if core.observed.on:
         note_place(core, stage.class_[j], number, key, index.words)
-    bucket = bucket_at(index, found)
+    bucket = bucket_at(index, bucket_number)
     to = bucket.data + row * index.fixed
     to[0] = stage.start[j]
     if state.birth >= 0:
         to[state.birth] = core.next_birth
-    if state.told >= 0:
-        to[state.told] = told
+    if state.match_flag >= 0:
+        to[state.match_flag] = is_match
     for c in range(state.n_bind):
         to[state.bind + c] = stage.bind[state.slots[c]][j]
-    if state.classed >= 0:
-        to[state.classed] = (stage.class_[j] if core.shed.on else 0) | HOME * home
+    if state.class_word >= 0:
+        to[state.class_word] = (stage.class_[j] if core.shed.on else 0) | HOME * home
     if state.columns > 0:
         to = column_of(index, bucket, 0) + row
         to[0] = nulls

@@ -10,10 +10,14 @@ from fastcep._core.matcher.matcher import Matcher
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-class Owner(Protocol):
+class Stream(Protocol):
+    def prepare(self, piece: Batch) -> set[int]: ...
+    def decide(self) -> None: ...
     def give(self) -> Any: ...
-    def interrupted(self, error: BaseException, taken: int, size: int) -> None: ...
-    def choose_path(self) -> None: ...
+    def deliver(self) -> None: ...
+    def read_events(self) -> None: ...
+    def interrupted(self, error: BaseException, taken: int, batch: Batch | None, size: int) -> None: ...
+    def configure(self) -> None: ...
 
 class EventLoop:
     position: int
@@ -22,8 +26,7 @@ class EventLoop:
     string_limit: int
     time: int | None
     sequence: int | None
-    @property
-    def is_open(self) -> bool: ...
+    is_direct: bool
     @property
     def pieces(self) -> Pieces: ...
     def __init__(
@@ -43,15 +46,21 @@ class EventLoop:
         filters: Filters,
         ring: object,
         nothings: Sequence[Any],
-        make: Callable[[Any, Any], Any],
+        make_matches: Callable[[Any, Any], Any],
         layout: object,
+        *,
         plain: bool,
         decides: bool,
-        tried: Sequence[Matcher] = (),
-        step: int = 0,
+        direct: bool,
+        prepares: bool,
+        piece_size: int = 0,
+        control: object = None,
+        threads: object = None,
+        candidates: Sequence[Matcher] = (),
+        trial_step: int = 0,
     ) -> None: ...
-    def process(self, data: object, stream: Owner) -> Any: ...
-    def process_batch(self, batch: Batch, stream: Owner) -> Any: ...
+    def process(self, data: object, stream: Stream) -> Any: ...
+    def process_batch(self, batch: Batch, stream: Stream) -> Any: ...
 
 class HasEventLoop:
     _loop: EventLoop

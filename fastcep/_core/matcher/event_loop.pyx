@@ -1,25 +1,29 @@
 # cython: language_level=3
-"""The loop that takes batches and single events through the queries of an engine.
+"""The loop that takes batches and single events through the queries of an engine. There is no other.
 
-A call goes from its buffers to the matchers without Python: events are read (``batch_reader``, ``event_reader``), checked to
-be in order, kept in the event ring, and matched; Python makes the matches, if there are any. Data that the readers do
-not know, and data with an error, is left to ``fastcep.engine.stream``, which converts or rejects it; converted data
-enters the same loop (`EventLoop.process_batch`). Nothing has happened by then.
+A call goes from its buffers to the matchers without Python: ``batch_reader`` or ``event_reader`` reads the events, the loop
+checks their order, keeps them in the event ring, and matches them; Python makes the matches, if there are any.
 
-The loop is closed while a query or an option needs work between events that only Python does: lateness, a memory limit,
-explicit windows, threads, overload control. ``fastcep.engine.stream`` then hands pieces of a batch to the matchers.
+Two entries lead into the loop. `EventLoop.process` and ``send`` read the buffers of the data directly. Data that the
+readers do not accept, or an engine with an option that works in Python between events (lateness, a memory limit, explicit
+windows, threads, overload control), goes through ``fastcep.engine.stream``: it converts or rejects the data, and hands the
+converted batch to `EventLoop.process_batch`.
+
+Invariant: when a call ends, also with an error, all queries have taken the same events, and `EventLoop.position` and
+`EventLoop.time` say which. A query that failed or ran out of memory has lost its state instead.
 """
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.unicode cimport PyUnicode_CheckExact
-from libc.stdint cimport int64_t, uint8_t, uint16_t
+from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from fastcep._core.input.batch cimport Batch, Events
 from fastcep._core.input.batch_reader cimport BatchReader
 from fastcep._core.input.event_reader cimport EventReader
 from fastcep._core.input.filters cimport Filters
+from fastcep._core.input.ring_writer cimport RingWriter
 from fastcep._core.matcher.interrupt cimport Pieces, always, poll
 from fastcep._core.matcher.matcher cimport Matcher
 from fastcep._core.state.state_metrics cimport first_position
@@ -40,8 +44,8 @@ cdef extern from "Python.h":
     object PyObject_Vectorcall(object, PyObject**, size_t, PyObject*)
 
 cdef enum:
-    SLICE = 1 << 15          # events that all queries go over before the next ones
-    RELEASED = 64            # events for which it is worth while to give the GIL back
+    SLICE = 1 << 15          # events that all queries take before the next ones
+    RELEASED = 64            # a batch of fewer events is matched without releasing the GIL
 
 
 cdef class EventLoop:
@@ -50,26 +54,24 @@ cdef class EventLoop:
     Parameters
     ----------
     queries, faults
-        The queries of the engine, and what went wrong with single ones.
+        The queries of the engine, and the collector of their failures.
     batch_reader, event_readers
-        Read batches, and by type name single events.
+        Readers of batches, and of single events by type name.
     strings
-        The texts of the events.
+        The string table of the engine.
 
     Notes
     -----
-    Calls get the stream of the engine. It makes the matches where Python has to (``give``), keeps them when a signal ends a
-    call (``interrupted``) and decides whether the loop serves the queries that there are (``choose_path``).
+    Every call gets the engine's stream. It prepares the pieces of a batch for options that need it (``prepare``), decides
+    matches that wait for time (``decide``), makes the matches where Python has to (``give``), keeps them when an error ends
+    a call (``interrupted``), runs signal handlers (``deliver``) and configures the loop when queries change (``configure``).
     """
 
     def __init__(self, queries, faults, BatchReader batch_reader not None, dict event_readers not None, strings):
         self.queries, self.faults = queries, faults
         self.batch_reader, self.event_readers, self.strings = batch_reader, event_readers, strings
-        self.matchers = self.tried = ()
+        self.matchers = self.candidates = ()
         self.pieces = Pieces()
-
-    def __dealloc__(self):
-        free(self.kept)
 
     @property
     def time(self):
@@ -103,75 +105,89 @@ cdef class EventLoop:
         self.busy = False
 
     def close(self):
-        """Let everything go the long way."""
-        self.is_open = False
-        self.matchers = self.tried = ()
-        self.n_matchers = self.n_tried = 0
+        """Take no more events."""
+        self.is_direct = False
+        self.matchers = self.candidates = ()
+        self.n_matchers = self.n_candidates = self.n_queries = 0
 
-    def open(self, matchers, Filters filters, ring, nothings, make, layout, bint plain, bint decides,
-              tried=(), Py_ssize_t step=0):
-        """Let what is usual go the short way.
+    def open(self, matchers, Filters filters, ring, nothings, make_matches, layout, *, bint plain, bint decides, bint direct,
+             bint prepares, Py_ssize_t piece_size=0, control=None, threads=None, candidates=(), Py_ssize_t trial_step=0):
+        """Set what the loop runs from now on.
 
         Parameters
         ----------
         matchers
-            Of all queries, in order.
+            The matchers of all queries, in order; with ``threads`` the parts of all queries.
         filters
-            What several of them share.
+            The filters that queries share.
         ring
             The event ring, or None.
         nothings
-            The matches of each in a call that found none.
-        make, layout
-            Makes one of matches of each, and what it is told beside these.
+            Per query, its matches of a call that found none.
+        make_matches, layout
+            Called with the matches of each query and ``layout``; returns the matches of the call.
         plain
-            Whether these are no more than what the matchers put out.
+            Whether matches are exactly what the matchers put out.
         decides
-            Whether any of them may wait for time.
-        tried, step
-            Matchers that take the same events, whose matches are thrown away; after how many events they are judged.
+            Whether any match may wait for time.
+        direct
+            Whether events need not be converted: no option works in Python between events.
+        prepares, piece_size
+            Whether the stream prepares each piece of a batch, and the number of events of a piece; 0: as many as take about
+            25 ms.
+        control
+            The overload control, or None.
+        threads
+            Runs the matchers in several threads (`fastcep.engine.parallel_match.ParallelMatch`), or None.
+        candidates, trial_step
+            Matchers of candidate stores: they take the same events, and their matches are discarded. Stores are compared
+            after every ``trial_step`` events.
         """
         cdef Matcher matcher
-        for matcher in (*matchers, *tried):
-            pass  # what is none is refused here, and cast from now on
-        self.tried, self.n_tried, self.step = tuple(tried), len(tried), step
-        self.matchers, self.n_matchers = tuple(matchers), len(matchers)
+        for matcher in (*matchers, *candidates):
+            pass  # raises TypeError for anything but a matcher: they are cast without a check from now on
+        self.candidates, self.n_candidates, self.trial_step = tuple(candidates), len(candidates), trial_step
+        self.matchers, self.n_matchers, self.n_queries = tuple(matchers), len(matchers), len(nothings)
         self.filters, self.ring, self.decides = filters, ring, decides
-        self.nothings, self.make, self.layout, self.is_plain = list(nothings), make, layout, plain
-        self.nothing = make(nothings, layout)
-        self.buffers = None
+        self.ring_writer = None if ring is None else RingWriter(ring)
+        self.nothings, self.make_matches, self.layout, self.is_plain = list(nothings), make_matches, layout, plain
+        self.is_direct, self.prepares, self.piece_size = direct, prepares, piece_size
+        self.control, self.threads = control, threads
+        self.nothing = make_matches(nothings, layout)
         self.is_settled = False
-        self.is_open = True
 
     def process(self, data, stream):
-        """Take a batch the short way and give the matches; None: it has to go the long way."""
+        """Take a batch from its own buffers and return the matches; None if it has to be converted. Nothing is taken then."""
         cdef BatchReader reader = self.batch_reader
-        if not self.is_open or self.busy or self.ended:
+        if not self.is_direct or self.busy or self.ended:
             return None
         self.busy = True
         try:
-            if not self.is_settled:
-                self._swap_kernels()
-            if not reader.read(data):
+            if not reader.read(data) or not self.in_order(&reader.events):
                 return None
-            if not self.in_order(&reader.events):
-                return None
-            return self.match(stream, &reader.events, reader.events.size >= RELEASED)
+            return self.match(stream, &reader.events, None, reader.events.size >= RELEASED)
         finally:
             reader.done()
             self.busy = False
 
     def process_batch(self, Batch batch not None, stream):
-        """Match events that were converted and checked; None if another thread has used the engine since."""
-        if not self.is_open or self.busy or self.ended or not self.in_order(&batch.events):
-            return None
-        self.busy = True
+        """Take a batch that was converted and checked, of one event or more, and return the matches.
+
+        The caller holds the engine and delays signal handlers (``Stream.exclusive``).
+        """
+        self.is_guarded = True
         try:
-            if not self.is_settled:
-                self._swap_kernels()
-            return self.match(stream, &batch.events, batch.events.size >= RELEASED)
+            return self.match(stream, &batch.events, batch, batch.events.size >= RELEASED)
         finally:
-            self.busy = False
+            self.is_guarded = False
+
+    cdef int _poll(self, object stream) except -1:
+        """Run the handlers of signals that have come; what they raise is raised here."""
+        if self.is_guarded:
+            stream.deliver()
+        else:
+            poll()
+        return 0
 
     cdef int _swap_kernels(self) except -1:
         """Let the queries run the kernels that have been generated since the last call."""
@@ -180,9 +196,9 @@ cdef class EventLoop:
         return 0
 
     cdef int _judge(self, object stream, int64_t position, int64_t first_time, int64_t time, set out, set lost) except -1:
-        """Compare the stores that are tried, and end the trials that are decided, see `QuerySet.judge`."""
+        """Compare candidate stores, and end the trials that are decided, see `QuerySet.judge`."""
         if self.queries.judge(position, first_time, time, out, lost):
-            stream.choose_path()
+            stream.configure()
         return 0
 
     cdef bint in_order(self, const Events* events) noexcept:
@@ -196,24 +212,31 @@ cdef class EventLoop:
                 wrong |= sequence[i] <= sequence[i - 1]
         return not wrong
 
-    cdef object match(self, object stream, const Events* events, bint release):
-        """Match events that come next in the stream; ``events`` gets its position.
+    cdef object match(self, object stream, const Events* events, Batch batch, bint release):
+        """Match the next events of the stream: those of ``batch``, or of a reader if that is None; sets their position.
 
-        What a signal's handler raises ends this between two events, as if only those before had come.
+        An exception raised by a signal handler ends the call between two events, as if only the events before had come.
         """
         cdef Matcher matcher
         cdef Py_ssize_t taken = 0
-        cdef bint found = False, is_timed = self.is_timed, is_numbered = self.is_numbered
+        cdef bint has_matches = False, is_timed = self.is_timed, is_numbered = self.is_numbered
         cdef int i
         cdef int64_t start = self.position, time = self.last_time, sequence = self.last_sequence
         cdef set out = None
-        (<Events*>events).position = start
+        if not self.is_settled:
+            self._swap_kernels()
+        (<Events*>events).position, self.batch_size = start, events.size
         try:
-            out = self.take(stream, events, release, &taken)
+            if self.prepares:
+                self.take_pieces(stream, batch, &taken)
+            else:
+                if self.control is not None:
+                    self.control.begin(0)
+                out = self.take(stream, events, batch, release, &taken)
             if self.decides:
-                self.queries.decide(self.last_time, self.position, self.faults, complete=False)
-            for i in range(self.n_tried):
-                matcher = <Matcher>self.tried[i]
+                stream.decide()
+            for i in range(self.n_candidates):
+                matcher = <Matcher>self.candidates[i]
                 if matcher.has_output():
                     try:
                         matcher.take_output()
@@ -221,9 +244,9 @@ cdef class EventLoop:
                         self._judge(stream, self.position, self.last_time, self.last_time, set(), {matcher})
                         break
             for i in range(self.n_matchers):
-                found |= (<Matcher>self.matchers[i]).has_output()
-            if found:
-                poll()  # a handler that ran when they have been taken out would lose them
+                has_matches |= (<Matcher>self.matchers[i]).has_output()
+            if has_matches:
+                self._poll(stream)  # later, an exception of a handler would lose matches that have been taken out
         except BaseException as error:
             self.position = start + taken
             self.last_time, self.is_timed, self.last_sequence, self.is_numbered = time, is_timed, sequence, is_numbered
@@ -231,79 +254,119 @@ cdef class EventLoop:
                 self.last_time, self.is_timed = events.time[taken - 1], True
                 if events.sequence != NULL:
                     self.last_sequence, self.is_numbered = events.sequence[taken - 1], True
-            stream.interrupted(error, taken, events.size)
+            stream.interrupted(error, taken, batch, events.size)
             raise
-        if (out is not None or self.matches_wait or (found and not self.is_plain)
+        if (not self.is_direct or out is not None or self.matches_wait or (has_matches and not self.is_plain)
                 or (self.batch_reader.has_texts and len(<dict>self.strings.codes) > self.string_limit)):
             return stream.give()
-        return self.give() if found else self.nothing
+        return self.give() if has_matches else self.nothing
 
-    cdef set take(self, object stream, const Events* events, bint release, Py_ssize_t* taken):
-        """Let all matchers take the events; ``taken`` is how many all of them have.
+    cdef int take_pieces(self, object stream, Batch batch, Py_ssize_t* taken) except -1:
+        """Let all matchers take a batch piece by piece; ``stream.prepare`` prepares each piece for options that need it.
 
-        Returns the numbers of those that could not take all of them, or None.
+        A piece is prepared as a whole, so a call ends between two pieces only. ``taken`` counts the events of all pieces
+        that were begun.
+        """
+        cdef Batch piece
+        cdef Py_ssize_t size = batch.events.size, first = 0, number, ignored
+        cdef set out
+        while first < size:
+            if self.piece_size:
+                number = min(size - first, self.piece_size)
+            else:
+                number = self.pieces.begin(size - first, self.trial_step if self.n_candidates else 1)
+            piece = batch if number == size else Batch(batch.source.slice(first, first + number), 0)
+            piece.events.position = self.position
+            taken[0] = first + number
+            if self.control is not None:
+                self.control.begin(first)
+            out = stream.prepare(piece)
+            self.take(stream, &piece.events, piece, True, &ignored, out)
+            if not self.piece_size:
+                self.pieces.end(number)
+            first += number
+            if first < size:
+                stream.read_events()
+            self._poll(stream)
+        return 0
+
+    cdef set take(self, object stream, const Events* events, Batch batch, bint release, Py_ssize_t* taken, set out=None):
+        """Let all matchers take the events, but those of queries that are ``out``; sets ``taken``: how many all have taken.
+
+        Returns the numbers of the queries that did not take all of them, or None.
         """
         cdef Matcher matcher
-        cdef Py_ssize_t first = 0, last, size = events.size, came, judged = 0
-        cdef bint ends, shared = False, polls = release or always(), may_pause = polls and self.n_matchers == 1
+        cdef Py_ssize_t first = 0, last, size = events.size, reached, judged = 0
+        cdef bint ends, shared = False
+        cdef bint polls = (release or always()) and not self.prepares, may_pause = polls and self.n_matchers == 1
         cdef int i
         cdef int64_t lost
-        cdef set out = None
         if self.ring is not None:
             self.keep(events)
         self.position += size  # at once: it says what is in the ring, whatever happens to the matchers
         self.last_time, self.is_timed = events.time[size - 1], True
         if events.sequence != NULL:
             self.last_sequence, self.is_numbered = events.sequence[size - 1], True
-        for i in range(self.n_matchers):
+        for i in range(self.n_matchers if self.threads is None else 0):
             matcher = <Matcher>self.matchers[i]
             try:
                 matcher.bind_ring(self.ring)
             except Exception as error:
                 out = (out or set()) | {i}
                 self.queries.running[i].fail(error, events.time[size - 1], self.faults)
+        if self.threads is not None:
+            self.threads.begin(batch, self.ring, out or (), self.batch_size)
         while first < size:
-            last = size if self.n_matchers < 2 else min(first + SLICE, size)
-            if self.n_tried:
-                last = min(judged + self.step, size)
+            last = size if self.n_queries < 2 else min(first + SLICE, size)
+            if self.n_candidates:
+                last = min(judged + self.trial_step, size)
             if polls and self.n_matchers > 1:
-                last = first + self.pieces.begin(last - first, self.step if self.n_tried else 1)
-            if self.n_matchers > 1:
+                last = first + self.pieces.begin(last - first, self.trial_step if self.n_candidates else 1)
+            if self.control is not None:
+                last = first + <Py_ssize_t>self.control.stretch(last - first)
+            if self.n_queries > 1:
                 shared = self.filters.look_through(events, first, last, release)
-            for i in range(self.n_matchers):
-                if out is not None and i in out:
-                    continue
-                matcher = <Matcher>self.matchers[i]
-                lost = matcher.core.lost
-                came = matcher.take(events, first, last, shared, release, may_pause)
-                if matcher.pause.paused:
-                    last = came
-                elif came < last:
-                    out = (out or set()) | {i}
-                    self.queries.running[i].give_up(events.position + came, matcher.core.lost - lost, self.faults)
+            if self.threads is not None:
+                self.threads.take(first, last, shared)
+            else:
+                for i in range(self.n_matchers):
+                    if out is not None and i in out:
+                        continue
+                    matcher = <Matcher>self.matchers[i]
+                    lost = matcher.core.lost
+                    reached = matcher.take(events, first, last, shared, release, may_pause)
+                    if matcher.pause.paused:
+                        last = reached
+                    elif reached < last:
+                        out = (out or set()) | {i}
+                        self.queries.running[i].give_up(events.position + reached, matcher.core.lost - lost, self.faults)
             if polls and self.n_matchers > 1:
                 self.pieces.end(last - first)
             taken[0] = last
-            if self.n_tried:
-                ends = last == size or last == judged + self.step
+            if self.control is not None:
+                self.control.taken(events.time[first], events.time[last - 1], first, last)
+            if self.n_candidates:
+                ends = last == size or last == judged + self.trial_step
                 self.follow(stream, events, first, last, shared, release, judged if ends else -1, out)
                 judged = last if ends else judged
             if polls and last < size:
-                poll()
+                self._poll(stream)
             first = last
+        if self.threads is not None:
+            self.threads.end(self.faults)
         return out
 
     cdef int follow(self, object stream, const Events* events, Py_ssize_t first, Py_ssize_t last, bint shared, bint release,
                     Py_ssize_t since, set out) except -1:
-        """Let the other stores take what the queries have taken, but those that are ``out``, and judge them.
+        """Let the candidate stores take the events that the queries, but those that are ``out``, have taken.
 
-        They are judged by the events from ``since`` on; -1: not now. Where the last trials end this opens the way anew.
+        Then compare the stores by the events from ``since`` on; -1: not yet. The end of the last trial opens the loop anew.
         """
         cdef Matcher matcher
         cdef set lost = set()
         cdef int i
-        for i in range(self.n_tried):
-            matcher = <Matcher>self.tried[i]
+        for i in range(self.n_candidates):
+            matcher = <Matcher>self.candidates[i]
             try:
                 matcher.bind_ring(self.ring)
                 if matcher.take(events, first, last, shared, release) < last:
@@ -311,127 +374,69 @@ cdef class EventLoop:
             except MemoryError:
                 lost.add(matcher)
         if since >= 0 or lost:
-            if release:
-                poll()
+            if release and not self.prepares:
+                self._poll(stream)
             since = max(since, <Py_ssize_t>0)
             self._judge(stream, events.position + last, events.time[since], events.time[last - 1], out or set(), lost)
         return 0
 
     cdef object give(self):
-        """What was found, by queries whose matches are what their matchers put out."""
+        """Return the matches of queries whose matches are exactly what their matchers put out."""
         cdef Matcher matcher
-        cdef list parts = []
+        cdef list matches = []
         cdef bint lost = False
         cdef int i
         for i in range(self.n_matchers):
             matcher = <Matcher>self.matchers[i]
             if not matcher.has_output():
-                parts.append(self.nothings[i])
+                matches.append(self.nothings[i])
                 continue
             try:
-                parts.append(matcher.take_output())
+                matches.append(matcher.take_output())
             except Exception as error:
-                parts.append(self.nothings[i])
+                matches.append(self.nothings[i])
                 self.queries.running[i].lose(error, self.faults)
                 lost = True
-        found = self.make(parts, self.layout)
-        return self.faults.settle(found) if lost else found
-
-    # ------------------------------------------------------------------ the event ring
+        result = self.make_matches(matches, self.layout)
+        return self.faults.settle(result) if lost else result
 
     cdef int keep(self, const Events* events) except -1:
-        """Append the events to the ring, as ``EventRing.append`` does; what no match needs goes when room is wanted."""
+        """Write the events to the event ring; where it is full, first free the events that no partial match needs."""
         cdef Matcher matcher
-        cdef int64_t size = events.size, tail = self.ring.tail, start, stretch, row = 0, i, oldest = events.position
-        cdef Kept* column
-        cdef int k
-        if self.ring.buffers is not self.buffers:
-            self._find_buffers()
-        if tail + size - <int64_t>self.ring.head > self.ring_mask + 1:
-            for matcher in (*self.matchers, *self.tried):
+        cdef int64_t oldest = events.position
+        if not self.ring_writer.has_room(events.size):
+            for matcher in (*self.matchers, *self.candidates):
                 oldest = min(oldest, first_position(&matcher.core))
-            self.ring.reclaim(oldest)
-            self.ring.make_room(size)
-            if self.ring.buffers is not self.buffers:
-                self._find_buffers()
-        while row < size:
-            start = (tail + row) & self.ring_mask
-            stretch = min(size - row, self.ring_mask + 1 - start)
-            memcpy(self.ring_time + start, events.time + row, stretch * sizeof(int64_t))
-            memcpy(self.ring_type + start, events.types + row, stretch * sizeof(uint16_t))
-            if events.sequence != NULL:
-                memcpy(self.ring_seq + start, events.sequence + row, stretch * sizeof(int64_t))
-            else:
-                for i in range(stretch):
-                    self.ring_seq[start + i] = tail + row + i
-            for k in range(self.n_kept):
-                column = self.kept + k
-                memcpy(column.values + start, events.data[column.column] + row, stretch * sizeof(int64_t))
-                if events.null[column.column] != NULL:
-                    memcpy(column.nulls + start, events.null[column.column] + row, stretch)
-                    self.ring.note_nulls(column.column)
-                else:
-                    memset(column.nulls + start, 0, stretch)
-            row += stretch
-        self.ring.appended(size)
-        return 0
-
-    cdef int _find_buffers(self) except -1:
-        cdef int64_t[::1] values
-        cdef uint16_t[::1] types
-        cdef uint8_t[::1] nulls
-        cdef Kept* kept
-        cdef int k
-        ring = self.ring
-        columns = sorted(ring.columns)
-        kept = <Kept*>calloc(len(columns) + 1, sizeof(Kept))
-        if kept == NULL:
-            raise MemoryError("no memory for the event ring")
-        free(self.kept)
-        self.kept, self.n_kept = kept, len(columns)
-        values = ring.arrays("time")[0]
-        self.ring_time = &values[0]
-        values = ring.arrays("seq")[0]
-        self.ring_seq = &values[0]
-        types = ring.arrays("type")[0]
-        self.ring_type = &types[0]
-        for k in range(self.n_kept):
-            array, flags = ring.arrays(columns[k])
-            values, nulls = array.view("int64"), flags
-            kept[k].column, kept[k].values, kept[k].nulls = columns[k], &values[0], &nulls[0]
-        self.ring_mask = ring.capacity - 1
-        self.buffers = ring.buffers
-        return 0
+            self.ring_writer.make_room(oldest, events.size)
+        return self.ring_writer.write(events)
 
 
 # ---------------------------------------------------------------------- one event
 
-cdef object _by_batch = None     # takes an event the long way
+cdef object _send_by_batch = None     # sends an event as a batch of one
 
 
 cdef object _send(PyObject* engine, PyObject** arguments, Py_ssize_t count, PyObject* keywords):
-    """``Engine.send`` by the calling convention that makes no dict of the keywords."""
+    """``Engine.send`` with the calling convention that needs no dict of the keywords."""
     cdef EventLoop self = (<HasEventLoop>engine)._loop
-    cdef PyObject* found
-    cdef EventReader single
-    if self.is_open and not self.busy and not self.ended and count == 1 and keywords != NULL:
+    cdef PyObject* entry
+    cdef EventReader reader
+    if self.is_direct and not self.busy and not self.ended and count == 1 and keywords != NULL:
         if PyUnicode_CheckExact(<object>arguments[0]):
-            found = PyDict_GetItemWithError(self.event_readers, <object>arguments[0])
-            if found != NULL:
-                single = <EventReader>found
+            entry = PyDict_GetItemWithError(self.event_readers, <object>arguments[0])
+            if entry != NULL:
+                reader = <EventReader>entry
                 self.busy = True
                 try:
-                    if not self.is_settled:
-                        self._swap_kernels()
-                    if single.fill(arguments + 1, <tuple>keywords) and self.in_order(&single.events):
-                        return self.match((<HasEventLoop>engine)._stream, &single.events, False)
+                    if reader.fill(arguments + 1, <tuple>keywords) and self.in_order(&reader.events):
+                        return self.match((<HasEventLoop>engine)._stream, &reader.events, None, False)
                 finally:
                     self.busy = False
-    return _long_way(engine, arguments, count, keywords)
+    return _call_send_by_batch(engine, arguments, count, keywords)
 
 
-cdef object _long_way(PyObject* engine, PyObject** arguments, Py_ssize_t count, PyObject* keywords):
-    """Call the function that ``compiled`` was given."""
+cdef object _call_send_by_batch(PyObject* engine, PyObject** arguments, Py_ssize_t count, PyObject* keywords):
+    """Call the function that was given to ``compiled``."""
     cdef Py_ssize_t named = 0 if keywords == NULL else len(<tuple>keywords)
     cdef PyObject** given = <PyObject**>malloc((1 + count + named) * sizeof(PyObject*))
     if given == NULL:
@@ -439,7 +444,7 @@ cdef object _long_way(PyObject* engine, PyObject** arguments, Py_ssize_t count, 
     given[0] = engine
     memcpy(given + 1, arguments, (count + named) * sizeof(PyObject*))
     try:
-        return PyObject_Vectorcall(_by_batch, given, 1 + count, keywords)
+        return PyObject_Vectorcall(_send_by_batch, given, 1 + count, keywords)
     finally:
         free(given)
 
@@ -449,11 +454,11 @@ cdef class HasEventLoop:
 
 
 def compiled(function):
-    """The compiled ``send`` with this function's name and documentation, which calls it for what goes the long way.
+    """Return the compiled ``send`` with this function's name and documentation.
 
-    There is one for all engines.
+    It calls the function for an event that cannot enter the loop directly. There is one for all engines.
     """
-    global _by_batch
+    global _send_by_batch
     cdef PyMethodDef* definition = <PyMethodDef*>calloc(1, sizeof(PyMethodDef))
     if definition == NULL:
         raise MemoryError("no memory for a method")
@@ -465,7 +470,7 @@ def compiled(function):
     definition.ml_doc, definition.ml_name = <const char*><bytes>texts[0], <const char*><bytes>texts[1]
     definition.ml_meth = <PyCFunction><void*>_send
     definition.ml_flags = METH_FASTCALL | METH_KEYWORDS
-    _by_batch = function
+    _send_by_batch = function
     return PyDescr_NewMethod(<PyTypeObject*>HasEventLoop, definition)
 
 

@@ -1,4 +1,4 @@
-# Bind an event along one edge. See extend.pyx.
+# Extend partial matches by an event along one edge. See extend.pyx.
 from libc.stdint cimport int64_t
 
 from fastcep._core.memory.row_store cimport Bucket, Index, bucket_at, find
@@ -6,12 +6,12 @@ from fastcep._core.program.plan_tables cimport Edge
 from fastcep._core.state.core cimport Core, read_key
 
 
-cdef void begin(Core* core, int e, int k, int64_t position, int64_t time) noexcept nogil
-cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noexcept nogil
+cdef void begin(Core* core, int edge_number, int k, int64_t position, int64_t time) noexcept nogil
+cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t position) noexcept nogil
 
 
 cdef inline Bucket* probe(Core* core, const Edge* edge, int k) noexcept nogil:
-    """The bucket whose rows event ``k`` of the chunk may extend along the edge; NULL if none is alive."""
+    """Return the bucket whose rows event ``k`` of the chunk may extend along the edge; NULL if no row is alive."""
     cdef Index* index = core.indexes + edge.index
     cdef const int64_t* data
     cdef Bucket* bucket

@@ -1,7 +1,8 @@
 # cython: language_level=3
-"""Bind an event along one edge: begin a partial match, or extend those of a bucket.
+"""Bind an event along one edge: begin a partial match, or extend the partial matches of a bucket.
 
-Children are *staged*, or, where the edge's target allows it, stored or emitted at once, read where their words are.
+The children are *staged*. If the target of the edge allows it, they are stored or emitted at once instead, without a
+copy to the stage.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memchr, memcpy, memset
@@ -14,7 +15,7 @@ from fastcep._core.memory.starts cimport count_rows, gather_starts, start_of
 from fastcep._core.memory.vectors cimport fill, gather
 from fastcep._core.program.plan_tables cimport THIS, Column, Edge, IndexInfo, State
 from fastcep._core.program.predicate cimport CHUNK, run
-from fastcep._core.shed.drop cimport age, class_of_event, screen, screens
+from fastcep._core.shed.drop cimport class_of_event, drop_aged, screen, screens
 from fastcep._core.shed.lineage cimport note_matches, note_place, note_places, note_probe
 from fastcep._core.shed.work_limit cimport cut_begin, cut_off
 from fastcep._core.state.core cimport Core, copy_event, count_row, read_key, row_inputs
@@ -25,9 +26,9 @@ cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
 
 
-cdef void begin(Core* core, int e, int k, int64_t position, int64_t time) noexcept nogil:
-    """Stage the row of a match that begins with event ``k``."""
-    cdef Edge* edge = core.edges + e
+cdef void begin(Core* core, int edge_number, int k, int64_t position, int64_t time) noexcept nogil:
+    """Stage the row of a partial match that begins with event ``k``."""
+    cdef Edge* edge = core.edges + edge_number
     cdef Stage* stage = &core.stage
     cdef const Column* column
     cdef int64_t ordinal
@@ -38,7 +39,7 @@ cdef void begin(Core* core, int e, int k, int64_t position, int64_t time) noexce
         row_inputs(core, &edge.predicate, 0, NULL, 0, k)
         if run(core.vm, &edge.predicate, core.inputs, NULL, 1, keep, NULL, NULL, 0) == 0:
             return
-    if core.shed.cut.most > 0 and cut_begin(core, e):
+    if core.shed.cut.most > 0 and cut_begin(core, edge_number):
         return
     if screens(core, edge) and screen(core, edge, NULL, 0, NULL, 1, k) == 0:
         return
@@ -51,7 +52,7 @@ cdef void begin(Core* core, int e, int k, int64_t position, int64_t time) noexce
         return
     stage.start[0] = ordinal
     stage.birth[0] = -1
-    stage.edge[0] = e
+    stage.edge[0] = edge_number
     stage.class_[0] = core.shed.classes[0] if screens(core, edge) else 0
     for j in range(core.n_slots):
         stage.bind[j][0] = -1
@@ -66,35 +67,38 @@ cdef void begin(Core* core, int e, int k, int64_t position, int64_t time) noexce
 
 
 cdef void store_start(Core* core, const Edge* edge, int k, int64_t position, int64_t time) noexcept nogil:
-    """Store the row of a match that begins with event ``k`` in the target's only index; all its outputs are copies."""
+    """Store the row of a partial match that begins with event ``k`` in the only index of the target.
+
+    All its outputs are copies of event columns.
+    """
     cdef State* state = core.states + edge.target
     cdef Index* index = core.indexes + state.indexes[0]
     cdef Bucket* bucket
     cdef int64_t* key = core.key
     cdef int64_t* to
-    cdef int64_t ordinal, number, row
+    cdef int64_t ordinal, bucket_number, row
     cdef int c
     if not read_key(edge.start_key, index.words, k, key):
         return
     ordinal = start_of(&core.starts, time, position)
-    number = find(index, key)
-    if number < 0:
-        number = find_or_add(index, key)
-    row = -1 if ordinal < 0 or number < 0 else append(index, number, core.starts.kept)
+    bucket_number = find(index, key)
+    if bucket_number < 0:
+        bucket_number = find_or_add(index, key)
+    row = -1 if ordinal < 0 or bucket_number < 0 else append(index, bucket_number, core.starts.kept)
     if row < 0:
         core.failed = True
         return
-    bucket = bucket_at(index, number)
+    bucket = bucket_at(index, bucket_number)
     to = bucket.data + row * index.fixed
     to[0] = ordinal
     if state.birth >= 0:
         to[state.birth] = core.next_birth
-    if state.told >= 0:
-        to[state.told] = False
+    if state.match_flag >= 0:
+        to[state.match_flag] = False
     for c in range(state.n_bind):
         to[state.bind + c] = position if edge.bind_from[c] == THIS else -1
-    if state.classed >= 0:
-        to[state.classed] = core.shed.classes[0] if screens(core, edge) else 0
+    if state.class_word >= 0:
+        to[state.class_word] = core.shed.classes[0] if screens(core, edge) else 0
     if core.shed.on:
         core.shed.born[edge.target * core.shed.stride + (class_of(core.shed.classes[0]) if screens(core, edge) else 0)] += 1
     if core.observed.on:
@@ -103,28 +107,28 @@ cdef void store_start(Core* core, const Edge* edge, int k, int64_t position, int
     count_row(core, ordinal)
 
 
-cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noexcept nogil:
-    """Make a child of every row of ``probe``'s bucket that event ``k`` extends: staged, or stored or emitted at once."""
-    cdef Edge* edge = core.edges + e
+cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t position) noexcept nogil:
+    """Make a child of every row of the bucket of ``probe`` that event ``k`` extends: stage it, store it or emit it."""
+    cdef Edge* edge = core.edges + edge_number
     cdef State* source = core.states + edge.source
     cdef int64_t fixed = source.fixed, live_from = core.starts.first
     cdef const int64_t* start
     cdef int32_t rows[CHUNK]
     cdef uint8_t keep[CHUNK]
-    cdef int i, n, m, first, end = bucket.size, dead = 0, visited = 0, made = 0, fell = 0
-    cdef bint picks = screens(core, edge), ages = core.shed.on and core.shed.ages[edge.source]
-    if source.birth >= 0:  # rows that this very event made stand at the end
+    cdef int i, n, m, first, end = bucket.size, dead = 0, visited = 0, made = 0, dropped = 0
+    cdef bint screening = screens(core, edge), ages = core.shed.on and core.shed.ages[edge.source]
+    if source.birth >= 0:  # skip the rows at the end that this event has made
         while end > bucket.head and bucket.data[(end - 1) * fixed + source.birth] >= core.event_birth:
             end -= 1
     first = bucket.head
     if core.shed.cut.most > 0:
-        first = cut_off(core, e, bucket, first, end)
+        first = cut_off(core, edge_number, bucket, first, end)
     while first < end:
         m = min(CHUNK, end - first)
         n = 0
         start = bucket.data + first * fixed
         if ages:
-            fell += age(core, edge.source, bucket, first, m)
+            dropped += drop_aged(core, edge.source, bucket, first, m)
         if edge.has_predicate:
             for i in range(m):
                 keep[i] = start[i * fixed] >= live_from
@@ -134,7 +138,7 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
                 for i in range(m):
                     rows[n] = i
                     n += keep[i]
-        elif source.first and not ages:  # the dead are all before head
+        elif source.first and not ages:  # all dead rows are before head
             n = m
             visited += m
         else:
@@ -143,7 +147,7 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
                 n += start[i * fixed] >= live_from
             dead += m - n
             visited += n
-        if n > 0 and picks:
+        if n > 0 and screening:
             if n == m:
                 for i in range(m):
                     rows[i] = i
@@ -157,26 +161,26 @@ cdef void extend(Core* core, int e, Bucket* bucket, int k, int64_t position) noe
             elif edge.only_stores:
                 store_rows(core, edge, bucket, first, NULL if n == m else rows, n, k, position)
             else:
-                stage_rows(core, e, bucket, first, NULL if n == m else rows, n, k)
+                stage_rows(core, edge_number, bucket, first, NULL if n == m else rows, n, k)
             if core.failed:
                 return
         first += m
     core.rows_visited += visited
     if core.shed.cut.most > 0:
-        core.shed.cut.tried[e].looks += visited
-        core.shed.cut.tried[e].made += made
+        core.shed.cut.tried[edge_number].visited += visited
+        core.shed.cut.tried[edge_number].made += made
     if core.observed.on and visited > 0:
         note_probe(core, edge, bucket, visited, class_of_event(core, edge.member, k))
-    if edge.has_predicate:  # the others that are dead were not counted there
-        dead = fell
-    if (dead > (bucket.size - bucket.head) // 2 and dead > 8) or (fell > 0 and source.first):
+    if edge.has_predicate:  # expired rows were not counted above
+        dead = dropped
+    if (dead > (bucket.size - bucket.head) // 2 and dead > 8) or (dropped > 0 and source.first):
         compact(core.indexes + edge.index, bucket, core.starts.kept)
 
 
-cdef void stage_rows(Core* core, int e, const Bucket* bucket, int first, const int32_t* rows, int n,
+cdef void stage_rows(Core* core, int edge_number, const Bucket* bucket, int first, const int32_t* rows, int n,
                      int k) noexcept nogil:
-    """Stage a child for ``n`` rows of a bucket: ``rows`` counted from row ``first`` (NULL = all of them)."""
-    cdef Edge* edge = core.edges + e
+    """Stage a child of ``n`` rows of a bucket: ``rows``, counted from row ``first``, or all ``n`` from there (NULL)."""
+    cdef Edge* edge = core.edges + edge_number
     cdef State* source = core.states + edge.source
     cdef State* target = core.states + edge.target
     cdef Stage* stage = &core.stage
@@ -192,7 +196,7 @@ cdef void stage_rows(Core* core, int e, const Bucket* bucket, int first, const i
         return
     gather(stage.start + size, from_, source.fixed, rows, n)
     for i in range(n):
-        stage.edge[size + i] = e
+        stage.edge[size + i] = edge_number
     if screens(core, edge):
         memcpy(stage.class_ + size, core.shed.classes, n * sizeof(int64_t))
     elif core.shed.on:
@@ -229,9 +233,10 @@ cdef void stage_rows(Core* core, int e, const Bucket* bucket, int first, const i
 
 cdef void store_rows(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n, int k,
                      int64_t position) noexcept nogil:
-    """Store a child for ``n`` rows of a bucket (as for ``stage_rows``) in the target's only index.
+    """Store a child of ``n`` rows of a bucket (as for ``stage_rows``) in the only index of the target.
 
-    Nothing is staged: the new rows are read where they are, but what has to be gathered or computed.
+    Nothing is staged: the words of the new rows are read where they are, except those that must be gathered or
+    computed.
     """
     cdef State* state = core.states + edge.target
     cdef State* source = core.states + edge.source
@@ -242,7 +247,7 @@ cdef void store_rows(Core* core, const Edge* edge, const Bucket* bucket, int fir
     cdef Source* row = core.row
     cdef const Column* column
     cdef const int64_t* from_ = bucket.data + <int64_t>first * source.fixed
-    cdef int64_t absent = -1, none = 0, stored, j
+    cdef int64_t absent = -1, zero = 0, stored, j
     cdef int c, o
     FC_CHECK(n <= stage.capacity)
     for c in range(edge.n_copies):
@@ -279,19 +284,19 @@ cdef void store_rows(Core* core, const Edge* edge, const Bucket* bucket, int fir
             stage.birth[j] = core.next_birth + j
         row[state.birth].data = stage.birth
         row[state.birth].step = 1
-    if state.told >= 0:
-        row[state.told].data = &none
-        row[state.told].step = 0
+    if state.match_flag >= 0:
+        row[state.match_flag].data = &zero
+        row[state.match_flag].step = 0
     if screens(core, edge):
         for j in range(n):
             core.shed.born[edge.target * core.shed.stride + class_of(core.shed.classes[j])] += 1
     elif core.shed.on:
         core.shed.born[edge.target * core.shed.stride] += n
-    if state.classed >= 0:
-        row[state.classed].data = core.shed.classes if screens(core, edge) else &none
-        row[state.classed].step = screens(core, edge)
+    if state.class_word >= 0:
+        row[state.class_word].data = core.shed.classes if screens(core, edge) else &zero
+        row[state.class_word].step = screens(core, edge)
     if state.columns > 0:
-        row[state.fixed].data = &none
+        row[state.fixed].data = &zero
         row[state.fixed].step = 0
         for c in range(state.registers):
             row[state.fixed + 1 + c] = outputs[c]
@@ -318,7 +323,7 @@ cdef void store_rows(Core* core, const Edge* edge, const Bucket* bucket, int fir
 
 
 cdef void count_keyed(Core* core, int words, const Source* start, int64_t n) noexcept nogil:
-    """Count the new rows under their starts, but those with a null key word."""
+    """Count the new rows under their starts, except rows with a null key word."""
     cdef int64_t j
     cdef int w
     for j in range(n):
@@ -331,7 +336,7 @@ cdef void count_keyed(Core* core, int words, const Source* start, int64_t n) noe
 
 cdef inline void word_source(Core* core, Source* out, const int64_t* data, int step, const int32_t* rows, int n,
                              int64_t* scratch) noexcept nogil:
-    """Where a word of the chosen rows is: in the bucket, or gathered to ``scratch``."""
+    """Set the source of a word of the chosen rows: the bucket, or ``scratch``, to which the word is gathered."""
     out.data = data
     out.step = step
     if rows != NULL:
@@ -342,22 +347,22 @@ cdef inline void word_source(Core* core, Source* out, const int64_t* data, int s
 
 cdef inline void register_source(Core* core, Source* out, const Edge* edge, const Bucket* bucket, int first,
                                  const int32_t* rows, int n, int register, int output) noexcept nogil:
-    """Where a register of the chosen rows is, as new output ``output``."""
+    """Set the source of a register of the chosen rows, which becomes output ``output``."""
     cdef Index* index = core.indexes + edge.index
     cdef const int64_t* bits = column_of(index, bucket, 0) + first
     cdef uint8_t* null = core.stage.out_null[output]
-    cdef uint8_t found = 0
+    cdef uint8_t any_null = 0
     cdef int i
     word_source(core, out, column_of(index, bucket, 1 + register) + first, 1, rows, n, core.stage.out[output])
     for i in range(n):
         null[i] = (bits[i if rows == NULL else rows[i]] >> register) & 1
-        found |= null[i]
-    out.null = null if found else NULL
+        any_null |= null[i]
+    out.null = null if any_null else NULL
     out.null_step = 1
 
 
 cdef void null_words(Core* core, const State* state, int n) noexcept nogil:
-    """The null bits of the registers of ``n`` new rows, from ``outputs`` to ``stage.nulls``."""
+    """Write the null bits of the registers of ``n`` new rows from ``outputs`` to ``stage.nulls``."""
     cdef Source* item
     cdef int c, i
     memset(core.stage.nulls, 0, n * sizeof(int64_t))

@@ -1,19 +1,20 @@
 # cython: language_level=3
-"""The factorised store: events are kept in buckets, and an event of the last variable walks back through them.
+"""The factorised store: store events in buckets, and enumerate the matches that an event of the last variable completes.
 
-A kept event is a row of one word, its position, with the registers that later steps read. The first variable's event is
-also a *start*, by which time and memory are counted: a kept event is dead when it is before the oldest live start,
-because no match can hold it any more. So the dead rows of a bucket are all before its ``head``, and those that may be chosen before
-a given event stand in one range (``_meet``).
+A stored event is a row of one word, its position, with the registers that later steps read. An event of the first
+variable is also a *start*, which defines its window and its memory. A stored event is dead when it is older than the
+oldest live start, because no match can hold it any more. So all dead rows of a bucket are before its ``head``, and the
+rows that may be chosen before a given event are one range (``_find_range``).
 
-The walk chooses an event of each variable in turn, from the last but one to the first, in ascending order; the rows that a
-bucket has for the first variable are matches, and are written in runs (``join``); each variable behind it is written
-when the walk returns. In a Kleene variable the walk is a depth-first search with a stack of its own (``frames``): what
-is before an element is another element or an event of the variable before, whichever comes first in the stream. Matches
-come in the row store's order, compared by the last event but one, then the one before it, and so on (``plan/factorised.py``).
+The enumeration chooses an event of each variable, from the last but one to the first, in ascending order. The rows
+that a bucket has for the first variable are matches, which are written in runs (``join``). The events of each later
+variable are written when the recursion returns. In a Kleene variable the enumeration is a depth-first search with an
+explicit stack (``frames``): an element is preceded by another element or by an event of the previous variable,
+whichever comes first in the stream. Matches have the order of the row store: they are compared by the last event but
+one, then by the one before it, and so on (``plan/factorised.py``).
 
-Invariants: nothing is kept while the walk goes on; buckets ascend by position; an event is kept after it was the last
-of matches, so it never meets itself.
+Invariants: no event is stored during an enumeration; buckets ascend by position; an event is stored after it has
+completed matches, so a match never contains it twice.
 """
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 
@@ -32,47 +33,47 @@ from fastcep._core.state.kept_events cimport (
 cdef extern from *:
     int __builtin_ctzll(unsigned long long) noexcept nogil
 
-cdef enum:                  # words of a frame of the search: an element, what it may follow, and what it has seen of that
+cdef enum:                  # words of a frame of the search: an element, and the candidates for the event before it
     ELEMENT                 # bucket and row of the element
     ELEMENT_ROW
-    OWN                     # bucket of the elements before it, the next one and the end
-    OWN_NEXT
-    OWN_END
-    BACK                    # the same of the variable before
+    AGAIN                   # candidates of the same variable: bucket, next row and end
+    AGAIN_NEXT
+    AGAIN_END
+    BACK                    # candidates of the previous variable: bucket, next row and end
     BACK_NEXT
     BACK_END
-    FRAME
+    FRAME                   # number of words
 
 
-cdef void complete(Core* core, int k, int64_t position) noexcept nogil:
-    """Let event ``k`` of the chunk be the last of matches."""
+cdef void complete_matches(Core* core, int k, int64_t position) noexcept nogil:
+    """Emit the matches whose last event is event ``k`` of the chunk."""
     cdef int last = core.n_members - 1, end
-    cdef Bucket* found
+    cdef Bucket* candidates
     cdef const Step* step = core.back[last - 1]
     if core.starts.first == core.starts.next:
         return
-    found = _meet(core, step, NULL, 0, k, position, &end)
-    if found == NULL:
+    candidates = _find_range(core, step, NULL, 0, k, position, &end)
+    if candidates == NULL:
         return
     core.emitted = 0
-    _walk(core, step, found, found.head, end, k)
+    _enumerate(core, step, candidates, candidates.head, end, k)
     if core.emitted:
         repeat_member(core, last, position, core.emitted)
         end_event(core, position, core.now)
 
 
-cdef void keep(Core* core, uint64_t members, int k, int64_t position) noexcept nogil:
-    """Keep event ``k`` of the chunk for those to come, in all stores of these members."""
+cdef void store_event(Core* core, uint64_t members, int k, int64_t position) noexcept nogil:
+    """Store event ``k`` of the chunk for later events, in all stores of these variables."""
     cdef Starts* starts = &core.starts
-    cdef int member, s, end
+    cdef int member, store, end
     cdef bint stored
     while True:
         member = __builtin_ctzll(members)
-        s, end, stored = core.first_kept[member], core.first_kept[member + 1], False
-        while True:  # there is one at least
-            stored |= _put(core, core.kept + s, core.indexes + s, member, k, position)
-            s += 1
-            if s >= end:
+        store, end, stored = core.first_kept[member], core.first_kept[member + 1], False
+        while True:  # a variable has at least one store
+            stored |= _append(core, core.kept + store, core.indexes + store, member, k, position)
+            store += 1
+            if store >= end:
                 break
         if stored:
             starts.rows[(starts.next - 1) & starts.mask] += 1
@@ -85,12 +86,13 @@ cdef void keep(Core* core, uint64_t members, int k, int64_t position) noexcept n
             return
 
 
-cdef inline bint _put(Core* core, const Kept* kept, Index* index, int member, int k, int64_t position) noexcept nogil:
-    """Keep event ``k`` of the chunk in a store; False if nothing can be found there, or without memory."""
+cdef inline bint _append(
+        Core* core, const Kept* kept, Index* index, int member, int k, int64_t position) noexcept nogil:
+    """Append event ``k`` of the chunk to a store; returns False if no later event can find it, or if memory ran out."""
     cdef Bucket* bucket
     cdef const Column* column
     cdef int64_t* data
-    cdef int64_t number, row, key = 0
+    cdef int64_t bucket_number, row, key = 0
     if kept.n_keys == 1:
         column = kept.keys[0]
         if column.null != NULL and column.null[k]:
@@ -106,13 +108,13 @@ cdef inline bint _put(Core* core, const Kept* kept, Index* index, int member, in
             return False
     elif core.starts.first == core.starts.next:
         return False
-    number = find_words(index, &key, 1) if kept.n_keys == 1 else find(index, core.key)
-    if number < 0:
-        number = find_or_add(index, core.key)
-        if number < 0:
+    bucket_number = find_words(index, &key, 1) if kept.n_keys == 1 else find(index, core.key)
+    if bucket_number < 0:
+        bucket_number = find_or_add(index, core.key)
+        if bucket_number < 0:
             core.failed = True
             return False
-    bucket = bucket_at(index, number)
+    bucket = bucket_at(index, bucket_number)
     if bucket.size == bucket.capacity and make_room(index, bucket, first_live(core)) < 0:
         core.failed = True
         return False
@@ -134,56 +136,60 @@ cdef inline bint _put(Core* core, const Kept* kept, Index* index, int member, in
 # ---------------------------------------------------------------------- one step
 
 
-cdef inline Bucket* _meet(Core* core, const Step* step, const Bucket* source, int64_t row, int k, int64_t before,
-                          int* end) noexcept nogil:
-    """The events that a step may choose, ``head`` to ``end`` of a bucket, from the source's row; NULL if there is none."""
+cdef inline Bucket* _find_range(Core* core, const Step* step, const Bucket* source, int64_t row, int k, int64_t before,
+                                int* end) noexcept nogil:
+    """Find the events that a step may choose, given the row of the source: rows ``head`` to ``end`` of the returned
+    bucket.
+
+    Their positions are less than ``before``. Returns NULL if there is none.
+    """
     cdef Index* index = core.indexes + step.kept
     cdef Bucket* bucket
     cdef const int64_t* data
-    cdef int64_t number, since = first_live(core)
-    cdef int head, low
+    cdef int64_t bucket_number, since = first_live(core)
+    cdef int head, last
     if read_words(core, step, source, row, k, core.key) != READ:
         return NULL
     if index.n_buckets == 0:
         return NULL
-    number = find(index, core.key)
-    if number < 0:
+    bucket_number = find(index, core.key)
+    if bucket_number < 0:
         return NULL
-    bucket = bucket_at(index, number)
+    bucket = bucket_at(index, bucket_number)
     data = bucket.data
     head = bucket.head
-    low = bucket.size
-    head = first_from(data, head, low, since)
+    last = bucket.size
+    head = first_from(data, head, last, since)
     bucket.head = head
-    low = end_before(data, head, low, before)
-    end[0] = low
-    core.rows_visited += low - head
-    return bucket if head < low else NULL
+    last = end_before(data, head, last, before)
+    end[0] = last
+    core.rows_visited += last - head
+    return bucket if head < last else NULL
 
 
-cdef void _walk(Core* core, const Step* step, const Bucket* bucket, int first, int end, int k) noexcept nogil:
-    """Choose each of the rows ``first:end`` of a bucket, in turn."""
+cdef void _enumerate(Core* core, const Step* step, const Bucket* bucket, int first, int end, int k) noexcept nogil:
+    """Enumerate the matches of each of the rows ``first:end`` of a bucket, in turn."""
     cdef int32_t rows[CHUNK]
     cdef uint8_t keep[CHUNK]
     cdef int i, n, m
     while first < end and not core.failed:
         m = min(CHUNK, end - first)
-        n = _passing(core, step, bucket, first, m, k, rows, keep) if step.has_predicate else m
+        n = _filter_rows(core, step, bucket, first, m, k, rows, keep) if step.has_predicate else m
         if step.member == 0:
             emit_first(core, bucket.data + first, NULL if n == m else rows, n)
         elif step.joins:
             join(core, step, bucket, first, NULL if n == m else rows, n, k)
         else:
             for i in range(n):
-                _choose(core, step.member, bucket, first + (i if n == m else rows[i]), k)
+                _enumerate_row(core, step.member, bucket, first + (i if n == m else rows[i]), k)
                 if core.failed:
                     return
         first += m
 
 
-cdef int _passing(Core* core, const Step* step, const Bucket* bucket, int first, int m, int k, int32_t* rows,
-                  uint8_t* keep) noexcept nogil:
-    """List which of ``m`` rows pass the step's predicate; returns how many."""
+cdef int _filter_rows(Core* core, const Step* step, const Bucket* bucket, int first, int m, int k, int32_t* rows,
+                      uint8_t* keep) noexcept nogil:
+    """Write to ``rows`` which of ``m`` rows pass the predicate of the step; returns their number."""
     cdef int i, number, n = 0
     for i in range(step.predicate.n_inputs):
         number = step.predicate.input_number[i]
@@ -211,28 +217,28 @@ cdef int _passing(Core* core, const Step* step, const Bucket* bucket, int first,
     return n
 
 
-cdef inline void _hold(Core* core, int member, const Bucket* bucket, int64_t row) noexcept nogil:
-    """Put at hand what later steps read of a chosen row."""
-    cdef const Kept* kept = core.kept + core.first_kept[member]  # all stores of a member hold the same
+cdef inline void _load_registers(Core* core, int member, const Bucket* bucket, int64_t row) noexcept nogil:
+    """Copy the registers of a chosen row that later steps read to ``held``."""
+    cdef const Kept* kept = core.kept + core.first_kept[member]  # all stores of a variable hold the same registers
     cdef int i
     for i in range(kept.n_held):
         core.held[kept.held_place[i]] = kept_column(bucket, 1 + kept.held_register[i])[row]
         core.held_null[kept.held_place[i]] = (kept_column(bucket, 0)[row] >> kept.held_register[i]) & 1
 
 
-cdef void _choose(Core* core, int member, const Bucket* bucket, int64_t row, int k) noexcept nogil:
-    """Take a row for its member and go on to what is before it."""
+cdef void _enumerate_row(Core* core, int member, const Bucket* bucket, int64_t row, int k) noexcept nogil:
+    """Choose a row for its variable and continue with the variable before it."""
     cdef const Step* step = core.back[member - 1]
     cdef int64_t emitted = core.emitted
-    cdef Bucket* found
+    cdef Bucket* candidates
     cdef int end
     if core.again[member] != NULL:
         _search(core, member, bucket, row, k)
         return
-    _hold(core, member, bucket, row)
-    found = _meet(core, step, bucket, row, k, bucket.data[row], &end)
-    if found != NULL:
-        _walk(core, step, found, found.head, end, k)
+    _load_registers(core, member, bucket, row)
+    candidates = _find_range(core, step, bucket, row, k, bucket.data[row], &end)
+    if candidates != NULL:
+        _enumerate(core, step, candidates, candidates.head, end, k)
         if core.emitted > emitted:
             repeat_member(core, member, bucket.data[row], core.emitted - emitted)
 
@@ -240,90 +246,93 @@ cdef void _choose(Core* core, int member, const Bucket* bucket, int64_t row, int
 # ---------------------------------------------------------------------- Kleene variables
 
 
-cdef bint _open(Core* core, int member, const Bucket* bucket, int64_t row, int k) noexcept nogil:
-    """Begin a frame with an element, which is put at hand, if it leads to anything; False without memory."""
+cdef bint _push_frame(Core* core, int member, const Bucket* bucket, int64_t row, int k) noexcept nogil:
+    """Push a frame for an element and load its registers, if an event can precede it.
+
+    Returns False if memory ran out.
+    """
     cdef const Step* back = core.back[member - 1]
     cdef Vec* frames = &core.frames
-    cdef Bucket* found
-    cdef Bucket* own
+    cdef Bucket* previous
+    cdef Bucket* elements
     cdef int64_t* frame
-    cdef int end = 0, own_end = 0, own_next = 0
-    found = _meet(core, back, bucket, row, k, bucket.data[row], &end)
-    if found == NULL and back.same:
+    cdef int previous_end = 0, elements_end = 0, elements_next = 0
+    previous = _find_range(core, back, bucket, row, k, bucket.data[row], &previous_end)
+    if previous == NULL and back.same:
         return True
-    own = _meet(core, core.again[member], bucket, row, k, bucket.data[row], &own_end)
-    if own != NULL:
-        own_next = own.head
-        if back.same:  # an element before all that it could follow leads to nothing
-            own_next = first_from(own.data, own_next, own_end, found.data[found.head])
+    elements = _find_range(core, core.again[member], bucket, row, k, bucket.data[row], &elements_end)
+    if elements != NULL:
+        elements_next = elements.head
+        if back.same:  # skip elements that no event of the previous variable precedes
+            elements_next = first_from(elements.data, elements_next, elements_end, previous.data[previous.head])
     if frames.size + FRAME > frames.capacity and reserve(frames, frames.size + FRAME) < 0:
         core.failed = True
         return False
     if push(core.chains + member, bucket.data[row]) < 0:
         core.failed = True
         return False
-    _hold(core, member, bucket, row)
+    _load_registers(core, member, bucket, row)
     frame = frames.data + frames.size
     frame[ELEMENT] = <int64_t>bucket
     frame[ELEMENT_ROW] = row
-    frame[OWN] = <int64_t>own
-    frame[OWN_NEXT] = own_next
-    frame[OWN_END] = own_end if own != NULL else 0
-    frame[BACK] = <int64_t>found
-    frame[BACK_NEXT] = found.head if found != NULL else 0
-    frame[BACK_END] = end if found != NULL else 0
+    frame[AGAIN] = <int64_t>elements
+    frame[AGAIN_NEXT] = elements_next
+    frame[AGAIN_END] = elements_end if elements != NULL else 0
+    frame[BACK] = <int64_t>previous
+    frame[BACK_NEXT] = previous.head if previous != NULL else 0
+    frame[BACK_END] = previous_end if previous != NULL else 0
     frames.size += FRAME
     return True
 
 
 cdef void _search(Core* core, int member, const Bucket* bucket, int64_t row, int k) noexcept nogil:
-    """Take a row for the last element of a Kleene variable, and go through all that may stand before it."""
+    """Choose a row for the last element of a Kleene variable, and enumerate the matches that end in it."""
     cdef Vec* frames = &core.frames
     cdef const Step* again = core.again[member]
     cdef const Step* back = core.back[member - 1]
-    cdef int64_t base = frames.size, emitted, next, before
+    cdef int64_t base = frames.size, emitted, next, next_position
     cdef int64_t* frame
-    cdef const Bucket* own
-    cdef const Bucket* found
+    cdef const Bucket* elements
+    cdef const Bucket* previous
     cdef int32_t rows[1]
     cdef uint8_t keep[1]
     cdef int first, end
-    cdef bint more
+    cdef bint has_memory
     core.chains[member].size = 0
-    more = _open(core, member, bucket, row, k)
-    while more and frames.size > base and not core.failed:
+    has_memory = _push_frame(core, member, bucket, row, k)
+    while has_memory and frames.size > base and not core.failed:
         frame = frames.data + frames.size - FRAME
-        own = <const Bucket*>frame[OWN]
-        found = <const Bucket*>frame[BACK]
-        next = frame[OWN_NEXT]
-        before = INT64_MAX
-        if next < frame[OWN_END]:
-            before = own.data[next]
-            frame[OWN_NEXT] += 1
+        elements = <const Bucket*>frame[AGAIN]
+        previous = <const Bucket*>frame[BACK]
+        next = frame[AGAIN_NEXT]
+        next_position = INT64_MAX
+        if next < frame[AGAIN_END]:
+            next_position = elements.data[next]
+            frame[AGAIN_NEXT] += 1
         first = end = <int>frame[BACK_NEXT]
-        while end < frame[BACK_END] and found.data[end] <= before:
+        while end < frame[BACK_END] and previous.data[end] <= next_position:
             end += 1
         if end > first or again.has_predicate:
-            _hold(core, member, <const Bucket*>frame[ELEMENT], frame[ELEMENT_ROW])
+            _load_registers(core, member, <const Bucket*>frame[ELEMENT], frame[ELEMENT_ROW])
         if end > first:
             frame[BACK_NEXT] = end
             emitted = core.emitted
-            _walk(core, back, found, first, end, k)  # which may move the frames
+            _enumerate(core, back, previous, first, end, k)  # may reallocate the frames
             if core.emitted > emitted:
                 _repeat_elements(core, member, core.emitted - emitted)
-        if before == INT64_MAX:
+        if next_position == INT64_MAX:
             frames.size -= FRAME
             core.chains[member].size -= 1
-        elif not again.has_predicate or _passing(core, again, own, <int>next, 1, k, rows, keep) == 1:
-            more = _open(core, member, own, next, k)
+        elif not again.has_predicate or _filter_rows(core, again, elements, <int>next, 1, k, rows, keep) == 1:
+            has_memory = _push_frame(core, member, elements, next, k)
     frames.size = base
 
 
-# ---------------------------------------------------------------------- output: each member after those before it
+# ---------------------------------------------------------------------- output, in the order of the variables
 
 
 cdef void _repeat_elements(Core* core, int member, int64_t n) noexcept nogil:
-    """Write the elements of a Kleene variable, whose chain goes from the last to the first, for the last ``n`` matches."""
+    """Write the elements of a Kleene variable for the last ``n`` matches; its chain is in descending order."""
     cdef const Vec* chain = core.chains + member
     cdef Vec* values = core.out_values + member
     cdef Vec* lengths = core.out_lengths + member

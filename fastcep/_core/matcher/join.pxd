@@ -1,4 +1,4 @@
-# The last step of a walk through the factorised store. See join.pyx.
+# Join the events of the first two variables in the factorised store. See join.pyx.
 from libc.stdint cimport int32_t
 
 from fastcep._core.memory.row_store cimport Bucket

@@ -1,12 +1,12 @@
 # cython: language_level=3
-"""The last step of a walk: events of the first variable for those of the second, many at once.
+"""The last step of an enumeration: join the events of the first variable with those of the second, many at once.
 
-What the second variable's events have in common, seen from the last event, is the key of one bucket of the first variable's
-store. In what is not common, a value (a register of the second variable's event, added to what is the same for all), the
-events of the bucket are compared with each of them: few of them all at once (``join.h``). A larger bucket is *hashed*
-by the whole key, as far as that was not done yet: each event is entered at most once, and only if it is asked for.
+The key words that all events of the second variable share select one bucket of the store of the first variable. One
+key word may differ: a register of the second event is added to, or subtracted from, a base that is the same for all. A
+small bucket is compared with all events at once (``join.h``). A larger bucket is *hashed* by the whole key,
+incrementally and on demand: each event is inserted at most once.
 
-The hashed events say nothing that the stores do not say: they are not part of a state that is stored or moved.
+The hash index can be rebuilt from the stores, so it is not part of a snapshot.
 """
 from libc.stdint cimport INT64_MIN, int32_t, int64_t
 
@@ -19,7 +19,7 @@ from fastcep._core.state.kept_events cimport (
 )
 
 cdef extern from "join.h":
-    int FC_SOME
+    int FC_PROBE_ROWS
     int64_t fc_join(const int64_t*, const int64_t*, int, const int64_t*, const int64_t*, int, int64_t, int,
                     int64_t*, int64_t*) noexcept nogil
 
@@ -28,96 +28,100 @@ cdef extern from *:
     bint __builtin_sub_overflow(int64_t, int64_t, int64_t*) noexcept nogil
 
 cdef enum:
-    COMPARED = 64           # events with which each is compared at most; of more, looking it up costs less
-    ROOM = 1024             # for so many matches, or for those of one event, room is made at once
+    COMPARED = 64           # largest bucket that is compared with each event; for a larger one a hash lookup is cheaper
+    OUTPUT_ROWS = 1024      # matches for which output is reserved at once, or those of one event if they are more
 
 
 cdef void join(Core* core, const Step* step, const Bucket* bucket, int first, const int32_t* rows, int n,
                int k) noexcept nogil:
-    """Find the first variable's events for ``n`` of ``step``'s: from row ``first`` on, or these rows from there."""
+    """Join ``n`` events of the variable of ``step`` with those of the first variable.
+
+    The events are the rows of ``bucket`` from ``first`` on, or those of them that ``rows`` lists.
+    """
     cdef const Step* back = core.back[step.member - 1]
     cdef const Index* index = core.indexes + back.kept
     cdef const int64_t* positions = bucket.data + first
     cdef const int64_t* bits = NULL
     cdef const int64_t* values = NULL
-    cdef const int64_t* own
+    cdef const int64_t* first_positions
     cdef int64_t key[MOST_WORDS]
-    cdef int64_t number, nulls = 0, some = 0, nothing = 0
-    cdef Bucket* found
-    cdef int i, row, head, size, at = 0, m
+    cdef int64_t bucket_number, null_bit = 0, any_null = 0, zero = 0
+    cdef Bucket* target
+    cdef int i, row, head, size, done = 0, m
     cdef int read = read_words(core, back, bucket, first, k, key)
     cdef bint beyond = read == BEYOND and back.compares and back.sign > 0
     if read != READ and not beyond:
         return
-    number = find(index, key)
-    if number < 0:
+    bucket_number = find(index, key)
+    if bucket_number < 0:
         return
-    found = bucket_at(index, number)
-    head = found.head = first_from(found.data, found.head, found.size, first_live(core))
-    size = found.size - head
-    own = found.data + head
+    target = bucket_at(index, bucket_number)
+    head = target.head = first_from(target.data, target.head, target.size, first_live(core))
+    size = target.size - head
+    first_positions = target.data + head
     if size == 0:
         return
     if back.compares:
         values = kept_column(bucket, 1 + back.compared) + first
         bits = kept_column(bucket, 0) + first
-        nulls = <int64_t>1 << back.compared
+        null_bit = <int64_t>1 << back.compared
         for i in range(n):
-            some |= bits[i if rows == NULL else rows[i]] & nulls
-    if back.compares and size <= COMPARED and rows == NULL and some == 0 and not beyond:
-        while at < n and not core.failed:
-            m = n - at if (n - at) * <int64_t>size <= ROOM else max(1, ROOM // size)
-            _compare(core, step, back, found, positions + at, values + at, m, key[back.n_words - 1])
-            at += m
+            any_null |= bits[i if rows == NULL else rows[i]] & null_bit
+    if back.compares and size <= COMPARED and rows == NULL and any_null == 0 and not beyond:
+        while done < n and not core.failed:
+            m = n - done if (n - done) * <int64_t>size <= OUTPUT_ROWS else max(1, OUTPUT_ROWS // size)
+            _compare(core, step, back, target, positions + done, values + done, m, key[back.n_words - 1])
+            done += m
         return
     for i in range(n):
         row = i if rows == NULL else rows[i]
-        if some and bits[row] & nulls:
+        if any_null and bits[row] & null_bit:
             continue
         if not back.compares:
-            _write(core, step.member, own, end_before(own, 0, size, positions[row]), positions[row])
-        elif beyond:  # by one: with a negative value it is an int64
+            m = end_before(first_positions, 0, size, positions[row])
+            _write(core, step.member, first_positions, m, positions[row])
+        elif beyond:  # the base is 2^63, one more than int64 holds: only a negative value gives an int64
             if values[row] >= 0:
                 continue
             key[back.n_words - 1] = values[row] ^ INT64_MIN
             if size <= COMPARED:
-                _compare(core, step, back, found, positions + row, &nothing, 1, key[back.n_words - 1])
+                _compare(core, step, back, target, positions + row, &zero, 1, key[back.n_words - 1])
             else:
-                _probe(core, step, back, found, positions[row], 0, key)
+                _probe(core, step, back, target, positions[row], 0, key)
         elif size <= COMPARED:
-            _compare(core, step, back, found, positions + row, values + row, 1, key[back.n_words - 1])
+            _compare(core, step, back, target, positions + row, values + row, 1, key[back.n_words - 1])
         else:
-            _probe(core, step, back, found, positions[row], values[row], key)
+            _probe(core, step, back, target, positions[row], values[row], key)
         if core.failed:
             return
 
 
-cdef inline void _compare(Core* core, const Step* step, const Step* back, const Bucket* found, const int64_t* positions,
-                          const int64_t* values, int n, int64_t base) noexcept nogil:
-    """Compare ``n`` events with all live ones of a bucket."""
-    cdef Vec* out = core.out_values
-    cdef Vec* places = core.out_values + step.member
-    cdef int64_t size = found.size - found.head, room = n * size + 2, count
-    if (out.size + room > out.capacity and reserve(out, out.size + room) < 0) or (
-            places.size + room > places.capacity and reserve(places, places.size + room) < 0):
+cdef inline void _compare(Core* core, const Step* step, const Step* back, const Bucket* target,
+                          const int64_t* positions, const int64_t* values, int n, int64_t base) noexcept nogil:
+    """Compare ``n`` events with all live events of a bucket, and write the matches."""
+    cdef Vec* first = core.out_values
+    cdef Vec* second = core.out_values + step.member
+    cdef int64_t size = target.size - target.head, room = n * size + 2, count
+    if (first.size + room > first.capacity and reserve(first, first.size + room) < 0) or (
+            second.size + room > second.capacity and reserve(second, second.size + room) < 0):
         core.failed = True
         return
-    count = fc_join(found.data + found.head, kept_column(found, 1) + found.head, <int>size, positions, values, n, base,
-                    back.sign, out.data + out.size, places.data + places.size)
-    out.size += count
-    places.size += count
+    count = fc_join(target.data + target.head, kept_column(target, 1) + target.head, <int>size, positions, values, n,
+                    base, back.sign, first.data + first.size, second.data + second.size)
+    first.size += count
+    second.size += count
     core.emitted += count
     core.rows_visited += count
 
 
-cdef void _probe(Core* core, const Step* step, const Step* back, Bucket* found, int64_t position, int64_t value,
+cdef void _probe(Core* core, const Step* step, const Step* back, Bucket* target, int64_t position, int64_t value,
                  int64_t* key) noexcept nogil:
-    """Look the first variable's events up by the whole key."""
+    """Look up the events of the first variable by the whole key, and write the matches."""
     cdef Index* index = &core.hashed
     cdef int last = back.n_words - 1
-    cdef int64_t base = key[last], number, since = first_live(core)
+    cdef int64_t base = key[last], bucket_number, since = first_live(core)
     cdef Bucket* same
-    if found.noted < found.size and not _hash(core, found, since):
+    if target.n_hashed < target.size and not _hash_rows(core, target, since):
         core.failed = True
         return
     if back.sign > 0:
@@ -127,38 +131,38 @@ cdef void _probe(Core* core, const Step* step, const Step* back, Bucket* found, 
     elif __builtin_sub_overflow(base, value, key + last):
         key[last] = base
         return
-    number = find(index, key)
+    bucket_number = find(index, key)
     key[last] = base
-    if number < 0:
+    if bucket_number < 0:
         return
-    same = bucket_at(index, number)
+    same = bucket_at(index, bucket_number)
     same.head = first_from(same.data, same.head, same.size, since)
     _write(core, step.member, same.data + same.head, end_before(same.data + same.head, 0, same.size - same.head, position),
            position)
 
 
-cdef bint _hash(Core* core, Bucket* found, int64_t since) noexcept nogil:
-    """Enter the rows of a bucket that are not yet; False without memory."""
+cdef bint _hash_rows(Core* core, Bucket* target, int64_t since) noexcept nogil:
+    """Insert the rows of a bucket that are not yet in the hash index; returns False if memory ran out."""
     cdef Index* index = &core.hashed
-    cdef const int64_t* values = kept_column(found, 1)
+    cdef const int64_t* values = kept_column(target, 1)
     cdef int64_t key[MOST_WORDS]
-    cdef int64_t number, place
+    cdef int64_t bucket_number, hashed_row
     cdef int w, row
     for w in range(index.words - 1):
-        key[w] = key_of(found)[w]
-    for row in range(max(found.noted, found.head), found.size):
+        key[w] = key_of(target)[w]
+    for row in range(max(target.n_hashed, target.head), target.size):
         key[index.words - 1] = values[row]
-        number = find_or_add(index, key)
-        place = -1 if number < 0 else append(index, number, since)
-        if place < 0:
+        bucket_number = find_or_add(index, key)
+        hashed_row = -1 if bucket_number < 0 else append(index, bucket_number, since)
+        if hashed_row < 0:
             return False
-        bucket_at(index, number).data[place] = found.data[row]
-        found.noted = row + 1
+        bucket_at(index, bucket_number).data[hashed_row] = target.data[row]
+        target.n_hashed = row + 1
     return True
 
 
 cdef inline void _write(Core* core, int member, const int64_t* first, int n, int64_t position) noexcept nogil:
-    """Write ``n`` matches of an event of ``member``."""
+    """Write ``n`` matches: the event of ``member`` at ``position`` with each of ``n`` events of the first variable."""
     if n > 0:
         core.rows_visited += n
         emit_first(core, first, NULL, n)

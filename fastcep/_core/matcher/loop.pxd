@@ -8,7 +8,7 @@ from fastcep._core.state.core cimport Core
 
 cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, Py_ssize_t n, Pause* pause) noexcept nogil
 cdef void sweep_all(Core* core) noexcept nogil
-cdef void give_up(Core* core) noexcept nogil
+cdef void recover_from_failure(Core* core) noexcept nogil
 cdef void drop_all_rows(Core* core) noexcept nogil
-cdef void rest(Core* core, bint wholly) noexcept nogil
+cdef void release_idle_memory(Core* core, bint everything) noexcept nogil
 cdef int64_t held_bytes(Core* core) noexcept nogil

@@ -1,17 +1,17 @@
 # cython: language_level=3
-"""The loop over the events of a batch, chunk by chunk, and the removal of what is dead. See matcher.pyx for the whole."""
+"""The loop over the events of a batch, chunk by chunk, and the removal of dead rows. Overview: matcher.pyx."""
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from fastcep._core.input.batch cimport Events
 from fastcep._core.matcher.commit cimport commit
 from fastcep._core.matcher.extend cimport begin, extend, probe
-from fastcep._core.matcher.factorised cimport complete, keep
+from fastcep._core.matcher.factorised cimport complete_matches, store_event
 from fastcep._core.matcher.interrupt cimport Pause, is_over, monotonic
 from fastcep._core.matcher.masks cimport masks
-from fastcep._core.matcher.window_events cimport first_part, move_windows, next_part
+from fastcep._core.matcher.window_events cimport advance_windows, enter_first_window, enter_next_window
 from fastcep._core.matches.decide cimport decide, drop_pending
 from fastcep._core.matches.emit cimport end_event
-from fastcep._core.matches.negate cimport first_kept, watch
+from fastcep._core.matches.negate cimport oldest_needed, store_negated
 from fastcep._core.matches.policy cimport CUMULATIVE, PAST_LAST, policy_clear
 from fastcep._core.matches.timeout cimport collect
 from fastcep._core.memory.match_set cimport forget, seen_bytes, seen_clear
@@ -39,29 +39,29 @@ cdef extern from *:
     int __builtin_ctzll(unsigned long long) noexcept nogil
 
 cdef enum:
-    SWEEP_BYTES = 1 << 20
-    SAMPLED = 16             # of so many chunks one says what comes of events, unless each event's cost is asked for
-    BUNCH = 1024             # starts that have timed out before their partial matches are looked for
+    SWEEP_BYTES = 1 << 20    # smallest size of the indexes at which a sweep is due
+    SAMPLE_INTERVAL = 16     # one chunk out of this many is measured, unless the cost of each event is recorded
+    TIMEOUT_BATCH = 1024     # dead starts that accumulate before their partial matches are written out
 
 
 cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, Py_ssize_t n, Pause* pause) noexcept nogil:
-    """Take the events ``first:n`` of a batch; returns up to which, see ``process``.
+    """Match the events ``first:n`` of a batch; returns the index of the first event not matched, see ``process``.
 
-    Where it pauses (``pause``, or NULL) this is as if the batch had been ``first`` to there.
+    If the loop pauses (``pause`` is not NULL), the result is the same as if the batch had ended there.
     """
     cdef const int64_t* time = events.time
     cdef int64_t position = events.position
     cdef uint64_t bits[CHUNK]
     cdef int32_t relevant[CHUNK]
     cdef Py_ssize_t base = first
-    cdef int64_t part = 0
-    cdef int64_t began = 0 if pause == NULL else monotonic()
-    cdef int m, k, r, n_relevant, unread = 0 if pause == NULL else pause.chunks
-    cdef bint counts
+    cdef int64_t window = 0
+    cdef int64_t started = 0 if pause == NULL else monotonic()
+    cdef int m, k, r, n_relevant, chunks_to_check = 0 if pause == NULL else pause.chunks_per_check
+    cdef bint measures
     while base < n:
-        m = <int>min(<Py_ssize_t>(CHUNK if pause == NULL else pause.most), n - base)
+        m = <int>min(<Py_ssize_t>(CHUNK if pause == NULL else pause.chunk_size), n - base)
         core.chunks += 1
-        counts = core.costs != NULL or (core.shed.on and core.chunks % SAMPLED == 0)
+        measures = core.costs != NULL or (core.shed.on and core.chunks % SAMPLE_INTERVAL == 0)
         n_relevant = masks(core, bits, relevant, events, base, m)
         if core.costs != NULL:
             for k in range(m):
@@ -70,76 +70,76 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
             return stop(core, events, first, base)
         core.relevant += n_relevant
         if core.factorised:
-            n_relevant = _take_kept(core, bits, relevant, n_relevant, events, base, base - first, counts)
+            n_relevant = _match_factorised(core, bits, relevant, n_relevant, events, base, base - first, measures)
             if core.failed:
                 return stop(core, events, first, base + relevant[n_relevant])
             n_relevant = 0
         for r in range(n_relevant):
             k = relevant[r]
             core.now = time[base + k]
-            if (counts or core.shed.in_windows != NULL or core.shed.births or core.shed.flows.on or core.observed.on
+            if (measures or core.shed.in_windows != NULL or core.shed.births or core.shed.flows.on or core.observed.on
                     or core.shed.cut.most > 0):
-                begin_count(core, events, base + k)
+                begin_measurement(core, events, base + k)
             if core.window_kind == EXPLICIT:
-                move_windows(core, time, position, base + k, n)
-                part = first_part(core, bits + k, k)
+                advance_windows(core, time, position, base + k, n)
+                window = enter_first_window(core, bits + k, k)
             else:
                 if core.due < core.now:
                     decide(core, core.now, False)
                 expire(&core.starts, core.now, position + base + k, time, position)
-            while part >= 0:
+            while window >= 0:
                 match_event(core, bits[k], k, position + base + k)
                 if not core.is_isolated:
                     break
-                part = next_part(core, part, bits + k, k)
-            if counts:
-                end_count(core, events, base + k, base + k - first)
+                window = enter_next_window(core, window, bits + k, k)
+            if measures:
+                end_measurement(core, events, base + k, base + k - first)
             if core.failed:
                 return stop(core, events, first, base + k)
         core.last = position + base + m - 1
         if core.removes:
             drop_rowless(core)
-        if core.starts.first - core.starts.kept >= BUNCH:
+        if core.starts.first - core.starts.kept >= TIMEOUT_BATCH:
             collect(core, core.starts.kept, core.starts.first)
         if sweep_is_due(core):
             sweep_all(core)
         base += m
-        unread -= 1
-        if unread == 0 and base < n:
-            if is_over(pause, &began):
+        chunks_to_check -= 1
+        if chunks_to_check == 0 and base < n:
+            if is_over(pause, &started):
                 n = base
-            unread = pause.chunks
+            chunks_to_check = pause.chunks_per_check
     core.events += n - first
     core.now = time[n - 1]
     if core.window_kind == EXPLICIT:
-        move_windows(core, time, position, n, n)
+        advance_windows(core, time, position, n, n)
     if core.due < core.now and not core.failed:
         decide(core, core.now, False)
     expire(&core.starts, time[n - 1], position + n - 1, time, position)
     if core.starts.keeps:
         collect(core, core.starts.kept, core.starts.first)
-    if core.failed:  # what its last event decides has no room
+    if core.failed:  # no memory for the matches that the last event decides
         core.events -= 1
         return stop(core, events, n - 1, n - 1)
     return n
 
 
 cdef Py_ssize_t stop(Core* core, const Events* events, Py_ssize_t first, Py_ssize_t taken) noexcept nogil:
-    """Give up at an event for which there is no memory, and pass over the rest of the batch; returns ``taken``."""
-    give_up(core)
+    """Recover after memory ran out at an event, and skip the remaining events of the batch; returns ``taken``."""
+    recover_from_failure(core)
     if core.window_kind == EXPLICIT:
-        move_windows(core, events.time, events.position, events.size, events.size)
-        while core.failed:  # a window that has no room in the ring: on to the next one
+        advance_windows(core, events.time, events.position, events.size, events.size)
+        while core.failed:  # no memory for a window: continue with the next one
             core.failed = False
-            move_windows(core, events.time, events.position, events.size, events.size)
-    core.blind = events.time[events.size - 1]
+            advance_windows(core, events.time, events.position, events.size, events.size)
+    core.last_missed = events.time[events.size - 1]
     core.events += taken - first
     return taken
 
 
-cdef inline void begin_count(Core* core, const Events* events, Py_ssize_t place) noexcept nogil:
-    """Note what has been counted before a relevant event of the batch."""
-    core.event_type, core.event_position = events.types[place], events.position + place
+cdef inline void begin_measurement(Core* core, const Events* events, Py_ssize_t batch_index) noexcept nogil:
+    """Record the counters before a relevant event of the batch."""
+    core.event_type, core.event_position = events.types[batch_index], events.position + batch_index
     if core.shed.flows.on:
         flows_event(&core.shed, core.event_position)
     if core.shed.cut.most > 0:
@@ -149,30 +149,31 @@ cdef inline void begin_count(Core* core, const Events* events, Py_ssize_t place)
     core.before_yielded = core.rows_created + core.matches + core.shed.n_refused
 
 
-cdef inline void end_count(Core* core, const Events* events, Py_ssize_t place, Py_ssize_t number) noexcept nogil:
-    """Add what the event has cost, which is ``number`` of those that are processed, and what came of its type."""
-    cdef int64_t yielded
+cdef inline void end_measurement(
+        Core* core, const Events* events, Py_ssize_t batch_index, Py_ssize_t number) noexcept nogil:
+    """Add the cost of the event to ``costs[number]``, and its results to the counters of its type."""
+    cdef int64_t type_id = events.types[batch_index], yielded
     if core.costs != NULL:
         core.costs[number] += core.prices.relevant + spent(core) - core.before_spent
     if core.shed.on:
         yielded = core.rows_created + core.matches + core.shed.n_refused - core.before_yielded
-        core.shed.seen[events.types[place]] += weight_of(&core.shed, events.types[place], SAMPLED if core.costs == NULL else 1)
-        core.shed.tried[events.types[place]] += max(1, core.rows_visited - core.before_visited)
-        core.shed.yielded[events.types[place]] += yielded
+        core.shed.seen[type_id] += weight_of(&core.shed, type_id, SAMPLE_INTERVAL if core.costs == NULL else 1)
+        core.shed.tried[type_id] += max(1, core.rows_visited - core.before_visited)
+        core.shed.yielded[type_id] += yielded
 
 
 cdef inline void match_event(Core* core, uint64_t members, int k, int64_t position) noexcept nogil:
-    """Bind event ``k`` of the chunk to each of its members, then end it."""
-    cdef uint64_t completed
+    """Bind event ``k`` of the chunk to each of its variables, then apply the policies to its matches."""
+    cdef uint64_t completing
     core.event_birth = core.next_birth
     core.emitted = 0
     core.current, core.current_place = members, k
     if members & core.shed.cut.completing:
-        completed = members & core.shed.cut.completing
-        members ^= completed
-        while completed and not core.failed:
-            bind(core, __builtin_ctzll(completed), k, position, core.now)
-            completed &= completed - 1
+        completing = members & core.shed.cut.completing
+        members ^= completing
+        while completing and not core.failed:
+            bind(core, __builtin_ctzll(completing), k, position, core.now)
+            completing &= completing - 1
     while members and not core.failed:
         bind(core, __builtin_ctzll(members), k, position, core.now)
         members &= members - 1
@@ -180,23 +181,23 @@ cdef inline void match_event(Core* core, uint64_t members, int k, int64_t positi
         replace_advanced(core)
     if core.emitted:
         if core.after_match == PAST_LAST and core.starts.kept < core.starts.first:
-            collect(core, core.starts.kept, core.starts.first)  # before everything is dropped
+            collect(core, core.starts.kept, core.starts.first)  # before the policy drops all partial matches
         end_event(core, position, core.now)
 
 
 cdef void bind(Core* core, int member, int k, int64_t position, int64_t time) noexcept nogil:
-    """Bind event ``k`` of the chunk to ``member`` in every way: stage, merge, commit."""
+    """Bind event ``k`` of the chunk to a variable along all its edges: stage, merge and commit the children."""
     cdef Leaf* leaf = core.leaves + member
     cdef Stage* stage = &core.stage
     cdef Bucket* bucket
     cdef Edge* edge = core.edges + leaf.first_edge
-    cdef int e, parts = 0, end = leaf.end_edge
+    cdef int e, staging_edges = 0, end = leaf.end_edge
     cdef int64_t before, j
     if leaf.negated:
-        watch(core, member, k, position, time)
+        store_negated(core, member, k, position, time)
         return
     stage.size = 0
-    for e in range(leaf.first_edge, end):  # an edge that only stores or accepts stages (nearly) nothing
+    for e in range(leaf.first_edge, end):  # an edge that only stores or accepts stages nothing, or nearly nothing
         before = stage.size
         if edge.source < 0:
             begin(core, e, k, position, time)
@@ -205,12 +206,12 @@ cdef void bind(Core* core, int member, int k, int64_t position, int64_t time) no
             if bucket != NULL:
                 extend(core, e, bucket, k, position)
         edge += 1
-        parts += stage.size > before
+        staging_edges += stage.size > before
         if core.failed:
             return
     if stage.size == 0:
         return
-    if parts > 1:
+    if staging_edges > 1:
         if stage_merge(stage) < 0:
             core.failed = True
             return
@@ -225,42 +226,43 @@ cdef void bind(Core* core, int member, int k, int64_t position, int64_t time) no
                 return
 
 
-cdef int _take_kept(Core* core, const uint64_t* bits, const int32_t* relevant, int n, const Events* events,
-                    Py_ssize_t base, Py_ssize_t place, bint counts) noexcept nogil:
-    """Take the relevant events of a chunk in the factorised store; returns which of them had no room, else ``n``.
+cdef int _match_factorised(Core* core, const uint64_t* bits, const int32_t* relevant, int n, const Events* events,
+                           Py_ssize_t base, Py_ssize_t number, bint measures) noexcept nogil:
+    """Match the relevant events of a chunk in the factorised store; returns the one at which memory ran out, or ``n``.
 
-    The chunk begins at event ``base`` of the batch, which is number ``place`` of those that are processed. ``counts``:
-    note what each costs.
+    The chunk begins at event ``base`` of the batch, event ``number`` of this call. ``measures``: record each event's
+    cost.
     """
     cdef const int64_t* time = events.time
     cdef int64_t position = events.position
-    cdef int last = core.n_members - 1, k, r
-    cdef uint64_t first_ones = (<uint64_t>1 << last) - 1
+    cdef int k, r
+    cdef uint64_t stored_variables = (<uint64_t>1 << (core.n_members - 1)) - 1  # all but the last one
     for r in range(n):
         k = relevant[r]
         core.now = time[base + k]
-        if counts:
-            begin_count(core, events, base + k)
+        if measures:
+            begin_measurement(core, events, base + k)
         expire(&core.starts, core.now, position + base + k, time, position)
-        if bits[k] > first_ones:
-            complete(core, k, position + base + k)
-        if bits[k] & first_ones and not core.failed:
-            keep(core, bits[k] & first_ones, k, position + base + k)
-        if counts:
-            end_count(core, events, base + k, place + k)
+        if bits[k] > stored_variables:
+            complete_matches(core, k, position + base + k)
+        if bits[k] & stored_variables and not core.failed:
+            store_event(core, bits[k] & stored_variables, k, position + base + k)
+        if measures:
+            end_measurement(core, events, base + k, number + k)
         if core.failed:
             return r
     return n
 
 
 cdef inline bint sweep_is_due(Core* core) noexcept nogil:
-    """Whether the indexes have doubled, or the budget is nearly spent and a sixty-fourth of it was taken since."""
+    """Return whether the indexes have doubled, or 7/8 of the budget is used, 1/64 of it since the last sweep."""
     cdef int64_t limit = core.budget.limit
     return (core.budget.used > core.sweep_at and indexes_bytes(core) > core.sweep_at) or (
         core.budget.used > limit - limit // 8 and core.budget.used > core.swept + limit // 64)
 
 
 cdef void sweep_all(Core* core) noexcept nogil:
+    """Remove dead rows from all indexes, including those of isolated windows."""
     cdef Opened* window
     cdef int64_t number
     sweep_indexes(core)
@@ -273,7 +275,7 @@ cdef void sweep_all(Core* core) noexcept nogil:
         sweep(&core.partitions, first_position(core))
     core.sweep_at = max(<int64_t>SWEEP_BYTES, indexes_bytes(core) * 2)
     if core.starts.kept == core.starts.next:
-        rest(core, core.budget.used > core.budget.limit)
+        release_idle_memory(core, core.budget.used > core.budget.limit)
     core.swept = core.budget.used
 
 
@@ -288,11 +290,11 @@ cdef inline void sweep_indexes(Core* core) noexcept nogil:
     if core.hashed.budget != NULL:
         sweep(&core.hashed, first_position(core))
     for i in range(core.n_negations):
-        sweep(core.indexes + core.n_indexes + i, first_kept(core, i, core.now))
+        sweep(core.indexes + core.n_indexes + i, oldest_needed(core, i, core.now))
 
 
 cdef int64_t indexes_bytes(Core* core) noexcept nogil:
-    """Bytes of all indexes, those in windows too."""
+    """Return the bytes of all indexes, including those of isolated windows."""
     cdef int64_t total = index_bytes(&core.partitions) if core.partition != NULL else 0, number
     cdef Part* part
     cdef int i
@@ -307,30 +309,31 @@ cdef int64_t indexes_bytes(Core* core) noexcept nogil:
     return total
 
 
-cdef void rest(Core* core, bint wholly) noexcept nogil:
-    """Shrink what is large, or everything, now that there is no partial match."""
+cdef void release_idle_memory(Core* core, bint everything) noexcept nogil:
+    """Free large buffers, or all buffers, when there is no partial match."""
     cdef int m
-    starts_rest(&core.starts, wholly)
-    stage_rest(&core.stage, wholly)
+    starts_rest(&core.starts, everything)
+    stage_rest(&core.stage, everything)
     if core.pending.size == 0:
         drop_pending(core)
-    if wholly:
+    if everything:
         seen_clear(&core.seen)
         policy_clear(core)
-        vec_free(&core.found)
+        vec_free(&core.timed_rows)
         vec_free(&core.frames)
     for m in range(core.n_slots):
-        if wholly or core.chains[m].capacity > 16 * CHUNK:
+        if everything or core.chains[m].capacity > 16 * CHUNK:
             vec_free(core.chains + m)
     FC_CHECK(held_bytes(core) == core.budget.used)
 
 
 cdef int64_t held_bytes(Core* core) noexcept nogil:
-    """What the budget must say, added up."""
+    """Return the sum of all allocations, which must equal ``budget.used``."""
     cdef int64_t items = core.detected.capacity + core.detected_times.capacity + core.detected_counts.capacity, total
     items += core.advanced.capacity + core.bound.capacity + core.ends.capacity + core.chosen.capacity
     items += core.places.capacity + core.timed_places.capacity
-    items += core.frames.capacity + core.leaving.capacity + core.out_windows.capacity + core.timed.capacity + core.found.capacity
+    items += core.frames.capacity + core.leaving.capacity + core.out_windows.capacity + core.timed.capacity
+    items += core.timed_rows.capacity
     cdef int64_t number
     cdef Part* part
     cdef int i
@@ -349,26 +352,26 @@ cdef int64_t held_bytes(Core* core) noexcept nogil:
 
 
 cdef void drop_all_rows(Core* core) noexcept nogil:
-    """Forget every partial match; windows stay open."""
+    """Drop all partial matches; windows stay open."""
     cdef int64_t number
     drop_pending(core)
     drop_all(&core.starts)
     for number in range(core.windows.first, core.windows.next):
         if core.n_negations > 0 and window_at(&core.windows, number).part != NULL:
-            core.blind = max(core.blind, core.now)  # its negated events go as well
+            core.last_missed = max(core.last_missed, core.now)  # the negated events of the window are dropped too
         drop_part(core, window_at(&core.windows, number))
 
 
-cdef void give_up(Core* core) noexcept nogil:
-    """Drop all partial matches and what the failed event has put out; the matches before it stay."""
-    cdef int64_t whole = 0, i
+cdef void recover_from_failure(Core* core) noexcept nogil:
+    """Recover when memory ran out: drop all partial matches and the output of the failed event, not earlier matches."""
+    cdef int64_t n_matches = 0, i
     for i in range(core.detected_counts.size):
-        whole += core.detected_counts.data[i]
+        n_matches += core.detected_counts.data[i]
     core.detected.size = core.detected_times.size = core.detected_counts.size
     core.emitted = core.advanced.size = 0
     if core.n_sets > 0:
         forget(&core.seen)
-    _withdraw(core, core.out_values, core.out_lengths, whole, core.select == CUMULATIVE)
+    _truncate_output(core, core.out_values, core.out_lengths, n_matches, core.select == CUMULATIVE)
     core.timed.size -= core.timed.size % 3
     if core.timed_places.size > 0:
         core.timed_places.size = core.timed.size // 3 * 2
@@ -376,25 +379,25 @@ cdef void give_up(Core* core) noexcept nogil:
         core.places.size = 0
         for i in range(core.detected.size):
             core.places.size += 2 * (core.detected.data[i] < 0)
-    _withdraw(core, core.timed_values, core.timed_lengths, core.timed.size // 3, False)
-    core.out_windows.size = whole if core.window_kind == EXPLICIT else 0
-    core.lost += core.starts.live + core.elsewhere
+    _truncate_output(core, core.timed_values, core.timed_lengths, core.timed.size // 3, False)
+    core.out_windows.size = n_matches if core.window_kind == EXPLICIT else 0
+    core.lost += core.starts.live + core.live_in_windows
     drop_all_rows(core)
     sweep_all(core)
     core.failed = False
 
 
-cdef void _withdraw(Core* core, Vec* values, Vec* lengths, int64_t whole, bint lists) noexcept nogil:
-    """Cut the vectors of an output, one per member, to ``whole`` entries; ``lists``: every member has a list."""
+cdef void _truncate_output(Core* core, Vec* values, Vec* lengths, int64_t n, bint lists) noexcept nogil:
+    """Truncate the vectors of an output, one per variable, to ``n`` matches; ``lists``: every variable has a list."""
     cdef int64_t i, size
     cdef int m
     for m in range(core.n_members):
         if core.leaves[m].negated:
             continue
-        size = whole
+        size = n
         if core.leaves[m].repeated or lists:
             size = 0
-            for i in range(whole):
+            for i in range(n):
                 size += lengths[m].data[i]
-            lengths[m].size = whole
+            lengths[m].size = n
         values[m].size = size

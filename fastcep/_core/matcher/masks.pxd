@@ -1,4 +1,4 @@
-# Which events of a chunk are relevant, and what is computed from them alone. See masks.pyx.
+# Event masks and event columns of a chunk. See masks.pyx.
 from libc.stdint cimport int32_t, uint64_t
 
 from fastcep._core.input.batch cimport Events

@@ -1,9 +1,9 @@
 # cython: language_level=3
 """Event masks and event columns of a chunk.
 
-A bit of the mask says that the event may be bound to a member: by its type, and by the conditions on it alone. The bits
-come from the query's own programs, or, in an engine of several queries, from the lists of the ``filters`` that they
-share; then an event that none of the query's members may bind is never looked at.
+Each bit of the mask of an event stands for a variable. It is set if the event may be bound to the variable, by its
+type and by the conditions on the event alone. The bits come from the programs of the query or, in an engine of several
+queries, from the lists of the shared ``filters``; then events that no variable of the query may bind are never read.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -13,46 +13,47 @@ from fastcep._core.input.batch cimport (
 )
 from fastcep._core.program.plan_tables cimport Column
 from fastcep._core.program.predicate cimport CHUNK, run
-from fastcep._core.shed.drop cimport admitted, tried
+from fastcep._core.shed.drop cimport drop_events, withhold_events
 from fastcep._core.state.core cimport Core, event_inputs
-from fastcep._core.state.key_partition cimport hash_of, is_own
+from fastcep._core.state.key_partition cimport hash_of, is_in_part
 from fastcep._core.state.previous_events cimport find_previous
 
 
 cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const Events* events, Py_ssize_t base, int m) noexcept nogil:
-    """Event masks and event columns of ``m`` events; returns how many are relevant (listed in ``relevant``).
+    """Compute the event masks and columns of ``m`` events; list the relevant ones in ``relevant`` and return their
+    number.
 
-    Only the masks and columns of relevant events are set. ``failed``: there was no memory for a column.
+    Only the masks and columns of relevant events are set. Sets ``failed`` if memory ran out.
     """
     cdef int n
     if core.shared:
-        n = _merged(core, bits, relevant, base, m)
+        n = _merge_filters(core, bits, relevant, base, m)
         if core.parts > 1:
-            n = _own_keys(core, bits, relevant, n, events, base)
+            n = _select_part(core, bits, relevant, n, events, base)
         if core.shed.events:
-            n = admitted(core, bits, relevant, n, events.types + base, events.position + base)
+            n = drop_events(core, bits, relevant, n, events.types + base, events.position + base)
         if n > 0 or core.partition != NULL:
-            _point(core, events, base, m)
+            _set_columns(core, events, base, m)
     else:
-        _point(core, events, base, m)
-        n = _own(core, bits, relevant, events, base, m)
+        _set_columns(core, events, base, m)
+        n = _run_filters(core, bits, relevant, events, base, m)
     if core.foreign != NULL:
-        n = _domestic(core.foreign + base, relevant, n)
+        n = _remove_foreign(core.foreign + base, relevant, n)
     if n > 0 and not core.failed:
-        _compute(core, bits, relevant, n)
+        _compute_columns(core, bits, relevant, n)
         if core.shed.binds or core.shed.flows.on or core.observed.on:
-            n = tried(core, bits, relevant, n, events.types + base, events.position + base)
+            n = withhold_events(core, bits, relevant, n, events.types + base, events.position + base)
     return n
 
 
-cdef int _merged(Core* core, uint64_t* bits, int32_t* relevant, Py_ssize_t base, int m) noexcept nogil:
-    """Masks from the lists of the members' filters, each of which ends with a number past all events."""
+cdef int _merge_filters(Core* core, uint64_t* bits, int32_t* relevant, Py_ssize_t base, int m) noexcept nogil:
+    """Merge the sorted lists of the filters into masks; each list ends with a number past all events."""
     cdef int n = 0, i, members = core.n_members
     cdef int32_t event, end = <int32_t>(base + m), first = end
-    cdef int32_t head[64]    # the next event of each list; a mask has as many bits
+    cdef int32_t head[64]    # the next event of each list; 64 is the number of bits of a mask
     cdef uint64_t mask
     for i in range(members):
-        head[i] = core.passed[i].found[core.next_passed[i]]
+        head[i] = core.passed[i].rows[core.next_passed[i]]
         first = min(first, head[i])
     while first < end:
         event = first
@@ -62,7 +63,7 @@ cdef int _merged(Core* core, uint64_t* bits, int32_t* relevant, Py_ssize_t base,
             if head[i] == event:
                 mask |= <uint64_t>1 << i
                 core.next_passed[i] += 1
-                head[i] = core.passed[i].found[core.next_passed[i]]
+                head[i] = core.passed[i].rows[core.next_passed[i]]
             first = min(first, head[i])
         relevant[n] = <int32_t>(event - base)
         bits[event - base] = mask
@@ -70,21 +71,22 @@ cdef int _merged(Core* core, uint64_t* bits, int32_t* relevant, Py_ssize_t base,
     return n
 
 
-cdef int _own_keys(Core* core, uint64_t* bits, int32_t* relevant, int n, const Events* events, Py_ssize_t base) noexcept nogil:
-    """Leave only this part's events among the relevant ones, and no member to the others."""
+cdef int _select_part(
+        Core* core, uint64_t* bits, int32_t* relevant, int n, const Events* events, Py_ssize_t base) noexcept nogil:
+    """Keep only the events of this part among the relevant ones, and clear the masks of the others."""
     cdef int i, k, kept = 0
-    cdef bint own
+    cdef bint in_part
     for i in range(n):
         k = relevant[i]
-        own = is_own(core, events, base + k)
+        in_part = is_in_part(core, events, base + k)
         relevant[kept] = k
-        kept += own
-        bits[k] &= 0 - <uint64_t>own
+        kept += in_part
+        bits[k] &= 0 - <uint64_t>in_part
     return kept
 
 
-cdef int _domestic(const uint8_t* foreign, int32_t* relevant, int n) noexcept nogil:
-    """Leave only events of key groups that the engine owns among the relevant ones."""
+cdef int _remove_foreign(const uint8_t* foreign, int32_t* relevant, int n) noexcept nogil:
+    """Keep only the events of the key groups that this engine owns among the relevant ones."""
     cdef int i, kept = 0
     for i in range(n):
         relevant[kept] = relevant[i]
@@ -92,8 +94,8 @@ cdef int _domestic(const uint8_t* foreign, int32_t* relevant, int n) noexcept no
     return kept
 
 
-cdef void _point(Core* core, const Events* events, Py_ssize_t base, int m) noexcept nogil:
-    """Point the event columns at the chunk; those of built-in attributes are filled where they must be."""
+cdef void _set_columns(Core* core, const Events* events, Py_ssize_t base, int m) noexcept nogil:
+    """Point the event columns to the chunk, and compute the built-in attributes that are not stored."""
     cdef int k, c
     cdef Column* column
     for c in range(core.n_columns):
@@ -123,15 +125,16 @@ cdef void _point(Core* core, const Events* events, Py_ssize_t base, int m) noexc
                 column.values[k] = core.type_codes[events.types[base + k]]
 
 
-cdef int _own(Core* core, uint64_t* bits, int32_t* relevant, const Events* events, Py_ssize_t base, int m) noexcept nogil:
-    """Masks by the query's own programs."""
-    cdef int i, k, n = 0, some
-    cdef bint cleared = False
-    cdef uint64_t asked
+cdef int _run_filters(
+        Core* core, uint64_t* bits, int32_t* relevant, const Events* events, Py_ssize_t base, int m) noexcept nogil:
+    """Compute the masks from the event types and the programs of the query."""
+    cdef int i, k, n = 0, n_rows
+    cdef bint filtered = False
+    cdef uint64_t members_of_program
     cdef const uint64_t* members = core.type_members
     cdef const uint16_t* types = events.types + base
-    cdef int32_t rows[CHUNK]
-    cdef const int32_t* asking
+    cdef int32_t some_rows[CHUNK]
+    cdef const int32_t* rows
     cdef uint8_t keep[CHUNK]
     cdef const int64_t* keys
     if core.parts > 1 and core.part_column >= 0 and events.null[core.part_column] == NULL:
@@ -145,42 +148,42 @@ cdef int _own(Core* core, uint64_t* bits, int32_t* relevant, const Events* event
             bits[k] = members[types[k]]
             relevant[n] = k
             n += bits[k] != 0
-        if core.parts > 1:  # before any condition is evaluated, so that each is once per event
-            n = _own_keys(core, bits, relevant, n, events, base)
+        if core.parts > 1:  # before the conditions, so that only one part evaluates them for an event
+            n = _select_part(core, bits, relevant, n, events, base)
     if core.shed.events:
-        n = admitted(core, bits, relevant, n, types, events.position + base)
+        n = drop_events(core, bits, relevant, n, types, events.position + base)
     for i in range(core.n_members):
-        asked = core.local_members[i]
-        if asked == 0:
+        members_of_program = core.local_members[i]
+        if members_of_program == 0:
             continue
-        if core.local_all[i] and not cleared:
-            some, asking = n, relevant
+        if core.local_all[i] and not filtered:
+            n_rows, rows = n, relevant
         else:
-            some, asking = 0, rows
+            n_rows, rows = 0, some_rows
             for k in range(n):
-                rows[some] = relevant[k]
-                some += (bits[relevant[k]] & asked) != 0
-        if some == 0:
+                some_rows[n_rows] = relevant[k]
+                n_rows += (bits[relevant[k]] & members_of_program) != 0
+        if n_rows == 0:
             continue
         event_inputs(core, core.locals + i)
-        memset(keep, 1, some)
-        cleared = True
-        if run(core.vm, core.locals + i, core.inputs, asking, some, keep, NULL, NULL, 0) == 0:
-            memset(keep, 0, some)
-        for k in range(some):
-            bits[asking[k]] &= ~(asked & (<uint64_t>keep[k] - 1))
-    if cleared:
-        some, n = n, 0
-        for k in range(some):
+        memset(keep, 1, n_rows)
+        filtered = True
+        if run(core.vm, core.locals + i, core.inputs, rows, n_rows, keep, NULL, NULL, 0) == 0:
+            memset(keep, 0, n_rows)
+        for k in range(n_rows):
+            bits[rows[k]] &= ~(members_of_program & (<uint64_t>keep[k] - 1))
+    if filtered:
+        n_rows, n = n, 0
+        for k in range(n_rows):
             i = relevant[k]
             relevant[n] = i
             n += bits[i] != 0
     return n
 
 
-cdef void _compute(Core* core, const uint64_t* bits, const int32_t* relevant, int n) noexcept nogil:
-    """The computed event columns, for the relevant events that read them."""
-    cdef int k, c, some
+cdef void _compute_columns(Core* core, const uint64_t* bits, const int32_t* relevant, int n) noexcept nogil:
+    """Compute the event columns that are expressions, for the relevant events whose variables read them."""
+    cdef int k, c, n_rows
     cdef Column* column
     cdef int32_t rows[CHUNK]
     cdef int64_t result[CHUNK]
@@ -191,17 +194,17 @@ cdef void _compute(Core* core, const uint64_t* bits, const int32_t* relevant, in
         column = core.columns + c
         if column.source != COLUMN_COMPUTED:
             continue
-        some = 0
+        n_rows = 0
         for k in range(n):
-            rows[some] = relevant[k]
-            some += (bits[relevant[k]] & column.members) != 0
-        if some == 0:
+            rows[n_rows] = relevant[k]
+            n_rows += (bits[relevant[k]] & column.members) != 0
+        if n_rows == 0:
             continue
         event_inputs(core, &column.program)
         outputs[0] = result
         output_nulls[0] = result_null
-        run(core.vm, &column.program, core.inputs, rows, some, NULL, outputs, output_nulls, 0)
-        for k in range(some):
+        run(core.vm, &column.program, core.inputs, rows, n_rows, NULL, outputs, output_nulls, 0)
+        for k in range(n_rows):
             column.values[rows[k]] = result[k]
             column.nulls[rows[k]] = result_null[k]
         column.null = column.nulls

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""What opens and closes windows before an event is matched, and the isolated ones in which it is.
+"""Open and close explicit windows before an event is matched, and enter the isolated windows in which it is matched.
 
-The engine finds out which events of a batch open windows, and which close them by a condition (fastcep.engine.windows);
-time and counts are watched here.
+The engine finds the events of a batch that open windows, and those that close windows by a condition
+(fastcep.engine.windows). This module closes windows by time and by number of events.
 """
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 
@@ -23,10 +23,11 @@ cdef extern from *:
     int __builtin_ctzll(unsigned long long) noexcept nogil
 
 
-cdef void move_windows(Core* core, const int64_t* time, int64_t position, int64_t place, int64_t n) noexcept nogil:
-    """Open and close windows up to event ``place`` of the batch, which is matched next; ``place`` = ``n``: to its end.
+cdef void advance_windows(
+        Core* core, const int64_t* time, int64_t position, int64_t batch_index, int64_t n) noexcept nogil:
+    """Open and close windows up to event ``batch_index`` of the batch, which is matched next; ``n``: up to the end.
 
-    The event itself may open one; what it closes is closed behind it.
+    The event itself may open a window. A window that it closes is closed after it.
     """
     cdef Windows* windows = &core.windows
     cdef int64_t opens, closes, number
@@ -34,7 +35,7 @@ cdef void move_windows(Core* core, const int64_t* time, int64_t position, int64_
         opens = windows.opens[windows.next_open] if windows.next_open < windows.n_opens else INT64_MAX
         closes = windows.closes[windows.next_close] if windows.next_close < windows.n_closes else INT64_MAX
         if opens <= closes:
-            if opens > place or opens == INT64_MAX:
+            if opens > batch_index or opens == INT64_MAX:
                 break
             _close_passed(core, time, position, opens, n)
             if add_window(windows, &core.starts if core.is_shared else NULL, position + opens, time[opens],
@@ -43,7 +44,7 @@ cdef void move_windows(Core* core, const int64_t* time, int64_t position, int64_
             core.starts.newest = windows.next - 1
             windows.next_open += 1
         else:
-            if closes >= place:
+            if closes >= batch_index:
                 break
             if windows.closed[windows.next_close] < 0:
                 _close_all(core, position + closes, time[closes])
@@ -52,19 +53,20 @@ cdef void move_windows(Core* core, const int64_t* time, int64_t position, int64_
                 if number >= 0:
                     _close(core, number, time[closes], position + closes)
             windows.next_close += 1
-    _close_passed(core, time, position, place, n)
+    _close_passed(core, time, position, batch_index, n)
 
 
-cdef void _close_passed(Core* core, const int64_t* time, int64_t position, int64_t place, int64_t n) noexcept nogil:
-    """Close the windows whose time or count is over at event ``place``."""
+cdef void _close_passed(
+        Core* core, const int64_t* time, int64_t position, int64_t batch_index, int64_t n) noexcept nogil:
+    """Close the windows whose time or number of events has passed at event ``batch_index``."""
     cdef Windows* windows = &core.windows
     cdef int64_t opened
     if windows.closing == AFTER_TIME:
-        pass_time(core, time[min(place, n - 1)])
+        close_passed_time(core, time[min(batch_index, n - 1)])
     elif windows.closing == AFTER_EVENTS:
         while windows.first < windows.next and not core.failed:
             opened = window_at(windows, windows.first).position
-            if position + place - opened < windows.length:
+            if position + batch_index - opened < windows.length:
                 break
             _close(core, windows.first, time[opened + windows.length - 1 - position], opened + windows.length - 1)
 
@@ -78,8 +80,8 @@ cdef void _close_all(Core* core, int64_t position, int64_t time) noexcept nogil:
             _close(core, number, time, position)
 
 
-cdef void pass_time(Core* core, int64_t time) noexcept nogil:
-    """Close the windows that end before ``time``."""
+cdef void close_passed_time(Core* core, int64_t time) noexcept nogil:
+    """Close the windows whose end by time is before ``time``."""
     cdef Windows* windows = &core.windows
     if windows.closing != AFTER_TIME:
         return
@@ -98,23 +100,24 @@ cdef void end_windows(Core* core) noexcept nogil:
 
 
 cdef inline int64_t _end_of(const Windows* windows, int64_t number) noexcept nogil:
+    """Return the time at which a window ends."""
     cdef int64_t time = window_at(windows, number).time
     return time + windows.length if time <= INT64_MAX - windows.length else INT64_MAX
 
 
-cdef void _close(Core* core, int64_t number, int64_t time, int64_t place) noexcept nogil:
-    """Decide what waits for the window's end, at ``time``, and forget what was in it.
+cdef void _close(Core* core, int64_t number, int64_t time, int64_t closing_position) noexcept nogil:
+    """Decide the matches that wait for the end of a window, which is at ``time``, and drop its partial matches.
 
-    ``place`` is the position of the event behind which it ends, INT64_MAX if it ends by time.
+    ``closing_position`` is the position of the event after which the window ends, INT64_MAX if it ends by time.
     """
     cdef Windows* windows = &core.windows
     cdef Opened* window = window_at(windows, number)
     cdef int64_t now = core.now
     if window.part != NULL:
-        if (window.part.pending.size > 0 or core.tells) and enter(core, window):
-            core.place, core.opened = place, window.position
+        if (window.part.pending.size > 0 or core.reports_timeouts) and enter(core, window):
+            core.place, core.opened = closing_position, window.position
             decide(core, time, True)
-            if core.tells:
+            if core.reports_timeouts:
                 core.now = time
                 collect(core, core.starts.first, core.starts.next)
                 core.now = now
@@ -126,45 +129,47 @@ cdef void _close(Core* core, int64_t number, int64_t time, int64_t place) noexce
             drop_first(&core.starts)
 
 
-cdef int64_t first_part(Core* core, uint64_t* members, int k) noexcept nogil:
-    """Enter the first window in which event ``k`` of the chunk can do anything, if they are isolated; -1 if there is none.
+cdef int64_t enter_first_window(Core* core, uint64_t* members, int k) noexcept nogil:
+    """Enter the first isolated window in which event ``k`` of the chunk may extend or begin a partial match.
 
-    ``members``, to which it may be bound, become those with which it can.
+    ``members``: in, the variables to which the event may be bound; out, those for which this window needs it. Returns
+    the number of the window, -1 if there is none; 0 without entering if open windows share their rows.
     """
     if core.failed or core.windows.first == core.windows.next:
         return -1
     if not core.is_isolated:
         return 0
-    core.asked = members[0]
+    core.bindable = members[0]
     return _enter_from(core, core.windows.first, members, k)
 
 
-cdef int64_t next_part(Core* core, int64_t number, uint64_t* members, int k) noexcept nogil:
-    """Leave an isolated window and enter the next one, as ``first_part``; -1 also if memory is out."""
+cdef int64_t enter_next_window(Core* core, int64_t number, uint64_t* members, int k) noexcept nogil:
+    """Leave an isolated window and enter the next one, as ``enter_first_window``; -1 also if memory ran out."""
     leave(core, window_at(&core.windows, number))
     return -1 if core.failed else _enter_from(core, number + 1, members, k)
 
 
 cdef int64_t _enter_from(Core* core, int64_t number, uint64_t* members, int k) noexcept nogil:
+    """Enter the first window from ``number`` on, as ``enter_first_window``."""
     cdef Opened* window
-    cdef uint64_t able
+    cdef uint64_t usable
     while number < core.windows.next:
         window = window_at(&core.windows, number)
-        able = core.asked & window.able
-        if able and core.shed.in_windows != NULL and kept_out(core, window.position):
-            able = 0
-        if able and core.n_counts > 0 and window.part != NULL and partition_of(core, able, k) and limit_is_reached(
+        usable = core.bindable & window.relevant
+        if usable and core.shed.in_windows != NULL and kept_out(core, window.position):
+            usable = 0
+        if usable and core.n_counts > 0 and window.part != NULL and partition_of(core, usable, k) and limit_is_reached(
                 core, counts_of(core, window.part)):
-            able = 0
-        if able and (able & ~core.able.keyed or _extends(core, window.part, able, k)):
-            members[0] = able
+            usable = 0
+        if usable and (usable & ~core.relevance.keyed or _extends(core, window.part, usable, k)):
+            members[0] = usable
             return number if enter(core, window) else -1
         number += 1
     return -1
 
 
 cdef bint _extends(Core* core, const Part* part, uint64_t members, int k) noexcept nogil:
-    """Whether there is a bucket in which event ``k`` may extend rows as one of ``members``, which look by keys."""
+    """Return whether a bucket exists whose rows event ``k`` may extend as one of ``members``, which are all keyed."""
     cdef Leaf* leaf
     cdef Edge* edge
     cdef int e

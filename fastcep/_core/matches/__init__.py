@@ -1,1 +1,1 @@
-"""Complete matches: absence, selection and consumption, the wait for the end of a window, the columns given out."""
+"""Complete matches: negation, selection and consumption, matches that wait for the end of a window, output columns."""

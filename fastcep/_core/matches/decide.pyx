@@ -1,14 +1,14 @@
 # cython: language_level=3
-"""Matches that wait: for the end of their window because of a trailing negation, or for the ticks of PERIODIC.
+"""Matches that wait: for the end of their window (trailing negation), or for the ticks of PERIODIC.
 
-A waiting match is a row of ``Core.pending``: start ordinal, state, last time that counts, bindings, outputs and their nulls.
-It counts as a partial match of its start. Its start lives until the window has ended, so what it refers to is there.
+A waiting match is a row of ``Core.pending``: start ordinal, state, end of the window, bindings, outputs and their
+nulls. It counts as a partial match of its start. The start lives until the window has ended, so the row stays valid.
 """
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memset
 
 from fastcep._core.matches.emit cimport emit_staged, end_event
-from fastcep._core.matches.negate cimport none_came
+from fastcep._core.matches.negate cimport are_absent
 from fastcep._core.matches.policy cimport count_of_waiting
 from fastcep._core.memory.pending_matches cimport (
     HEAD, Due, Pending, free_row, new_row, next_due, pending_clear, row_at, wait,
@@ -18,17 +18,17 @@ from fastcep._core.program.plan_tables cimport State
 from fastcep._core.state.core cimport Core, count_row
 
 cdef inline int64_t _later(int64_t time, int64_t span) noexcept nogil:
-    """``time + span`` (not negative), or the largest time."""
+    """Return ``time + span``, or the largest time if the sum overflows; ``span`` is not negative."""
     return time + span if time <= INT64_MAX - span else INT64_MAX
 
 
 cdef inline bint _ticks_after(const Core* core, int64_t time, int64_t last) noexcept nogil:
-    """Whether there is a tick after ``time`` and not after ``last``."""
+    """Return whether the next tick after ``time`` is at or before ``last``."""
     return time <= INT64_MAX - core.period and time + core.period <= last
 
 
 cdef void defer(Core* core, int number, int64_t j, int64_t time) noexcept nogil:
-    """Let staged row ``j`` of state ``number``, complete at ``time``, wait until it is decided."""
+    """Add staged row ``j`` of state ``number``, which is complete at ``time``, to the waiting matches."""
     cdef State* state = core.states + number
     cdef int64_t start = core.stage.start[j], row
     cdef int64_t last = INT64_MAX
@@ -63,7 +63,7 @@ cdef void defer(Core* core, int number, int64_t j, int64_t time) noexcept nogil:
 
 
 cdef void _load(Core* core, const int64_t* row) noexcept nogil:
-    """Make a waiting match staged row 0."""
+    """Copy a waiting match to staged row 0."""
     cdef State* state = core.states + row[1]
     cdef int c
     core.stage.start[0] = row[0]
@@ -76,15 +76,18 @@ cdef void _load(Core* core, const int64_t* row) noexcept nogil:
         core.stage.out_null[c][0] = row[2 * c + 1] != 0
 
 
-cdef void decide(Core* core, int64_t time, bint all) noexcept nogil:
-    """Decide what is due before ``time``, or all there is, and emit what holds; at the end of an explicit window: then."""
+cdef void decide(Core* core, int64_t time, bint everything) noexcept nogil:
+    """Decide the waiting matches that are due before ``time``, or all of them, and emit those that hold.
+
+    In an explicit window, matches are decided at ``time``, which is its end.
+    """
     cdef Due due
     cdef int64_t* row
     cdef int64_t start, now = core.now
     cdef State* state
-    cdef bint stands
+    cdef bint holds
     core.emitted = 0
-    while core.pending.size > 0 and (all or core.pending.heap[0].time < time) and not core.failed:
+    while core.pending.size > 0 and (everything or core.pending.heap[0].time < time) and not core.failed:
         due = next_due(&core.pending)
         if core.window_kind == EXPLICIT:
             due.time = time
@@ -93,13 +96,13 @@ cdef void decide(Core* core, int64_t time, bint all) noexcept nogil:
         state = core.states + row[1]
         _load(core, row)
         core.now = due.time
-        stands = none_came(core, state.at_end, state.n_at_end, state, 0, due.time)
+        holds = are_absent(core, state.at_end, state.n_at_end, state, 0, due.time)
         core.current_place = -1
-        if stands and core.n_counts > 0:
+        if holds and core.n_counts > 0:
             _emit_within_limit(core, state)
-        elif stands:
+        elif holds:
             emit_staged(core, state, 0)
-        if stands and core.period > 0 and _ticks_after(core, due.time, row[2]):
+        if holds and core.period > 0 and _ticks_after(core, due.time, row[2]):
             if wait(&core.pending, due.time + core.period, due.birth, due.row) < 0:
                 core.failed = True
         else:
@@ -118,10 +121,10 @@ cdef void _emit_within_limit(Core* core, const State* state) noexcept nogil:
     cdef int64_t* count = count_of_waiting(core, state)
     if count != NULL and count[0] < core.limit:
         emit_staged(core, state, 0)
-        count[0] += core.emitted - emitted  # none if the match differs in the variables of an ANY only
+        count[0] += core.emitted - emitted  # 0 if the match differs from an earlier one only in the variables of an ANY
 
 
 cdef void drop_pending(Core* core) noexcept nogil:
-    """Forget every waiting match (their starts go with them)."""
+    """Drop all waiting matches. The caller drops their starts."""
     pending_clear(&core.pending)
     core.due = INT64_MAX

@@ -12,5 +12,5 @@ cdef bint holds(Core* core, int number, int64_t j, int64_t round, const Index* i
 
 
 cdef inline bint guard(Core* core, int output, int64_t j) noexcept nogil:
-    """Whether guard ``output`` (-1 = none) of staged row ``j`` is true."""
+    """Return whether guard ``output`` of staged row ``j`` is true; -1: there is no guard."""
     return output < 0 or (core.stage.out[output][j] != 0 and not core.stage.out_null[output][j])

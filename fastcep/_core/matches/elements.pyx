@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Elements of the Kleene variables and groups of a staged child, and for-all conditions over them."""
+"""List the elements of the Kleene variables and groups of a staged child, and evaluate for-all conditions over them."""
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
 
 from fastcep._core.input.batch cimport COLUMN_TYPE
@@ -14,7 +14,7 @@ from fastcep._core.state.stage cimport Stage
 cdef int64_t elements_of(Core* core, int member, int64_t j) noexcept nogil:
     """Write the events that staged row ``j`` binds to a list variable, oldest first, to ``chains[member]``.
 
-    Returns how many there are; in a group one per round, -1 where the round does not bind the variable.
+    Returns their number. A variable of a group has one entry per round, -1 if the round does not bind it.
     """
     cdef int slot = core.leaves[member].slot
     if slot != member:
@@ -23,7 +23,7 @@ cdef int64_t elements_of(Core* core, int member, int64_t j) noexcept nogil:
 
 
 cdef int64_t _chain(Core* core, int slot, int64_t j) noexcept nogil:
-    """The words of a chain, oldest first, in ``chains[slot]``."""
+    """Write the words of a chain, oldest first, to ``chains[slot]``; returns their number."""
     cdef Vec* chain = core.chains + slot
     cdef int64_t node = core.stage.bind[slot][j], low, high, swap
     chain.size = 0
@@ -44,7 +44,7 @@ cdef int64_t _chain(Core* core, int slot, int64_t j) noexcept nogil:
 
 
 cdef int64_t rounds_of(Core* core, int slot, int64_t j) noexcept nogil:
-    """The rounds of a group: ``chains`` of all its members; returns how many."""
+    """Write the rounds of a group to the ``chains`` of all its variables; returns the number of rounds."""
     cdef int64_t n = _chain(core, slot, j), rounds = 0, i, word
     cdef int m
     for m in range(core.n_members):
@@ -65,14 +65,14 @@ cdef int64_t rounds_of(Core* core, int slot, int64_t j) noexcept nogil:
 
 cdef bint holds(Core* core, int number, int64_t j, int64_t round, const Index* index, const Bucket* bucket,
                 int64_t row) noexcept nogil:
-    """Whether for-all condition ``number`` holds for every i of staged row ``j``.
+    """Return whether for-all condition ``number`` holds for every list index i of staged row ``j``.
 
-    ``round`` is the only i that counts, or -1. A condition on a negated variable reads the event in row ``row`` of a
+    ``round``: check only this i; -1: check all. A condition on a negated variable reads the event in row ``row`` of a
     bucket.
     """
     cdef ForAll* item = core.foralls + number
     cdef int64_t low = INT64_MIN, high = INT64_MAX, first, count
-    cdef int e, n, some
+    cdef int e, n, n_present
     cdef uint8_t keep[CHUNK]
     if not guard(core, item.guard, j):
         return True
@@ -88,21 +88,25 @@ cdef bint holds(Core* core, int number, int64_t j, int64_t round, const Index* i
     first = low
     while first < high:
         n = <int>min(<int64_t>CHUNK, high - first)
-        some = _take_elements(core, item, first, n, keep)
-        if some:
+        n_present = _load_elements(core, item, first, n, keep)
+        if n_present:
             _element_inputs(core, item, j, index, bucket, row)
-            if run(core.vm, &item.program, core.inputs, NULL, n, keep, NULL, NULL, 0) < some:
+            if run(core.vm, &item.program, core.inputs, NULL, n, keep, NULL, NULL, 0) < n_present:
                 return False
         first += n
     return True
 
 
-cdef int _take_elements(Core* core, ForAll* item, int64_t first, int n, uint8_t* keep) noexcept nogil:
-    """The elements' attributes for ``n`` values of i; ``keep`` is 0 where one is not there. Returns where all are."""
+cdef int _load_elements(Core* core, ForAll* item, int64_t first, int n, uint8_t* keep) noexcept nogil:
+    """Load the attributes of the elements for ``n`` values of i.
+
+    ``keep`` is set to 0 where an element is absent. Returns the number of values of i for which all elements are
+    present.
+    """
     cdef int64_t* values = item.values
     cdef uint8_t* nulls = item.nulls
     cdef int64_t slot
-    cdef int e, i, some = 0
+    cdef int e, i, n_present = 0
     for i in range(n):
         keep[i] = 1
     for e in range(item.n_elements):
@@ -120,12 +124,13 @@ cdef int _take_elements(Core* core, ForAll* item, int64_t first, int n, uint8_t*
                 values[e * CHUNK + i] = item.data[e][slot]
             nulls[e * CHUNK + i] = 0 if item.null[e] == NULL else item.null[e][slot]
     for i in range(n):
-        some += keep[i]
-    return some
+        n_present += keep[i]
+    return n_present
 
 
 cdef void _element_inputs(Core* core, ForAll* item, int64_t j, const Index* index, const Bucket* bucket,
                           int64_t row) noexcept nogil:
+    """Set the inputs of the program of a for-all condition."""
     cdef Stage* stage = &core.stage
     cdef Code* program = &item.program
     cdef int i, e

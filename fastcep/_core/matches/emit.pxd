@@ -1,4 +1,4 @@
-# Complete matches to the output. See emit.pyx.
+# Write complete matches to the output. See emit.pyx.
 from libc.stdint cimport int32_t, int64_t
 
 from fastcep._core.memory.row_store cimport Bucket

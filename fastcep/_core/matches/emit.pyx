@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Complete matches to the output: from the stage, or straight from the bucket of their parents."""
+"""Write complete matches to the output: from the stage, or directly from the bucket of their parents."""
 from libc.stdint cimport int32_t, int64_t
 
 from fastcep._core.matches.elements cimport elements_of, rounds_of
@@ -27,7 +27,7 @@ cdef void emit_staged(Core* core, const State* state, int64_t j) noexcept nogil:
 
 
 cdef void write_row(Core* core, const State* state, int64_t j, Vec* values, Vec* lengths) noexcept nogil:
-    """Append what staged row ``j`` binds to the vectors of each member."""
+    """Append the bindings of staged row ``j`` to the vectors of each variable."""
     cdef Leaf* leaf
     cdef int m, group = -1
     cdef int64_t i, count = 0
@@ -52,11 +52,11 @@ cdef void write_row(Core* core, const State* state, int64_t j, Vec* values, Vec*
 
 
 cdef bint _is_new(Core* core, const State* state, int64_t j) noexcept nogil:
-    """Whether no match of this event binds the same events, whichever variable of an ANY holds which."""
+    """Return whether no earlier match of this event binds the same events, regardless of their order in an ANY."""
     cdef Vec* words = &core.seen.words
     cdef Leaf* leaf
     cdef int64_t first, i, at, word
-    cdef int m, n, slot, known
+    cdef int m, n, slot, is_new
     for slot in range(core.n_slots):
         if slot < core.n_members and (core.leaves[slot].slot != slot or core.leaves[slot].negated or core.leaves[slot].set >= 0):
             continue
@@ -94,20 +94,21 @@ cdef bint _is_new(Core* core, const State* state, int64_t j) noexcept nogil:
                 words.data[at] = words.data[at - 1]
                 at -= 1
             words.data[at] = word
-    known = -1 if core.failed else add_entry(&core.seen)
-    if known < 0:
+    is_new = -1 if core.failed else add_entry(&core.seen)
+    if is_new < 0:
         core.failed = True
-    return known > 0
+    return is_new > 0
 
 
 cdef inline void _push(Core* core, int64_t word) noexcept nogil:
+    """Append a word to the entry of a match in ``seen``."""
     if push(&core.seen.words, word) < 0:
         core.failed = True
 
 
 cdef void emit_rows(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n,
                     int64_t position) noexcept nogil:
-    """Write ``n`` rows of a bucket (as for ``stage_rows``), completed by the event, to the output."""
+    """Write the matches of the event with ``n`` rows of a bucket (as for ``stage_rows``) to the output."""
     cdef State* source = core.states + edge.source
     cdef const int64_t* from_ = bucket.data + <int64_t>first * source.fixed
     cdef Vec* vec
@@ -140,7 +141,11 @@ cdef void emit_rows(Core* core, const Edge* edge, const Bucket* bucket, int firs
 
 
 cdef void end_event(Core* core, int64_t position, int64_t time) noexcept nogil:
-    """Note which event, or decision (-1), and what time the matches just emitted belong to, if they are reported."""
+    """Apply the policies to the matches just emitted, and record the event and time that completed those that are
+    reported.
+
+    ``position`` is -1 if the matches were decided by time and not by an event.
+    """
     cdef int64_t i
     if core.has_policy and core.emitted and not core.failed:
         apply_policies(core)

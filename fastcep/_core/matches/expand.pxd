@@ -1,4 +1,4 @@
-# Matches in every explicit window that they lie in. See expand.pyx.
+# Matches repeated for each explicit window. See expand.pyx.
 from fastcep._core.state.core cimport Core
 
 

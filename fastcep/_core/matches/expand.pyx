@@ -1,8 +1,9 @@
 # cython: language_level=3
-"""Shared windows: the matches of an event, once for each open window that holds them all.
+"""Shared windows: repeat the matches of an event for each open window that contains them.
 
-A match lies in the windows that were open when its first event came and still are. All that the event completes lie in the
-oldest open window, so what stands in the output is the block of that window; those of the others follow it.
+A match is in the windows that were open at its first event and still are. All matches that an event completes are in
+the oldest open window, so the matches in the output are the block of that window. The blocks of the other windows are
+appended.
 """
 from libc.stdint cimport int64_t
 
@@ -12,7 +13,7 @@ from fastcep._core.state.core cimport Core
 
 
 cdef void expand(Core* core) noexcept nogil:
-    """Repeat the event's matches per window, in the order of windows; ``out_windows`` becomes the windows' ids."""
+    """Repeat the matches of the event for each window, in their order, and write the window ids to ``out_windows``."""
     cdef Windows* windows = &core.windows
     cdef Vec* latest = &core.out_windows
     cdef int64_t n = core.emitted, first = latest.size - n, number, i, total = 0
@@ -20,7 +21,7 @@ cdef void expand(Core* core) noexcept nogil:
         if not window_at(windows, number).closed:
             for i in range(n):
                 total += latest.data[first + i] >= number
-    if _room(latest, total) < 0:
+    if _reserve(latest, total) < 0:
         core.failed = True
         return
     if total > n and _repeat(core, n, first) < 0:
@@ -37,12 +38,13 @@ cdef void expand(Core* core) noexcept nogil:
     core.emitted = total
 
 
-cdef inline int _room(Vec* vec, int64_t n) noexcept nogil:
+cdef inline int _reserve(Vec* vec, int64_t n) noexcept nogil:
+    """Reserve memory for ``n`` more values; returns -1 if memory ran out."""
     return reserve(vec, vec.size + n) if vec.size + n > vec.capacity else 0
 
 
 cdef int _repeat(Core* core, int64_t n, int64_t first) noexcept nogil:
-    """Repeat the bindings of the last ``n`` matches for every window but the oldest."""
+    """Repeat the bindings of the last ``n`` matches for all windows except the oldest; returns -1 if memory ran out."""
     cdef Windows* windows = &core.windows
     cdef int64_t* latest = core.out_windows.data + first
     cdef int64_t number, i, j, values, lengths, count
@@ -67,7 +69,7 @@ cdef int _repeat(Core* core, int64_t n, int64_t first) noexcept nogil:
             for i in range(n):
                 count = sizes.data[lengths + i] if core.leaves[m].repeated else 1
                 if latest[i] >= number:
-                    if _room(to, count) < 0 or (core.leaves[m].repeated and _room(sizes, 1) < 0):
+                    if _reserve(to, count) < 0 or (core.leaves[m].repeated and _reserve(sizes, 1) < 0):
                         return -1
                     _copy(to, j, count)
                     if core.leaves[m].repeated:
@@ -78,6 +80,7 @@ cdef int _repeat(Core* core, int64_t n, int64_t first) noexcept nogil:
 
 
 cdef inline void _copy(Vec* vec, int64_t start, int64_t count) noexcept nogil:
+    """Append a copy of ``count`` values of a vector to its end."""
     cdef int64_t i
     for i in range(count):
         vec.data[vec.size + i] = vec.data[start + i]

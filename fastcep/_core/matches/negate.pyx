@@ -1,8 +1,9 @@
 # cython: language_level=3
-"""Negated variables: their events are kept in buckets by key, in stream order; a check looks between two positions.
+"""Negated variables: store their events in buckets by key, in stream order; a check searches between two positions.
 
-Rows: word 0 tells when the row is dead (its time if it may be needed before the first event of a match comes, else its
-position), word 1 is the position, word 2 the time; then the registers, as in the rows of partial matches.
+Word 0 of a row decides when the row is dead: it is the time of the event if a match may need an event before its first
+one, otherwise the position. Word 1 is the position, word 2 the time. The registers follow, as in the rows of partial
+matches.
 """
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
@@ -14,8 +15,8 @@ from fastcep._core.program.predicate cimport CHUNK, Code, run
 from fastcep._core.state.core cimport ROW, Core, copy_event, position_of, read_key
 
 
-cdef int64_t first_kept(const Core* core, int negation, int64_t time) noexcept nogil:
-    """What word 0 of a row must be at least for the row to be of use at ``time``."""
+cdef int64_t oldest_needed(const Core* core, int negation, int64_t time) noexcept nogil:
+    """Return the least value of word 0 that a row must have to be needed at ``time``."""
     if core.negations[negation].by_time:
         if core.window_kind == EXPLICIT:
             return INT64_MIN
@@ -25,13 +26,13 @@ cdef int64_t first_kept(const Core* core, int negation, int64_t time) noexcept n
     return core.starts.position[core.starts.first & core.starts.mask]
 
 
-cdef void watch(Core* core, int member, int k, int64_t position, int64_t time) noexcept nogil:
-    """Keep event ``k`` of the chunk for the checks of a negated variable."""
+cdef void store_negated(Core* core, int member, int k, int64_t position, int64_t time) noexcept nogil:
+    """Store event ``k`` of the chunk for the checks of a negated variable."""
     cdef Negation* item
     cdef Index* index
     cdef Bucket* bucket
     cdef int64_t* row
-    cdef int64_t number, at
+    cdef int64_t bucket_number, row_number
     cdef int n
     for n in range(core.n_negations):
         item = core.negations + n
@@ -40,21 +41,24 @@ cdef void watch(Core* core, int member, int k, int64_t position, int64_t time) n
         index = core.indexes + core.n_indexes + n
         if not read_key(item.keys, item.n_keys, k, core.key):
             continue
-        number = find_or_add(index, core.key)
-        at = -1 if number < 0 else append(index, number, first_kept(core, n, time))
-        if at < 0:
+        bucket_number = find_or_add(index, core.key)
+        row_number = -1 if bucket_number < 0 else append(index, bucket_number, oldest_needed(core, n, time))
+        if row_number < 0:
             core.failed = True
             return
-        bucket = bucket_at(index, number)
-        row = bucket.data + at * index.fixed
+        bucket = bucket_at(index, bucket_number)
+        row = bucket.data + row_number * index.fixed
         row[0] = time if item.by_time else position
         row[1] = position
         row[2] = time
-        copy_event(index, bucket, at, item.registers, item.n_registers, k)
+        copy_event(index, bucket, row_number, item.registers, item.n_registers, k)
 
 
-cdef bint none_came(Core* core, const int32_t* checks, int n, const State* state, int64_t j, int64_t until) noexcept nogil:
-    """Whether the ``n`` checks pass for staged row ``j`` of ``state``; after the last neighbour up to time ``until``."""
+cdef bint are_absent(Core* core, const int32_t* checks, int n, const State* state, int64_t j, int64_t until) noexcept nogil:
+    """Return whether the ``n`` absence checks pass for staged row ``j`` of ``state``.
+
+    ``until``: end of the search, as a time, if no event is bound after the negated variable.
+    """
     cdef int i
     for i in range(n):
         if not _passes(core, core.absences + checks[i], state, j, until):
@@ -63,6 +67,7 @@ cdef bint none_came(Core* core, const int32_t* checks, int n, const State* state
 
 
 cdef bint _passes(Core* core, Absence* item, const State* state, int64_t j, int64_t until) noexcept nogil:
+    """Return whether staged row ``j`` passes one absence check."""
     cdef Index* index = core.indexes + core.n_indexes + item.negation
     cdef Bucket* bucket
     cdef int64_t number, low, high, rounds, r
@@ -74,15 +79,15 @@ cdef bint _passes(Core* core, Absence* item, const State* state, int64_t j, int6
             return True
         core.key[c] = core.stage.out[item.keys[c]][j]
     number = find(index, core.key)
-    if number < 0 and core.blind == INT64_MIN:
+    if number < 0 and core.last_missed == INT64_MIN:
         return True
     bucket = NULL if number < 0 else bucket_at(index, number)
     if item.group < 0:
         low = _latest(core, item, state, j)
         high = _earliest(core, item, state, j)
         if low < 0 and high == INT64_MAX:
-            return True  # its SEQ is not taken
-        return not _comes(core, item, index, bucket, low, high, until, j, -1)
+            return True  # the match does not use the SEQ of the negated variable
+        return not _occurs(core, item, index, bucket, low, high, until, j, -1)
     if not state.has[core.n_members + item.group]:
         return True
     rounds = rounds_of(core, core.n_members + item.group, j)
@@ -94,14 +99,14 @@ cdef bint _passes(Core* core, Absence* item, const State* state, int64_t j, int6
             if core.chains[item.after[c]].data[r] >= 0:
                 high = min(high, core.chains[item.after[c]].data[r])
         if low < 0:
-            continue  # its SEQ is not taken in this round
-        if _comes(core, item, index, bucket, low, high, until, j, r):
+            continue  # the round does not use the SEQ of the negated variable
+        if _occurs(core, item, index, bucket, low, high, until, j, r):
             return False
     return True
 
 
 cdef int64_t _latest(Core* core, const Absence* item, const State* state, int64_t j) noexcept nogil:
-    """Position of the last event that is bound before the negated variable, or -1."""
+    """Return the position of the last event that is bound before the negated variable, or -1."""
     cdef int64_t low = -1, bound
     cdef int c, slot
     for c in range(item.n_before):
@@ -115,7 +120,7 @@ cdef int64_t _latest(Core* core, const Absence* item, const State* state, int64_
 
 
 cdef int64_t _earliest(Core* core, const Absence* item, const State* state, int64_t j) noexcept nogil:
-    """Position of the first event that is bound after the negated variable, or INT64_MAX."""
+    """Return the position of the first event that is bound after the negated variable, or INT64_MAX."""
     cdef int64_t high = INT64_MAX, bound
     cdef int c, slot
     for c in range(item.n_after):
@@ -131,7 +136,7 @@ cdef int64_t _earliest(Core* core, const Absence* item, const State* state, int6
 
 
 cdef int _first_after(const Index* index, const Bucket* bucket, int word, int64_t value) noexcept nogil:
-    """The first row whose ``word`` is greater than ``value``; it ascends from row to row."""
+    """Return the first row whose word ``word`` is greater than ``value``; the word ascends from row to row."""
     cdef int low = bucket.head, high = bucket.size, middle
     while low < high:
         middle = low + (high - low) // 2
@@ -142,11 +147,12 @@ cdef int _first_after(const Index* index, const Bucket* bucket, int word, int64_
     return low
 
 
-cdef bint _comes(Core* core, Absence* item, const Index* index, const Bucket* bucket, int64_t low, int64_t high,
-                 int64_t until, int64_t j, int64_t round) noexcept nogil:
-    """Whether an event between ``low`` and ``high`` satisfies the conditions; ``bucket`` NULL: none is kept.
+cdef bint _occurs(Core* core, Absence* item, const Index* index, const Bucket* bucket, int64_t low, int64_t high,
+                  int64_t until, int64_t j, int64_t round) noexcept nogil:
+    """Return whether an event between positions ``low`` and ``high`` satisfies the conditions.
 
-    Without a neighbour before it (``low`` -1) it counts from the window's start, without one after it up to ``until``.
+    ``low`` -1: search from the start of the window. ``high`` INT64_MAX: search up to time ``until``. ``bucket`` NULL:
+    no event is stored under the key.
     """
     cdef int64_t since = INT64_MIN
     cdef int first, end, m, i, c
@@ -156,8 +162,8 @@ cdef bint _comes(Core* core, Absence* item, const Index* index, const Bucket* bu
             since = core.window_time
         else:
             since = core.now - core.window if core.now >= INT64_MIN + core.window else INT64_MIN
-        if core.blind > INT64_MIN and core.blind >= since:
-            return True  # nobody knows whether one came: no match that may be wrong is reported
+        if core.last_missed > INT64_MIN and core.last_missed >= since:
+            return True  # an event may have been missed, so a match could be false and is not reported
     if bucket == NULL:
         return False
     if low >= 0:
@@ -172,7 +178,7 @@ cdef bint _comes(Core* core, Absence* item, const Index* index, const Bucket* bu
         for i in range(m):
             keep[i] = 1
         if item.has_program:
-            _inputs(core, &item.program, index, bucket, first, j)
+            _set_inputs(core, &item.program, index, bucket, first, j)
             run(core.vm, &item.program, core.inputs, NULL, m, keep, NULL, NULL, 0)
         for i in range(m):
             if not keep[i]:
@@ -186,9 +192,9 @@ cdef bint _comes(Core* core, Absence* item, const Index* index, const Bucket* bu
     return False
 
 
-cdef void _inputs(Core* core, const Code* program, const Index* index, const Bucket* bucket, int first,
-                  int64_t j) noexcept nogil:
-    """Inputs of the conditions: registers of the events from row ``first`` on, outputs of staged row ``j`` broadcast."""
+cdef void _set_inputs(Core* core, const Code* program, const Index* index, const Bucket* bucket, int first,
+                      int64_t j) noexcept nogil:
+    """Set the inputs of the conditions: registers of the rows from ``first`` on, outputs of staged row ``j``."""
     cdef int i, number
     for i in range(program.n_inputs):
         number = program.input_number[i]

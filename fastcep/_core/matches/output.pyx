@@ -1,25 +1,25 @@
 # cython: language_level=3
-"""What a matcher found in a call, of which arrays are made when they are asked for."""
+"""Matches that a matcher has found in a call; their arrays are made on demand."""
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from fastcep._core.memory.starts cimport EXPLICIT
-from fastcep._core.memory.vectors cimport Vec, own, take, vec_free
+from fastcep._core.memory.vectors cimport Vec, adopt_array, take, vec_free
 from fastcep._core.state.core cimport Core
 
 cdef enum:
-    MANY = 1 << 12           # words from which on the vectors themselves become arrays, without a copy
+    MANY = 1 << 12           # from this number of words on, the vectors become arrays without a copy
 
 
 cdef class Output:
-    """``n`` matches of a query, by position; made by ``Matcher.take_output``."""
+    """``n`` matches of a query, as event positions; made by ``Matcher.take_output``."""
 
     def __dealloc__(self):
         free(self.block)
 
     cdef int move(self, Core* core, plan) except -1:
-        """Take the output over from the state of a query and leave that empty."""
+        """Move the output out of the state of a query."""
         cdef int i, n_vectors = 2 * core.n_members + 4
         cdef int64_t words = 0
         cdef int64_t* to
@@ -32,7 +32,7 @@ cdef class Output:
             words += _vector(core, i).size
         core.emitted = 0
         if words >= MANY:
-            self.made = self._arranged([take(_vector(core, i)) for i in range(n_vectors)])
+            self.columns = self._arrange([take(_vector(core, i)) for i in range(n_vectors)])
             return 0
         self.block = <int64_t*>malloc((n_vectors + words) * sizeof(int64_t))
         if self.block == NULL:
@@ -50,38 +50,40 @@ cdef class Output:
         return 0
 
     def arrays(self):
-        """``(values, lengths, detecting positions, their times, matches per position, window ids)``, the last None
-        without explicit windows.
+        """Return the matches as int64 arrays: ``(values, lengths, positions, times, counts, windows)``.
 
-        ``values[m]`` holds event positions of member m, one per match (-1 absent); for one that holds a list its
-        elements one match after the other, ``lengths[m]`` of them each (``lengths[m]`` is None for single members). The
-        position is -1 for what was decided at a time and not by an event.
+        ``values[m]`` are the event positions of variable m, one per match (-1: absent), and ``lengths[m]`` is None. If
+        the variable binds lists, ``values[m]`` are the elements of all matches one after the other, and ``lengths[m]``
+        the number of elements per match. ``positions``, ``times`` and ``counts`` are per completing event: its position
+        (-1: decided by time), its time, and its number of matches. ``windows`` are window ids per match, None without
+        explicit windows.
         """
         cdef int i, n_vectors = 2 * self.n_members + 4
         cdef int64_t at = n_vectors
         cdef int64_t* block
-        cdef list parts = []
-        if self.made is None:
+        cdef list vectors = []
+        if self.columns is None:
             if self.block == NULL:
                 raise MemoryError("no memory for the matches")
             sizes = [self.block[i] for i in range(n_vectors)]
-            block, self.block = self.block, NULL  # it is the array's, whatever happens
-            whole = own(block, n_vectors + sum(sizes))
+            block, self.block = self.block, NULL  # the array owns the block from here on
+            words = adopt_array(block, n_vectors + sum(sizes))
             for size in sizes:
-                parts.append(whole[at:at + size])
+                vectors.append(words[at:at + size])
                 at += size
-            self.made = self._arranged(parts)
-        return self.made
+            self.columns = self._arrange(vectors)
+        return self.columns
 
-    def _arranged(self, list parts):
+    def _arrange(self, list vectors):
+        """Return the vectors in the form of `arrays`."""
         cdef int n = self.n_members
-        lengths = [parts[n + i] if listed else None for i, listed in enumerate(self.lists)]
-        windows = parts[2 * n + 3] if self.has_windows else None
-        return parts[:n], lengths, parts[2 * n], parts[2 * n + 1], parts[2 * n + 2], windows
+        lengths = [vectors[n + i] if listed else None for i, listed in enumerate(self.lists)]
+        windows = vectors[2 * n + 3] if self.has_windows else None
+        return vectors[:n], lengths, vectors[2 * n], vectors[2 * n + 1], vectors[2 * n + 2], windows
 
 
 cdef Vec* _vector(Core* core, int number) noexcept:
-    """Values of each member, lengths of each, detecting positions, their times, matches of each, windows."""
+    """Return vector ``number`` of the output: values of each variable, lengths, positions, times, counts, windows."""
     cdef int n = core.n_members
     if number < n:
         return core.out_values + number

@@ -1,4 +1,4 @@
-# Which matches of an event are reported, and what follows from them. See policy.pyx.
+# Selection and consumption policies. See policy.pyx.
 from libc.stdint cimport int64_t, uint64_t
 
 from fastcep._core.memory.row_store cimport Index
@@ -6,13 +6,13 @@ from fastcep._core.program.plan_tables cimport State
 from fastcep._core.state.core cimport Core
 
 
-cdef enum:              # selections, as in fastcep.query.ast
+cdef enum:              # selection policies, as in fastcep.query.ast
     EACH
     FIRST
     LAST
     CUMULATIVE
 
-cdef enum:              # what is skipped after a match, likewise
+cdef enum:              # skip policies after a match, as in fastcep.query.ast
     NO_SKIP
     TO_NEXT
     PAST_LAST

@@ -1,12 +1,13 @@
 # cython: language_level=3
-"""Selection, consumption and what is skipped after a match: on the matches that end in one event (of one window).
+"""Selection, consumption and skip policies, applied to the matches that one event completes (in one window).
 
-They stand at the end of the output, in birth order. What is not reported is taken out of it again; then partial matches that
-hold an event which leaves, or begin where nothing may begin any more, are removed. Meaning: SEMANTICS, Selection policy.
+These matches are at the end of the output, in birth order. Matches that are not reported are removed from the output.
+Then the partial matches that hold a consumed event, or that begin where the skip policy allows no match, are removed.
+The semantics are described in docs/language.md, from SELECT to AFTER MATCH.
 
-With PARTITION BY all of that happens inside the partition of the event. The key of every row has the words of its
-partition (``IndexInfo.partition``), so that the rows of one can be removed; and the matches that a window has reported are
-counted by partition, in an index behind those of the rows (``Core.n_counts``).
+With PARTITION BY the policies apply within the partition of the event. The key of every row contains the words of its
+partition (``IndexInfo.partition``), so the rows of a partition can be removed. The matches that a window has reported
+are counted by partition, in an index after those of the rows (``Core.n_counts``).
 """
 from libc.stdint cimport INT64_MIN, int64_t, uint64_t
 from libc.stdlib cimport qsort
@@ -23,7 +24,7 @@ cdef extern from *:
 
 
 cdef void apply_policies(Core* core) noexcept nogil:
-    """Choose among the event's matches, and let follow what follows from those that are reported."""
+    """Select among the matches of the event, and apply the consequences of those that are reported."""
     cdef int64_t n = core.emitted, i
     _list_events(core, n)
     core.chosen.size = core.leaving.size = 0
@@ -37,25 +38,25 @@ cdef void apply_policies(Core* core) noexcept nogil:
     elif core.select == EACH and core.after_match != NO_SKIP:
         _skip(core, n)
     if core.n_counts > 0:
-        if core.current_place >= 0:  # else they were counted one by one
-            _cut_in_partition(core, n)
+        if core.current_place >= 0:  # matches decided by time were counted one by one
+            _apply_limit_in_partition(core, n)
     elif core.limit > 0:
-        _cut(core, n)
+        _apply_limit(core, n)
     if core.consumes:
-        for i in range(n):  # what lost against newer instances is superseded
+        for i in range(n):  # LAST: older instances are superseded, so their events are consumed too
             if core.chosen.data[i] or core.select == LAST:
-                _leave(core, _begin(core, i), core.ends.data[i])
+                _remove_events(core, _begin(core, i), core.ends.data[i])
     elif core.after_match == TO_NEXT:
         for i in range(n):
             if core.chosen.data[i]:
-                _leave(core, _begin(core, i), _begin(core, i) + 1)
+                _remove_events(core, _begin(core, i), _begin(core, i) + 1)
     if core.select == CUMULATIVE:
         _merge(core, n)
     else:
-        _take_out(core, n)
+        _keep_chosen(core, n)
     if core.failed:
         return
-    _ascend(&core.leaving, 0)
+    _sort_unique(&core.leaving, 0)
     if core.after_match == PAST_LAST and core.emitted > 0:
         if core.n_partition == 0:
             drop_all(&core.starts)
@@ -70,7 +71,7 @@ cdef void apply_policies(Core* core) noexcept nogil:
 
 
 cdef void policy_clear(Core* core) noexcept nogil:
-    """Give the scratch memory back."""
+    """Free the scratch memory."""
     vec_free(&core.advanced)
     vec_free(&core.bound)
     vec_free(&core.ends)
@@ -79,11 +80,12 @@ cdef void policy_clear(Core* core) noexcept nogil:
 
 
 cdef inline int64_t _begin(const Core* core, int64_t match) noexcept nogil:
-    """Where the match's events begin in ``bound``."""
+    """Return the index in ``bound`` of the first event of a match."""
     return 0 if match == 0 else core.ends.data[match - 1]
 
 
-cdef void _leave(Core* core, int64_t first, int64_t end) noexcept nogil:
+cdef void _remove_events(Core* core, int64_t first, int64_t end) noexcept nogil:
+    """Add the events ``first:end`` of ``bound`` to those that are removed."""
     cdef int64_t i
     for i in range(first, end):
         if push(&core.leaving, core.bound.data[i]) < 0:
@@ -91,12 +93,13 @@ cdef void _leave(Core* core, int64_t first, int64_t end) noexcept nogil:
 
 
 cdef int _compare(const void* left, const void* right) noexcept nogil:
+    """Compare two int64 values, for ``qsort``."""
     cdef int64_t a = (<const int64_t*>left)[0], b = (<const int64_t*>right)[0]
     return (a > b) - (a < b)
 
 
-cdef void _ascend(Vec* vec, int64_t first) noexcept nogil:
-    """Sort from ``first`` on, each value once."""
+cdef void _sort_unique(Vec* vec, int64_t first) noexcept nogil:
+    """Sort a vector from ``first`` on and remove duplicates."""
     cdef int64_t i, size = first
     if vec.size > first:  # data may be NULL
         qsort(vec.data + first, vec.size - first, sizeof(int64_t), _compare)
@@ -108,7 +111,7 @@ cdef void _ascend(Vec* vec, int64_t first) noexcept nogil:
 
 
 cdef void _rewind(Core* core, int64_t n) noexcept nogil:
-    """Set ``cursor`` to the first value of the last ``n`` matches, per member."""
+    """Set ``cursor`` of each variable to its first value in the last ``n`` matches."""
     cdef int64_t i
     cdef int m
     for m in range(core.n_members):
@@ -123,12 +126,12 @@ cdef void _rewind(Core* core, int64_t n) noexcept nogil:
 
 
 cdef inline int64_t _length(const Core* core, int m, int64_t n, int64_t match) noexcept nogil:
-    """How many values a match has for a member."""
+    """Return the number of values that a match has for a variable."""
     return core.out_lengths[m].data[core.out_lengths[m].size - n + match] if core.leaves[m].repeated else 1
 
 
 cdef void _list_events(Core* core, int64_t n) noexcept nogil:
-    """Write the events of each match, ascending, to ``bound``."""
+    """Write the events of each of the last ``n`` matches, in ascending order, to ``bound``."""
     cdef int64_t i, j, first, count
     cdef int m
     core.bound.size = core.ends.size = 0
@@ -144,14 +147,14 @@ cdef void _list_events(Core* core, int64_t n) noexcept nogil:
                     core.failed = True
                     return
             core.cursor[m] += count
-        _ascend(&core.bound, first)
+        _sort_unique(&core.bound, first)
         if push(&core.ends, core.bound.size) < 0:
             core.failed = True
             return
 
 
 cdef int64_t _best(const Core* core, int64_t n) noexcept nogil:
-    """The match whose ascending events are the least, or, for LAST, whose descending events are the greatest."""
+    """Return the match whose ascending events are the least or, for LAST, whose descending events are the greatest."""
     cdef int64_t best = 0, i
     for i in range(1, n):
         if _precedes(core, i, best):
@@ -160,6 +163,7 @@ cdef int64_t _best(const Core* core, int64_t n) noexcept nogil:
 
 
 cdef bint _precedes(const Core* core, int64_t one, int64_t other) noexcept nogil:
+    """Return whether match ``one`` is preferred to match ``other`` by FIRST or LAST."""
     cdef int64_t n = core.ends.data[one] - _begin(core, one), m = core.ends.data[other] - _begin(core, other), i, a, b
     for i in range(min(n, m)):
         if core.select == FIRST:
@@ -176,7 +180,7 @@ cdef bint _precedes(const Core* core, int64_t one, int64_t other) noexcept nogil
 
 
 cdef void _skip(Core* core, int64_t n) noexcept nogil:
-    """Choose one match per first event; past the last event only one of them all: the earliest start, then birth, first."""
+    """Choose the oldest match per first event; with PAST_LAST choose one match, with the earliest start, then birth."""
     cdef int64_t i, j, first, best = 0
     if core.after_match == PAST_LAST:
         for i in range(n):
@@ -185,7 +189,7 @@ cdef void _skip(Core* core, int64_t n) noexcept nogil:
                 best = i
         core.chosen.data[best] = 1
         return
-    for i in range(n):  # ``leaving`` is the set of the first events so far
+    for i in range(n):  # ``leaving`` temporarily holds the set of first events so far
         first = core.bound.data[_begin(core, i)]
         for j in range(core.leaving.size):
             if core.leaving.data[j] == first:
@@ -197,8 +201,8 @@ cdef void _skip(Core* core, int64_t n) noexcept nogil:
     core.leaving.size = 0
 
 
-cdef void _cut(Core* core, int64_t n) noexcept nogil:
-    """Choose no more than the window's limit allows; a complex event of several matches is one."""
+cdef void _apply_limit(Core* core, int64_t n) noexcept nogil:
+    """Choose as many matches as the limit of the window allows; the merged match of CUMULATIVE counts as one."""
     cdef int64_t i
     for i in range(n):
         if not core.chosen.data[i]:
@@ -212,33 +216,37 @@ cdef void _cut(Core* core, int64_t n) noexcept nogil:
 
 
 cdef bint partition_of(Core* core, uint64_t members, int k) noexcept nogil:
-    """Write the key of the partition of event ``k`` of the chunk, which may be bound to ``members``; False: it is in none."""
+    """Write the key of the partition of event ``k`` of the chunk to ``core.key``; returns False if it is in no
+    partition.
+
+    ``members``: the variables to which the event may be bound.
+    """
     return read_key(core.leaves[__builtin_ctzll(members)].partition, core.n_partition, k, core.key)
 
 
 cdef bint limit_is_reached(const Core* core, const Index* counts) noexcept nogil:
-    """Whether as many matches of the partition in ``core.key`` have been reported as the window's limit allows."""
-    cdef int64_t number = find(counts, core.key)
-    return number >= 0 and bucket_at(counts, number).data[0] >= core.limit
+    """Return whether the partition in ``core.key`` has reported as many matches as the limit of the window allows."""
+    cdef int64_t bucket_number = find(counts, core.key)
+    return bucket_number >= 0 and bucket_at(counts, bucket_number).data[0] >= core.limit
 
 
 cdef int64_t* _count_of(Core* core) noexcept nogil:
-    """How many matches of the partition in ``core.key`` the window has reported; NULL without memory."""
+    """Return a pointer to the number of reported matches of the partition in ``core.key``; NULL if memory ran out."""
     cdef Index* counts = core.indexes + stores_of(core) - 1
-    cdef int64_t number = find_or_add(counts, core.key)
-    if number >= 0 and bucket_at(counts, number).size == 0:
-        if append(counts, number, INT64_MIN) < 0:
-            number = -1
+    cdef int64_t bucket_number = find_or_add(counts, core.key)
+    if bucket_number >= 0 and bucket_at(counts, bucket_number).size == 0:
+        if append(counts, bucket_number, INT64_MIN) < 0:
+            bucket_number = -1
         else:
-            bucket_at(counts, number).data[0] = 0
-    if number < 0:
+            bucket_at(counts, bucket_number).data[0] = 0
+    if bucket_number < 0:
         core.failed = True
         return NULL
-    return bucket_at(counts, number).data
+    return bucket_at(counts, bucket_number).data
 
 
-cdef void _cut_in_partition(Core* core, int64_t n) noexcept nogil:
-    """``_cut`` by the count of the event's partition, whose partial matches go when the limit is reached."""
+cdef void _apply_limit_in_partition(Core* core, int64_t n) noexcept nogil:
+    """Do `_apply_limit` for the partition of the event, and drop its partial matches when the limit is reached."""
     cdef int64_t* count
     if not partition_of(core, core.current, core.current_place):
         return
@@ -246,7 +254,7 @@ cdef void _cut_in_partition(Core* core, int64_t n) noexcept nogil:
     if count == NULL:
         return
     core.reported = count[0]
-    _cut(core, n)
+    _apply_limit(core, n)
     count[0] = core.reported
     core.reported = 0
     if count[0] >= core.limit:
@@ -254,15 +262,15 @@ cdef void _cut_in_partition(Core* core, int64_t n) noexcept nogil:
 
 
 cdef int64_t* count_of_waiting(Core* core, const State* state) noexcept nogil:
-    """As `_count_of`, for the partition of the waiting match of this state that is staged row 0."""
+    """Return the same as `_count_of`, for the partition of the waiting match in staged row 0, which has this state."""
     cdef int w
     for w in range(core.n_partition):
         core.key[w] = core.stage.out[state.partition[w]][0]
     return _count_of(core)
 
 
-cdef void _take_out(Core* core, int64_t n) noexcept nogil:
-    """Leave in the output only the chosen matches of the last ``n``."""
+cdef void _keep_chosen(Core* core, int64_t n) noexcept nogil:
+    """Remove the matches that are not chosen from the last ``n`` matches of the output."""
     cdef int64_t i, j, count, to, length
     cdef int m
     cdef Vec* values
@@ -296,7 +304,7 @@ cdef void _take_out(Core* core, int64_t n) noexcept nogil:
 
 
 cdef void _merge(Core* core, int64_t n) noexcept nogil:
-    """Make one complex event of the last ``n`` matches: per member all events that it binds in any of them."""
+    """Merge the last ``n`` matches into one: each variable binds all events that it binds in any of them."""
     cdef int64_t i, first, to
     cdef int m
     cdef Vec* values
@@ -312,7 +320,7 @@ cdef void _merge(Core* core, int64_t n) noexcept nogil:
                 values.data[to] = values.data[i]
                 to += 1
         values.size = to
-        _ascend(values, first)
+        _sort_unique(values, first)
         if core.leaves[m].repeated:
             core.out_lengths[m].size -= n
         if push(core.out_lengths + m, values.size - first) < 0:

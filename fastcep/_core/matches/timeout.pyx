@@ -1,8 +1,9 @@
 # cython: language_level=3
-"""Partial matches whose window has ended, as an output of their own (``Engine(timed_out=True)``).
+"""Output of partial matches whose window has ended (``Engine(timed_out=True)``).
 
-Expiry moves one number and visits no row. So where they are asked for, dead starts are kept until enough of them, or the end of
-the batch, make it worth a walk through all rows; then their rows are written out and released.
+Expiry only moves the first live start and visits no row. If timed-out partial matches are an output, dead starts are
+kept until there are enough of them, or until the batch ends. Then one walk through all rows writes their rows out and
+releases the starts.
 """
 from libc.stdint cimport int64_t
 from libc.stdlib cimport qsort
@@ -15,20 +16,20 @@ from fastcep._core.program.plan_tables cimport State
 from fastcep._core.state.core cimport Core
 
 cdef enum:
-    WORDS = 5                # of an entry of ``found``: time, birth, index, bucket, row
+    ENTRY_WORDS = 5          # words of an entry of ``timed_rows``: time, birth, index, bucket, row
 
 
 cdef void collect(Core* core, int64_t first, int64_t end) noexcept nogil:
     """Write out the partial matches of the starts ``[first, end)``, and release dead starts.
 
-    They come by the time at which they time out (of windows of events: by start), then birth; what was a match itself
-    is left out.
+    They are sorted by the time at which they time out (in windows of n events: by start), then by birth. Rows that were
+    reported as matches are left out.
     """
     cdef Index* index
     cdef Bucket* bucket
     cdef int64_t b, i, start, birth = -1
     cdef int r, n
-    core.found.size = 0
+    core.timed_rows.size = 0
     for n in range(core.n_indexes if first < end else 0):
         index = core.indexes + n
         for b in range(index.n_buckets):
@@ -36,26 +37,29 @@ cdef void collect(Core* core, int64_t first, int64_t end) noexcept nogil:
             for r in range(bucket.head, bucket.size):
                 start = bucket.data[<int64_t>r * index.fixed]
                 if first <= start < end and not bucket.data[<int64_t>r * index.fixed + 2]:
-                    _note(core, 0 if core.window_kind == EXPLICIT else start if core.window_kind == EVENTS
+                    _append_entry(core, 0 if core.window_kind == EXPLICIT else start if core.window_kind == EVENTS
                           else core.starts.time[start & core.starts.mask],
                           bucket.data[<int64_t>r * index.fixed + 1], n, b, r)
-    if core.found.size > 0:  # data may be NULL
-        qsort(core.found.data, core.found.size // WORDS, WORDS * sizeof(int64_t), _compare)
-    for i in range(core.found.size // WORDS):
-        if core.found.data[i * WORDS + 1] != birth:  # one row may stand in several indexes
-            birth = core.found.data[i * WORDS + 1]
-            if not core.failed:  # else what was not written whole is withdrawn
-                _write(core, core.found.data + i * WORDS)
+    if core.timed_rows.size > 0:  # data may be NULL
+        qsort(core.timed_rows.data, core.timed_rows.size // ENTRY_WORDS, ENTRY_WORDS * sizeof(int64_t), _compare)
+    for i in range(core.timed_rows.size // ENTRY_WORDS):
+        if core.timed_rows.data[i * ENTRY_WORDS + 1] != birth:  # a row may be in several indexes
+            birth = core.timed_rows.data[i * ENTRY_WORDS + 1]
+            if not core.failed:  # after a failure the incomplete output is withdrawn
+                _write(core, core.timed_rows.data + i * ENTRY_WORDS)
     release(&core.starts)
 
 
-cdef inline void _note(Core* core, int64_t time, int64_t birth, int64_t index, int64_t bucket, int64_t row) noexcept nogil:
-    if (push(&core.found, time) < 0 or push(&core.found, birth) < 0 or push(&core.found, index) < 0
-            or push(&core.found, bucket) < 0 or push(&core.found, row) < 0):
+cdef inline void _append_entry(
+        Core* core, int64_t time, int64_t birth, int64_t index, int64_t bucket, int64_t row) noexcept nogil:
+    """Append an entry to ``timed_rows``."""
+    if (push(&core.timed_rows, time) < 0 or push(&core.timed_rows, birth) < 0 or push(&core.timed_rows, index) < 0
+            or push(&core.timed_rows, bucket) < 0 or push(&core.timed_rows, row) < 0):
         core.failed = True
 
 
 cdef int _compare(const void* left, const void* right) noexcept nogil:
+    """Compare two entries by time, then birth, for ``qsort``."""
     cdef const int64_t* a = <const int64_t*>left
     cdef const int64_t* b = <const int64_t*>right
     if a[0] != b[0]:
@@ -64,7 +68,7 @@ cdef int _compare(const void* left, const void* right) noexcept nogil:
 
 
 cdef void _write(Core* core, const int64_t* entry) noexcept nogil:
-    """Write one partial match to the output of those that have timed out."""
+    """Write one partial match to the output of timed-out partial matches."""
     cdef int number = core.infos[entry[2]].state
     cdef State* state = core.states + number
     cdef Index* index = core.indexes + entry[2]

@@ -1,4 +1,4 @@
-"""Containers of plain memory, all of it from one budget: vectors, heaps, hash indexes of rows, starts, windows.
+"""Containers without Python objects, accounted to one budget: vectors, heaps, hash indexes of rows, starts, windows.
 
-Nothing here knows of queries or events.
+No module here depends on queries or events.
 """

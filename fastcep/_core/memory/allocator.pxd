@@ -1,22 +1,23 @@
-# What one matcher may hold, and what it holds. Every allocation that grows with the stream goes through here.
+# The memory budget of one matcher. Every allocation that grows with the stream is counted here.
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free, malloc, realloc
 
 
 cdef struct Budget:
-    int64_t used             # bytes
-    int64_t limit
-    bint refused             # the last failure was the limit, not the machine
+    int64_t used             # bytes allocated
+    int64_t limit            # bytes
+    bint refused             # the last failed request exceeded the limit; False if the system had no memory
 
 
 cdef inline void unlimited(Budget* budget) noexcept nogil:
+    """Initialise a budget without a limit."""
     budget.used = 0
     budget.limit = INT64_MAX
     budget.refused = False
 
 
 cdef inline bint claim(Budget* budget, int64_t bytes) noexcept nogil:
-    """Count ``bytes`` more, if the limit allows."""
+    """Add ``bytes`` to the bytes in use; False if that would exceed the limit."""
     if bytes > budget.limit - budget.used:
         budget.refused = True
         return False
@@ -25,7 +26,7 @@ cdef inline bint claim(Budget* budget, int64_t bytes) noexcept nogil:
 
 
 cdef inline void* obtain(Budget* budget, int64_t bytes) noexcept nogil:
-    """A new block, or NULL."""
+    """Allocate a block; NULL without memory."""
     cdef void* block = NULL
     if claim(budget, bytes):
         block = malloc(bytes)
@@ -35,26 +36,27 @@ cdef inline void* obtain(Budget* budget, int64_t bytes) noexcept nogil:
 
 
 cdef inline void give_back(Budget* budget, void* block, int64_t bytes) noexcept nogil:
+    """Free a block of ``bytes``; NULL is allowed."""
     if block != NULL:
         free(block)
         budget.used -= bytes
 
 
-cdef inline void* cut(Budget* budget, void* block, int64_t old, int64_t bytes) noexcept nogil:
-    """Shorten a block of ``old`` bytes. Needs no room, so that it works near the limit and beyond."""
+cdef inline void* shrink(Budget* budget, void* block, int64_t old_bytes, int64_t bytes) noexcept nogil:
+    """Shorten a block from ``old_bytes`` to ``bytes``. Claims no memory, so it also works at or above the limit."""
     cdef void* shorter = realloc(block, bytes)
-    budget.used -= old - bytes
-    return block if shorter == NULL else shorter  # longer than counted if the machine can't, which does no harm
+    budget.used -= old_bytes - bytes
+    return block if shorter == NULL else shorter  # after a failure the block is longer than counted, which is harmless
 
 
-cdef inline bint regrow(Budget* budget, void** block, int64_t old, int64_t capacity, int width) noexcept nogil:
-    """Change an array from ``old`` to ``capacity`` items of ``width`` bytes; False if it can't be (the old one stays)."""
+cdef inline bint regrow(Budget* budget, void** block, int64_t old_capacity, int64_t capacity, int width) noexcept nogil:
+    """Resize an array to ``capacity`` items of ``width`` bytes; False without memory, the array is then unchanged."""
     cdef void* grown
-    if not claim(budget, (capacity - old) * width):
+    if not claim(budget, (capacity - old_capacity) * width):
         return False
     grown = realloc(block[0], capacity * width)
     if grown == NULL:
-        budget.used -= (capacity - old) * width
+        budget.used -= (capacity - old_capacity) * width
         return False
     block[0] = grown
     return True

@@ -1,4 +1,4 @@
-/* Bounds checks of the kernels, on with FASTCEP_DEBUG=1 at build time. */
+/* Bounds checks for the compiled code; enable them with FASTCEP_DEBUG=1 at build time. */
 #ifndef FASTCEP_CHECK_H
 #define FASTCEP_CHECK_H
 #include <stdio.h>

@@ -1,17 +1,17 @@
-# Fenwick trees: sums of what stands before a place, while single items change; item i is at i + 1.
+# Fenwick trees: prefix sums over an array whose items change. Item i is stored at index i + 1.
 from libc.stdint cimport int64_t
 
 
-cdef inline void add(int64_t[::1] tree, int64_t at, int64_t value) noexcept nogil:
-    """Add to item ``at`` of a Fenwick tree."""
-    at += 1
-    while at < tree.shape[0]:
-        tree[at] += value
-        at += at & -at
+cdef inline void add(int64_t[::1] tree, int64_t place, int64_t value) noexcept nogil:
+    """Add ``value`` to item ``place``."""
+    place += 1
+    while place < tree.shape[0]:
+        tree[place] += value
+        place += place & -place
 
 
-cdef inline int64_t below(int64_t[::1] tree, int64_t end) noexcept nogil:
-    """The sum of the items before ``end``."""
+cdef inline int64_t prefix_sum(int64_t[::1] tree, int64_t end) noexcept nogil:
+    """Return the sum of the items before ``end``."""
     cdef int64_t total = 0
     while end > 0:
         total += tree[end]
@@ -19,10 +19,10 @@ cdef inline int64_t below(int64_t[::1] tree, int64_t end) noexcept nogil:
     return total
 
 
-cdef inline void summed(int64_t[::1] tree) noexcept nogil:
-    """Make a Fenwick tree of its items, which stand one place behind their own."""
-    cdef int64_t i, up
+cdef inline void build(int64_t[::1] tree) noexcept nogil:
+    """Turn an array of items into a Fenwick tree in place; on entry, item i is at index i + 1."""
+    cdef int64_t i, parent
     for i in range(1, tree.shape[0]):
-        up = i + (i & -i)
-        if up < tree.shape[0]:
-            tree[up] += tree[i]
+        parent = i + (i & -i)
+        if parent < tree.shape[0]:
+            tree[parent] += tree[i]

@@ -1,4 +1,4 @@
-# A binary heap of items by ratio.
+# A binary min-heap of items, ordered by ratio.
 from libc.stdint cimport int64_t
 from libc.stdlib cimport realloc
 
@@ -14,14 +14,14 @@ cdef struct Heap:
     int64_t capacity
 
 
-cdef inline bint before(const Entry* a, const Entry* b) noexcept nogil:
-    """Whether one comes out first: the smaller ratio, then the smaller item."""
+cdef inline bint precedes(const Entry* a, const Entry* b) noexcept nogil:
+    """Return True if ``a`` comes before ``b``: by ratio, then by item."""
     return a.ratio < b.ratio or (a.ratio == b.ratio and a.item < b.item)
 
 
 cdef inline int heap_push(Heap* heap, double ratio, int64_t item) noexcept nogil:
-    """Put an item in; -1 without memory."""
-    cdef int64_t at = heap.size, up
+    """Add an item; -1 without memory."""
+    cdef int64_t place = heap.size, parent
     cdef Entry* grown
     cdef Entry entry
     if heap.size == heap.capacity:
@@ -32,31 +32,31 @@ cdef inline int heap_push(Heap* heap, double ratio, int64_t item) noexcept nogil
         heap.capacity = max(<int64_t>1024, 2 * heap.capacity)
     entry.ratio, entry.item = ratio, item
     heap.size += 1
-    while at > 0:
-        up = (at - 1) // 2
-        if not before(&entry, heap.entries + up):
+    while place > 0:
+        parent = (place - 1) // 2
+        if not precedes(&entry, heap.entries + parent):
             break
-        heap.entries[at] = heap.entries[up]
-        at = up
-    heap.entries[at] = entry
+        heap.entries[place] = heap.entries[parent]
+        place = parent
+    heap.entries[place] = entry
     return 0
 
 
 cdef inline Entry heap_pop(Heap* heap) noexcept nogil:
-    """Take the least one out; there must be one."""
+    """Remove and return the smallest entry; the heap must not be empty."""
     cdef Entry top = heap.entries[0], last
-    cdef int64_t at = 0, down
+    cdef int64_t place = 0, child
     heap.size -= 1
     last = heap.entries[heap.size]
     while True:
-        down = 2 * at + 1
-        if down >= heap.size:
+        child = 2 * place + 1
+        if child >= heap.size:
             break
-        if down + 1 < heap.size and before(heap.entries + down + 1, heap.entries + down):
-            down += 1
-        if not before(heap.entries + down, &last):
+        if child + 1 < heap.size and precedes(heap.entries + child + 1, heap.entries + child):
+            child += 1
+        if not precedes(heap.entries + child, &last):
             break
-        heap.entries[at] = heap.entries[down]
-        at = down
-    heap.entries[at] = last
+        heap.entries[place] = heap.entries[child]
+        place = child
+    heap.entries[place] = last
     return top

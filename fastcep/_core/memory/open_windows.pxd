@@ -1,4 +1,4 @@
-# Explicit windows that are open. See open_windows.pyx.
+# The open explicit windows. See open_windows.pyx.
 from libc.stdint cimport int64_t, uint64_t
 
 from fastcep._core.memory.allocator cimport Budget
@@ -13,38 +13,39 @@ cdef enum:              # how windows close, as in fastcep.plan
     ON_EVENT
 
 
-cdef struct Part:            # what an isolated window holds for itself
+cdef struct Part:            # the state of an isolated window
     Starts starts
     Index* indexes
     Pending pending
 
 
 cdef struct Opened:
-    int64_t position         # of the event that opened it,
-    int64_t time
-    int64_t id               # and its sequence number
-    int64_t reported         # matches, where there is a limit
-    uint64_t able            # isolated: members whose events may do anything in it
+    int64_t position         # position of the event that opened it
+    int64_t time             # time of that event
+    int64_t id               # sequence number of that event
+    int64_t reported         # matches reported so far, counted if the query has a limit
+    uint64_t relevant        # isolated mode: bit set of the variables whose events can have an effect in the window
     bint closed
-    Part* part               # NULL: shared mode, nothing in it yet, or its limit is reached
+    Part* part               # NULL: shared mode, an empty window, or a window that has reached its limit
 
 
 cdef struct Windows:
     Budget* budget
-    uint64_t able            # in a window without rows
-    Opened* ring             # of ordinals [first, next); the first is open
+    uint64_t relevant        # ``Opened.relevant`` of a window without rows
+    Opened* ring             # windows by ordinal, [first, next); the first one is open
     int64_t mask, first, next
-    int closing
+    int closing              # AFTER_TIME, AFTER_EVENTS or ON_EVENT
     int64_t length           # ns or events
-    const int64_t* opens     # of the batch, ascending: places of events that open one
-    const int64_t* ids
+    const int64_t* opens     # rows of the batch whose events open a window, ascending
+    const int64_t* ids       # per opening event: its sequence number
     int64_t n_opens, next_open
-    const int64_t* closes    # places of events that close one, and positions of those that opened it
-    const int64_t* closed
+    const int64_t* closes    # rows of the batch whose events close a window
+    const int64_t* closed    # per closing event: position of the event that opened the window
     int64_t n_closes, next_close
 
 
 cdef inline Opened* window_at(const Windows* windows, int64_t ordinal) noexcept nogil:
+    """Return the window with this ordinal."""
     return windows.ring + (ordinal & windows.mask)
 
 

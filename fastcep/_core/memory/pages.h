@@ -1,7 +1,7 @@
-/* Large arrays in huge pages: aligned to them, so that the kernel gives them and growing moves no data.
+/* Large arrays in huge pages. Blocks are aligned to huge pages, so that the kernel can use them and growing is no copy.
  *
- * A block is a private mapping that starts on a huge page's boundary. Where huge pages or mremap are not to be had it
- * is an ordinary allocation: slower, never wrong. */
+ * A block is a private mapping that starts at the boundary of a huge page. On systems without huge pages or mremap, it
+ * is an ordinary allocation: slower, but correct. */
 #ifndef FASTCEP_PAGES_H
 #define FASTCEP_PAGES_H
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #define FC_PAGE ((size_t)1 << 21)
 
-/* An aligned mapping of `bytes`, a multiple of FC_PAGE; NULL without memory. */
+/* Create an aligned mapping of `bytes`, a multiple of FC_PAGE; NULL without memory. */
 static inline void *fc_pages_map(size_t bytes, int access) {
     char *raw = (char *)mmap(NULL, bytes + FC_PAGE, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (raw == MAP_FAILED)
@@ -22,8 +22,8 @@ static inline void *fc_pages_map(size_t bytes, int access) {
     return aligned;
 }
 
-/* Grow (or shrink) a block, NULL = a new one, to `bytes`, a multiple of FC_PAGE; NULL without memory, the old block stays
- * then. */
+/* Resize a block (NULL: allocate one) to `bytes`, a multiple of FC_PAGE. Without memory, returns NULL and keeps the old
+ * block. */
 static inline void *fc_pages_grow(void *old, size_t old_bytes, size_t bytes) {
     void *block;
     if (old == NULL)
@@ -46,8 +46,8 @@ static inline void *fc_pages_grow(void *old, size_t old_bytes, size_t bytes) {
     return block;
 }
 
-/* Give back the huge pages behind `used` bytes, unless they are a small part of the block: one that is used again
- * grows by as much. Returns how many bytes it has now. */
+/* Free the huge pages after the first `used` bytes, unless they are a small part of the block: a reused block would
+ * soon grow again by as much. Returns the new size of the block in bytes. */
 static inline size_t fc_pages_trim(void *block, size_t bytes, size_t used) {
     size_t keep = (used + FC_PAGE - 1) & ~(FC_PAGE - 1);
     if (keep > 0 && keep + keep / 4 < bytes && munmap((char *)block + keep, bytes - keep) == 0)

@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Matches that wait for the time at which they are decided, earliest first, then in birth order.
+"""Heap of the matches that wait for the time at which they are decided: by time, then by birth.
 
-A row holds what a match is made of (see decide.pyx) while it waits; rows are reused. The heap holds each row at most once.
+A row holds the contents of a waiting match (see decide.pyx). Rows are reused. The heap holds each row at most once.
 """
 from libc.stdint cimport int64_t
 from libc.string cimport memset
@@ -9,11 +9,11 @@ from libc.string cimport memset
 from fastcep._core.memory.allocator cimport Budget, give_back, regrow
 
 cdef enum:
-    FIRST = 64
+    FIRST_ROWS = 64
 
 
 cdef void pending_init(Pending* pending, Budget* budget, int64_t width) noexcept nogil:
-    """Make an empty heap of rows of ``width`` words."""
+    """Initialise an empty heap over rows of ``width`` words."""
     memset(pending, 0, sizeof(Pending))
     pending.budget = budget
     pending.width = width
@@ -21,7 +21,7 @@ cdef void pending_init(Pending* pending, Budget* budget, int64_t width) noexcept
 
 
 cdef void pending_clear(Pending* pending) noexcept nogil:
-    """Drop all and give the memory back."""
+    """Drop all matches and free the memory."""
     if pending.budget == NULL:
         return
     give_back(pending.budget, pending.heap, pending.capacity * sizeof(Due))
@@ -30,9 +30,9 @@ cdef void pending_clear(Pending* pending) noexcept nogil:
 
 
 cdef int64_t new_row(Pending* pending) noexcept nogil:
-    """A row to fill; -1 without memory."""
+    """Allocate a row for the caller to fill; -1 without memory."""
     cdef int64_t row = pending.free_row
-    cdef int64_t capacity = max(<int64_t>FIRST, pending.row_capacity * 2)
+    cdef int64_t capacity = max(<int64_t>FIRST_ROWS, pending.row_capacity * 2)
     if row >= 0:
         pending.free_row = row_at(pending, row)[0]
         return row
@@ -45,7 +45,7 @@ cdef int64_t new_row(Pending* pending) noexcept nogil:
 
 
 cdef void free_row(Pending* pending, int64_t row) noexcept nogil:
-    """Give a row back that is not in the heap."""
+    """Free a row that is not in the heap."""
     row_at(pending, row)[0] = pending.free_row
     pending.free_row = row
 
@@ -55,40 +55,40 @@ cdef inline bint _before(Due one, Due other) noexcept nogil:
 
 
 cdef int wait(Pending* pending, int64_t time, int64_t birth, int64_t row) noexcept nogil:
-    """Put a row into the heap; -1 without memory."""
-    cdef int64_t at = pending.size, above, capacity = max(<int64_t>FIRST, pending.capacity * 2)
+    """Add a row to the heap; -1 without memory."""
+    cdef int64_t place = pending.size, parent, capacity = max(<int64_t>FIRST_ROWS, pending.capacity * 2)
     cdef Due new
-    if at == pending.capacity:
+    if place == pending.capacity:
         if not regrow(pending.budget, <void**>&pending.heap, pending.capacity, capacity, sizeof(Due)):
             return -1
         pending.capacity = capacity
     new.time, new.birth, new.row = time, birth, row
-    while at > 0:
-        above = (at - 1) // 2
-        if not _before(new, pending.heap[above]):
+    while place > 0:
+        parent = (place - 1) // 2
+        if not _before(new, pending.heap[parent]):
             break
-        pending.heap[at] = pending.heap[above]
-        at = above
-    pending.heap[at] = new
+        pending.heap[place] = pending.heap[parent]
+        place = parent
+    pending.heap[place] = new
     pending.size += 1
     return 0
 
 
 cdef Due next_due(Pending* pending) noexcept nogil:
-    """Take the first entry out of a heap that has one."""
+    """Remove and return the first entry; the heap must not be empty."""
     cdef Due first = pending.heap[0], last
-    cdef int64_t at = 0, below
+    cdef int64_t place = 0, child
     pending.size -= 1
     last = pending.heap[pending.size]
     while True:
-        below = 2 * at + 1
-        if below >= pending.size:
+        child = 2 * place + 1
+        if child >= pending.size:
             break
-        if below + 1 < pending.size and _before(pending.heap[below + 1], pending.heap[below]):
-            below += 1
-        if not _before(pending.heap[below], last):
+        if child + 1 < pending.size and _before(pending.heap[child + 1], pending.heap[child]):
+            child += 1
+        if not _before(pending.heap[child], last):
             break
-        pending.heap[at] = pending.heap[below]
-        at = below
-    pending.heap[at] = last
+        pending.heap[place] = pending.heap[child]
+        place = child
+    pending.heap[place] = last
     return first

@@ -1,4 +1,4 @@
-# The row store: hash indexes whose buckets are contiguous struct-of-arrays blocks. See row_store.pyx.
+# The row store: hash indexes whose buckets are contiguous blocks of rows. See row_store.pyx.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from fastcep._core.memory.allocator cimport Budget
@@ -8,81 +8,83 @@ cdef extern from "check.h":
 
 
 cdef struct Bucket:          # the words of its key follow it in memory
-    int64_t* data            # block: the fixed words of row r at data[r * fixed], then the columns, see column_of
-    int32_t head             # rows before it are dead
-    int32_t size             # rows used, dead ones included
-    int32_t capacity
-    int32_t noted            # rows that another index has as well, see join.pyx
+    int64_t* data            # block: the fixed words of row r at data[r * fixed], then the columns; see column_of
+    int32_t head             # rows before this one are dead
+    int32_t size             # end of the rows, including dead ones
+    int32_t capacity         # rows
+    int32_t n_hashed         # leading rows that are also in the index ``Core.hashed``; see join.pyx
 
 
 cdef struct Index:
     Budget* budget
     int32_t words            # int64 words of a key; 0 = a single bucket
-    int32_t fixed            # words of a row that stand together; word 0 is the start ordinal
-    int32_t columns          # words of a row that stand in columns
-    int32_t slack            # words behind a block that may be read, whatever they are
-    int64_t bucket_bytes     # of a bucket without its block
+    int32_t fixed            # words of a row that are stored together; word 0 is the ordinal of its start
+    int32_t columns          # words of a row that are stored in columns
+    int32_t slack            # words after a block that are allocated, so that reading past the last row is safe
+    int64_t bucket_bytes     # bytes of a bucket without its block
     char* buckets            # see bucket_at
     int64_t n_buckets
     int64_t bucket_capacity
-    int32_t* slots           # open addressing: bucket number or -1
-    uint64_t slot_mask       # slots - 1, and 64 - log2 of the slots
-    int slot_shift
-    int64_t bytes            # of the blocks
+    int32_t* slots           # hash table with open addressing: number of a bucket, or -1
+    uint64_t slot_mask       # number of slots - 1
+    int slot_shift           # 64 - log2(number of slots)
+    int64_t bytes            # bytes of all blocks
     int64_t* scratch         # the words of one key
 
 
-cdef struct Source:          # where one word of new rows is
+cdef struct Source:          # the values of one word of new rows
     const int64_t* data
-    int64_t step             # from row to row; 0: the same value for all
-    const uint8_t* null      # for key words: a null one joins nothing; NULL = none is null
+    int64_t step             # words from row to row; 0: the same value for all rows
+    const uint8_t* null      # for key words: null flags (a null key joins nothing); NULL: no value is null
     int64_t null_step
 
 
 cdef inline Bucket* bucket_at(const Index* index, int64_t number) noexcept nogil:
+    """Return the bucket with this number."""
     return <Bucket*>(index.buckets + number * index.bucket_bytes)
 
 
 cdef inline int64_t number_of(const Index* index, const Bucket* bucket) noexcept nogil:
-    """What ``bucket_at`` takes."""
+    """Return the number of a bucket, as ``bucket_at`` expects it."""
     return (<const char*>bucket - index.buckets) // index.bucket_bytes
 
 
 cdef inline int64_t* key_of(Bucket* bucket) noexcept nogil:
+    """Return the words of the key of a bucket."""
     return <int64_t*>(bucket + 1)
 
 
 cdef inline int64_t* column_of(const Index* index, const Bucket* bucket, int number) noexcept nogil:
-    """Column ``number`` of a bucket's rows: contiguous, for predicates to scan."""
+    """Return column ``number`` of the rows of a bucket; columns are contiguous, for predicates to scan."""
     return bucket.data + <int64_t>(index.fixed + number) * bucket.capacity
 
 
 cdef inline uint64_t slot_of(const Index* index, const int64_t* key, int words) noexcept nogil:
-    """The first slot of a key: multiplicative hashing, whose best bits are the upper ones."""
-    cdef uint64_t h = 0
+    """Return the first slot of a key, by multiplicative hashing, in which the upper bits are the best mixed."""
+    cdef uint64_t hashed = 0
     cdef int i
     for i in range(words):
-        h = ((h << 32 | h >> 32) ^ <uint64_t>key[i]) * 0x9E3779B97F4A7C15ULL
-    return h >> index.slot_shift
+        hashed = ((hashed << 32 | hashed >> 32) ^ <uint64_t>key[i]) * 0x9E3779B97F4A7C15ULL
+    return hashed >> index.slot_shift
 
 
 cdef inline int64_t width_of(const Index* index) noexcept nogil:
-    """Bytes of a row."""
+    """Return the bytes of a row."""
     return <int64_t>(index.fixed + index.columns) * sizeof(int64_t)
 
 
 cdef inline int64_t block_bytes(const Index* index, int64_t capacity) noexcept nogil:
-    """Bytes of a block for so many rows."""
+    """Return the bytes of a block for ``capacity`` rows."""
     return capacity * width_of(index) + (index.slack * sizeof(int64_t) if capacity > 0 else 0)
 
 
 cdef inline int64_t index_bytes(const Index* index) noexcept nogil:
-    """All bytes that the index holds."""
+    """Return all bytes that the index holds."""
     return index.bytes + index.bucket_capacity * index.bucket_bytes + <int64_t>(index.slot_mask + 1) * sizeof(int32_t)
 
 
 cdef inline int64_t find(const Index* index, const int64_t* key) noexcept nogil:
-    """Number of the bucket of ``key``, or -1."""
+    """Return the number of the bucket of ``key``, or -1."""
     if index.words == 1:
         return find_words(index, key, 1)
     if index.words == 2:
@@ -93,18 +95,21 @@ cdef inline int64_t find(const Index* index, const int64_t* key) noexcept nogil:
 
 
 cdef inline int64_t find_words(const Index* index, const int64_t* key, int words) noexcept nogil:
-    """``find`` for ``index.words``: a literal where this is called, so that the compiler unrolls."""
+    """``find`` for keys of ``words`` words.
+
+    Callers pass a literal where they can, so that the compiler unrolls the loops.
+    """
     cdef uint64_t slot = slot_of(index, key, words)
     cdef int32_t bucket
-    cdef const int64_t* known
+    cdef const int64_t* stored
     cdef int i
     while True:
         bucket = index.slots[slot]
         if bucket < 0:
             return -1
-        known = key_of(bucket_at(index, bucket))
+        stored = key_of(bucket_at(index, bucket))
         for i in range(words):
-            if known[i] != key[i]:
+            if stored[i] != key[i]:
                 break
         else:
             return bucket
@@ -124,7 +129,7 @@ cdef void sweep(Index* index, int64_t first_live) noexcept nogil
 
 
 cdef inline int64_t append(Index* index, int64_t number, int64_t first_live) noexcept nogil:
-    """Make a row at the end of a bucket; returns its place in the block, or -1 without memory."""
+    """Append a row to a bucket; returns its row number in the block, or -1 without memory."""
     cdef Bucket* bucket = bucket_at(index, number)
     FC_CHECK(0 <= number < index.n_buckets)
     if bucket.size == bucket.capacity and make_room(index, bucket, first_live) < 0:

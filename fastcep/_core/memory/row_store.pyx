@@ -1,36 +1,38 @@
 # cython: language_level=3
-"""The row store of one index: keys → buckets of rows.
+"""The row store of one index: a hash index from keys to buckets of rows.
 
-A bucket is one block of memory that grows 4 → 8 → … rows. What a row only carries (its *fixed* words: start, birth,
-bindings) stands together, so that making, moving and emitting a row touches one cache line; what predicates read (null bits,
-registers) stands in *columns*, so that they scan contiguous memory. Rows stand in birth order and are removed only by stable
-compaction: when a block is full, when a scan finds most of it dead, and in ``sweep``. A row is dead when its start ordinal
-(word 0) is before the first live start. Memory is therefore bounded by the live rows (a constant factor) plus what ``sweep``
-has not visited yet; the matcher sweeps whenever the bytes doubled, and when the budget is nearly spent.
+A bucket is one block of memory that doubles as it grows. The *fixed* words of a row (start, birth, bindings) are stored
+together, so that creating, moving and emitting a row touches one cache line. The words that predicates read (null bits,
+registers) are stored in *columns*, so that predicates scan contiguous memory.
+
+Rows are in birth order. Only stable compaction removes them: when a block is full, when a scan finds most of its rows
+dead, and in ``sweep``. A row is dead when the ordinal of its start (word 0) is before the first live start. Memory is
+therefore proportional to the live rows, plus the dead rows that ``sweep`` has not visited yet; the matcher sweeps when
+the bytes have doubled and when the budget is nearly used up.
 """
 from libc.stdint cimport INT64_MAX
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 
-from fastcep._core.memory.allocator cimport Budget, cut, give_back, obtain, regrow
+from fastcep._core.memory.allocator cimport Budget, give_back, obtain, regrow, shrink
 
 cdef extern from *:
     void __builtin_prefetch(const void*, int) noexcept nogil
     int __builtin_ctzll(unsigned long long) noexcept nogil
 
 cdef enum:
-    FIRST_ROWS = 2           # most keys of a stream with many have one or two
+    FIRST_ROWS = 2           # in a stream with many keys, most keys have one or two rows
     FIRST_SLOTS = 64
     FIRST_BUCKETS = 8
-    SLACK = 3                # as many as the factorised store reads behind the last row
-    ROOMY = 8                # slots per bucket, as long as there are few: a slot is seldom another key's then
-    SMALL = 1 << 10
-    BLOCK = 64               # rows whose buckets are looked up before they are written
-    MOST_FIXED = 80          # words: start, birth and a binding for each of at most 64 members
+    SLACK = 3                # words that the factorised store may read after the last row
+    SMALL = 1 << 10          # buckets up to which the hash table is sparse
+    SPARSE = 8               # slots per bucket of a sparse hash table, in which collisions are rare
+    BLOCK = 64               # rows whose buckets are looked up before any of the rows is written
+    MOST_FIXED = 80          # words: start, birth and one binding for each of at most 64 variables
 
 
 cdef int index_init(Index* index, Budget* budget, int words, int fixed, int columns) noexcept nogil:
-    """Make an empty index; -1 without memory."""
+    """Initialise an empty index; -1 without memory."""
     memset(index, 0, sizeof(Index))
     index.budget = budget
     index.words = words
@@ -43,11 +45,11 @@ cdef int index_init(Index* index, Budget* budget, int words, int fixed, int colu
 
 
 cdef void index_clear(Index* index) noexcept nogil:
-    """Give all memory back."""
+    """Free all memory."""
     cdef int64_t i
     if index.budget == NULL:
         return
-    if index.slots != NULL:  # else it holds nothing: there was no memory for it
+    if index.slots != NULL:  # NULL: index_init ran out of memory, nothing is counted
         index.budget.used -= index_bytes(index)
     for i in range(index.n_buckets):
         free(bucket_at(index, i).data)
@@ -58,7 +60,7 @@ cdef void index_clear(Index* index) noexcept nogil:
 
 
 cdef void _fill_slots(Index* index, uint64_t slots) noexcept nogil:
-    """Enter every key into the slots, of which there are so many now."""
+    """Enter every key into the hash table, which now has ``slots`` slots."""
     cdef uint64_t slot
     cdef int64_t i
     index.slot_mask = slots - 1
@@ -73,18 +75,18 @@ cdef void _fill_slots(Index* index, uint64_t slots) noexcept nogil:
 
 
 cdef int _reslot(Index* index, uint64_t slots) noexcept nogil:
-    """Rebuild the slots (a power of two of them) from the keys."""
-    cdef int32_t* fresh = <int32_t*>obtain(index.budget, slots * sizeof(int32_t))
-    if fresh == NULL:
+    """Rebuild the hash table with ``slots`` slots, a power of two."""
+    cdef int32_t* grown = <int32_t*>obtain(index.budget, slots * sizeof(int32_t))
+    if grown == NULL:
         return -1
     give_back(index.budget, index.slots, (index.slot_mask + 1) * sizeof(int32_t))
-    index.slots = fresh
+    index.slots = grown
     _fill_slots(index, slots)
     return 0
 
 
 cdef int64_t find_or_add(Index* index, const int64_t* key) noexcept nogil:
-    """Number of the bucket of ``key``, made when new; -1 without memory."""
+    """Return the number of the bucket of ``key``, which is created if it is new; -1 without memory."""
     cdef int64_t number = find(index, key), capacity
     cdef uint64_t slot
     cdef int i
@@ -100,7 +102,7 @@ cdef int64_t find_or_add(Index* index, const int64_t* key) noexcept nogil:
     for i in range(index.words):
         key_of(bucket_at(index, number))[i] = key[i]
     index.n_buckets += 1
-    if <uint64_t>index.n_buckets * (ROOMY if index.n_buckets <= SMALL else 4) > index.slot_mask + 1:
+    if <uint64_t>index.n_buckets * (SPARSE if index.n_buckets <= SMALL else 4) > index.slot_mask + 1:
         if _reslot(index, (index.slot_mask + 1) * 2) < 0:
             index.n_buckets -= 1
             return -1
@@ -114,9 +116,10 @@ cdef int64_t find_or_add(Index* index, const int64_t* key) noexcept nogil:
 
 cdef inline int _locate(Index* index, const Source* words, int64_t first, int64_t n, int64_t* numbers, int64_t* key,
                         int width) noexcept nogil:
-    """``find_or_add`` for the keys of rows ``first`` to ``first + n``; ``key`` is scratch, ``width`` is ``index.words``.
+    """``find_or_add`` for the keys of rows ``first`` to ``first + n``.
 
-    The first slot usually has the key. What is there is asked for early, as the rows are written soon.
+    ``key`` is scratch, ``width`` is ``index.words``. The first slot usually has the key. The end of its bucket is
+    prefetched, because the rows are written there next.
     """
     cdef Bucket* bucket
     cdef int64_t j
@@ -146,7 +149,7 @@ cdef inline int _put(Index* index, const int64_t* numbers, const Source* row, in
                      int64_t first_live, int fixed) noexcept nogil:
     """Append rows ``first`` to ``first + n`` of the sources to their buckets; -1 without memory.
 
-    ``fixed`` is ``index.fixed``: a literal where this is called, so that the compiler unrolls the loops over it.
+    ``fixed`` is ``index.fixed``. Callers pass a literal where they can, so that the compiler unrolls the loops.
     """
     cdef const int64_t* data[MOST_FIXED]
     cdef int64_t step[MOST_FIXED]
@@ -196,9 +199,9 @@ cdef int _put_rows(Index* index, const int64_t* numbers, const Source* row, int6
 
 
 cdef int64_t insert(Index* index, const Source* words, const Source* row, int64_t n, int64_t first_live) noexcept nogil:
-    """Append ``n`` rows (``row``: fixed words, then columns), each to the bucket of its key, but those with a null key word.
+    """Append ``n`` rows (``row``: fixed words, then columns), each to the bucket of its key.
 
-    Returns how many were appended, or -1 without memory.
+    Rows with a null key word are skipped. Returns the number of rows appended, or -1 without memory.
     """
     cdef int64_t numbers[BLOCK]
     cdef int64_t j, m, first = 0, stored = 0
@@ -236,7 +239,7 @@ cdef void compact(const Index* index, Bucket* bucket, int64_t first_live) noexce
     cdef int64_t* column
     cdef int32_t i, live
     cdef int j, c
-    for j in range(index.columns):  # the fixed words decide, so they move last
+    for j in range(index.columns):  # the fixed words say which rows are live, so they move last
         column = column_of(index, bucket, j)
         live = 0
         for i in range(bucket.head, bucket.size):
@@ -251,13 +254,13 @@ cdef void compact(const Index* index, Bucket* bucket, int64_t first_live) noexce
             to += index.fixed
             live += 1
         row += index.fixed
-    bucket.noted = max(0, bucket.noted - (bucket.size - live))  # rows die in order, where this is used
+    bucket.n_hashed = max(0, bucket.n_hashed - (bucket.size - live))  # where this is used, rows die in order
     bucket.head = 0
     bucket.size = live
 
 
 cdef int _enlarge(Index* index, Bucket* bucket, int32_t capacity) noexcept nogil:
-    """Move the rows (all kept, head cut off) to a larger block."""
+    """Move the rows from ``head`` on, live or dead, to a larger block."""
     cdef int64_t* block
     cdef int64_t rows = bucket.size - bucket.head
     cdef int j
@@ -273,27 +276,27 @@ cdef int _enlarge(Index* index, Bucket* bucket, int32_t capacity) noexcept nogil
     give_back(index.budget, bucket.data, block_bytes(index, bucket.capacity))
     bucket.data = block
     bucket.capacity = capacity
-    bucket.noted = max(0, bucket.noted - bucket.head)
+    bucket.n_hashed = max(0, bucket.n_hashed - bucket.head)
     bucket.head = 0
     bucket.size = rows
     return 0
 
 
 cdef void _shrink(Index* index, Bucket* bucket, int32_t capacity) noexcept nogil:
-    """Cut the block of a compacted bucket down to a smaller capacity."""
+    """Shrink the block of a compacted bucket to a smaller capacity."""
     cdef int64_t row
     cdef int j
     for j in range(index.columns):
         row = index.fixed + j
         memmove(bucket.data + row * capacity, bucket.data + row * bucket.capacity, bucket.size * sizeof(int64_t))
-    bucket.data = <int64_t*>cut(index.budget, bucket.data, block_bytes(index, bucket.capacity),
-                                block_bytes(index, capacity))
+    bucket.data = <int64_t*>shrink(index.budget, bucket.data, block_bytes(index, bucket.capacity),
+                                   block_bytes(index, capacity))
     index.bytes -= block_bytes(index, bucket.capacity) - block_bytes(index, capacity)
     bucket.capacity = capacity
 
 
 cdef int expect(Index* index, int64_t buckets) noexcept nogil:
-    """Make room for so many keys in an empty index, all at once; -1 without memory."""
+    """Allocate memory for ``buckets`` keys in an empty index; -1 without memory."""
     cdef uint64_t slots = FIRST_SLOTS
     if buckets == 0:
         return 0
@@ -307,10 +310,11 @@ cdef int expect(Index* index, int64_t buckets) noexcept nogil:
 
 cdef int put_buckets(Index* index, const int64_t* heads, int64_t step, int64_t n, const int64_t* rows,
                      int64_t row_step) noexcept nogil:
-    """Make ``n`` buckets in an index that ``expect`` has made room in.
+    """Create ``n`` buckets in an index that ``expect`` has prepared.
 
-    ``heads[b]`` says how many rows bucket b has, ``heads[w * step + b]`` word w of its key, from 1 on. Word w of row r of
-    all rows, bucket by bucket, is at ``rows[w * row_step + r]``. Returns -1 without memory, -2 if a key comes twice.
+    ``heads[b]`` is the number of rows of bucket b, ``heads[w * step + b]`` word w of its key, counted from 1. All rows
+    are numbered bucket by bucket; word w of row r is at ``rows[w * row_step + r]``. Returns -1 without memory, -2 if a
+    key occurs twice.
     """
     cdef int64_t* key = index.scratch
     cdef uint64_t slots[BLOCK]
@@ -319,7 +323,7 @@ cdef int put_buckets(Index* index, const int64_t* heads, int64_t step, int64_t n
     cdef int c
     while b < n:
         m = min(n - b, <int64_t>BLOCK)
-        for i in range(m):  # look them all up before any of them is needed
+        for i in range(m):  # prefetch all slots before the first one is needed
             for c in range(index.words):
                 key[c] = heads[(1 + c) * step + b + i]
             slots[i] = slot_of(index, key, index.words)
@@ -336,9 +340,9 @@ cdef int put_buckets(Index* index, const int64_t* heads, int64_t step, int64_t n
             if _enlarge(index, bucket, <int32_t>count) < 0:
                 return -1
             for c in range(index.fixed):
-                _spread(bucket.data + c, index.fixed, rows + c * row_step + row, count)
+                _scatter(bucket.data + c, index.fixed, rows + c * row_step + row, count)
             for c in range(index.columns):
-                _spread(column_of(index, bucket, c), 1, rows + (index.fixed + c) * row_step + row, count)
+                _scatter(column_of(index, bucket, c), 1, rows + (index.fixed + c) * row_step + row, count)
             bucket.size = <int32_t>count
             row += count
         b += m
@@ -346,7 +350,7 @@ cdef int put_buckets(Index* index, const int64_t* heads, int64_t step, int64_t n
 
 
 cdef inline bint _take_slot(Index* index, uint64_t slot, int64_t number) noexcept nogil:
-    """Enter a bucket, whose first slot this is; False if there is one of its key."""
+    """Enter a bucket into the hash table from its first ``slot`` on; False if there is a bucket with the same key."""
     cdef const int64_t* key = key_of(bucket_at(index, number))
     if index.words == 0:
         return number == 0
@@ -358,14 +362,14 @@ cdef inline bint _take_slot(Index* index, uint64_t slot, int64_t number) noexcep
     return True
 
 
-cdef inline void _spread(int64_t* to, int64_t step, const int64_t* values, int64_t n) noexcept nogil:
+cdef inline void _scatter(int64_t* to, int64_t step, const int64_t* values, int64_t n) noexcept nogil:
     cdef int64_t i
     for i in range(n):
         to[i * step] = values[i]
 
 
 cdef int make_room(Index* index, Bucket* bucket, int64_t first_live) noexcept nogil:
-    """Give a full bucket a free row: compact it when half of it is dead, else double it."""
+    """Make room for one row in a full bucket: compact it; double it if more than half of its rows are live."""
     if bucket.capacity > 0:
         compact(index, bucket, first_live)
         if bucket.size <= bucket.capacity // 2:
@@ -377,8 +381,8 @@ cdef int make_room(Index* index, Bucket* bucket, int64_t first_live) noexcept no
 
 
 cdef void sweep(Index* index, int64_t first_live) noexcept nogil:
-    """Remove every dead row and every empty bucket, and give the memory back."""
-    cdef int64_t i, kept = 0, room = index.bucket_capacity
+    """Remove every dead row and every empty bucket, and free their memory."""
+    cdef int64_t i, kept = 0, bucket_capacity = index.bucket_capacity
     cdef int32_t capacity
     cdef uint64_t slots = FIRST_SLOTS
     cdef Bucket* bucket
@@ -401,16 +405,16 @@ cdef void sweep(Index* index, int64_t first_live) noexcept nogil:
     if kept == 0:
         give_back(index.budget, index.buckets, index.bucket_capacity * index.bucket_bytes)
         index.buckets = NULL
-        index.bucket_capacity = room = 0
-    while room > FIRST_BUCKETS and kept <= room // 4:
-        room //= 2
-    if room < index.bucket_capacity:
-        index.buckets = <char*>cut(index.budget, index.buckets, index.bucket_capacity * index.bucket_bytes,
-                                   room * index.bucket_bytes)
-        index.bucket_capacity = room
+        index.bucket_capacity = bucket_capacity = 0
+    while bucket_capacity > FIRST_BUCKETS and kept <= bucket_capacity // 4:
+        bucket_capacity //= 2
+    if bucket_capacity < index.bucket_capacity:
+        index.buckets = <char*>shrink(index.budget, index.buckets, index.bucket_capacity * index.bucket_bytes,
+                                      bucket_capacity * index.bucket_bytes)
+        index.bucket_capacity = bucket_capacity
     while slots < <uint64_t>kept * 6:
         slots *= 2
     if slots <= index.slot_mask:
-        index.slots = <int32_t*>cut(index.budget, index.slots, (index.slot_mask + 1) * sizeof(int32_t),
-                                    slots * sizeof(int32_t))
+        index.slots = <int32_t*>shrink(index.budget, index.slots, (index.slot_mask + 1) * sizeof(int32_t),
+                                       slots * sizeof(int32_t))
     _fill_slots(index, min(slots, index.slot_mask + 1))

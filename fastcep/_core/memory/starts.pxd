@@ -1,4 +1,4 @@
-# First events of live partial matches, and the chain nodes made under them. See starts.pyx.
+# The first events of live partial matches, and the chain nodes of each. See starts.pyx.
 from libc.stdint cimport INT64_MAX, int32_t, int64_t
 
 from fastcep._core.memory.allocator cimport Budget
@@ -13,22 +13,22 @@ cdef enum:              # kinds of window
 
 cdef struct Starts:
     Budget* budget
-    int kind                 # of the window
-    int64_t span             # its length: ns, events
-    int64_t due              # of windows of time: no start dies up to then
-    int64_t* time            # ring of ordinals [first, next)
-    int64_t* position
-    int64_t* rows            # live rows under it
-    int64_t* node            # latest chain node under it, or -1
-    int64_t* window          # the latest explicit window that was open
+    int kind                 # kind of the window
+    int64_t span             # length of the window: ns or events
+    int64_t due              # time windows: up to this time no start expires
+    int64_t* time            # ring by ordinal, [first, next): time of the event,
+    int64_t* position        # its position,
+    int64_t* rows            # number of live rows of the start,
+    int64_t* node            # latest chain node of the start, or -1,
+    int64_t* window          # ordinal of the latest explicit window that was open
     int64_t mask, first, next
-    int64_t kept             # [kept, first) are dead, but what hangs under them is not taken away yet; else ``first``
-    bint keeps               # they wait for ``release``
-    int64_t newest           # the latest explicit window of all
-    int64_t live             # rows under all starts
-    int64_t* event           # chain nodes: event position,
-    int64_t* previous        # the element before, or -1,
-    int64_t* sibling         # the next node of the same start, or the next free node
+    int64_t kept             # starts [kept, first) are dead, but their chain nodes are not freed yet
+    bint keeps               # the chain nodes of dead starts are kept until ``release``
+    int64_t newest           # ordinal of the latest explicit window
+    int64_t live             # live rows of all starts
+    int64_t* event           # per chain node: position of its event,
+    int64_t* previous        # node of the previous element, or -1,
+    int64_t* sibling         # next node of the same start, or next free node
     int64_t node_capacity, nodes_used, free_node, nodes_live
 
 
@@ -38,17 +38,17 @@ cdef int grow(Starts* starts) noexcept nogil
 cdef int64_t new_node(Starts* starts, int64_t event, int64_t previous, int64_t start) noexcept nogil
 cdef void drop_all(Starts* starts) noexcept nogil
 cdef void release(Starts* starts) noexcept nogil
-cdef void starts_rest(Starts* starts, bint wholly) noexcept nogil
+cdef void starts_rest(Starts* starts, bint fully) noexcept nogil
 cdef int64_t starts_bytes(const Starts* starts) noexcept nogil
 
 
 cdef inline int64_t last_time(const Starts* starts, int64_t time) noexcept nogil:
-    """The last time that is in the time window of a start; one that reaches above int64 keeps everything."""
+    """Return the last time in the window of a start; INT64_MAX if the window ends beyond int64."""
     return time + starts.span if time <= INT64_MAX - starts.span else INT64_MAX
 
 
 cdef inline int64_t start_of(Starts* starts, int64_t time, int64_t position) noexcept nogil:
-    """Ordinal of the event's start, made when new; -1 without memory."""
+    """Return the ordinal of the start of an event, which is created if it is new; -1 without memory."""
     cdef int64_t ordinal = starts.next - 1
     if ordinal >= starts.first and starts.position[ordinal & starts.mask] == position:
         return ordinal
@@ -67,7 +67,7 @@ cdef inline int64_t start_of(Starts* starts, int64_t time, int64_t position) noe
 
 
 cdef inline void drop_first(Starts* starts) noexcept nogil:
-    """Forget the oldest start: its rows are dead, its nodes free (unless it waits for ``release``)."""
+    """Drop the oldest start: its rows are dead, its nodes are freed (with ``keeps``: by ``release``)."""
     cdef int64_t slot = starts.first & starts.mask
     starts.live -= starts.rows[slot]
     starts.first += 1
@@ -76,13 +76,13 @@ cdef inline void drop_first(Starts* starts) noexcept nogil:
 
 
 cdef inline void drop_empty(Starts* starts) noexcept nogil:
-    """Forget the oldest starts that have no rows any more."""
+    """Drop the oldest starts as long as they have no live rows."""
     while starts.first < starts.next and starts.rows[starts.first & starts.mask] == 0:
         drop_first(starts)
 
 
 cdef inline void free_nodes(Starts* starts, int64_t slot) noexcept nogil:
-    """Free the nodes of the start that stands in this slot."""
+    """Free the chain nodes of the start in this slot."""
     cdef int64_t node = starts.node[slot], following
     while node >= 0:
         following = starts.sibling[node]
@@ -93,13 +93,13 @@ cdef inline void free_nodes(Starts* starts, int64_t slot) noexcept nogil:
 
 
 cdef inline void release_first(Starts* starts, int64_t slot) noexcept nogil:
-    """Free the nodes of the oldest start that is kept, which stands in this slot."""
+    """Free the chain nodes of the oldest kept start, which is in this slot."""
     free_nodes(starts, slot)
     starts.kept += 1
 
 
 cdef inline void count_rows(Starts* starts, const int64_t* ordinals, int64_t step, int64_t n) noexcept nogil:
-    """Count a row under each of ``n`` ordinals (apart from ``live``)."""
+    """Count one row for each of ``n`` ordinals; does not change ``live``."""
     cdef int64_t* rows = starts.rows
     cdef int64_t mask = starts.mask, j
     for j in range(n):
@@ -108,7 +108,7 @@ cdef inline void count_rows(Starts* starts, const int64_t* ordinals, int64_t ste
 
 cdef inline void gather_starts(int64_t* to, const Starts* starts, const int64_t* ordinals, int64_t step,
                                const int32_t* rows, int64_t n) noexcept nogil:
-    """Copy the positions of the first events, by ordinals as in ``vectors.gather``."""
+    """Copy the positions of first events, given their ordinals; arguments as for ``vectors.gather``."""
     cdef const int64_t* position = starts.position
     cdef int64_t mask = starts.mask, i
     for i in range(n):
@@ -116,7 +116,7 @@ cdef inline void gather_starts(int64_t* to, const Starts* starts, const int64_t*
 
 
 cdef inline void expire_all(Starts* starts, int64_t time) noexcept nogil:
-    """Drop every start, because the stream has ended at ``time``."""
+    """Drop every start; the stream has ended at ``time``."""
     while starts.first < starts.next:
         if starts.keeps and starts.kind != TIME:
             starts.time[starts.first & starts.mask] = time
@@ -124,9 +124,9 @@ cdef inline void expire_all(Starts* starts, int64_t time) noexcept nogil:
 
 
 cdef inline void expire(Starts* starts, int64_t time, int64_t position, const int64_t* times, int64_t base) noexcept nogil:
-    """Drop the starts that an event of this time and position can no longer join.
+    """Drop the starts whose window does not contain an event with this time and position.
 
-    ``times`` are those of the batch's events, of which the first has position ``base``; NULL without one.
+    ``times`` are the times of the events of the batch, the first of which has position ``base``; NULL without a batch.
     """
     cdef int64_t slot
     if starts.due < time:
@@ -138,6 +138,6 @@ cdef inline void expire(Starts* starts, int64_t time, int64_t position, const in
     elif starts.kind == EVENTS:
         while starts.first < starts.next and position - starts.position[starts.first & starts.mask] >= starts.span:
             slot = starts.first & starts.mask
-            if starts.keeps and times != NULL:  # the time of the event which pushed it out
+            if starts.keeps and times != NULL:  # the time of the event that ended its window
                 starts.time[slot] = times[starts.position[slot] + starts.span - base]
             drop_first(starts)

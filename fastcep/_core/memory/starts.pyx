@@ -1,42 +1,43 @@
 # cython: language_level=3
 """Starts: a ring with one entry per event that begins partial matches.
 
-Every row knows its start's ordinal; it is dead when the ordinal is before ``first``. So expiry is one compare per row,
-the number of live rows is exact at every moment, and the chain nodes (elements of Kleene variables, shared by all rows that
-continue them) are freed with the start they hang under: no reference counts, no collection.
+Every row stores the ordinal of its start and is dead when the ordinal is before ``first``. Therefore expiry costs one
+comparison per row, and the number of live rows is always exact. Chain nodes hold the elements of Kleene variables and
+are shared by all rows that extend them. They belong to a start and are freed with it, without reference counts or
+garbage collection.
 """
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memset
 
-from fastcep._core.memory.allocator cimport Budget, cut, give_back, obtain, regrow
+from fastcep._core.memory.allocator cimport Budget, give_back, obtain, regrow, shrink
 
 cdef enum:
-    FIRST = 64               # entries of a new ring
-    REST = 4096              # entries that an empty ring may keep
-    ENTRY = 40               # bytes of one
+    FIRST_ENTRIES = 64       # entries of a new ring
+    MOST_IDLE = 4096         # entries, and chain nodes, that an empty ring may keep
+    ENTRY_BYTES = 40         # bytes of an entry
 
 
 cdef int grow(Starts* starts) noexcept nogil:
     """Double the ring; -1 without memory."""
     cdef int64_t old = 0 if starts.time == NULL else starts.mask + 1
-    cdef int64_t capacity = old * 2 if old else FIRST, i
-    cdef int64_t* fresh = <int64_t*>obtain(starts.budget, capacity * ENTRY)
-    cdef int64_t* kept = starts.time
-    if fresh == NULL:
+    cdef int64_t capacity = old * 2 if old else FIRST_ENTRIES, i
+    cdef int64_t* grown = <int64_t*>obtain(starts.budget, capacity * ENTRY_BYTES)
+    cdef int64_t* old_block = starts.time
+    if grown == NULL:
         return -1
     for i in range(starts.kept, starts.next):
-        fresh[i & (capacity - 1)] = starts.time[i & starts.mask]
-        fresh[capacity + (i & (capacity - 1))] = starts.position[i & starts.mask]
-        fresh[2 * capacity + (i & (capacity - 1))] = starts.rows[i & starts.mask]
-        fresh[3 * capacity + (i & (capacity - 1))] = starts.node[i & starts.mask]
-        fresh[4 * capacity + (i & (capacity - 1))] = starts.window[i & starts.mask]
-    _place(starts, fresh, capacity)
-    give_back(starts.budget, kept, old * ENTRY)
+        grown[i & (capacity - 1)] = starts.time[i & starts.mask]
+        grown[capacity + (i & (capacity - 1))] = starts.position[i & starts.mask]
+        grown[2 * capacity + (i & (capacity - 1))] = starts.rows[i & starts.mask]
+        grown[3 * capacity + (i & (capacity - 1))] = starts.node[i & starts.mask]
+        grown[4 * capacity + (i & (capacity - 1))] = starts.window[i & starts.mask]
+    _set_block(starts, grown, capacity)
+    give_back(starts.budget, old_block, old * ENTRY_BYTES)
     return 0
 
 
 cdef int starts_init(Starts* starts, Budget* budget, int kind, int64_t span) noexcept nogil:
-    """Make an empty ring for windows of a kind and length; -1 without memory."""
+    """Initialise an empty ring for windows of this kind and length; -1 without memory."""
     memset(starts, 0, sizeof(Starts))
     starts.budget = budget
     starts.kind = kind
@@ -47,9 +48,9 @@ cdef int starts_init(Starts* starts, Budget* budget, int kind, int64_t span) noe
 
 
 cdef void starts_clear(Starts* starts) noexcept nogil:
-    """Give all memory back."""
+    """Free all memory."""
     if starts.budget != NULL:
-        give_back(starts.budget, starts.time, (starts.mask + 1) * ENTRY)
+        give_back(starts.budget, starts.time, (starts.mask + 1) * ENTRY_BYTES)
         _clear_nodes(starts)
         starts.time = NULL
 
@@ -64,19 +65,21 @@ cdef void _clear_nodes(Starts* starts) noexcept nogil:
 
 
 cdef int64_t starts_bytes(const Starts* starts) noexcept nogil:
-    """All bytes held."""
-    return (starts.mask + 1) * ENTRY + starts.node_capacity * 24
+    """Return the bytes of the ring and of the chain nodes."""
+    return (starts.mask + 1) * ENTRY_BYTES + starts.node_capacity * 24
 
 
-cdef void starts_rest(Starts* starts, bint wholly) noexcept nogil:
-    """Shrink a ring that is empty, if it is large or ``wholly``; ordinals go on."""
-    if wholly or starts.node_capacity > REST:
+cdef void starts_rest(Starts* starts, bint fully) noexcept nogil:
+    """Shrink an empty ring if it is large, or in any case with ``fully``; ordinals continue."""
+    cdef void* block
+    if fully or starts.node_capacity > MOST_IDLE:
         _clear_nodes(starts)
-    if starts.mask >= (FIRST if wholly else REST):
-        _place(starts, <int64_t*>cut(starts.budget, starts.time, (starts.mask + 1) * ENTRY, FIRST * ENTRY), FIRST)
+    if starts.mask >= (FIRST_ENTRIES if fully else MOST_IDLE):
+        block = shrink(starts.budget, starts.time, (starts.mask + 1) * ENTRY_BYTES, FIRST_ENTRIES * ENTRY_BYTES)
+        _set_block(starts, <int64_t*>block, FIRST_ENTRIES)
 
 
-cdef void _place(Starts* starts, int64_t* block, int64_t capacity) noexcept nogil:
+cdef void _set_block(Starts* starts, int64_t* block, int64_t capacity) noexcept nogil:
     starts.time = block
     starts.position = block + capacity
     starts.rows = block + 2 * capacity
@@ -85,7 +88,7 @@ cdef void _place(Starts* starts, int64_t* block, int64_t capacity) noexcept nogi
     starts.mask = capacity - 1
 
 
-cdef int _more_nodes(Starts* starts) noexcept nogil:
+cdef int _grow_nodes(Starts* starts) noexcept nogil:
     cdef int64_t old = starts.node_capacity, capacity = max(64, old * 2)
     cdef void** arrays[3]
     cdef int j
@@ -94,19 +97,19 @@ cdef int _more_nodes(Starts* starts) noexcept nogil:
     arrays[2] = <void**>&starts.sibling
     for j in range(3):
         if not regrow(starts.budget, arrays[j], old, capacity, 8):
-            starts.budget.used -= j * (capacity - old) * 8  # those that grew stay longer than they are used
+            starts.budget.used -= j * (capacity - old) * 8  # arrays that did grow stay longer than ``node_capacity``
             return -1
     starts.node_capacity = capacity
     return 0
 
 
 cdef int64_t new_node(Starts* starts, int64_t event, int64_t previous, int64_t start) noexcept nogil:
-    """Append ``event`` to the chain ``previous`` (-1 = a new chain) of a start; -1 without memory."""
+    """Append ``event`` to the chain that ends in node ``previous`` (-1: a new chain); -1 without memory."""
     cdef int64_t node = starts.free_node
     if node >= 0:
         starts.free_node = starts.sibling[node]
     else:
-        if starts.nodes_used == starts.node_capacity and _more_nodes(starts) < 0:
+        if starts.nodes_used == starts.node_capacity and _grow_nodes(starts) < 0:
             return -1
         node = starts.nodes_used
         starts.nodes_used += 1
@@ -119,7 +122,7 @@ cdef int64_t new_node(Starts* starts, int64_t event, int64_t previous, int64_t s
 
 
 cdef void drop_all(Starts* starts) noexcept nogil:
-    """Forget every start."""
+    """Drop every start."""
     while starts.first < starts.next:
         drop_first(starts)
     release(starts)
@@ -127,6 +130,6 @@ cdef void drop_all(Starts* starts) noexcept nogil:
 
 
 cdef void release(Starts* starts) noexcept nogil:
-    """Free what hangs under the starts that are dead."""
+    """Free the chain nodes of dead starts."""
     while starts.kept < starts.first:
         release_first(starts, starts.kept & starts.mask)

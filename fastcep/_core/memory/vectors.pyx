@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Growing arrays: doubled inside ``nogil`` code, handed to NumPy whole when a call is over.
+"""Growing int64 arrays: ``nogil`` code doubles them, and their memory passes to NumPy at the end of a call.
 
-Small ones are ``malloc``'s; from ``LARGE`` on they are mappings of huge pages (``pages.h``), which grow without being copied
-and cost a five-hundredth of the page faults. Mappings given back are kept for the next ones, ``SPARES`` of them and
-``SPARE_BYTES`` at most: clearing pages, and finding huge ones in a fragmented memory, costs more than filling them.
+Small arrays come from ``malloc``. From ``LARGE`` items on, they are mappings of huge pages (``pages.h``), which grow
+without a copy and cause 1/512 of the page faults. Up to ``SPARES`` freed mappings, of at most ``SPARE_BYTES`` in total,
+are kept for reuse: clearing pages, and finding huge pages in fragmented memory, costs more than filling them.
 """
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free, realloc
@@ -35,39 +35,43 @@ cdef struct Spare:
 
 cdef Spare spares[SPARES]
 cdef int64_t spare_bytes = 0
-cdef int busy = 0            # a lock that nobody waits for: who does not get it does without spares
+cdef int spares_locked = 0   # a lock; a thread that does not get it at once works without spare blocks
 
 
-cdef void* _spare(int64_t* bytes) noexcept nogil:
-    """The spare block that fits ``bytes`` best, or NULL; ``bytes`` becomes its size."""
+cdef void* _take_spare(int64_t* bytes) noexcept nogil:
+    """Take the spare block that fits ``bytes`` best, or return NULL; sets ``bytes`` to the size of the block."""
     global spare_bytes
     cdef void* block = NULL
     cdef int i, best = -1
-    if __sync_lock_test_and_set(&busy, 1):
+    if __sync_lock_test_and_set(&spares_locked, 1):
         return NULL
     for i in range(SPARES):
-        if spares[i].block != NULL and (best < 0 or _fits(spares[i].bytes, spares[best].bytes, bytes[0])):
+        if spares[i].block != NULL and (best < 0 or _fits_better(spares[i].bytes, spares[best].bytes, bytes[0])):
             best = i
     if best >= 0:
         block = spares[best].block
         bytes[0] = spares[best].bytes
         spare_bytes -= spares[best].bytes
         spares[best].block = NULL
-    __sync_lock_release(&busy)
+    __sync_lock_release(&spares_locked)
     return block
 
 
-cdef inline bint _fits(int64_t one, int64_t other, int64_t wanted) noexcept nogil:
-    """Whether ``one`` fits better: the smallest that is large enough, else the largest."""
-    if one >= wanted:
-        return other < wanted or one < other
-    return other < wanted and one > other
+cdef inline bint _fits_better(int64_t one, int64_t other, int64_t needed) noexcept nogil:
+    """Return True if a block of ``one`` bytes fits better than one of ``other`` bytes.
+
+    The best fit is the smallest block that is large enough; if none is, the largest block.
+    """
+    if one >= needed:
+        return other < needed or one < other
+    return other < needed and one > other
 
 
 cdef void _spare_or_free(void* block, int64_t bytes) noexcept nogil:
+    """Keep a block as a spare one if the limits allow; otherwise free it."""
     global spare_bytes
     cdef int i
-    if not __sync_lock_test_and_set(&busy, 1):
+    if not __sync_lock_test_and_set(&spares_locked, 1):
         for i in range(SPARES if spare_bytes + bytes <= SPARE_BYTES else 0):
             if spares[i].block == NULL:
                 spares[i].block = block
@@ -75,42 +79,42 @@ cdef void _spare_or_free(void* block, int64_t bytes) noexcept nogil:
                 spare_bytes += bytes
                 block = NULL
                 break
-        __sync_lock_release(&busy)
+        __sync_lock_release(&spares_locked)
     if block != NULL:
         fc_pages_free(block, bytes)
 
 
 cdef void* _map(Budget* budget, int64_t* bytes) noexcept nogil:
-    """A block of at least ``bytes``, a multiple of huge pages; NULL without memory. ``bytes`` becomes its size.
+    """Return a block of at least ``bytes``, a multiple of huge pages; NULL without memory. Sets ``bytes`` to its size.
 
-    A larger spare one is taken whole, so that what grows again does so in pages that are there; not under a limit, where
-    what is held must not depend on what others have left.
+    A larger spare block keeps its size, so that an array that grows again finds its pages mapped. With a memory limit,
+    the block is trimmed: the bytes that a matcher holds must not depend on the blocks that other matchers have freed.
     """
-    cdef int64_t found = bytes[0]
-    cdef void* block = _spare(&found)
+    cdef int64_t spare_size = bytes[0]
+    cdef void* block = _take_spare(&spare_size)
     cdef void* grown
     if block == NULL:
         return fc_pages_grow(NULL, 0, bytes[0])
-    if found > bytes[0] and budget.limit == INT64_MAX:
-        budget.used += found - bytes[0]
-        bytes[0] = found
+    if spare_size > bytes[0] and budget.limit == INT64_MAX:
+        budget.used += spare_size - bytes[0]
+        bytes[0] = spare_size
         return block
-    if found == bytes[0]:
+    if spare_size == bytes[0]:
         return block
-    grown = fc_pages_grow(block, found, bytes[0])
+    grown = fc_pages_grow(block, spare_size, bytes[0])
     if grown == NULL:
-        fc_pages_free(block, found)
+        fc_pages_free(block, spare_size)
     return grown
 
 
 cdef int64_t _rounded(int64_t capacity) noexcept nogil:
-    """A capacity of whole huge pages, for a large array."""
+    """Return a capacity; for a large array it is rounded up to whole huge pages."""
     cdef int64_t items = FC_PAGE // sizeof(int64_t)
     return capacity if capacity < LARGE else (capacity + items - 1) // items * items
 
 
 cdef int reserve(Vec* vec, int64_t needed) noexcept nogil:
-    """Make room for ``needed`` items; -1 if it can't be had."""
+    """Make room for ``needed`` items; -1 without memory."""
     cdef int64_t capacity = max(64, vec.capacity if vec.capacity else vec.hint)
     cdef int64_t width = sizeof(int64_t), bytes
     cdef void* grown
@@ -150,7 +154,7 @@ cdef void _release(int64_t* data, int64_t capacity) noexcept nogil:
 
 
 cdef void vec_free(Vec* vec) noexcept nogil:
-    """Give all memory back."""
+    """Free all memory."""
     _release(vec.data, vec.capacity)
     if vec.budget != NULL:
         vec.budget.used -= vec.capacity * sizeof(int64_t)
@@ -159,9 +163,9 @@ cdef void vec_free(Vec* vec) noexcept nogil:
 
 
 cdef class Buffer:
-    """Owner of an int64 array, exported through the buffer protocol (so Arrow takes it without a copy)."""
+    """Owner of an int64 array that it exports through the buffer protocol, so that NumPy and Arrow need no copy."""
     cdef int64_t* data
-    cdef int64_t bytes               # of a mapping; 0 = malloc's
+    cdef int64_t bytes               # bytes of the mapping; 0: the array comes from malloc
     cdef Py_ssize_t shape[1]
     cdef Py_ssize_t strides[1]
 
@@ -190,7 +194,7 @@ cdef class Buffer:
 
 
 def repeated(const int64_t[::1] values, const int64_t[::1] counts):
-    """``np.repeat(values, counts)`` in memory of this module."""
+    """Return ``np.repeat(values, counts)`` in memory that this module manages."""
     cdef Budget budget
     cdef Vec vec
     cdef int64_t total = 0, i, j
@@ -212,8 +216,8 @@ def repeated(const int64_t[::1] values, const int64_t[::1] counts):
     return take(&vec)
 
 
-cdef object own(int64_t* data, int64_t size):
-    """Hand ``size`` items of ``malloc``'s to NumPy."""
+cdef object adopt_array(int64_t* data, int64_t size):
+    """Return a NumPy array of ``size`` items that takes over ``data``, which comes from ``malloc``."""
     cdef Buffer owner = Buffer.__new__(Buffer)
     owner.data = data
     owner.shape[0] = size
@@ -221,13 +225,13 @@ cdef object own(int64_t* data, int64_t size):
 
 
 cdef object take(Vec* vec):
-    """Hand a vector's memory to NumPy and leave the vector empty."""
+    """Return a NumPy array that takes over the memory of a vector; the vector is empty afterwards."""
     cdef Buffer owner
     cdef void* trimmed
     cdef int64_t width = sizeof(int64_t)
     vec.hint = max(vec.size + vec.size // 8, vec.hint // 2)
     if vec.size == 0:
-        vec_free(vec)  # what was put out may have been withdrawn
+        vec_free(vec)  # an emitted output may have been withdrawn
         return np.empty(0, np.int64)
     owner = Buffer.__new__(Buffer)
     if vec.capacity >= LARGE:

@@ -1,1 +1,1 @@
-"""What a query was compiled to: the interpreter of predicates, and the tables of a plan as C structures."""
+"""The compiled form of a query: the predicate interpreter and the plan as C structures."""

@@ -1,16 +1,15 @@
 # cython: language_level=3
-"""Run a program over whole columns (RETURN), or in pieces as the matcher does (tests and benchmarks)."""
+"""Run a program over whole columns (for RETURN), or chunk by chunk as the matcher does (for tests and benchmarks)."""
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 import numpy as np
 
-from fastcep._core.program.predicate cimport (
-    CHUNK, Code, Input, Kernel, Machine, code_free, code_new, machine_free, machine_new, run,
-)
+from fastcep._core.program.code cimport code_free, code_new
+from fastcep._core.program.predicate cimport CHUNK, Code, Input, Kernel, Machine, machine_free, machine_new, run
 
-#: Rows a program runs over at once.
+#: Number of rows that a program processes at once.
 CHUNK_ROWS = CHUNK
 
 
@@ -20,14 +19,16 @@ cdef class Evaluator:
     Parameters
     ----------
     program
-        ``fastcep.plan.bytecode.Program``.
+        A ``fastcep.plan.bytecode.Program``.
     intern
-        Gives the word of a constant that is no number (see ``Program``).
+        Function that returns the int64 code of a constant that is not a number (see ``Program``).
 
     Attributes
     ----------
-    arithmetic_nulls, function_errors
-        Overflows and integer divisions by zero so far; exceptions in users' functions so far.
+    arithmetic_nulls
+        Number of overflows and integer divisions by zero so far.
+    function_errors
+        Number of exceptions in user functions so far.
     """
     cdef Machine* vm
     cdef Code code
@@ -54,7 +55,7 @@ cdef class Evaluator:
         return self.vm.function_errors
 
     def use_kernel(self, size_t address):
-        """Run by the generated code at ``address`` from now on; 0 = by bytecode."""
+        """Run the generated code at ``address`` from now on; 0: run the bytecode."""
         self.code.kernel = <Kernel>address
 
     def __call__(self, list values, list nulls, Py_ssize_t n):
@@ -62,13 +63,15 @@ cdef class Evaluator:
 
         Parameters
         ----------
-        values, nulls
-            Per input column (by the input's number) an 8-byte array of n values, and uint8[n] (1 = null) or None.
+        values
+            Per input column, indexed by the number of the input: an array of n 8-byte values.
+        nulls
+            Per input column: uint8[n] (1 = null), or None for no nulls.
 
         Returns
         -------
         tuple
-            int64[n] values (bits of float64 where the result is one), uint8[n] nulls.
+            int64[n] values (the bits of float64 for a float result) and uint8[n] nulls.
         """
         cdef Py_ssize_t i, j, m
         cdef const int64_t[::1] view
@@ -96,17 +99,18 @@ cdef class Evaluator:
             run(self.vm, &self.code, self.inputs, NULL, <int>m, NULL, outs, out_nulls, i)
         return result, result_null
 
-    def pieces(self, list inputs, int32_t[::1] rows, uint8_t[::1] keep, int64_t[:, ::1] outputs,
+    def run_chunks(self, list inputs, int32_t[::1] rows, uint8_t[::1] keep, int64_t[:, ::1] outputs,
                uint8_t[:, ::1] output_nulls, int n, Py_ssize_t repeat=1):
-        """Run over ``n`` rows as the matcher does, chunk by chunk, ``repeat`` times (for a clock); returns the rows kept.
+        """Run over ``n`` rows chunk by chunk, as the matcher does, and return the number of rows kept.
 
         Parameters
         ----------
         inputs
-            Per input ``(values, nulls or None, null bit words or None, bit, stride)``.
+            Per input: ``(values, nulls or None, null bit words or None, bit, stride)``.
         rows, keep, outputs, output_nulls
-            As in ``predicate.run``; each may be None. ``rows`` and outputs are for one chunk only. With ``repeat`` all
-            rows count each time.
+            As for ``predicate.run``; each may be None. With ``rows`` or ``outputs``, ``n`` must not exceed one chunk.
+        repeat
+            Number of runs, for measuring time. If it is above 1, each run starts with all rows in ``keep``.
         """
         cdef Py_ssize_t j, k, first
         cdef const int64_t[::1] view
@@ -115,12 +119,13 @@ cdef class Evaluator:
         cdef int64_t* outs[64]
         cdef uint8_t* out_nulls[64]
         cdef int m, kept = 0
-        cdef const int32_t* picked = NULL
-        cdef uint8_t* alive = NULL
-        cdef uint8_t* counted
+        cdef const int32_t* selected = NULL
+        cdef uint8_t* keep_rows = NULL
+        cdef uint8_t* keep_chunk
         try:
             if n < 1 or len(inputs) != self.code.n_inputs or (n > CHUNK and (rows is not None or outputs is not None)):
-                raise ValueError(f"expected {self.code.n_inputs} inputs, and 1 to {CHUNK} rows with outputs or selected rows")
+                raise ValueError(f"expected {self.code.n_inputs} inputs and at least 1 row; with outputs or selected "
+                                 f"rows, at most {CHUNK} rows")
             for j, (values, nulls, bits, bit, stride) in enumerate(inputs):
                 view = values.view(np.int64)
                 bases[j].data = &view[0]
@@ -133,16 +138,16 @@ cdef class Evaluator:
                 bases[j].bit = bit
                 bases[j].stride = stride
             if rows is not None:
-                picked = &rows[0]
+                selected = &rows[0]
             if outputs is not None:
                 for j in range(outputs.shape[0]):
                     outs[j], out_nulls[j] = &outputs[j, 0], &output_nulls[j, 0]
             if keep is not None:
-                alive = &keep[0]
+                keep_rows = &keep[0]
             with nogil:
                 for j in range(repeat):
-                    if alive != NULL and repeat > 1:
-                        memset(alive, 1, n)
+                    if keep_rows != NULL and repeat > 1:
+                        memset(keep_rows, 1, n)
                     kept = 0
                     first = 0
                     while first < n:
@@ -155,10 +160,10 @@ cdef class Evaluator:
                                     self.inputs[k].nulls += first
                                 if bases[k].bits != NULL:
                                     self.inputs[k].bits += first
-                        counted = alive
-                        if alive != NULL:
-                            counted += first
-                        kept += run(self.vm, &self.code, self.inputs, picked, m, counted, outs, out_nulls, 0)
+                        keep_chunk = keep_rows
+                        if keep_rows != NULL:
+                            keep_chunk += first
+                        kept += run(self.vm, &self.code, self.inputs, selected, m, keep_chunk, outs, out_nulls, 0)
                         first += m
         finally:
             free(bases)
@@ -166,7 +171,13 @@ cdef class Evaluator:
 
 
 def evaluate(program, intern, list values, list nulls, Py_ssize_t n):
-    """Evaluate output 0 of ``program`` once (see :class:`Evaluator`); values, nulls, the numbers of arithmetic nulls and function errors."""
+    """Evaluate output 0 of ``program`` once (see :class:`Evaluator`).
+
+    Returns
+    -------
+    tuple
+        Values, nulls, number of arithmetic nulls, number of function errors.
+    """
     evaluator = Evaluator(program, intern)
     result, result_null = evaluator(values, nulls, n)
     return result, result_null, evaluator.arithmetic_nulls, evaluator.function_errors

@@ -1,21 +1,22 @@
 # cython: language_level=3
-"""A plan's tuples as C structs: made once per matcher, owned here, never written by the run except where a comment says so.
-
-(``Column.data``/``null`` and ``ForAll.data``/``null`` point into the current batch and ring.)
+"""Convert the tuples of a plan to C structs, once per matcher.
+ `Tables` owns the structs. A running matcher changes only ``data`` and ``null`` of ``Column`` and ``ForAll``, which
+point into the current batch and the event ring, and the buffers marked as scratch.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 from collections import Counter
 
-from fastcep._core.program.predicate cimport CHUNK, Code, Kernel, code_free, code_new
-from fastcep._core.program.window_relevance cimport able_free, able_new
+from fastcep._core.program.code cimport code_free, code_new
+from fastcep._core.program.predicate cimport CHUNK, Code, Kernel
+from fastcep._core.program.window_relevance cimport relevance_free, relevance_new
 
 COLUMN_TYPE = -3
 
 
-cdef int32_t* ints(object values, int32_t* n = NULL) except NULL:
-    """A C copy of a tuple of ints; writes how many there are to ``n``."""
+cdef int32_t* int_array(object values, int32_t* n = NULL) except NULL:
+    """Return a C copy of a tuple of ints; writes its length to ``n``."""
     cdef int32_t* out = <int32_t*>calloc(max(1, len(values)), sizeof(int32_t))
     cdef Py_ssize_t i
     if out == NULL:
@@ -27,15 +28,15 @@ cdef int32_t* ints(object values, int32_t* n = NULL) except NULL:
     return out
 
 
-cdef int _use(Code* code, object program, str role, object kernels) except -1:
+cdef int _set_kernel(Code* code, object program, str role, object kernels) except -1:
     address = kernels.get((program, role))
     if address is not None:
         code.kernel = <Kernel><size_t>address
     return 0
 
 
-def _holder(tuples, member):
-    """Number of the tuple that has a member, or -1."""
+def _tuple_with(tuples, member):
+    """Return the number of the tuple that contains a variable, or -1."""
     for number, members in enumerate(tuples):
         if member in members:
             return number
@@ -43,7 +44,7 @@ def _holder(tuples, member):
 
 
 def tasks_of(plan):
-    """The programs of ``plan`` and how the matcher calls each, ``[(program, role)]`` (roles: fastcep.kernels)."""
+    """Return the programs of ``plan`` with their calling convention, ``[(program, role)]`` (roles: fastcep.kernels)."""
     tasks = [(program, "column") for program in plan.locals] + [(column.program, "column") for column in plan.columns]
     for edge in plan.edges:
         tasks += [(edge.predicate, "predicate"), (edge.outputs, "outputs"), (edge.features, "outputs")]
@@ -53,7 +54,7 @@ def tasks_of(plan):
 
 
 cdef class Tables:
-    """C form of ``plan`` (``fastcep.plan.Plan``); ``intern`` gives the int64 code of a string."""
+    """C structs of ``plan`` (a ``fastcep.plan.Plan``); ``intern`` returns the int64 code of a string."""
 
     def __cinit__(self, plan, intern):
         cdef Py_ssize_t i
@@ -76,35 +77,36 @@ cdef class Tables:
             self.type_members[i] = plan.type_members[i]
             if reads_type:
                 self.type_codes[i] = intern(name)
-        self._take_columns(plan, intern)
-        self._take_leaves(plan)
-        self._take_states(plan)
-        self._take_edges(plan, intern)
-        self._take_foralls(plan, intern)
-        self._take_negations(plan, intern)
-        self._take_steps(plan, intern)
+        self._build_columns(plan, intern)
+        self._build_leaves(plan)
+        self._build_states(plan)
+        self._build_edges(plan, intern)
+        self._build_foralls(plan, intern)
+        self._build_negations(plan, intern)
+        self._build_steps(plan, intern)
         self.infos = <IndexInfo*>calloc(max(1, self.n_indexes), sizeof(IndexInfo))
         for i, item in enumerate(plan.indexes):
             self.infos[i].state = item.state
-            self.infos[i].keys = ints(item.keys, &self.infos[i].n_keys)
+            self.infos[i].keys = int_array(item.keys, &self.infos[i].n_keys)
             self.infos[i].guard = item.guard
             self.infos[i].latest = item.latest
-            self.infos[i].partition = ints(item.partition)
-            self.infos[i].forall = ints(item.forall, &self.infos[i].n_forall)
-        self._take_partition(plan.partition)
-        able_new(&self.able, plan)
+            self.infos[i].partition = int_array(item.partition)
+            self.infos[i].forall = int_array(item.forall, &self.infos[i].n_forall)
+        self._build_partition(plan.partition)
+        relevance_new(&self.relevance, plan)
         self.n_inputs = max([len(program.inputs) for program, _ in tasks_of(plan)], default=0)
 
-    def _take_columns(self, plan, intern):
+    def _build_columns(self, plan, intern):
         cdef Py_ssize_t i
         self.locals = <Code*>calloc(self.n_members, sizeof(Code))
         self.local_members = <uint64_t*>calloc(self.n_members, sizeof(uint64_t))
-        first = {}
+        first_uses = {}
         for i, program in enumerate(plan.locals):
             if program is not None:
                 code_new(self.locals + i, program, intern)
-                alike = first.setdefault((program, repr(program.constants)), i)  # 0.0 = -0.0
-                self.local_members[<int>alike] |= <uint64_t>1 << i
+                # ``repr`` distinguishes 0.0 from -0.0
+                first_use = first_uses.setdefault((program, repr(program.constants)), i)
+                self.local_members[<int>first_use] |= <uint64_t>1 << i
         self.local_all = <uint8_t*>calloc(self.n_members, 1)
         for i in range(self.n_members):
             self.local_all[i] = all(members == 0 or members & self.local_members[i] for members in plan.type_members)
@@ -118,16 +120,16 @@ cdef class Tables:
                 self.columns[i].values = <int64_t*>calloc(CHUNK, sizeof(int64_t))
                 self.columns[i].nulls = <uint8_t*>calloc(CHUNK, 1)
 
-    def _take_partition(self, item):
+    def _build_partition(self, item):
         if item is None:
             return
-        nowhere = (-1,) * len(item.floats)
-        self.partition = ints([column for columns in item.columns for column in columns or nowhere])
+        no_columns = (-1,) * len(item.floats)
+        self.partition = int_array([column for columns in item.columns for column in columns or no_columns])
         self.partition_floats = <uint8_t*>calloc(len(item.floats), 1)
         for i, is_float in enumerate(item.floats):
             self.partition_floats[<int>i] = is_float
 
-    def _take_foralls(self, plan, intern):
+    def _build_foralls(self, plan, intern):
         cdef Py_ssize_t i
         self.foralls = <ForAll*>calloc(max(1, self.n_foralls), sizeof(ForAll))
         for i, forall in enumerate(plan.foralls):
@@ -135,15 +137,15 @@ cdef class Tables:
             self.foralls[i].earlier = forall.earlier
             code_new(&self.foralls[i].program, forall.program, intern)
             self.foralls[i].n_elements = len(forall.elements)
-            self.foralls[i].member = ints([e[0] for e in forall.elements])
-            self.foralls[i].offset = ints([e[1] for e in forall.elements])
-            self.foralls[i].column = ints([e[2] for e in forall.elements])
+            self.foralls[i].member = int_array([e[0] for e in forall.elements])
+            self.foralls[i].offset = int_array([e[1] for e in forall.elements])
+            self.foralls[i].column = int_array([e[2] for e in forall.elements])
             self.foralls[i].data = <const int64_t**>calloc(max(1, len(forall.elements)), sizeof(void*))
             self.foralls[i].null = <const uint8_t**>calloc(max(1, len(forall.elements)), sizeof(void*))
             self.foralls[i].values = <int64_t*>calloc(max(1, len(forall.elements)) * CHUNK, sizeof(int64_t))
             self.foralls[i].nulls = <uint8_t*>calloc(max(1, len(forall.elements)) * CHUNK, 1)
 
-    def _take_leaves(self, plan):
+    def _build_leaves(self, plan):
         cdef Py_ssize_t i
         cdef Leaf* leaf
         self.leaves = <Leaf*>calloc(self.n_members, sizeof(Leaf))
@@ -151,12 +153,12 @@ cdef class Tables:
             leaf = self.leaves + i
             leaf.negated = plan.negated[i]
             leaf.repeated = plan.repeated[i]
-            leaf.group = _holder(plan.groups, i)
+            leaf.group = _tuple_with(plan.groups, i)
             leaf.slot = i if leaf.group < 0 else self.n_members + leaf.group
-            number = _holder(plan.sets, i)
+            number = _tuple_with(plan.sets, i)
             leaf.set = -1 if number < 0 else plan.sets[number][0]
             leaf.partition = self._columns(plan.per_partition[i]) if plan.per_partition else NULL
-        for i, item in enumerate(plan.edges):  # those of a member stand together
+        for i, item in enumerate(plan.edges):  # the edges of a variable are adjacent
             leaf = self.leaves + <int>item.member
             if leaf.end_edge == 0:
                 leaf.first_edge = i
@@ -165,8 +167,8 @@ cdef class Tables:
         leaf = self.leaves + <int>starts[0]
         self.implied = starts[0] if len(set(starts)) == 1 and leaf.group < 0 and not leaf.repeated else -1
 
-    def _take_states(self, plan):
-        # Of what may time out every row knows its birth, and whether it was a match.
+    def _build_states(self, plan):
+        # If partial matches that time out are an output, every row stores its birth and whether it was a match.
         cdef bint births = plan.timed_out
         cdef Py_ssize_t i
         cdef State* state
@@ -179,31 +181,31 @@ cdef class Tables:
             state.registers = item.registers
             state.outputs = item.outputs
             state.accept_guard = item.accept_guard
-            state.indexes = ints(item.indexes, &state.n_indexes)
-            state.accept_forall = ints(item.accept_forall, &state.n_accept_forall)
-            state.accept_absent = ints(item.accept_absences, &state.n_accept_absent)
-            state.at_end = ints(item.at_end, &state.n_at_end)
-            state.partition = ints(item.partition)
+            state.indexes = int_array(item.indexes, &state.n_indexes)
+            state.accept_forall = int_array(item.accept_forall, &state.n_accept_forall)
+            state.accept_absent = int_array(item.accept_absences, &state.n_accept_absent)
+            state.at_end = int_array(item.at_end, &state.n_at_end)
+            state.partition = int_array(item.partition)
             slots = self._slots(item)
-            state.slots = ints(slots, &state.n_bind)
+            state.slots = int_array(slots, &state.n_bind)
             state.has = <uint8_t*>calloc(self.n_slots, 1)
             for slot in item.bindings:
                 state.has[<int>slot] = True
             state.birth = 1 if item.needs_birth or births else -1
-            state.told = 2 if births else -1
+            state.match_flag = 2 if births else -1
             state.bind = 3 if births else 1 + item.needs_birth
             state.n_features = len(item.features)
-            classed = bool(item.features or (plan.sheds and len(item.indexes) > 1) or (plan.observed and item.indexes))
-            state.classed = state.bind + state.n_bind if classed else -1
-            state.fixed = state.bind + state.n_bind + classed
+            has_class = bool(item.features or (plan.sheds and len(item.indexes) > 1) or (plan.observed and item.indexes))
+            state.class_word = state.bind + state.n_bind if has_class else -1
+            state.fixed = state.bind + state.n_bind + has_class
             state.columns = item.registers + 1 if item.registers else 0
             self.n_outputs = max(self.n_outputs, item.outputs)
 
     def _slots(self, state):
-        """The bindings that a state's rows have words for."""
+        """Return the slots for which the rows of a state have a word."""
         return [slot for slot in state.bindings if slot != self.implied]
 
-    def _take_edges(self, plan, intern):
+    def _build_edges(self, plan, intern):
         cdef Py_ssize_t i, j
         cdef Edge* edge
         cdef Leaf* leaf
@@ -222,20 +224,20 @@ cdef class Tables:
             edge.keeps = item.keeps
             if leaf.group >= 0:
                 edge.mark = <int64_t>item.member << MEMBER_AT | <int64_t>bool(item.round) << ROUND_AT
-            self._take_bindings(plan, edge, item)
+            self._build_bindings(plan, edge, item)
             edge.n_probe = len(item.probe)
             edge.probe = self._columns(item.probe)
             if item.predicate is not None:
                 code_new(&edge.predicate, item.predicate, intern)
                 edge.has_predicate = True
             edge.n_copies = len(item.copies)
-            edge.copy_output = ints([output for output, _, _ in item.copies])
-            edge.copy_from_row = ints([kind == "row" for _, kind, _ in item.copies])
-            edge.copy_number = ints([number for _, _, number in item.copies])
+            edge.copy_output = int_array([output for output, _, _ in item.copies])
+            edge.copy_from_row = int_array([kind == "row" for _, kind, _ in item.copies])
+            edge.copy_number = int_array([number for _, _, number in item.copies])
             edge.copy_column = self._columns([number if kind == "event" else -1 for _, kind, number in item.copies])
             copied = [output for output, _, _ in item.copies]
             computed = [n for n in range(plan.states[item.target].outputs) if n not in copied]
-            edge.computed = ints(computed, &edge.n_computed)
+            edge.computed = int_array(computed, &edge.n_computed)
             if item.outputs is not None:
                 code_new(&edge.outputs, item.outputs, intern)
                 edge.has_outputs = True
@@ -243,40 +245,40 @@ cdef class Tables:
             if item.features is not None:
                 code_new(&edge.features, item.features, intern)
                 edge.has_features = True
-            edge.forall = ints(item.forall, &edge.n_forall)
-            edge.absent = ints(item.absences, &edge.n_absent)
-        self._find_short_ways(plan)
+            edge.forall = int_array(item.forall, &edge.n_forall)
+            edge.absent = int_array(item.absences, &edge.n_absent)
+        self._find_fast_paths(plan)
 
     cdef const Column** _columns(self, numbers) except NULL:
-        """Pointers to event columns; NULL for a number that is none."""
-        cdef const Column** found = <const Column**>calloc(max(1, len(numbers)), sizeof(void*))
+        """Return pointers to event columns; NULL for a negative number."""
+        cdef const Column** pointers = <const Column**>calloc(max(1, len(numbers)), sizeof(void*))
         cdef Py_ssize_t i
-        if found == NULL:
+        if pointers == NULL:
             raise MemoryError("no memory for a query")
         for i, number in enumerate(numbers):
-            found[i] = NULL if number < 0 else self.columns + <int>number
-        return found
+            pointers[i] = NULL if number < 0 else self.columns + <int>number
+        return pointers
 
-    cdef int _take_bindings(self, plan, Edge* edge, item) except -1:
-        """Where the bindings of new rows come from."""
+    cdef int _build_bindings(self, plan, Edge* edge, item) except -1:
+        """Set the sources of the bindings of new rows."""
         cdef int i
-        before, bindings, values = {}, [], []
+        source_words, by_binding, by_variable = {}, [], []
         if item.source >= 0:
             for i, slot in enumerate(self._slots(plan.states[item.source])):
-                before[slot] = self.states[edge.source].bind + i
+                source_words[slot] = self.states[edge.source].bind + i
         for slot in self._slots(plan.states[item.target]):
-            bindings.append(before.get(slot, THIS if slot == edge.slot else ABSENT))
+            by_binding.append(source_words.get(slot, THIS if slot == edge.slot else ABSENT))
         for i in range(self.n_members):
             if self.leaves[i].slot == self.implied:
-                values.append(FIRST)
+                by_variable.append(FIRST)
             else:
-                values.append(THIS if i == item.member else before.get(self.leaves[i].slot, ABSENT))
-        edge.bind_from = ints(bindings)
-        edge.leaf_from = ints(values)
+                by_variable.append(THIS if i == item.member else source_words.get(self.leaves[i].slot, ABSENT))
+        edge.bind_from = int_array(by_binding)
+        edge.leaf_from = int_array(by_variable)
         return 0
 
-    def _find_short_ways(self, plan):
-        """Edges whose children need not be staged."""
+    def _find_fast_paths(self, plan):
+        """Mark the edges whose children need not be staged (``only_accepts``, ``only_stores``)."""
         cdef Py_ssize_t i
         plain = not plan.sets
         members = Counter(item.member for item in plan.edges)
@@ -298,7 +300,7 @@ cdef class Tables:
                 columns = {output: number for output, _, number in item.copies}
                 self.edges[i].start_key = self._columns([columns[o] for o in plan.indexes[target.indexes[0]].keys])
 
-    def _take_negations(self, plan, intern):
+    def _build_negations(self, plan, intern):
         cdef Py_ssize_t i
         cdef Absence* absence
         self.negations = <Negation*>calloc(max(1, self.n_negations), sizeof(Negation))
@@ -316,15 +318,15 @@ cdef class Tables:
             absence.group = -1 if item.group < 0 else item.group - self.n_members
             absence.latest = item.latest
             absence.guard = item.guard
-            absence.before = ints(item.before, &absence.n_before)
-            absence.after = ints(item.after, &absence.n_after)
-            absence.keys = ints(item.keys)
+            absence.before = int_array(item.before, &absence.n_before)
+            absence.after = int_array(item.after, &absence.n_after)
+            absence.keys = int_array(item.keys)
             if item.program is not None:
                 code_new(&absence.program, item.program, intern)
                 absence.has_program = True
-            absence.forall = ints(item.forall, &absence.n_forall)
+            absence.forall = int_array(item.forall, &absence.n_forall)
 
-    def _take_steps(self, plan, intern):
+    def _build_steps(self, plan, intern):
         cdef Py_ssize_t i, j
         cdef Step* step
         cdef Term* term
@@ -332,14 +334,14 @@ cdef class Tables:
         self.n_kept, self.n_steps = len(plan.kept), len(plan.steps)
         self.kept = <Kept*>calloc(max(1, self.n_kept), sizeof(Kept))
         self.steps = <Step*>calloc(max(1, self.n_steps), sizeof(Step))
-        self.first_kept = ints([sum(item.member < member for item in plan.kept) for member in range(self.n_members + 1)])
+        self.first_kept = int_array([sum(item.member < member for item in plan.kept) for member in range(self.n_members + 1)])
         for i, item in enumerate(plan.kept):
             self.kept[i].n_keys = len(item.keys)
             self.kept[i].keys = self._columns(item.keys)
             self.kept[i].n_registers = len(item.registers)
             self.kept[i].registers = self._columns(item.registers)
-            self.kept[i].held_register = ints([register for register, _ in item.held], &self.kept[i].n_held)
-            self.kept[i].held_place = ints([place for _, place in item.held])
+            self.kept[i].held_register = int_array([register for register, _ in item.held], &self.kept[i].n_held)
+            self.kept[i].held_place = int_array([place for _, place in item.held])
             self.n_held += len(item.held)
         for i, item in enumerate(plan.steps):
             step = self.steps + i
@@ -351,7 +353,7 @@ cdef class Tables:
                 compared = next(operand for operand in words[len(words) - 1] if operand.kind == "row")
                 words[len(words) - 1].remove(compared)
                 step.compared, step.sign = compared.number, compared.sign
-            step.n_terms = ints([len(word) for word in words], &step.n_words)
+            step.n_terms = int_array([len(word) for word in words], &step.n_words)
             operands = [operand for word in words for operand in word]
             step.terms = <Term*>calloc(max(1, len(operands)), sizeof(Term))
             if step.terms == NULL:
@@ -368,27 +370,27 @@ cdef class Tables:
             if item.predicate is not None:
                 code_new(&step.predicate, item.predicate, intern)
                 step.has_predicate = True
-        joined = [item.source for item in plan.steps if item.joins]
+        join_sources = [item.source for item in plan.steps if item.joins]
         for i, item in enumerate(plan.steps):
-            self.steps[i].joins = item.member in joined
+            self.steps[i].joins = item.member in join_sources
 
     def use_kernels(self, plan, kernels):
-        """Point the programs of ``plan`` at generated code: ``{(program, role): address}``, see fastcep.kernels."""
+        """Run the programs of ``plan`` by generated code: ``{(program, role): address}``, see fastcep.kernels."""
         cdef Py_ssize_t i
         for i, program in enumerate(plan.locals):
-            _use(self.locals + i, program, "column", kernels)
+            _set_kernel(self.locals + i, program, "column", kernels)
         for i, column in enumerate(plan.columns):
-            _use(&self.columns[i].program, column.program, "column", kernels)
+            _set_kernel(&self.columns[i].program, column.program, "column", kernels)
         for i, edge in enumerate(plan.edges):
-            _use(&self.edges[i].predicate, edge.predicate, "predicate", kernels)
-            _use(&self.edges[i].outputs, edge.outputs, "outputs", kernels)
-            _use(&self.edges[i].features, edge.features, "outputs", kernels)
+            _set_kernel(&self.edges[i].predicate, edge.predicate, "predicate", kernels)
+            _set_kernel(&self.edges[i].outputs, edge.outputs, "outputs", kernels)
+            _set_kernel(&self.edges[i].features, edge.features, "outputs", kernels)
         for i, forall in enumerate(plan.foralls):
-            _use(&self.foralls[i].program, forall.program, "predicate", kernels)
+            _set_kernel(&self.foralls[i].program, forall.program, "predicate", kernels)
         for i, step in enumerate(plan.steps):
-            _use(&self.steps[i].predicate, step.predicate, "predicate", kernels)
+            _set_kernel(&self.steps[i].predicate, step.predicate, "predicate", kernels)
         for i, absence in enumerate(plan.absences):
-            _use(&self.absences[i].program, absence.program, "predicate", kernels)
+            _set_kernel(&self.absences[i].program, absence.program, "predicate", kernels)
 
     def __dealloc__(self):
         cdef int i
@@ -472,4 +474,4 @@ cdef class Tables:
         free(self.leaves)
         free(self.negations)
         free(self.absences)
-        able_free(&self.able)
+        relevance_free(&self.relevance)

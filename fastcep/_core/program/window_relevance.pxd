@@ -1,14 +1,14 @@
-# In which isolated windows an event can do anything. See window_relevance.pyx.
+# Which isolated windows an event can affect. See window_relevance.pyx.
 from libc.stdint cimport uint64_t
 
 
-cdef struct WindowRelevance:           # members, as bits
-    uint64_t begins          # that begin a match, or are negated and kept for the window's length
-    uint64_t watches         # that are negated otherwise: while there is a partial match
-    uint64_t* extends        # per index: that extend its rows
-    uint64_t keyed           # that only extend rows, each by a key
-    uint64_t* settles        # per negation: that can do nothing any more as soon as one event of it is kept
+cdef struct WindowRelevance:           # bit sets of variables
+    uint64_t begins          # variables that begin a match, and negated ones whose events are kept for the whole window
+    uint64_t watches         # other negated variables: relevant while there is a partial match
+    uint64_t* extends        # per index: variables that extend its rows
+    uint64_t keyed           # variables that only extend rows, and only by a key
+    uint64_t* settles        # per negation: variables that have no effect any more once it has kept an event
 
 
-cdef int able_new(WindowRelevance* able, object plan) except -1
-cdef void able_free(WindowRelevance* able) noexcept
+cdef int relevance_new(WindowRelevance* relevance, object plan) except -1
+cdef void relevance_free(WindowRelevance* relevance) noexcept

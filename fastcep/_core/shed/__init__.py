@@ -1,1 +1,1 @@
-"""Load shedding inside the matcher: what is dropped, and the records from which models of a stream are fitted."""
+"""Load shedding inside the matcher: drop events and partial matches, and record the lineage from which models are fitted."""

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Into which slice of its window's time a partial match has come.
+"""Age slice of a partial match: the part of its window that has passed.
 
-A window's time, or its events, is cut into so many equal slices; a partial match is in that in which the last event is, counted
-from its first event on, or in an explicit window from where that has opened.
+The duration of a window, or its number of events, is divided into equal slices. The age of a partial match is measured
+from its first event to the current event; in an explicit window, from the event that opened the window.
 
-Invariant: starts are in the order of their events, so that of younger ones the slice is smaller, or the same.
+Invariant: starts are in the order of their events, so a younger start has a smaller slice, or the same one.
 """
 from libc.stdint cimport int64_t
 
@@ -15,32 +15,32 @@ from fastcep._core.state.shedding_tables cimport Shed
 
 
 cdef int slice_at(Core* core, int64_t start) noexcept nogil:
-    """The slice of its window in which the event comes that is matched, for partial matches of a start."""
+    """Return the age slice of the partial matches of a start at the current event."""
     cdef Shed* shed = &core.shed
     cdef int64_t window = window_of(&core.windows, core.opened) if core.is_isolated else -1
     cdef int64_t last = core.event_position, bound
-    cdef int s
+    cdef int age_slice
     if shed.bounds_at != last or core.is_isolated:
-        for s in range(shed.slices - 1):
-            bound = max(shed.bounds[s], core.starts.first)
+        for age_slice in range(shed.slices - 1):
+            bound = max(shed.bounds[age_slice], core.starts.first)
             if core.is_isolated or bound > core.starts.next:
-                bound = first_of(core, s, shed.slices, window, last)
-            while bound < core.starts.next and slice_of(core, bound, shed.slices, window, last) > s:
+                bound = first_start_in(core, age_slice, shed.slices, window, last)
+            while bound < core.starts.next and slice_of(core, bound, shed.slices, window, last) > age_slice:
                 bound += 1
-            shed.bounds[s] = bound
+            shed.bounds[age_slice] = bound
         shed.bounds_at = last
-    s = 0
-    while s < shed.slices - 1 and start < shed.bounds[s]:
-        s += 1
-    return s
+    age_slice = 0
+    while age_slice < shed.slices - 1 and start < shed.bounds[age_slice]:
+        age_slice += 1
+    return age_slice
 
 
-cdef int64_t first_of(Core* core, int slice, int slices, int64_t window, int64_t last) noexcept nogil:
-    """The oldest start whose slice is at most this one, ``last`` being the last event; younger ones have smaller slices."""
+cdef int64_t first_start_in(Core* core, int age_slice, int slices, int64_t window, int64_t last) noexcept nogil:
+    """Return the oldest start whose age slice is at most ``age_slice`` at the event at position ``last``."""
     cdef int64_t low = core.starts.first, high = core.starts.next, middle
     while low < high:
         middle = low + (high - low) // 2
-        if slice_of(core, middle, slices, window, last) > slice:
+        if slice_of(core, middle, slices, window, last) > age_slice:
             low = middle + 1
         else:
             high = middle
@@ -48,7 +48,7 @@ cdef int64_t first_of(Core* core, int slice, int slices, int64_t window, int64_t
 
 
 cdef int slice_of(Core* core, int64_t start, int slices, int64_t window, int64_t last) noexcept nogil:
-    """The slice of the window's time, or of events up to ``last``, since a start; of an explicit one since it opened."""
+    """Return the age slice of a start at the event at position ``last``; in an explicit window since it opened."""
     cdef Starts* starts = &core.starts
     cdef const Opened* opened
     cdef int64_t slot = start & starts.mask

@@ -1,28 +1,29 @@
 # cython: language_level=3
 """Load shedding inside the matcher.
 
-What is dropped is said by tables that the engine's overload control writes between two batches of events; here they are
-only looked up. There are six places, from the cheapest relief to the dearest:
+The overload control of the engine writes tables of drop probabilities between two batches of events. This module looks
+them up, at six points, listed from the cheapest to the most expensive:
 
-* an *event* is dropped, by a chance per type, before any condition on it is evaluated (``masks``);
-* an event is not tried for a *variable*, by a chance per variable and class of the event, behind the conditions on the
-  event alone (``masks``); where it is tried for none, it is dropped;
-* an event is kept out of one isolated *window*, by a chance per type and place in the window (``parts``);
-* the *birth* of a partial match is refused, by a chance per state, class and slice of the window's time, before it is
-  stored (``extend``);
-* a partial match falls with *age*, when it is looked at, if in the slice of its window's time its birth would be refused
-  (``extend``);
-* partial matches are *dropped* while they live, by a chance per cell (state, class, slice of the window's time), in a walk
-  through all rows (`walk_cells`), and their memory given back; a row in several indexes is dropped from all of them,
-  and counted in the first.
+* *Events*: an event is dropped before any condition on it is evaluated (``masks``). One probability per type.
+* *Variables*: an event is not bound to a variable, after the conditions on the event alone (``masks``). One probability
+  per variable and class of the event. An event that is withheld from all its variables is dropped.
+* *Windows*: an event is not matched in one isolated window (``window_events``). One probability per type and offset in
+  the window.
+* *Births*: a partial match is refused before it is stored (``extend``). One probability per state, class and age slice.
+* *Age*: a partial match is dropped when it is visited, if its birth would be refused in its current age slice
+  (``extend``).
+* *Partial matches*: live partial matches are dropped in a walk through all rows, and their memory is freed
+  (`walk_cells`). One probability per cell: state, class and age slice. A row in several indexes is dropped from all of
+  them and counted in the first.
 
-A *class* is looked up in a table, or found by a decision tree, by the values that the plan lets every edge compute at a
-birth (`EdgePlan.features`); a row carries its own. Chances are drawn by hashing: events by their position, so that all
-queries drop the same ones whatever the batches are; births by their first event and their last; rows by a salt beside that,
-without which a chance drops those whose birth it would have refused. So a run is repeatable for a seed.
+A *class* is found in a table or by a decision tree, from the features that the plan makes every edge compute at a
+birth (`EdgePlan.features`). A row stores its class. Random draws are hashes, so a run is repeatable for a seed. Events
+are hashed by position, so all queries drop the same events whatever the batches are. Births are hashed by their first
+and last event. Rows are hashed by both and a salt; with salt 0 a probability drops the same partial matches whose
+births it would have refused.
 
-Invariant: a dropped row is as one whose window has ended, so that no match appears which would not have been there
-(where a query is monotonic); what is left stays in birth order.
+Invariant: a dropped row is treated as a row whose window has ended. So shedding adds no match to a monotonic query,
+and the remaining rows stay in birth order.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.math cimport floor
@@ -31,20 +32,21 @@ from fastcep._core.memory.open_windows cimport Opened, window_at
 from fastcep._core.memory.row_store cimport Bucket, Index, bucket_at, compact
 from fastcep._core.program.plan_tables cimport HOME, Column, Edge, State
 from fastcep._core.program.predicate cimport CHUNK, run
-from fastcep._core.shed.age_slices cimport first_of, slice_at
-from fastcep._core.shed.flows cimport stands_for, weigh_children
+from fastcep._core.shed.age_slices cimport first_start_in, slice_at
+from fastcep._core.shed.flows cimport log_weight, weigh_children
 from fastcep._core.shed.lineage cimport note_children, note_tried, note_values
 from fastcep._core.state.core cimport Core, position_of, row_inputs
 from fastcep._core.state.draws cimport class_of, falls, mixed, steps_of
 from fastcep._core.state.isolated_windows cimport enter, leave
 from fastcep._core.state.shedding_tables cimport (
-    DRAWN_AT, DRAWN_BITS, MOST_FEATURES, MOST_SLICES, OWN_AT, STANDS, Classifier, Node, Shed,
+    DRAWN_AT, DRAWN_BITS, MOST_FEATURES, MOST_SLICES, ROW_WEIGHT_AT, MOST_WEIGHT, Classifier, Node, Shed,
 )
 
 # ---------------------------------------------------------------------- events
 
-cdef int admitted(Core* core, uint64_t* bits, int32_t* relevant, int n, const uint16_t* types, int64_t position) noexcept nogil:
-    """Leave only the events that are not dropped among the relevant ones; no member may bind the others."""
+cdef int drop_events(
+        Core* core, uint64_t* bits, int32_t* relevant, int n, const uint16_t* types, int64_t position) noexcept nogil:
+    """Remove dropped events from the relevant ones, and clear their masks; returns the number of events left."""
     cdef Shed* shed = &core.shed
     cdef int i, k, kept = 0
     cdef int64_t chance
@@ -60,13 +62,14 @@ cdef int admitted(Core* core, uint64_t* bits, int32_t* relevant, int n, const ui
     return kept
 
 
-cdef int tried(Core* core, uint64_t* bits, int32_t* relevant, int n, const uint16_t* types, int64_t position) noexcept nogil:
-    """Leave only the variables that an event is to be tried for, and events that have some left among the relevant ones.
+cdef int withhold_events(
+        Core* core, uint64_t* bits, int32_t* relevant, int n, const uint16_t* types, int64_t position) noexcept nogil:
+    """Withhold events from variables, and remove events without a variable from the relevant ones.
 
-    All variables that want to drop an event with the same chance drop the same ones.
+    Variables with equal probabilities withhold the same events. Returns the number of events that are left.
     """
     cdef Shed* shed = &core.shed
-    cdef int64_t chance, own
+    cdef int64_t chance, cell
     cdef uint64_t mask
     cdef int i, k, m, kept = 0
     for i in range(n):
@@ -75,15 +78,15 @@ cdef int tried(Core* core, uint64_t* bits, int32_t* relevant, int n, const uint1
         for m in range(shed.members):
             if not mask >> m & 1:
                 continue
-            own = class_of_event(core, m, k)
+            cell = m * shed.member_stride + class_of_event(core, m, k)
             if core.observed.on:
                 note_tried(core, m, k, position + k)
             if shed.flows.on:
-                shed.flows.asked[m * shed.member_stride + own] += 1
-            chance = shed.withhold[m * shed.member_stride + own]
+                shed.flows.tried[cell] += 1
+            chance = shed.withhold[cell]
             if chance > 0 and falls(shed.seed, <uint64_t>(position + k), chance):
                 mask &= ~(<uint64_t>1 << m)
-                shed.withheld[m * shed.member_stride + own] += 1
+                shed.withheld[cell] += 1
         bits[k] = mask
         shed.dropped_events[types[k]] += mask == 0
         relevant[kept] = k
@@ -92,76 +95,78 @@ cdef int tried(Core* core, uint64_t* bits, int32_t* relevant, int n, const uint1
 
 
 cdef int64_t class_of_event(const Core* core, int member, int k) noexcept nogil:
-    """The class of an event that may be bound to a variable."""
-    cdef const Classifier* by = core.shed.by_member + member
+    """Return the class of event ``k`` of the chunk, by the classifier of a variable."""
+    cdef const Classifier* classifier = core.shed.by_member + member
     cdef const Column* column
-    cdef int64_t words[MOST_FEATURES]
+    cdef int64_t features[MOST_FEATURES]
     cdef int f
-    for f in range(by.n_features):
+    for f in range(classifier.n_features):
         column = core.columns + core.shed.features_of[member][f]
         if column.null != NULL and column.null[k]:
-            return by.other
-        words[f] = column.data[k]
-    return _class_by(by, words, 1) if by.n_features > 0 else 0
+            return classifier.other
+        features[f] = column.data[k]
+    return _find_class(classifier, features, 1) if classifier.n_features > 0 else 0
 
 
-cdef inline int64_t _class_by(const Classifier* by, const int64_t* words, int step) noexcept nogil:
-    """The class of what has these features, ``step`` words apart."""
-    cdef const Node* node = by.tree
-    cdef int64_t at = 0, value
+cdef inline int64_t _find_class(const Classifier* classifier, const int64_t* features, int step) noexcept nogil:
+    """Return the class for these features, which are ``step`` words apart."""
+    cdef const Node* node = classifier.tree
+    cdef int64_t cell = 0, value
     cdef double number
     cdef int f
     if node != NULL:
-        for f in range(by.n_features):  # also of those that are not asked for on the way
-            value = words[f * step]
-            if by.floats >> f & 1 and (<double*>&value)[0] != (<double*>&value)[0]:
-                return by.other
+        for f in range(classifier.n_features):  # a NaN in any feature, also in one that the path does not test
+            value = features[f * step]
+            if classifier.floats >> f & 1 and (<double*>&value)[0] != (<double*>&value)[0]:
+                return classifier.other
         while node.feature >= 0:
-            value = words[node.feature * step]
-            number = (<double*>&value)[0] if by.floats >> node.feature & 1 else <double>value
-            node = by.tree + (node.left if number <= node.threshold else node.right)
+            value = features[node.feature * step]
+            number = (<double*>&value)[0] if classifier.floats >> node.feature & 1 else <double>value
+            node = classifier.tree + (node.left if number <= node.threshold else node.right)
         return node.own
-    for f in range(by.n_features):
-        value = place_in(by, f, words[f * step])
+    for f in range(classifier.n_features):
+        value = _value_index(classifier, f, features[f * step])
         if value < 0:
-            return by.other
-        at = at * by.size[f] + value
-    return by.table[at]
+            return classifier.other
+        cell = cell * classifier.size[f] + value
+    return classifier.table[cell]
 
 
 # ---------------------------------------------------------------------- births
 
 cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, int32_t* rows, int n, int k) noexcept nogil:
-    """Find the class words of the children of ``n`` rows of a bucket (as for ``stage_rows``) and refuse some of them.
+    """Compute the class words of the children of ``n`` rows of a bucket (as for ``stage_rows``), and refuse some of
+    them.
 
-    Leaves the rows whose child is not refused, in order, with their words in ``shed.classes``; returns how many these
-    are. Where the event is used up, or reported, even if no child is stored, all rows stay and the word of a refused
-    child is -1.
+    Keeps the rows whose child is not refused, in order, writes their class words to ``shed.classes`` and returns their
+    number. If a child counts even when it is not stored (it is a match, or the event advances its parent), all rows are
+    kept and a refused child has the class word -1.
     """
     cdef Shed* shed = &core.shed
     _classify(core, edge, bucket, first, rows, n, k)
-    if core.observed.on:  # nothing is refused then
+    if core.observed.on:  # a query whose lineage is recorded refuses nothing
         note_values(core, edge, n)
         note_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.member, k))
         return n
-    if shed.flows.here:
+    if shed.flows.sampled:
         weigh_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.member, k))
     if shed.births and edge.born:
-        n = refuse(core, edge, bucket, first, rows, n)
-    if shed.flows.on and not shed.flows.here:
+        n = _refuse_births(core, edge, bucket, first, rows, n)
+    if shed.flows.on and not shed.flows.sampled:
         weigh_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.member, k))
     return n
 
 
-cdef int refuse(Core* core, const Edge* edge, const Bucket* bucket, int first, int32_t* rows, int n) noexcept nogil:
-    """Refuse some of the children that are to be stored, as `screen` says."""
+cdef int _refuse_births(
+        Core* core, const Edge* edge, const Bucket* bucket, int first, int32_t* rows, int n) noexcept nogil:
+    """Refuse some of the children that would be stored, see `screen`."""
     cdef Shed* shed = &core.shed
     cdef const int64_t* chances = shed.refuse + edge.target * shed.stride * shed.slices
     cdef int64_t* refused = shed.refused + edge.target * shed.stride
-    cdef int i, slice, kept = 0
-    cdef int64_t own, word, start, chance
-    cdef bint marks = core.states[edge.target].accepting or core.must_advance
-    if shed.classifiers[edge.target].n_features == 0 and not marks and shed.slices == 1 and (
+    cdef int i, age_slice, kept = 0
+    cdef int64_t class_, word, start, chance
+    cdef bint keeps_refused = core.states[edge.target].accepting or core.must_advance
+    if shed.classifiers[edge.target].n_features == 0 and not keeps_refused and shed.slices == 1 and (
             chances[0] == 0 or chances[0] >> 32):
         if chances[0] == 0:
             return n
@@ -170,194 +175,201 @@ cdef int refuse(Core* core, const Edge* edge, const Bucket* bucket, int first, i
         return 0
     for i in range(n):
         word = shed.classes[i]
-        own = class_of(word)
+        class_ = class_of(word)
         start = -1 if bucket == NULL else bucket.data[
             (<int64_t>first + (i if rows == NULL else rows[i])) * core.states[edge.source].fixed]
-        slice = slice_at(core, start) if shed.slices > 1 and start >= 0 else 0
-        chance = chances[own * shed.slices + slice]
-        if chance > 0 and (chance >> 32 or _falls_birth(core, start, chance)):
+        age_slice = slice_at(core, start) if shed.slices > 1 and start >= 0 else 0
+        chance = chances[class_ * shed.slices + age_slice]
+        if chance > 0 and (chance >> 32 or _is_birth_refused(core, start, chance)):
             shed.n_refused += 1
-            refused[own] += 1
+            refused[class_] += 1
             word = -1
         elif chance > 0 and shed.flows.on:
-            stands(&word, shed.refuse_stands[chances - shed.refuse + own * shed.slices + slice])
+            _raise_weight(&word, shed.refuse_weights[chances - shed.refuse + class_ * shed.slices + age_slice])
         shed.classes[kept] = word
         if rows != NULL:
             rows[kept] = rows[i]
-        kept += word >= 0 or marks
+        kept += word >= 0 or keeps_refused
     return kept
 
 
-cdef inline bint _falls_birth(const Core* core, int64_t start, int64_t chance) noexcept nogil:
-    """Whether a child is refused: drawn by the first event that it binds, and the last one."""
+cdef inline bint _is_birth_refused(const Core* core, int64_t start, int64_t chance) noexcept nogil:
+    """Return whether a child is refused; the draw depends on its first and its last event."""
     cdef int64_t first = core.event_position if start < 0 else core.starts.position[start & core.starts.mask]
-    return _drawn(core, first, core.event_position, 0) < steps_of(chance)
+    return _draw(core, first, core.event_position, 0) < steps_of(chance)
 
 
-cdef inline int64_t _drawn(const Core* core, int64_t first, int64_t last, uint64_t salt) noexcept nogil:
+cdef inline int64_t _draw(const Core* core, int64_t first, int64_t last, uint64_t salt) noexcept nogil:
+    """Return a random number of ``DRAWN_BITS`` bits: a hash of the first and last event of a partial match and a salt."""
     return <int64_t>(mixed(mixed(~core.shed.seed ^ salt ^ <uint64_t>first) ^ <uint64_t>last) >> (64 - DRAWN_BITS))
 
 
-cdef inline int64_t place_in(const Classifier* by, int feature, int64_t word) noexcept nogil:
-    """Which of the values that a table knows a word is; -1: none."""
+cdef inline int64_t _value_index(const Classifier* classifier, int feature, int64_t word) noexcept nogil:
+    """Return the index of a value in the table of a classifier; -1 if the table does not have it."""
     cdef double number
-    if by.floats >> feature & 1:
+    if classifier.floats >> feature & 1:
         number = floor((<double*>&word)[0])
         if not -9e18 < number < 9e18:
             return -1
         word = <int64_t>number
-    word -= by.low[feature]
-    return word if <uint64_t>word < <uint64_t>by.size[feature] else -1
+    word -= classifier.low[feature]
+    return word if <uint64_t>word < <uint64_t>classifier.size[feature] else -1
 
 
 cdef void _classify(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n,
                     int k) noexcept nogil:
+    """Write the classes of the children of ``n`` rows to ``shed.classes``."""
     cdef Shed* shed = &core.shed
-    cdef const Classifier* by = shed.classifiers + edge.target
+    cdef const Classifier* classifier = shed.classifiers + edge.target
     cdef int64_t* outputs[MOST_FEATURES]
     cdef uint8_t* output_nulls[MOST_FEATURES]
     cdef int i, f
-    if by.n_features == 0 or not edge.has_features:
+    if classifier.n_features == 0 or not edge.has_features:
         for i in range(n):
             shed.classes[i] = 0
         return
-    for f in range(by.n_features):
+    for f in range(classifier.n_features):
         outputs[f] = shed.values + f * CHUNK
         output_nulls[f] = shed.nulls + f * CHUNK
     row_inputs(core, &edge.features, edge.index if bucket != NULL else 0, bucket, first, k)
     run(core.vm, &edge.features, core.inputs, rows, n, NULL, outputs, output_nulls, 0)
     for i in range(n):
-        for f in range(by.n_features):
+        for f in range(classifier.n_features):
             if output_nulls[f][i]:
-                shed.classes[i] = by.other
+                shed.classes[i] = classifier.other
                 break
         else:
-            shed.classes[i] = _class_by(by, shed.values + i, CHUNK)
+            shed.classes[i] = _find_class(classifier, shed.values + i, CHUNK)
 
 
-# ---------------------------------------------------------------------- partial matches that live
+# ---------------------------------------------------------------------- live partial matches
 
-cdef int age(Core* core, int state, Bucket* bucket, int first, int n) noexcept nogil:
-    """Drop those of ``n`` rows of a bucket whose birth would be refused now; returns how many. They stay where they are."""
+cdef int drop_aged(Core* core, int state_number, Bucket* bucket, int first, int n) noexcept nogil:
+    """Drop those of ``n`` rows of a bucket whose birth would be refused now; returns their number.
+
+    The dropped rows stay in the bucket as dead rows.
+    """
     cdef Shed* shed = &core.shed
-    cdef State* own = core.states + state
-    cdef const int64_t* chances = shed.refuse + state * shed.stride * shed.slices
-    cdef int64_t* row = bucket.data + <int64_t>first * own.fixed
-    cdef int64_t class_, at, live_from = core.starts.first
-    cdef int i, fell = 0
+    cdef State* state = core.states + state_number
+    cdef const int64_t* chances = shed.refuse + state_number * shed.stride * shed.slices
+    cdef int64_t* row = bucket.data + <int64_t>first * state.fixed
+    cdef int64_t class_, cell, live_from = core.starts.first
+    cdef int i, dropped = 0
     for i in range(n):
         if row[0] >= live_from:
-            class_ = class_of(row[own.classed]) if own.classed >= 0 else 0
-            at = (class_ if class_ < shed.stride else 0) * shed.slices + slice_at(core, row[0])
-            if chances[at] > 0 and _falls_row(core, own, row, 0, chances[at]):
-                _fall(core, state, row)
-                fell += 1
-            elif shed.flows.on and own.classed >= 0:
-                stands(row + own.classed, shed.refuse_stands[chances - shed.refuse + at])
-        row += own.fixed
-    shed.n_fell += fell
-    return fell
+            class_ = class_of(row[state.class_word]) if state.class_word >= 0 else 0
+            cell = (class_ if class_ < shed.stride else 0) * shed.slices + slice_at(core, row[0])
+            if chances[cell] > 0 and _is_row_dropped(core, state, row, 0, chances[cell]):
+                _drop_row(core, state_number, row)
+                dropped += 1
+            elif shed.flows.on and state.class_word >= 0:
+                _raise_weight(row + state.class_word, shed.refuse_weights[chances - shed.refuse + cell])
+        row += state.fixed
+    shed.n_aged += dropped
+    return dropped
 
 
-cdef inline void stands(int64_t* word, int64_t own) noexcept nogil:
-    """Note in a row's class word for how many it stands, if these are more than before."""
-    if own > (word[0] >> OWN_AT & STANDS):
-        word[0] = (word[0] & ~(<int64_t>STANDS << OWN_AT)) | min(own, <int64_t>STANDS) << OWN_AT
+cdef inline void _raise_weight(int64_t* word, int64_t weight) noexcept nogil:
+    """Raise the sampling weight in the class word of a row to ``weight`` (see flows.pyx), if it is less."""
+    if weight > (word[0] >> ROW_WEIGHT_AT & MOST_WEIGHT):
+        weight = min(weight, <int64_t>MOST_WEIGHT)
+        word[0] = (word[0] & ~(<int64_t>MOST_WEIGHT << ROW_WEIGHT_AT)) | weight << ROW_WEIGHT_AT
 
 
-cdef inline void _fall(Core* core, int state, int64_t* row) noexcept nogil:
-    """Take a live row for dead; one in several indexes counts in the first."""
-    cdef State* own = core.states + state
-    cdef int64_t word = row[own.classed] if own.classed >= 0 else 0
-    cdef bint counts = own.n_indexes == 1 or word & HOME
+cdef inline void _drop_row(Core* core, int state_number, int64_t* row) noexcept nogil:
+    """Mark a live row as dead; a row in several indexes is counted in the first."""
+    cdef State* state = core.states + state_number
+    cdef int64_t word = row[state.class_word] if state.class_word >= 0 else 0
+    cdef bint counts = state.n_indexes == 1 or word & HOME
     cdef int64_t class_ = class_of(word)
     core.starts.rows[row[0] & core.starts.mask] -= counts
     core.starts.live -= counts
-    core.shed.dropped[state * core.shed.stride + (class_ if class_ < core.shed.stride else 0)] += counts
+    core.shed.dropped[state_number * core.shed.stride + (class_ if class_ < core.shed.stride else 0)] += counts
     row[0] = -1
 
 
 cdef int64_t walk_cells(Core* core, int slices, const int64_t* chances, int64_t* counts, uint64_t salt) noexcept nogil:
-    """Count the live rows of each cell, [state][class][slice], and drop some of them; returns how many were looked at.
+    """Count the live rows of each cell, [state][class][slice], and drop some of them; returns the number of rows
+    visited.
 
-    ``chances`` are those of a drop, by cell, or NULL. ``counts`` are of the rows as they were before, and may be NULL.
+    ``chances``: drop probability of each cell, in 2^-32, or NULL. ``counts``: output, live rows before the drop, or
+    NULL.
     """
-    cdef int64_t number, seen
+    cdef int64_t number, visited
     cdef Opened* window
     if not core.is_isolated:
-        return _walk(core, slices, chances, counts, salt, -1)
-    seen = 0
+        return _walk_rows(core, slices, chances, counts, salt, -1)
+    visited = 0
     for number in range(core.windows.first, core.windows.next):
         window = window_at(&core.windows, number)
         if window.part != NULL and window.part.starts.live > 0 and enter(core, window):
-            seen += _walk(core, slices, chances, counts, salt, number)
+            visited += _walk_rows(core, slices, chances, counts, salt, number)
             leave(core, window)
-    return seen
+    return visited
 
 
-cdef int64_t _walk(Core* core, int slices, const int64_t* chances, int64_t* counts, uint64_t salt, int64_t window) noexcept nogil:
-    """``walk_cells`` over the rows that are entered, of an isolated ``window`` or -1."""
+cdef int64_t _walk_rows(
+        Core* core, int slices, const int64_t* chances, int64_t* counts, uint64_t salt, int64_t window) noexcept nogil:
+    """Do `walk_cells` for the rows of the isolated ``window``, which is entered, or for all rows (-1)."""
     cdef Shed* shed = &core.shed
     cdef int64_t bounds[MOST_SLICES]
     cdef Index* index
     cdef Bucket* bucket
     cdef int64_t* row
-    cdef int64_t b, r, cell, own, seen = 0, live_from = core.starts.first
-    cdef int i, s, number, classed
-    cdef bint some, counts_here, alone
+    cdef int64_t b, r, cell, word, class_, visited = 0, live_from = core.starts.first
+    cdef int i, s, state_number, class_word
+    cdef bint any_dropped, counts_here, alone
     for s in range(slices):
-        bounds[s] = first_of(core, s, slices, window, core.last)
+        bounds[s] = first_start_in(core, s, slices, window, core.last)
     for i in range(core.n_indexes):
         index = core.indexes + i
-        number = core.infos[i].state
-        classed = core.states[number].classed
-        alone = core.states[number].n_indexes == 1
+        state_number = core.infos[i].state
+        class_word = core.states[state_number].class_word
+        alone = core.states[state_number].n_indexes == 1
         for b in range(index.n_buckets):
             bucket = bucket_at(index, b)
-            some = False
+            any_dropped = False
             row = bucket.data + <int64_t>bucket.head * index.fixed
             for r in range(bucket.head, bucket.size):
                 if row[0] >= live_from:
-                    own = row[classed] if classed >= 0 else 0
-                    counts_here = alone or own & HOME
-                    own = class_of(own)
-                    own = own if own < shed.stride else 0  # a snapshot may say anything
+                    word = row[class_word] if class_word >= 0 else 0
+                    counts_here = alone or word & HOME
+                    class_ = class_of(word)
+                    class_ = class_ if class_ < shed.stride else 0  # a snapshot may contain any class
                     s = 0
                     while s < slices - 1 and row[0] < bounds[s]:
                         s += 1
-                    cell = (number * shed.stride + own) * slices + s
+                    cell = (state_number * shed.stride + class_) * slices + s
                     if counts != NULL and counts_here:
                         counts[cell] += 1
-                    seen += 1
+                    visited += 1
                     if chances != NULL and chances[cell] > 0:
-                        if _falls_row(core, core.states + number, row, salt, chances[cell]):
-                            _fall(core, number, row)
-                            some = True
-                        elif shed.flows.on and classed >= 0 and salt == 0:
-                            stands(row + classed, stands_for(steps_of(chances[cell]) << 32 - DRAWN_BITS))
+                        if _is_row_dropped(core, core.states + state_number, row, salt, chances[cell]):
+                            _drop_row(core, state_number, row)
+                            any_dropped = True
+                        elif shed.flows.on and class_word >= 0 and salt == 0:
+                            _raise_weight(row + class_word, log_weight(steps_of(chances[cell]) << 32 - DRAWN_BITS))
                 row += index.fixed
-            if some:
+            if any_dropped:
                 compact(index, bucket, core.starts.kept)
-    return seen
+    return visited
 
 
-cdef inline bint _falls_row(const Core* core, const State* state, int64_t* row, uint64_t salt, int64_t chance) noexcept nogil:
-    """Whether a row falls: drawn by the first event that it binds, and the last one, as its birth was.
-
-    What was drawn without a salt is kept in the row's class word.
-    """
+cdef inline bint _is_row_dropped(
+        const Core* core, const State* state, int64_t* row, uint64_t salt, int64_t chance) noexcept nogil:
+    """Return whether a row is dropped; with salt 0 the draw is that of its birth, which is cached in its class word."""
     cdef int64_t drawn = 0
-    if salt == 0 and state.classed >= 0:
-        drawn = row[state.classed] >> DRAWN_AT
+    if salt == 0 and state.class_word >= 0:
+        drawn = row[state.class_word] >> DRAWN_AT
         if drawn == 0:
-            drawn = _drawn_of(core, state, row, 0) + 1
-            row[state.classed] |= drawn << DRAWN_AT
+            drawn = _draw_for_row(core, state, row, 0) + 1
+            row[state.class_word] |= drawn << DRAWN_AT
         return drawn - 1 < steps_of(chance)
-    return _drawn_of(core, state, row, salt) < steps_of(chance)
+    return _draw_for_row(core, state, row, salt) < steps_of(chance)
 
 
-cdef int64_t _drawn_of(const Core* core, const State* state, const int64_t* row, uint64_t salt) noexcept nogil:
-    """What is drawn for a row; in an engine that was restored it is the same."""
+cdef int64_t _draw_for_row(const Core* core, const State* state, const int64_t* row, uint64_t salt) noexcept nogil:
+    """Return the draw for a row, which stays the same when the engine is restored from a snapshot."""
     cdef int64_t first = core.starts.position[row[0] & core.starts.mask], last = first, word
     cdef int c, slot
     for c in range(state.n_bind):
@@ -367,4 +379,4 @@ cdef int64_t _drawn_of(const Core* core, const State* state, const int64_t* row,
             if slot >= core.n_members or core.leaves[slot].repeated:
                 word = position_of(core.starts.event[word])
             last = max(last, word)
-    return _drawn(core, first, last, salt)
+    return _draw(core, first, last, salt)

@@ -1,21 +1,21 @@
 # cython: language_level=3
-"""A record of what becomes of partial matches: for those who want to know afterwards what each was good for.
+"""Record of the lineage of partial matches, from which their contribution and consumption are derived afterwards.
 
-Every child that an event makes gets a *record*, numbered from 0 as they come: of which record it is the child, of which
-event, along which edge, and what class it is of. Children that are stored become partial matches, those that are reported matches, and some are
-both or neither. A row carries the number of its record beside its class. Noted are
+Every child that an event makes gets a *record*, numbered from 0: its parent's record, the event, the edge, and its
+class. A child may be stored as a partial match, reported as a match, both or neither. A row stores the number of its
+record beside its class. Also recorded are
 
-* the *places* of the rows: the buckets in which they stand, by a name that is hashed from index and key (so that it
-  stays the same when the bucket goes and comes again);
-* the *probes*: the looks into a bucket, with the event that looked and the live rows that it found;
-* the *values* of the features by which a child is classified, and those of each event that was tried for a variable.
+* the *places* of the rows: the buckets that hold them. The name of a bucket is a hash of index and key, so it stays the
+  same when the bucket is removed and created again;
+* the *probes*: each probe of a bucket, with the event and the number of live rows in the bucket;
+* the *values* of the features by which children are classified, and those of each event that was tried for a variable.
 
-So the whole history can be told from these lists. Children come after their parents, so that what is summed up over
-descendants (the contribution and the consumption of a partial match; hybrid, section III-B) takes one pass from the end.
-A row that was there before the event is visited by a probe of its bucket as long as its window stands.
+These lists contain the complete history. Children come after their parents, so sums over descendants (the contribution
+and the consumption of a partial match; hybrid, section III-B) take one pass from the end. A probe of a bucket visits
+every row that was stored there before the event and whose window has not ended.
 
-Invariant: the live rows of all probes are the rows visited, the places of the first index of each record the rows created,
-and the matches as many as were reported, and in their order (without policies).
+Invariant: the live rows of all probes sum to the rows visited; the places in the first index of each record are the
+rows created; the matches are those reported, in their order (without policies).
 """
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
@@ -29,7 +29,7 @@ from fastcep._core.state.lineage_tables cimport CLASS_BITS, EDGE_BITS, LISTS, RE
 
 
 cdef void observe_init(LineageTables* observed) noexcept nogil:
-    """Begin a record."""
+    """Start to record."""
     cdef Vec* lists[LISTS]
     cdef int i
     unlimited(&observed.budget)
@@ -40,10 +40,10 @@ cdef void observe_init(LineageTables* observed) noexcept nogil:
 
 
 cdef void observe_free(LineageTables* observed) noexcept nogil:
-    """Forget it."""
+    """Free the record."""
     cdef Vec* lists[LISTS]
     cdef int i
-    if observed.parents.budget == NULL:  # there was none
+    if observed.parents.budget == NULL:  # never started
         return
     _lists(observed, lists)
     for i in range(LISTS):
@@ -52,19 +52,17 @@ cdef void observe_free(LineageTables* observed) noexcept nogil:
 
 
 cdef inline void _lists(LineageTables* observed, Vec** lists) noexcept nogil:
+    """Write the addresses of all lists of the record to ``lists``."""
     lists[0], lists[1], lists[2], lists[3] = &observed.parents, &observed.events, &observed.edges, &observed.classes
     lists[4], lists[5] = &observed.placed, &observed.places
-    lists[6], lists[7], lists[8], lists[9] = &observed.probes, &observed.probed, &observed.asked, &observed.visited
+    lists[6], lists[7], lists[8], lists[9] = &observed.probes, &observed.probed, &observed.probe_edges, &observed.visited
     lists[10], lists[11] = &observed.matches, &observed.values
     lists[12], lists[13], lists[14] = &observed.tried, &observed.members, &observed.event_values
 
 
 cdef void note_children(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n,
-                        int64_t own) noexcept nogil:
-    """Make a record of the child of each of the rows (as for ``screen``), and put its number beside the class.
-
-    ``own`` is the class of the event.
-    """
+                        int64_t event_class) noexcept nogil:
+    """Record the child of each of the rows (as for ``screen``), and write the record's number to its class word."""
     cdef LineageTables* observed = &core.observed
     cdef int64_t* words = core.shed.classes
     cdef const int64_t* from_ = NULL
@@ -72,11 +70,11 @@ cdef void note_children(Core* core, const Edge* edge, const Bucket* bucket, int 
     cdef int i, fixed = 0
     if bucket != NULL:
         fixed = core.states[edge.source].fixed
-        from_ = bucket.data + <int64_t>first * fixed + core.states[edge.source].classed
+        from_ = bucket.data + <int64_t>first * fixed + core.states[edge.source].class_word
     for i in range(n):
         if bucket != NULL:
             parent = from_[rows[i] * fixed] >> RECORD_AT
-        if (push(&observed.classes, words[i] | own << CLASS_BITS) < 0 or push(&observed.edges, edge - core.edges) < 0
+        if (push(&observed.classes, words[i] | event_class << CLASS_BITS) < 0 or push(&observed.edges, edge - core.edges) < 0
                 or push(&observed.events, core.event_position) < 0 or push(&observed.parents, parent) < 0):
             core.failed = True
             return
@@ -84,7 +82,7 @@ cdef void note_children(Core* core, const Edge* edge, const Bucket* bucket, int 
 
 
 cdef void note_values(Core* core, const Edge* edge, int n) noexcept nogil:
-    """Note the features of children, as they have just been computed to classify them."""
+    """Record the features of children, which have just been computed to classify them."""
     cdef Vec* values = &core.observed.values
     cdef int64_t nulls
     cdef int i, f, features = core.shed.classifiers[edge.target].n_features if edge.has_features else 0
@@ -103,7 +101,7 @@ cdef void note_values(Core* core, const Edge* edge, int n) noexcept nogil:
 
 
 cdef void note_tried(Core* core, int member, int k, int64_t position) noexcept nogil:
-    """Note that event ``k`` of the chunk is tried for a variable, and its features."""
+    """Record that event ``k`` of the chunk is tried for a variable, and the features of the event."""
     cdef LineageTables* observed = &core.observed
     cdef Vec* values = &observed.event_values
     cdef const Column* column
@@ -124,17 +122,17 @@ cdef void note_tried(Core* core, int member, int k, int64_t position) noexcept n
 
 
 cdef void note_place(Core* core, int64_t word, int index, const int64_t* key, int words) noexcept nogil:
-    """Note that the child with this class word stands in the bucket of a key."""
+    """Record that the child with this class word is stored in the bucket of a key."""
     cdef int64_t name = bucket_name(core, index)
     cdef int w
     for w in range(words):
-        name = named(name, key[w])
+        name = extend_name(name, key[w])
     if push(&core.observed.placed, word >> RECORD_AT) < 0 or push(&core.observed.places, name) < 0:
         core.failed = True
 
 
 cdef void note_places(Core* core, int index, int words, int n) noexcept nogil:
-    """Note where the ``n`` children stand whose keys are in ``core.words``; with a null in it, nowhere."""
+    """Record the buckets of ``n`` children with the keys in ``core.words``; a child with a null in its key has none."""
     cdef int64_t name
     cdef int64_t j
     cdef int w
@@ -143,28 +141,28 @@ cdef void note_places(Core* core, int index, int words, int n) noexcept nogil:
         for w in range(words):
             if core.words[w].null != NULL and core.words[w].null[j * core.words[w].null_step]:
                 break
-            name = named(name, core.words[w].data[j * core.words[w].step])
+            name = extend_name(name, core.words[w].data[j * core.words[w].step])
         else:
             if (push(&core.observed.placed, core.shed.classes[j] >> RECORD_AT) < 0
                     or push(&core.observed.places, name) < 0):
                 core.failed = True
 
 
-cdef void note_probe(Core* core, const Edge* edge, Bucket* bucket, int visited, int64_t own) noexcept nogil:
-    """Note that the event, of the class ``own``, has found so many live rows in a bucket, along an edge."""
+cdef void note_probe(Core* core, const Edge* edge, Bucket* bucket, int visited, int64_t event_class) noexcept nogil:
+    """Record that the event has probed a bucket along an edge and visited this number of live rows."""
     cdef const int64_t* key = key_of(bucket)
     cdef int64_t name = bucket_name(core, edge.index)
     cdef int w
     for w in range(core.indexes[edge.index].words):
-        name = named(name, key[w])
+        name = extend_name(name, key[w])
     if (push(&core.observed.probes, name) < 0 or push(&core.observed.probed, core.event_position) < 0
-            or push(&core.observed.asked, (edge - core.edges) | own << EDGE_BITS) < 0
+            or push(&core.observed.probe_edges, (edge - core.edges) | event_class << EDGE_BITS) < 0
             or push(&core.observed.visited, visited) < 0):
         core.failed = True
 
 
 cdef void note_matches(Core* core, const int64_t* words, int64_t n) noexcept nogil:
-    """Note that the children with these class words are matches."""
+    """Record that the children with these class words are matches."""
     cdef int64_t j
     for j in range(n):
         if push(&core.observed.matches, words[j] >> RECORD_AT) < 0:

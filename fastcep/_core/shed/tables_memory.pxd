@@ -1,4 +1,4 @@
-# Memory of the tables that load shedding looks up. See tables_memory.pyx.
+# Memory of the tables of load shedding. See tables_memory.pyx.
 from libc.stdint cimport uint64_t
 
 from fastcep._core.state.shedding_tables cimport Shed

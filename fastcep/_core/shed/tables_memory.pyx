@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Memory of the tables that load shedding looks up."""
+"""Memory of the tables of load shedding."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 
@@ -11,9 +11,10 @@ from fastcep._core.state.shedding_tables cimport MOST_FEATURES, Classifier, Shed
 
 cdef int shed_init(
         Shed* shed, int n_types, int n_states, int stride, int members, int member_stride, uint64_t seed) noexcept nogil:
-    """Make room for the tables of so many types, states and classes, variables and classes of their events.
+    """Allocate tables whose drop probabilities are all 0; returns -1 if memory ran out.
 
-    Nothing is dropped yet. -1 without memory.
+    ``stride``: largest number of classes of a state. ``member_stride``: largest number of classes of the events of a
+    variable.
     """
     shed_free(shed)
     shed.seed = mixed(seed + 0x9E3779B97F4A7C15ULL)
@@ -32,7 +33,7 @@ cdef int shed_init(
             or slice_births(shed, n_states, 1) < 0):
         return -1
     shed.withheld = shed.withhold + members * member_stride
-    shed.withhold_stands = shed.withhold + 2 * members * member_stride
+    shed.withhold_weights = shed.withhold + 2 * members * member_stride
     shed.dropped_events = shed.by_type + n_types
     shed.tried = shed.by_type + 2 * n_types
     shed.yielded = shed.by_type + 3 * n_types
@@ -45,7 +46,10 @@ cdef int shed_init(
 
 
 cdef int slice_births(Shed* shed, int n_states, int slices) noexcept nogil:
-    """Make room for chances of births by that many slices, all 0; -1 without memory, and all is as before."""
+    """Allocate probabilities of births by this number of age slices, all 0.
+
+    Returns -1 if memory ran out; then the old tables are kept.
+    """
     cdef int64_t cells = n_states * shed.stride * slices
     cdef int64_t* refuse = <int64_t*>calloc(2 * cells + 1, sizeof(int64_t))
     cdef int64_t* bounds = <int64_t*>calloc(slices, sizeof(int64_t))
@@ -59,13 +63,13 @@ cdef int slice_births(Shed* shed, int n_states, int slices) noexcept nogil:
     free(shed.bounds)
     free(shed.ages)
     shed.refuse, shed.bounds, shed.ages, shed.slices, shed.bounds_at = refuse, bounds, ages, slices, -1
-    shed.refuse_stands = refuse + cells
+    shed.refuse_weights = refuse + cells
     shed.births = False
     return 0
 
 
 cdef void shed_free(Shed* shed) noexcept nogil:
-    """Give the tables back, all but those of the classifiers, which are Python's."""
+    """Free all tables except those of the classifiers, which Python owns."""
     free(shed.by_type)
     free(shed.in_windows)
     free(shed.refuse)

@@ -1,19 +1,19 @@
 # cython: language_level=3
-"""The work for one event, cut off at a limit.
+"""Limit of the work for one event.
 
-Where a bound is on a percentile of the latency, only what the dearest events cost above it is to be saved: all that is saved
-elsewhere is lost for nothing. So an event is tried with partial matches until what that costs, by the prices of operations,
-comes to the limit, and the others are *passed over*: they stay as they are, and later events find them. First come the
-variables whose binding completes a match (``loop``), as far as that leaves matches in their order, and of a bucket the
-youngest partial matches, which have the longest time before them.
+If the latency bound is on a percentile, only the work of the most expensive events above the bound must be saved;
+saving other work costs recall for nothing. So an event is tried with partial matches until the cost, by the prices of
+operations, reaches the limit. The remaining partial matches are *passed over*: they stay stored, and later events may
+extend them. Variables whose binding completes a match are bound first (``loop``), if this preserves the order of
+matches. Within a bucket the youngest partial matches come first, because their windows end last.
 
-What a percentile allows to be above the bound is not wasted either: a share of the events is *let run on*. Each event adds
-the share to a credit, up to some events. One event is taken from it, and the event is matched as a whole, if it would lose
-at least as many matches as those that were cut off do on the mean, or if half of what there can be is left.
+A percentile allows a share of the events to exceed the bound, so this share may *run on*, that is, exceed the limit.
+Each event adds the share to a credit, up to a maximum. An event runs on, which takes one event from the credit, if it
+would lose at least as many matches as the mean event that is cut off, or if the credit is at least half of the maximum.
 
-Invariant: what an event costs is at most the limit, unless it is let run on. A partial match that is passed over is as a
-child whose birth was refused, or a match that was not found: where a query is monotonic nothing appears that would not have
-been there. Which rows of a bucket are alive is read of all of them where some are passed over; no price is set on that.
+Invariant: the cost of an event is at most the limit, unless it runs on. Passing over a partial match has the same
+effect as refusing the birth of the child or not finding the match, so it adds no match to a monotonic query. If some
+rows of a bucket are passed over, all rows are checked for being alive; this check is not part of the cost.
 """
 from libc.stdint cimport int64_t
 
@@ -24,11 +24,11 @@ from fastcep._core.state.core cimport Core
 from fastcep._core.state.shedding_tables cimport CREDITS, Cut
 
 cdef enum:
-    MEAN_OF = 64             # events that were cut off: of what they lose
+    MEAN_OF = 64             # events of the moving average of lost visits
 
 
 cdef void cut_event(Core* core) noexcept nogil:
-    """An event comes that some variable may bind; all since the last such one add to the credit."""
+    """Start the work for a relevant event; all events since the last relevant one add to the credit."""
     cdef Cut* cut = &core.shed.cut
     cdef int64_t full = <int64_t>CREDITS << 32, events = max(<int64_t>0, core.event_position - cut.last)
     cut.runs_on = False
@@ -36,24 +36,24 @@ cdef void cut_event(Core* core) noexcept nogil:
     cut.credit = full if cut.share > 0 and events > full // cut.share else min(cut.credit + cut.share * events, full)
 
 
-cdef bint cut_begin(Core* core, int e) noexcept nogil:
-    """Whether no partial match begins with the event, as there is nothing left for it."""
+cdef bint cut_begin(Core* core, int edge_number) noexcept nogil:
+    """Return True if the event must not begin a partial match because the limit is reached."""
     cdef Cut* cut = &core.shed.cut
-    if not cut.runs_on and left_of(core) < core.prices.created and not on_credit(cut, <int64_t>CREDITS << 31):
-        cut.tried[e].passed_over += 1
+    if not cut.runs_on and _remaining(core) < core.prices.created and not _run_on(cut, <int64_t>CREDITS << 31):
+        cut.tried[edge_number].passed_over += 1
         return True
-    cut.tried[e].looks += 1
-    cut.tried[e].made += 1
+    cut.tried[edge_number].visited += 1
+    cut.tried[edge_number].made += 1
     return False
 
 
-cdef inline int64_t left_of(const Core* core) noexcept nogil:
-    """What is left of the limit; children that are only staged have been paid for."""
+cdef inline int64_t _remaining(const Core* core) noexcept nogil:
+    """Return the remaining cost up to the limit, in picoseconds; staged children count as created."""
     return core.shed.cut.most - (spent(core) - core.before_spent) - core.stage.size * core.prices.created
 
 
-cdef inline bint on_credit(Cut* cut, int64_t least) noexcept nogil:
-    """Let the event run on if there is at least so much credit."""
+cdef inline bint _run_on(Cut* cut, int64_t least) noexcept nogil:
+    """Let the event run on if the credit is at least ``least``; returns whether it runs on."""
     if cut.credit < least:
         return False
     cut.credit -= <int64_t>1 << 32
@@ -61,18 +61,18 @@ cdef inline bint on_credit(Cut* cut, int64_t least) noexcept nogil:
     return True
 
 
-cdef int cut_off(Core* core, int e, const Bucket* bucket, int first, int end) noexcept nogil:
-    """From which of the rows ``first:end`` of a bucket on, in birth order, an edge is tried for the event."""
+cdef int cut_off(Core* core, int edge_number, const Bucket* bucket, int first, int end) noexcept nogil:
+    """Return the first of the rows ``first:end`` of a bucket, in birth order, that is tried along an edge."""
     cdef Cut* cut = &core.shed.cut
-    cdef const Edge* edge = core.edges + e
+    cdef const Edge* edge = core.edges + edge_number
     cdef int64_t price = core.prices.visited, room, lost = 0, least = <int64_t>CREDITS << 31
     cdef int64_t live_from = core.starts.first
     cdef int fixed = core.states[edge.source].fixed, row = end, begin = first
     price += core.prices.created if edge.born else core.prices.match
-    room = max(<int64_t>0, left_of(core)) // max(<int64_t>1, price)
+    room = max(<int64_t>0, _remaining(core)) // max(<int64_t>1, price)
     if end - first <= room or cut.runs_on:
         return first
-    while row > first:  # those that are dead count for nothing
+    while row > first:  # dead rows do not count
         row -= 1
         if bucket.data[<int64_t>row * fixed] >= live_from:
             if room == 0:
@@ -86,7 +86,7 @@ cdef int cut_off(Core* core, int e, const Bucket* bucket, int first, int end) no
         if lost >= cut.mean:
             least = <int64_t>1 << 32
         cut.mean += (lost - cut.mean) / MEAN_OF
-    if on_credit(cut, least):
+    if _run_on(cut, least):
         return first
-    cut.tried[e].passed_over += lost
+    cut.tried[edge_number].passed_over += lost
     return begin

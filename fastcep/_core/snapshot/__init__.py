@@ -1,1 +1,1 @@
-"""The state of a query as buffers, and back."""
+"""Dump the state of a query to arrays, and load it."""

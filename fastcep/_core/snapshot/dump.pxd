@@ -1,4 +1,4 @@
-# The state of a query as NumPy arrays. See dump.pyx.
+# Dump the state of a query to NumPy arrays. See dump.pyx.
 from fastcep._core.state.core cimport Core
 
 cdef dict dump(Core* core)

@@ -1,21 +1,23 @@
 # cython: language_level=3
-"""The state of a query as NumPy arrays, without addresses, so that it can be stored, divided and moved. Back: ``load``.
+"""Dump the state of a query to NumPy arrays without addresses, so that it can be stored, divided and moved.
 
-``dump`` gives a dictionary; all arrays are int64, those of two dimensions have a row per word:
+``load`` is the inverse. ``dump`` returns a dict of int64 arrays; those of two dimensions have a row per word:
 
 =====================  ==============================================================================================
-``windows``            explicit ones that are open, oldest first: position, time, id, matches reported
-``starts``             place, time, position, rows, window (the latest that was open). The *place* is the number of an
-                       isolated window, -1 outside; by place, then in order. A start's number is its place in here
-``nodes``              start, event word, previous node or -1. A node's number is its place in here
-``index N``            per bucket of index N: place, rows, then the words of its key. Those of negations follow; then, where
-                       matches are limited by partition, one whose rows count the matches reported in a window
-``rows N``             its rows, bucket by bucket: fixed words, then columns. Starts and nodes by number
-``waiting``            matches that wait: place, time, birth, then the words of `Pending`'s row, likewise by number
-``partitions``         position of the last event, then the words of its key
+``windows``            open explicit windows, oldest first: position, time, id, matches reported
+``starts``             place, time, position, rows, window (the latest one that was open). The *place* is the number of
+                       an isolated window, or -1 outside of windows. Sorted by place, then by age. The number of a
+                       start is its index in this array
+``nodes``              start, event word, previous node or -1. The number of a node is its index in this array
+``index N``            per bucket of index N: place, rows, then the words of its key. The indexes of negations follow
+                       those of states. If matches are limited by partition, the last index counts the reported matches
+``rows N``             rows of index N, bucket by bucket: fixed words, then columns. Starts and nodes are numbers
+``waiting``            waiting matches: place, time, birth, then the words of a row of `Pending`. Starts and nodes are
+                       numbers
+``partitions``         position of the last event, then the words of the key
 =====================  ==============================================================================================
 
-What is dead is left out. Registers and keys are as they are in memory: strings by their codes.
+Dead rows are left out. Registers and keys have their representation in memory: a string is its code.
 """
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
@@ -31,11 +33,12 @@ from fastcep._core.state.core cimport Core, stores_of
 from fastcep._core.state.state_metrics cimport first_position
 
 cdef class _Place:
-    """The rows of one place, and how its starts and nodes are numbered."""
+    """The buffers of one place, and the numbers of its starts and nodes."""
     cdef const Starts* starts
     cdef const Index* indexes
     cdef const Pending* pending
-    cdef int64_t place, first    # number of its first start
+    cdef int64_t place
+    cdef int64_t first           # number of the first start
     cdef int64_t* nodes          # per node its number
 
     def __dealloc__(self):
@@ -43,6 +46,7 @@ cdef class _Place:
 
 
 cdef dict dump(Core* core):
+    """Return the state of a query as a dict of arrays."""
     cdef list places = _places(core)
     out = {"windows": _windows(core), "starts": _starts(core, places), "nodes": _nodes(places)}
     for i in range(stores_of(core)):
@@ -53,6 +57,7 @@ cdef dict dump(Core* core):
 
 
 cdef object _windows(Core* core):
+    """Return the array ``windows``."""
     cdef int64_t number, n = 0
     cdef const Opened* window
     for number in range(core.windows.first, core.windows.next):
@@ -68,7 +73,7 @@ cdef object _windows(Core* core):
 
 
 cdef list _places(Core* core):
-    """Where there are rows: outside of windows, then in each open one."""
+    """Return the places that may have rows: outside of windows, then each open isolated window."""
     cdef _Place place = _Place()
     cdef Opened* window
     cdef int64_t number, n = 0
@@ -90,6 +95,7 @@ cdef list _places(Core* core):
 
 
 cdef object _starts(Core* core, list places):
+    """Return the array ``starts``, and number the starts of all places."""
     cdef _Place place
     cdef const Starts* starts
     cdef int64_t total = 0, ordinal, slot, window
@@ -115,7 +121,7 @@ cdef object _starts(Core* core, list places):
 
 
 cdef object _open_before(Core* core):
-    """Per window of the ring, closed ones included, the number of the latest one up to it that is open."""
+    """Return for each window of the ring, open or closed, the number of the latest open window up to it."""
     cdef int64_t number, n = -1
     cdef int64_t[::1] out = np.empty(core.windows.next - core.windows.first, np.int64)
     for number in range(core.windows.first, core.windows.next):
@@ -125,6 +131,7 @@ cdef object _open_before(Core* core):
 
 
 cdef object _nodes(list places):
+    """Return the array ``nodes``, and number the nodes of all places."""
     cdef _Place place
     cdef const Starts* starts
     cdef int64_t total = 0, begin, ordinal, node
@@ -157,16 +164,17 @@ cdef object _nodes(list places):
 
 
 cdef bint is_chained(const Core* core, int slot) noexcept nogil:
-    """Whether a binding is a node: of a Kleene variable or a group."""
+    """Return whether a binding is a node: that of a Kleene variable or a group."""
     return slot >= core.n_members or core.leaves[slot].repeated
 
 
 cdef tuple _rows(Core* core, list places, int number):
+    """Return the arrays ``index N`` and ``rows N`` of an index."""
     cdef _Place place
     cdef const Index* index = core.indexes + number
     cdef State* state = NULL
     cdef Bucket* bucket
-    cdef int64_t b, r, c, buckets = 0, rows = 0, live, word, first
+    cdef int64_t b, r, c, buckets = 0, rows = 0, bucket_start, word, first
     cdef int words = index.words, fixed = index.fixed, columns = index.columns
     if number < core.n_indexes and not core.factorised:
         state = core.states + core.infos[number].state
@@ -186,7 +194,7 @@ cdef tuple _rows(Core* core, list places, int number):
         with nogil:
             for b in range(index.n_buckets):
                 bucket = bucket_at(index, b)
-                live = rows
+                bucket_start = rows
                 for r in range(bucket.head, bucket.size):
                     word = bucket.data[r * fixed]
                     if word < first and (state != NULL or core.factorised):
@@ -199,16 +207,16 @@ cdef tuple _rows(Core* core, list places, int number):
                     for c in range(columns):
                         out[fixed + c, rows] = column_of(index, bucket, <int>c)[r]
                     rows += 1
-                if rows == live:
+                if rows == bucket_start:
                     continue
                 heads[0, buckets] = place.place
-                heads[1, buckets] = rows - live
+                heads[1, buckets] = rows - bucket_start
                 for c in range(words):
                     heads[2 + c, buckets] = key_of(bucket)[c]
                 if state != NULL:
                     for c in range(state.n_bind):
                         if is_chained(core, state.slots[c]):
-                            for r in range(live, rows):
+                            for r in range(bucket_start, rows):
                                 if out[state.bind + c, r] >= 0:
                                     out[state.bind + c, r] = place.nodes[out[state.bind + c, r]]
                 buckets += 1
@@ -216,6 +224,7 @@ cdef tuple _rows(Core* core, list places, int number):
 
 
 cdef object _waiting(Core* core, list places):
+    """Return the array ``waiting``."""
     cdef _Place place
     cdef const Pending* pending
     cdef const int64_t* row
@@ -235,7 +244,7 @@ cdef object _waiting(Core* core, list places):
             out[3, total] = place.first + row[0] - place.starts.first
             for c in range(core.n_slots):
                 if not core.states[row[1]].has[c]:
-                    out[3 + HEAD + c, total] = -1  # whatever stands there
+                    out[3 + HEAD + c, total] = -1  # the memory of an absent binding is undefined
                 elif is_chained(core, <int>c) and row[HEAD + c] >= 0:
                     out[3 + HEAD + c, total] = place.nodes[row[HEAD + c]]
             total += 1
@@ -243,6 +252,7 @@ cdef object _waiting(Core* core, list places):
 
 
 cdef object _partitions(Core* core):
+    """Return the array ``partitions``."""
     cdef const Index* index = &core.partitions
     cdef Bucket* bucket
     cdef int64_t b

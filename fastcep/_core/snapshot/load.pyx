@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""The state of a query from the arrays of ``dump``, which describes them; into a core that holds nothing.
+"""Load the state of a query from the arrays of ``dump``, which documents them, into an empty core.
 
-The arrays are used up: numbers become ordinals in place.
+The arrays are overwritten: numbers become ordinals in place.
 
-Numbers of starts, nodes and places are checked, so that arrays that do not fit together are refused and do no harm. What was
-loaded in vain goes with the core.
+The numbers of starts, nodes and places are checked, so inconsistent arrays are rejected before they do harm. After an
+error the core is partly loaded; its memory is freed with it.
 """
 from libc.stdint cimport int8_t, int64_t
 
@@ -17,16 +17,18 @@ from fastcep._core.memory.starts cimport EVENTS, Starts, new_node, start_of
 from fastcep._core.program.plan_tables cimport MEMBER_AT, ROUND_AT, State
 from fastcep._core.snapshot.dump cimport is_chained
 from fastcep._core.state.core cimport Core, position_of, stores_of
-from fastcep._core.state.isolated_windows cimport enter, leave, set_able
+from fastcep._core.state.isolated_windows cimport enter, leave, set_relevant
+
+cdef str _MISFIT = "{} that do not fit the other arrays of the state"
 
 cdef class _Bounds:
-    """Where the entries of each place begin in the tables: those of place p (-1: outside) are ``[p + 1]:[p + 2]``."""
+    """First entry of each place in the arrays: the entries of place p (-1: outside) are ``[p + 1]:[p + 2]``."""
     cdef int64_t[::1] starts, nodes, waiting
     cdef list buckets, rows      # per index
 
 
 cdef int load(Core* core, dict state) except -1:
-    """Raises MemoryError, and ValueError if the arrays do not fit together."""
+    """Load a state; raises MemoryError, and ValueError if the arrays are inconsistent."""
     cdef int64_t place, places = 1 + state["windows"].shape[1]
     cdef _Bounds bounds = _bounds(core, state, places)
     if core.factorised:
@@ -41,7 +43,7 @@ cdef int load(Core* core, dict state) except -1:
             try:
                 _load_place(core, state, bounds, place)
             finally:
-                set_able(core, window_at(&core.windows, place))
+                set_relevant(core, window_at(&core.windows, place))
                 leave(core, window_at(&core.windows, place))
     core.starts.newest = core.windows.next - 1
     _load_partitions(core, state["partitions"])
@@ -49,20 +51,21 @@ cdef int load(Core* core, dict state) except -1:
 
 
 cdef _Bounds _bounds(Core* core, dict state, int64_t places):
+    """Return the first entry of each place, and check the order of the entries."""
     cdef _Bounds out = _Bounds()
     last = places - 1 if core.is_isolated else 0
-    wanted = np.arange(-1, places)
+    all_places = np.arange(-1, places)
 
-    def begins(numbers, what, values):
-        _check(_is_within(numbers, *values), what)
-        _check((np.diff(numbers) >= 0).all(), what)
-        return np.searchsorted(numbers, wanted)
+    def first_entries(numbers, name, values):
+        _check(_is_within(numbers, *values), name)
+        _check((np.diff(numbers) >= 0).all(), name)
+        return np.searchsorted(numbers, all_places)
 
-    out.starts = begins(state["starts"][0], "starts", (-1, last))
+    out.starts = first_entries(state["starts"][0], "starts", (-1, last))
     nodes = state["nodes"][0]
-    begins(nodes, "nodes", (0, state["starts"].shape[1]))
+    first_entries(nodes, "nodes", (0, state["starts"].shape[1]))
     out.nodes = np.searchsorted(nodes, np.asarray(out.starts))
-    out.waiting = begins(state["waiting"][0], "waiting matches", (-1, last))
+    out.waiting = first_entries(state["waiting"][0], "waiting matches", (-1, last))
     out.buckets, out.rows = [], []
     for number in range(stores_of(core)):
         heads = state[f"index {number}"]
@@ -70,29 +73,32 @@ cdef _Bounds _bounds(Core* core, dict state, int64_t places):
         _check(_is_within(heads[1], 1, state[f"rows {number}"].shape[1] + 1), "keys")  # so that the sum does not wrap
         ends = np.concatenate([[0], np.cumsum(heads[1])])
         _check(ends[len(ends) - 1] == state[f"rows {number}"].shape[1], "rows")
-        buckets = begins(heads[0], "keys", (-1, last))
+        buckets = first_entries(heads[0], "keys", (-1, last))
         out.buckets.append(buckets)
         out.rows.append(ends[buckets])
     return out
 
 
-cdef int _check(fits, what) except -1:
+cdef int _check(fits, name) except -1:
+    """Raise an error that names an array unless ``fits``."""
     if not fits:
-        raise ValueError(f"the {what} of the state do not fit together")
+        raise ValueError(_MISFIT.format(name))
     return 0
 
 
 def _is_within(values, low, high):
+    """Return whether all values are in the range ``low:high``."""
     return values.size == 0 or (values.min() >= low and values.max() < high)
 
 
 cdef bint _is_used(_Bounds bounds, int64_t place) except -1:
-    """Whether there is anything in an isolated window."""
+    """Return whether the state has entries of an isolated window."""
     tables = (bounds.starts, bounds.waiting, *bounds.buckets)
     return any([first[place + 1] < first[place + 2] for first in tables])
 
 
 cdef int _load_windows(Core* core, const int64_t[:, ::1] table) except -1:
+    """Load the open explicit windows."""
     cdef Py_ssize_t i
     for i in range(table.shape[1]):
         if add_window(&core.windows, NULL, table[0, i], table[1, i], table[2, i]) < 0:
@@ -102,7 +108,7 @@ cdef int _load_windows(Core* core, const int64_t[:, ::1] table) except -1:
 
 
 cdef int _load_place(Core* core, dict state, _Bounds bounds, int64_t place) except -1:
-    """Load what is outside of windows (-1), or in the window that is entered."""
+    """Load the entries outside of windows (-1), or those of the window that is entered."""
     cdef int64_t start = bounds.starts[place + 1], node = bounds.nodes[place + 1]
     cdef int8_t[::1] slots
     cdef int i
@@ -113,28 +119,28 @@ cdef int _load_place(Core* core, dict state, _Bounds bounds, int64_t place) exce
         heads = state[f"index {i}"][:, bounds.buckets[i][place + 1]:bounds.buckets[i][place + 2]]
         if heads.shape[1] > 0:
             rows = state[f"rows {i}"][:, bounds.rows[i][place + 1]:bounds.rows[i][place + 2]]
-            _load_rows(core, i, np.ascontiguousarray(heads), _numbered(core, i, rows, start, node, slots))
+            _load_rows(core, i, np.ascontiguousarray(heads), _to_ordinals(core, i, rows, start, node, slots))
     _load_waiting(core, state["waiting"][:, bounds.waiting[place + 1]:bounds.waiting[place + 2]], start, node, slots)
     return 0
 
 
 cdef int _load_starts(Core* core, const int64_t[:, :] table) except -1:
-    """Load starts, which come in the order of the stream, and of windows."""
+    """Load starts, which must be in the order of the stream and of windows."""
     cdef Starts* starts = &core.starts
     cdef int64_t i, ordinal, position = -1, window = -1, oldest = 0
     if starts.kind == EVENTS:
         oldest = max(oldest, core.last - starts.span + 1)
     for i in range(table.shape[1]):
         if table[2, i] <= position or table[2, i] < oldest or table[2, i] > core.last:
-            raise ValueError("the starts of the state do not fit together")
+            raise ValueError(_MISFIT.format("starts"))
         if core.is_shared and (table[4, i] < 0 or table[4, i] < window):
-            raise ValueError("the windows of the state do not fit together")
+            raise ValueError(_MISFIT.format("windows"))
         position, window = table[2, i], table[4, i]
         ordinal = start_of(starts, table[1, i], table[2, i])
         if ordinal < 0:
             raise MemoryError("no memory for the state")
         if ordinal != starts.first + i or table[3, i] < 0 or table[4, i] >= core.windows.next:
-            raise ValueError("the starts of the state do not fit together")
+            raise ValueError(_MISFIT.format("starts"))
         starts.rows[ordinal & starts.mask] = table[3, i]
         starts.window[ordinal & starts.mask] = table[4, i]
         starts.live += table[3, i]
@@ -142,55 +148,60 @@ cdef int _load_starts(Core* core, const int64_t[:, :] table) except -1:
 
 
 cdef int _load_nodes(Core* core, const int64_t[:, :] table, int64_t start, int64_t first) except -1:
+    """Load nodes; ``start`` and ``first`` are the numbers of the first start and node of the place."""
     cdef int64_t i, previous
     for i in range(table.shape[1]):
         previous = table[2, i] - first if table[2, i] >= 0 else -1
         if previous < -1 or previous >= table.shape[1] or (
                 previous >= 0 and position_of(table[1, previous]) >= position_of(table[1, i])):
-            raise ValueError("the nodes of the state do not fit together")
+            raise ValueError(_MISFIT.format("nodes"))
         if (table[1, i] >> MEMBER_AT) & 0xFF >= core.n_members or table[1, i] < 0:
-            raise ValueError("the nodes of the state do not fit together")
+            raise ValueError(_MISFIT.format("nodes"))
         if new_node(&core.starts, table[1, i], previous, table[0, i] - start) < 0:
             raise MemoryError("no memory for the state")
     return 0
 
 
 cdef int _load_rows(Core* core, int number, const int64_t[:, ::1] heads, const int64_t[:, ::1] rows) except -1:
+    """Load the buckets of an index."""
     cdef Index* index = core.indexes + number
     cdef int64_t n = heads.shape[1]
-    cdef int done
+    cdef int status
     if expect(index, n) < 0:
         raise MemoryError("no memory for the state")
     with nogil:
-        done = put_buckets(index, &heads[1, 0], n, n, &rows[0, 0], rows.shape[1])
-    if done == -1:
+        status = put_buckets(index, &heads[1, 0], n, n, &rows[0, 0], rows.shape[1])
+    if status == -1:
         raise MemoryError("no memory for the state")
-    return _check(done == 0, "keys")
+    return _check(status == 0, "keys")
 
 
-cdef object _numbered(Core* core, int number, rows, int64_t start, int64_t node, int8_t[::1] slots):
-    """The rows of an index, with the ordinals of starts and nodes instead of their numbers.
+cdef object _to_ordinals(Core* core, int number, rows, int64_t start, int64_t node, int8_t[::1] slots):
+    """Return the rows of an index with the numbers of starts and nodes replaced by ordinals.
 
-    ``slots`` says of each node for which binding it is, as far as that is known.
+    ``slots`` has the binding of each node, -1 as long as it is unknown.
     """
     cdef State* state
     cdef int c
-    own = np.ascontiguousarray(rows)
-    _check(own.shape[0] == core.indexes[number].fixed + core.indexes[number].columns, "rows")
+    words = np.ascontiguousarray(rows)
+    _check(words.shape[0] == core.indexes[number].fixed + core.indexes[number].columns, "rows")
     if number >= core.n_indexes or core.factorised:
-        return own
+        return words
     state = core.states + core.infos[number].state
-    own[0] -= start
-    _check(_is_within(own[0], 0, core.starts.next), "rows")
+    words[0] -= start
+    _check(_is_within(words[0], 0, core.starts.next), "rows")
     for c in range(state.n_bind):
         if is_chained(core, state.slots[c]):
-            _shift(own[state.bind + c], node, core.starts.nodes_used)
-            _claim(core, own[state.bind + c], state.slots[c], slots)
-    return own
+            _shift(words[state.bind + c], node, core.starts.nodes_used)
+            _assign_nodes(core, words[state.bind + c], state.slots[c], slots)
+    return words
 
 
 cdef int _count_kept(Core* core, dict state) except -1:
-    """Check the positions of kept events and count these under their starts, which parts of a state did for themselves."""
+    """Check the positions of the events in the factorised store and count them again under their starts.
+
+    The counts in the arrays may come from several parts of a state, each of which counted for itself.
+    """
     starts = state["starts"]
     counts = np.zeros(starts.shape[1], np.int64)
     cdef int member
@@ -204,20 +215,24 @@ cdef int _count_kept(Core* core, dict state) except -1:
             _check(np.isin(positions, starts[2]).all(), "starts")
     for number in range(core.n_indexes):
         rows, sizes = state[f"rows {number}"][0], state[f"index {number}"][1]
-        same = np.repeat(np.arange(len(sizes)), sizes)
-        _check((np.diff(rows)[np.diff(same) == 0] > 0).all(), "rows")
+        bucket_of_row = np.repeat(np.arange(len(sizes)), sizes)
+        _check((np.diff(rows)[np.diff(bucket_of_row) == 0] > 0).all(), "rows")
     starts[3] = counts
     return 0
 
 
 cdef int _shift(words, int64_t first, int64_t end) except -1:
-    """Let the numbers of nodes begin with 0; -1 stays."""
+    """Subtract the number of the first node from the numbers of nodes; -1 stays."""
     np.subtract(words, first, out=words, where=words >= 0)
     return _check(_is_within(words, -1, end), "rows")
 
 
-cdef int _claim(Core* core, const int64_t[:] nodes, int slot, int8_t[::1] slots) except -1:
-    """Check that the lists of a binding are no other's, and have elements that it binds: those of a group begin with a round."""
+cdef int _assign_nodes(Core* core, const int64_t[:] nodes, int slot, int8_t[::1] slots) except -1:
+    """Assign the nodes of lists to a binding in ``slots``, and check them.
+
+    A node must belong to one binding only, its variable must be of the binding, and the list of a group must begin with
+    a round.
+    """
     cdef int64_t i, node, word
     cdef bint fits
     for i in range(nodes.shape[0]):
@@ -237,20 +252,21 @@ cdef int _claim(Core* core, const int64_t[:] nodes, int slot, int8_t[::1] slots)
 
 
 cdef int _load_waiting(Core* core, table, int64_t start, int64_t node, int8_t[::1] slots) except -1:
+    """Load the waiting matches of a place."""
     cdef const int64_t[:, ::1] rows
     cdef int64_t i, row, c, width = core.pending.width
     cdef int64_t* to
     _check(table.shape[0] == 3 + width, "waiting matches")
     if table.shape[1] == 0:
         return 0
-    own = table.copy()
-    own[3] -= start
-    _check(_is_within(own[3], 0, core.starts.next) and _is_within(own[4], 0, core.n_states), "waiting matches")
+    words = table.copy()
+    words[3] -= start
+    _check(_is_within(words[3], 0, core.starts.next) and _is_within(words[4], 0, core.n_states), "waiting matches")
     for c in range(core.n_slots):
         if is_chained(core, <int>c):
-            _shift(own[3 + HEAD + c], node, core.starts.nodes_used)
-            _claim(core, own[3 + HEAD + c], c, slots)
-    rows = own
+            _shift(words[3 + HEAD + c], node, core.starts.nodes_used)
+            _assign_nodes(core, words[3 + HEAD + c], c, slots)
+    rows = words
     for i in range(rows.shape[1]):
         row = new_row(&core.pending)
         if row < 0 or wait(&core.pending, rows[1, i], rows[2, i], row) < 0:
@@ -263,6 +279,7 @@ cdef int _load_waiting(Core* core, table, int64_t start, int64_t node, int8_t[::
 
 
 cdef int _load_partitions(Core* core, const int64_t[:, :] table) except -1:
+    """Load the last event of each partition."""
     cdef Index* index = &core.partitions
     cdef int64_t b, number
     cdef int c, words = index.words if core.partition != NULL else 0

@@ -1,1 +1,1 @@
-"""The state of one query while it runs (``core``), and what is read off it or removed from it."""
+"""The state of one running query (``core``), its metrics, and the removal of rows."""

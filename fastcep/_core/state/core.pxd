@@ -1,4 +1,4 @@
-# The state of one query while it runs: plain buffers, without Python objects. See matcher.pyx.
+# The state of one running query: plain buffers without Python objects. See matcher.pyx.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from fastcep._core.input.filters cimport Passed
@@ -18,7 +18,7 @@ from fastcep._core.state.lineage_tables cimport LineageTables
 from fastcep._core.state.shedding_tables cimport Prices, Shed
 from fastcep._core.state.stage cimport Stage
 
-cdef enum:              # kinds of program inputs, as in predicate.code_new
+cdef enum:              # kinds of program inputs, as in code.code_new
     ROW
     EVENT
     OUT
@@ -26,27 +26,27 @@ cdef enum:              # kinds of program inputs, as in predicate.code_new
 
 
 cdef struct Core:
-    int n_members            # the plan, see plan_tables.pxd
+    int n_members            # the plan; see plan_tables.pxd
     int n_slots
     int n_states
-    int n_indexes            # of the states; those of the negations follow
+    int n_indexes            # indexes of the states, which come first; those of the negations follow
     int n_negations
-    int n_counts             # 1: matches are counted by partition, in an index behind these
+    int n_counts             # 1: a last index counts matches by partition; otherwise 0
     int n_columns
     int n_foralls
     int n_sets
     int implied
     bint must_advance        # a partial match that an event extends is replaced
     bint removes             # partial matches may end before their window does
-    bint is_shared           # explicit windows share their rows,
-    bint is_isolated         # or have their own
-    bint has_policy          # not every match of an event is reported, or more follows from one
-    int window_kind
+    bint is_shared           # explicit windows share their rows
+    bint is_isolated         # explicit windows have rows of their own
+    bint has_policy          # a policy selects among the matches of an event, or a match removes partial matches
+    int window_kind          # see starts.pxd
     Leaf* leaves
     Negation* negations
     Absence* absences
-    int64_t period
-    int64_t window
+    int64_t period           # of PERIODIC, in ns; 0: none
+    int64_t window           # length of the window: ns or events
     uint64_t* type_members
     int64_t* type_codes
     Code* locals
@@ -57,113 +57,113 @@ cdef struct Core:
     State* states
     IndexInfo* infos
     ForAll* foralls
-    Index* indexes           # rows, and the first events under which they live
-    bint factorised          # the indexes hold kept events, see factorised.pyx:
-    Kept* kept               # one each,
-    int32_t* first_kept      # and per member the first of its own
-    Index hashed             # the events of the first variable by the whole key of a join, see join.pyx
-    Step** back              # per member the step that chooses it from the member behind it,
-    Step** again             # and of a Kleene variable from itself, else NULL
-    int64_t* held            # values at hand of the events that are chosen
+    Index* indexes           # the indexes of the rows; with windows of their own, those of the window that is entered
+    bint factorised          # the indexes hold kept events instead of rows; see factorised.pyx
+    Kept* kept               # factorised: per index
+    int32_t* first_kept      # factorised: per variable its first index
+    Index hashed             # factorised: events of the first variable by the whole key of a join; see join.pyx
+    Step** back              # factorised: per variable the step to it from the variable after it,
+    Step** again             # and for a Kleene variable the step from itself; otherwise NULL
+    int64_t* held            # factorised: values of the chosen events that later steps read
     uint8_t* held_null
-    Vec frames               # of the search through a Kleene variable
+    Vec frames               # factorised: stack of the search through a Kleene variable
     Starts starts
     Stage stage
     Machine* vm
-    Input* inputs            # scratch: of a program
+    Input* inputs            # scratch: inputs of a program
     int64_t* key             # scratch: the words of one key
-    Source* outputs          # scratch: where the outputs of new rows are,
-    Source* words            # the words of their keys
-    Source* row              # and all words of the rows
+    Source* outputs          # scratch: sources of the outputs of new rows,
+    Source* words            # of the words of their keys,
+    Source* row              # and of all words of the rows
     int64_t ring_mask        # event ring, for for-all conditions
     const uint16_t* ring_type
-    Vec* out_values          # output, per member
-    Vec* out_lengths
-    Vec detected             # output: events that complete matches (-1: a decision), their times, how many each
-    Vec detected_times
-    Vec detected_counts
-    Vec* chains              # scratch: elements of a Kleene member; rounds' events of one in a group, -1 for none
+    Vec* out_values          # output: per variable the events that it binds in each match
+    Vec* out_lengths         # output: per variable the number of events in each match
+    Vec detected             # output: positions of events that complete matches (-1: a decision),
+    Vec detected_times       # their times,
+    Vec detected_counts      # and their numbers of matches
+    Vec* chains              # scratch: elements of a Kleene variable; in a group, its event in each round, -1 for none
     int64_t emitted          # matches of the current event
-    int64_t events           # counters, see Engine.metrics
+    int64_t events           # counters; see Engine.metrics
     int64_t relevant
     int64_t rows_visited
     int64_t rows_created
     int64_t matches
     int64_t peak
-    int64_t lost             # live partial matches dropped for want of memory
+    int64_t lost             # live partial matches dropped because memory ran out
     int64_t next_birth
-    int64_t event_birth      # next_birth when the current event came
-    int64_t sweep_at         # bytes of the indexes
+    int64_t event_birth      # next_birth when the current event arrived
+    int64_t sweep_at         # bytes of the indexes at which the next sweep runs
     int64_t swept            # bytes left by the last sweep
     Budget budget
-    bint failed              # out of memory, see give_up
+    bint failed              # out of memory; see recover_from_failure
     Pending pending          # matches that wait for the end of their window
-    int64_t due              # the first time at which one is decided
+    int64_t due              # the first time at which one of them is decided
     int64_t now              # time of the event, or of the decision
-    int64_t blind            # time of the last event that was not taken, for want of memory
-    MatchSet seen                # sets of events that the event's matches bind
+    int64_t last_missed      # time of the last event that was lost because memory ran out
+    MatchSet seen            # sets of events that the matches of the current event bind
     int select
     bint consumes
     int after_match
-    int64_t limit            # matches per window, 0 for no limit
-    int64_t reported         # of the window
-    int n_partition          # words of the key of a partition, if policies act in each for itself; else 0
-    uint64_t current         # members to which the event that is matched may be bound,
-    int current_place        # and its place in the chunk; -1: there is none
-    Windows windows          # explicit ones
-    Part outside             # isolated: what stands here while no window is entered
-    int64_t window_id        # of the window that is entered,
-    int64_t window_time
-    int64_t window_birth     # next_birth when it was
-    uint64_t asked           # members to which the event may be bound in any window
-    WindowRelevance able
-    bint tells               # partial matches that have timed out are an output
-    Vec* timed_values        # output of partial matches that have timed out, as out_values and out_lengths
-    Vec* timed_lengths
-    Vec timed                # and per one: state, time, window id
-    Vec found                # scratch: time, birth, index, bucket, row of each
-    int64_t elsewhere        # live partial matches in windows that are not entered
-    Vec out_windows          # output: the window of each match; shared, before the event ends: the last one it may be in
+    int64_t limit            # matches per window; 0: no limit
+    int64_t reported         # matches reported in the window
+    int n_partition          # key words of a partition, if policies act in each partition separately; otherwise 0
+    uint64_t current         # variables that may bind the current event (bit set),
+    int current_place        # and its row in the chunk; -1: there is no event
+    Windows windows          # explicit windows
+    Part outside             # isolated windows: starts, indexes and pending matches while no window is entered
+    int64_t window_id        # isolated windows: id of the window that is entered,
+    int64_t window_time      # its time,
+    int64_t window_birth     # and next_birth when it was entered
+    uint64_t bindable        # variables that may bind the event, before windows restrict them (bit set)
+    WindowRelevance relevance
+    bint reports_timeouts    # partial matches that time out are an output
+    Vec* timed_values        # output: like out_values, for partial matches that have timed out
+    Vec* timed_lengths       # output: like out_lengths
+    Vec timed                # output: state, time and window id of each
+    Vec timed_rows           # scratch: time, birth, index, bucket and row of each
+    int64_t live_in_windows  # live partial matches in windows that are not entered
+    Vec out_windows          # output: window id of each match; shared, until the event ends: last window it may be in
     Vec advanced             # partial matches that the event has extended: index, bucket, birth
-    Vec bound                # scratch of the policies: events of the event's matches, each ascending, one after the other
-    Vec ends                 # where they end
-    Vec chosen               # whether each is reported
-    int64_t* cursor          # scratch: per member
-    Vec leaving              # events that leave, ascending
-    int32_t* partition       # per type id the columns of the attributes, -1 for a type that is in none; NULL: no partitions
+    Vec bound                # scratch: events of each match of the current event, ascending, concatenated
+    Vec ends                 # per match: its end in ``bound``
+    Vec chosen               # per match: 1 if it is reported
+    int64_t* cursor          # scratch: per variable
+    Vec leaving              # events whose partial matches are removed, ascending
+    int32_t* partition       # per type id: columns of the attributes, -1 for a type without; NULL: no partitions
     uint8_t* partition_floats
-    Index partitions         # the last event of each, see previous_events.pyx
-    bint cuts                # some rows can be seen to be cut off
-    int64_t last             # position of the last event that was taken
-    bint shared              # the masks come from filters: per member the events that it may be bound to,
-    const Passed** passed
-    int64_t* next_passed     # and the next of them
-    const uint8_t* foreign   # per event of the batch whether its key group is another engine's; NULL: none is
-    int parts                # matchers that share the query's events by key, see key_partition.pyx,
-    int part                 # and which of them this is
-    const int32_t* part_columns  # per type id the column of the key, or -1,
-    int32_t part_column      # the only one, if it is of integers; or -1
-    bint part_floats
-    uint32_t part_first      # hashes of keys that are its own: from here on so many
-    uint32_t part_size
-    int64_t place            # more than one part: where a window closes, and the position of the event that opened it,
-    int64_t opened
+    Index partitions         # last event of each partition; see previous_events.pyx
+    bint cuts                # contiguity makes some rows dead early; see drop_cut_off
+    int64_t last             # position of the last event
+    bint shared              # the masks come from shared filters
+    const Passed** passed    # shared: per variable the events that it may bind,
+    int64_t* next_passed     # and the index of the next one
+    const uint8_t* foreign   # per event of the batch: 1 if another engine owns its key group; NULL: none
+    int parts                # number of matchers that share the events of the query by key; see key_partition.pyx
+    int part                 # number of this one
+    const int32_t* part_columns  # per type id: column of the key, or -1
+    int32_t part_column      # the key column if all types have the same one and it has integers; otherwise -1
+    bint part_floats         # the key is float64
+    uint32_t part_first      # first hash of the keys of this part,
+    uint32_t part_size       # and number of hashes
+    int64_t place            # several parts: where the window closes (see key_partition.pyx),
+    int64_t opened           # and position of the event that opened it
     Shed shed
     LineageTables observed
-    int event_type           # of the event that is matched: its type's number, if events are kept out of windows,
-    int64_t event_position   # and its position
+    int event_type           # type id of the current event, if events are kept out of windows
+    int64_t event_position   # position of the current event
     Prices prices
-    int64_t chunks           # of events that were taken
-    int64_t before_spent     # when the event came: what operations had cost,
+    int64_t chunks           # chunks of events processed
+    int64_t before_spent     # when the current event arrived: cost of all operations,
     int64_t before_visited   # rows visited,
-    int64_t before_yielded   # and what had come of events
-    int64_t* costs           # output: what each event has cost, from the first one that is processed; or NULL
-    Vec places               # output: of each decision of an explicit window,
-    Vec timed_places         # of each partial match that has timed out in one
+    int64_t before_yielded   # and rows and matches made
+    int64_t* costs           # output: cost of each event that is processed; or NULL
+    Vec places               # output: ``place`` and ``opened`` of each decision of an explicit window
+    Vec timed_places         # output: the same of each partial match that has timed out
 
 
 cdef inline void event_inputs(Core* core, const Code* program) noexcept nogil:
-    """Inputs of a program over event columns, as columns of the chunk."""
+    """Set the inputs of a program over event columns to the columns of the chunk."""
     cdef int j
     cdef Column* column
     for j in range(program.n_inputs):
@@ -176,7 +176,7 @@ cdef inline void event_inputs(Core* core, const Code* program) noexcept nogil:
 
 cdef inline void row_inputs(Core* core, const Code* program, int number_of_index, const Bucket* bucket, int first,
                             int k) noexcept nogil:
-    """Inputs of an edge program: row registers from row ``first`` on, values of event ``k`` broadcast."""
+    """Set the inputs of an edge program: registers of the rows from ``first`` on, values of event ``k`` broadcast."""
     cdef int j, number
     cdef Column* column
     cdef Index* index = core.indexes + number_of_index
@@ -197,17 +197,17 @@ cdef inline void row_inputs(Core* core, const Code* program, int number_of_index
 
 
 cdef inline int stores_of(const Core* core) noexcept nogil:
-    """How many indexes there are: of states, of negations, and of counted matches."""
+    """Return the number of indexes: those of the states, of the negations, and of the counted matches."""
     return core.n_indexes + core.n_negations + core.n_counts
 
 
 cdef inline int64_t position_of(int64_t word) noexcept nogil:
-    """The event of a chain node."""
+    """Return the position of the event of a chain node."""
     return word & ((<int64_t>1 << MEMBER_AT) - 1)
 
 
 cdef inline bint read_key(const Column** columns, int n, int k, int64_t* key) noexcept nogil:
-    """Write the ``n`` words of a key, event ``columns`` of event ``k`` of the chunk; False if one is null."""
+    """Write the ``n`` words of a key, the event ``columns`` of event ``k`` of the chunk; False if one is null."""
     cdef const Column* column
     cdef int c
     for c in range(n):
@@ -220,7 +220,7 @@ cdef inline bint read_key(const Column** columns, int n, int k, int64_t* key) no
 
 cdef inline void copy_event(const Index* index, const Bucket* bucket, int64_t row, const Column** columns, int n,
                             int k) noexcept nogil:
-    """Write the registers of a row, and their null bits: the ``n`` event ``columns`` of event ``k`` of the chunk."""
+    """Write the registers of a row and their null bits: the ``n`` event ``columns`` of event ``k`` of the chunk."""
     cdef int64_t* to = column_of(index, bucket, 0) + row
     cdef int64_t* null_bits = to
     cdef const Column* column
@@ -237,7 +237,7 @@ cdef inline void copy_event(const Index* index, const Bucket* bucket, int64_t ro
 
 
 cdef inline void count_row(Core* core, int64_t start) noexcept nogil:
-    """Account for a new live partial match under a start."""
+    """Count a new live partial match of a start."""
     core.next_birth += 1
     core.rows_created += 1
     core.starts.rows[start & core.starts.mask] += 1

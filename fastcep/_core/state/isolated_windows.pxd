@@ -1,4 +1,4 @@
-# What isolated windows hold for themselves. See isolated_windows.pyx.
+# The state of isolated windows. See isolated_windows.pyx.
 from libc.stdint cimport int64_t
 
 from fastcep._core.memory.open_windows cimport Opened, Part
@@ -8,7 +8,7 @@ from fastcep._core.state.core cimport Core
 
 cdef bint enter(Core* core, Opened* window) noexcept nogil
 cdef void leave(Core* core, Opened* window) noexcept nogil
-cdef void set_able(Core* core, Opened* window) noexcept nogil
+cdef void set_relevant(Core* core, Opened* window) noexcept nogil
 cdef void end_window(Core* core, Opened* window) noexcept nogil
 cdef void drop_part(Core* core, Opened* window) noexcept nogil
 cdef int64_t part_bytes(const Core* core) noexcept nogil

@@ -1,8 +1,9 @@
 # cython: language_level=3
-"""What isolated windows hold for themselves.
+"""The state of isolated windows.
 
-Each isolated window has a *part*: starts, indexes and waiting matches of its own. To work on a window its part is
-*entered*: it takes the place of the core's, so that everything else needs to know nothing of windows.
+Each isolated window has a *part*: its own starts, indexes and waiting matches. To work on a window, the matcher
+*enters* it: the part replaces the starts, indexes and waiting matches of the core. All other code is independent of
+windows.
 """
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
@@ -17,7 +18,7 @@ from fastcep._core.state.remove_rows cimport drop_rowless
 
 
 cdef bint enter(Core* core, Opened* window) noexcept nogil:
-    """Let the window's part take the place of the core's own; False without memory for it."""
+    """Replace the starts, indexes and waiting matches of the core by those of a window; False without memory."""
     cdef Part* part = window.part
     if part == NULL:
         part = _new_part(core)
@@ -33,27 +34,27 @@ cdef bint enter(Core* core, Opened* window) noexcept nogil:
     core.window_id = window.id
     core.window_time = window.time
     core.window_birth = core.next_birth
-    core.elsewhere -= core.starts.live
+    core.live_in_windows -= core.starts.live
     return True
 
 
 cdef void leave(Core* core, Opened* window) noexcept nogil:
-    """Put the part back; give it up when the window has reported all that it may."""
+    """Move the state back from the core to the window; end the window if it has reached its limit of matches."""
     cdef Part* part = window.part
     cdef int64_t last = (core.starts.next - 1) & core.starts.mask
     if core.removes and not core.failed:
         drop_rowless(core)
     elif core.starts.first < core.starts.next and core.starts.rows[last] == 0 and core.starts.node[last] < 0:
-        core.starts.next -= 1  # the event began nothing
+        core.starts.next -= 1  # the event began no partial match
     if core.next_birth != core.window_birth or core.n_negations > 0:
-        set_able(core, window)
+        set_relevant(core, window)
     part.starts = core.starts
     part.indexes = core.indexes
     part.pending = core.pending
-    if not core.failed:  # else what it counted last is withdrawn
+    if not core.failed:  # after a failure, the matches counted last are withdrawn
         window.reported = core.reported
-    core.elsewhere += core.starts.live
-    core.peak = max(core.peak, core.elsewhere)
+    core.live_in_windows += core.starts.live
+    core.peak = max(core.peak, core.live_in_windows)
     core.starts = core.outside.starts
     core.indexes = core.outside.indexes
     core.pending = core.outside.pending
@@ -61,24 +62,24 @@ cdef void leave(Core* core, Opened* window) noexcept nogil:
         end_window(core, window)
 
 
-cdef void set_able(Core* core, Opened* window) noexcept nogil:
-    """Note what events may do in the window that is entered."""
-    window.able = _able(core)
+cdef void set_relevant(Core* core, Opened* window) noexcept nogil:
+    """Update the variables whose events can have an effect in the window that is entered."""
+    window.relevant = _relevant_variables(core)
 
 
-cdef uint64_t _able(const Core* core) noexcept nogil:
-    """Members whose events may do anything in the window that is entered."""
-    cdef uint64_t able = core.able.begins
+cdef uint64_t _relevant_variables(const Core* core) noexcept nogil:
+    """Return the variables whose events can have an effect in the window that is entered, as a bit set."""
+    cdef uint64_t relevant = core.relevance.begins
     cdef int i
     for i in range(core.n_negations):
-        if core.able.settles[i] and core.indexes[core.n_indexes + i].n_buckets > 0:
-            able &= ~core.able.settles[i]
+        if core.relevance.settles[i] and core.indexes[core.n_indexes + i].n_buckets > 0:
+            relevant &= ~core.relevance.settles[i]
     for i in range(core.n_indexes):
         if core.indexes[i].n_buckets > 0:
-            able |= core.able.extends[i]
+            relevant |= core.relevance.extends[i]
     if core.starts.first < core.starts.next:
-        able |= core.able.watches
-    return able
+        relevant |= core.relevance.watches
+    return relevant
 
 
 cdef Part* _new_part(Core* core) noexcept nogil:
@@ -112,38 +113,38 @@ cdef void _free_part(Core* core, Part* part) noexcept nogil:
 
 
 cdef int64_t part_bytes(const Core* core) noexcept nogil:
-    """Bytes of a part, with its indexes' heads behind it, without what they hold."""
+    """Return the bytes of a part and of its ``Index`` structs, which follow it, without their contents."""
     return sizeof(Part) + stores_of(core) * sizeof(Index)
 
 
 cdef Index* counts_of(const Core* core, const Part* part) noexcept nogil:
-    """Where the matches of each partition are counted that a window has reported."""
+    """Return the index that counts the matches that a window has reported, by partition."""
     return part.indexes + stores_of(core) - 1
 
 
 cdef void drop_part(Core* core, Opened* window) noexcept nogil:
-    """Forget what is in a window, which stays open if it is; how many matches it has reported is not forgotten."""
+    """Drop the contents of a window. An open window stays open and keeps its number of reported matches."""
     cdef Index counts
-    cdef bint counted = False
-    window.able = 0 if window.closed else core.windows.able
+    cdef bint keeps_counts = False
+    window.relevant = 0 if window.closed else core.windows.relevant
     if window.part == NULL:
         return
     if core.n_counts > 0 and not window.closed and counts_of(core, window.part).n_buckets > 0:
         counts = counts_of(core, window.part)[0]
         memset(counts_of(core, window.part), 0, sizeof(Index))
-        counted = True
-    core.elsewhere -= window.part.starts.live
+        keeps_counts = True
+    core.live_in_windows -= window.part.starts.live
     _free_part(core, window.part)
-    window.part = _new_part(core) if counted else NULL
-    if counted and window.part != NULL:
+    window.part = _new_part(core) if keeps_counts else NULL
+    if keeps_counts and window.part != NULL:
         index_clear(counts_of(core, window.part))
         counts_of(core, window.part)[0] = counts
-    elif counted:
+    elif keeps_counts:
         index_clear(&counts)
 
 
 cdef void end_window(Core* core, Opened* window) noexcept nogil:
-    """Forget what is in a window, and the window itself as soon as it is the first one."""
+    """Close a window and drop its contents; the ring drops the window once all older windows are closed."""
     cdef Windows* windows = &core.windows
     window.closed = True
     drop_part(core, window)
@@ -152,10 +153,10 @@ cdef void end_window(Core* core, Opened* window) noexcept nogil:
 
 
 cdef void end_parts(Core* core) noexcept nogil:
-    """Give all memory of the windows back."""
-    cdef int64_t number
-    for number in range(core.windows.first, core.windows.next):
-        drop_part(core, window_at(&core.windows, number))
+    """Free all memory of the windows."""
+    cdef int64_t ordinal
+    for ordinal in range(core.windows.first, core.windows.next):
+        drop_part(core, window_at(&core.windows, ordinal))
     give_back(&core.budget, core.windows.ring, windows_bytes(&core.windows))
     core.windows.ring = NULL
     core.windows.first = core.windows.next

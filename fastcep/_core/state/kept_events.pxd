@@ -1,4 +1,4 @@
-# The kept events of the factorised store, and the keys under which they are found. See factorised.pyx.
+# The kept events of the factorised store, and their keys. See factorised.pyx.
 from libc.stdint cimport int32_t, int64_t
 
 from fastcep._core.memory.row_store cimport Bucket
@@ -17,7 +17,7 @@ cdef extern from *:
     """
     ctypedef long long wide "__int128"
     bint fc_sum_fits(wide) noexcept nogil
-    int fc_leading(const int64_t*, int64_t) noexcept nogil  # of four values, how many until one is not less
+    int fc_leading(const int64_t*, int64_t) noexcept nogil  # number of leading values, of four, that are less
 
 cdef enum:                  # kinds of terms
     TERM_EVENT
@@ -25,28 +25,28 @@ cdef enum:                  # kinds of terms
     TERM_OUT
     TERM_CONST
 
-cdef enum:                  # what became of reading a key
+cdef enum:                  # results of read_words
     MISSING
     READ
     BEYOND
 
 cdef enum:
-    MOST_WORDS = 8          # of the key of a join
+    MOST_WORDS = 8          # key words of a join
 
 
 cdef inline int64_t first_live(const Core* core) noexcept nogil:
-    """Position of the oldest live start; there is one."""
+    """Return the position of the oldest live start; there must be one."""
     return core.starts.position[core.starts.first & core.starts.mask]
 
 
 cdef inline const int64_t* kept_column(const Bucket* bucket, int number) noexcept nogil:
-    """A column of the kept events of a bucket: 0 are the null bits, behind them stand the registers."""
+    """Return a column of the kept events of a bucket: 0 is the null bits, 1 the first register."""
     return bucket.data + <int64_t>(1 + number) * bucket.capacity
 
 
 cdef inline bint read_term(const Core* core, const Term* term, const Bucket* bucket, int64_t row, int k,
                            int64_t* value) noexcept nogil:
-    """A value behind the step; False if it is null."""
+    """Read an operand of a key word; False if it is null."""
     if term.kind == TERM_EVENT:
         value[0] = term.column.data[k]
         return term.column.null == NULL or not term.column.null[k]
@@ -62,9 +62,10 @@ cdef inline bint read_term(const Core* core, const Term* term, const Bucket* buc
 
 cdef inline int read_words(const Core* core, const Step* step, const Bucket* bucket, int64_t row, int k,
                            int64_t* key) noexcept nogil:
-    """The key under which a step looks, from the source's row, without what a join compares.
+    """Compute the key of a step from a row of its source, without the operand that a join compares.
 
-    ``MISSING`` if a word is null, or no int64; ``BEYOND`` if the last one is 2^63, which it is of -INT64_MIN.
+    Returns ``MISSING`` if a word is null or does not fit into int64; ``BEYOND`` if the last word is 2^63, as for
+    -INT64_MIN; otherwise ``READ``.
     """
     cdef const Term* term = step.terms
     cdef wide sum
@@ -89,9 +90,10 @@ cdef inline int read_words(const Core* core, const Step* step, const Bucket* buc
 
 
 cdef inline int first_from(const int64_t* positions, int head, int end, int64_t since) noexcept nogil:
-    """The first of ascending positions that is not before one. Mostly less than four are: nothing branches on how many.
+    """Return the index of the first of the ascending positions ``head:end`` that is at least ``since``.
 
-    Up to three words behind them are read.
+    Usually fewer than four are less, and the code does not branch on their number. Reads up to three words after
+    ``end``.
     """
     cdef int before
     while head < end:
@@ -103,7 +105,7 @@ cdef inline int first_from(const int64_t* positions, int head, int end, int64_t 
 
 
 cdef inline int end_before(const int64_t* positions, int head, int end, int64_t before) noexcept nogil:
-    """How far the positions ``head:end`` are before one."""
+    """Return the end of those of the ascending positions ``head:end`` that are less than ``before``."""
     cdef int middle
     while end - head > 8:
         if positions[end - 1] < before:
@@ -119,7 +121,7 @@ cdef inline int end_before(const int64_t* positions, int head, int end, int64_t 
 
 
 cdef inline void emit_first(Core* core, const int64_t* first, const int32_t* rows, int n) noexcept nogil:
-    """Write ``n`` events of the first variable, each of which is a match with what is chosen behind it."""
+    """Write ``n`` events of the first variable, each of which completes a match with the events chosen so far."""
     cdef Vec* values = core.out_values
     if values.size + n > values.capacity and reserve(values, values.size + n) < 0:
         core.failed = True
@@ -130,7 +132,7 @@ cdef inline void emit_first(Core* core, const int64_t* first, const int32_t* row
 
 
 cdef inline void repeat_member(Core* core, int member, int64_t position, int64_t n) noexcept nogil:
-    """Write an event of ``member`` for the last ``n`` matches."""
+    """Write the event that ``member`` binds in each of the last ``n`` matches."""
     cdef Vec* values = core.out_values + member
     if values.size + n > values.capacity and reserve(values, values.size + n) < 0:
         core.failed = True

@@ -1,13 +1,15 @@
 # cython: language_level=3
-"""A query in parts, each with a matcher of its own that has some of the keys: where keys belong, and matches in order.
+"""Partition the keys of a query among several matchers, its *parts*, and merge their matches in order.
 
-An event has one key, so all that it completes comes from one part. Each part's output is in the order of one matcher,
-so merging is a walk over the *runs* of all parts, the matches of one event or decision: first the order is found, as
-*segments*, matches in a row that come from one part; then every column is put together by segments.
+An event has one key, so all matches that it completes come from one part. The output of each part is in the order of a
+single matcher. It consists of *runs*: the matches of one event or decision. The merge first finds the order of the runs
+of all parts, as *segments* (consecutive matches from one part), and then assembles every column segment by segment.
 
-Runs come by time, then by *place*: the position of their event, of a decision that of the event that it comes behind, or
-`NO_PLACE`, behind all events of its time. What is decided there comes by the event that opened its window. Where several
-parts decide at one place, matches come by the event that *made* them, the last one that they bind: births of one matcher.
+Runs are ordered by time, then by *place*. The place of an event is its position. The place of a decision is the
+position of the event that it follows, or `NO_PLACE` if it follows all events of its time; decisions at the same place
+are ordered by the event that opened their window. If several parts decide at the same place and for the same window,
+their matches are ordered by the event that *made* them, the last event that they bind, as they would be in a single
+matcher.
 """
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -18,32 +20,35 @@ from fastcep._core.memory.allocator cimport Budget, unlimited
 from fastcep._core.memory.vectors cimport Vec, push, reserve, take, vec_free
 from fastcep._core.state.key_partition cimport hash_of, hash_of_float
 
-MOST_PARTS = 64          #: of one query
-NO_PLACE = INT64_MAX     #: of a decision at a time
+MOST_PARTS = 64          #: Number of parts of a query, at most.
+NO_PLACE = INT64_MAX     #: Place of a decision that follows all events of its time.
 
-cdef struct Side:            # the output of a part: runs, and what is to be taken next
+cdef struct Side:            # the output of a part, with cursors for the merge
     const int64_t* detected
     const int64_t* times
     const int64_t* counts
-    const int64_t* places    # per decision its place and the position of what opened its window; NULL: by time alone
-    const int64_t* made      # per match; NULL: no other part decides anything
-    int64_t size
-    int64_t run, match, decision
+    const int64_t* places    # per decision: its place, position of the event that opened its window; NULL: no places
+    const int64_t* made      # per match: the event that made it; NULL: no other part has decisions
+    int64_t size             # number of runs
+    int64_t run, match, decision  # cursors
 
 
 def parts_of(const int64_t[::1] words, int parts, bint floats):
-    """Part of each key.
+    """Return the part of each key.
 
     Parameters
     ----------
     words
-        int64[n]: keys as the matcher has them (``floats``: the bits of float64).
+        int64[n]: keys as the matcher stores them.
     parts
-        How many there are.
+        Number of parts.
+    floats
+        True if the keys are the bits of float64.
 
     Returns
     -------
-    uint8[n]
+    numpy.ndarray
+        uint8[n]: number of the part.
     """
     cdef Py_ssize_t i
     cdef uint64_t hashed
@@ -55,27 +60,27 @@ def parts_of(const int64_t[::1] words, int parts, bint floats):
 
 
 def range_of(part, parts):
-    """The hashes of the keys of a part: the first, and how many there are."""
+    """Return the range of hashes of the keys of a part: the first hash and the number of hashes."""
     first = -(-(part << 32) // parts)
     return first, -(-((part + 1) << 32) // parts) - first
 
 
 def merge_runs(sides):
-    """Put the runs of parts in order.
+    """Merge the runs of parts in order.
 
     Parameters
     ----------
     sides
-        Per part ``(detected, times, counts, places, made)``, int64 arrays: of each run its event's position (-1: a
-        decision), time and number of matches; of each decision its place and its window's, or None; of each match the
-        event that made it, or None if only one part decides anything.
+        Per part ``(detected, times, counts, places, made)``, int64 arrays. Per run: position of its event (-1: a
+        decision), time and number of matches. ``places``, per decision: its place and the position of the event that
+        opened its window, or None. ``made``, per match: the event that made it, or None if only one part has decisions.
 
     Returns
     -------
     detected, times, counts
-        The same of all together.
+        The merged runs.
     segments
-        int64[n, 2]: part, and how many of its next matches follow.
+        int64[n, 2]: number of a part, and number of its next matches to take.
     """
     cdef Side side[64]
     cdef Budget budget
@@ -106,7 +111,7 @@ def merge_runs(sides):
 
 
 cdef int _order(Side* side, int n, Vec* out) noexcept nogil:
-    """Write the runs and segments; -1 without memory."""
+    """Write the merged runs and the segments; -1 without memory."""
     cdef int64_t runs = 0
     cdef int i
     for i in range(n):
@@ -114,12 +119,12 @@ cdef int _order(Side* side, int n, Vec* out) noexcept nogil:
     for i in range(3):
         if reserve(out + i, runs) < 0:
             return -1
-    if n == 2 and not _decides(side) and not _decides(side + 1):
+    if n == 2 and not _has_decisions(side) and not _has_decisions(side + 1):
         return _order_two(side, side + 1, out)
     return _order_any(side, n, out)
 
 
-cdef bint _decides(const Side* side) noexcept nogil:
+cdef bint _has_decisions(const Side* side) noexcept nogil:
     cdef int64_t run
     for run in range(side.size):
         if side.detected[run] < 0:
@@ -128,34 +133,34 @@ cdef bint _decides(const Side* side) noexcept nogil:
 
 
 cdef int _order_two(Side* one, Side* other, Vec* out) noexcept nogil:
-    """The same for what two parts found by events alone: their positions tell the order."""
+    """``_order`` for two parts without decisions: the positions of the events give the order."""
     cdef Side* sides[2]
-    cdef Side* from_
+    cdef Side* current
     cdef int64_t end, first, run, matches
     cdef int64_t at = 0
-    cdef int now
+    cdef int turn
     sides[0], sides[1] = one, other
-    now = one.size == 0 or (other.size > 0 and other.detected[0] < one.detected[0])
+    turn = one.size == 0 or (other.size > 0 and other.detected[0] < one.detected[0])
     while True:  # all runs of one part before the next one of the other
-        from_ = sides[now]
-        end = sides[1 - now].detected[sides[1 - now].run] if sides[1 - now].run < sides[1 - now].size else INT64_MAX
-        first = run = from_.run
+        current = sides[turn]
+        end = sides[1 - turn].detected[sides[1 - turn].run] if sides[1 - turn].run < sides[1 - turn].size else INT64_MAX
+        first = run = current.run
         matches = 0
-        while run < from_.size and from_.detected[run] < end:
-            out[0].data[at] = from_.detected[run]
-            out[1].data[at] = from_.times[run]
-            out[2].data[at] = from_.counts[run]
-            matches += from_.counts[run]
+        while run < current.size and current.detected[run] < end:
+            out[0].data[at] = current.detected[run]
+            out[1].data[at] = current.times[run]
+            out[2].data[at] = current.counts[run]
+            matches += current.counts[run]
             at += 1
             run += 1
-        if run > first and (push(out + 3, now) < 0 or push(out + 3, matches) < 0):
+        if run > first and (push(out + 3, turn) < 0 or push(out + 3, matches) < 0):
             return -1
-        from_.run = run
+        current.run = run
         if end == INT64_MAX:
             break
-        now = 1 - now
-    for now in range(3):
-        out[now].size = at
+        turn = 1 - turn
+    for turn in range(3):
+        out[turn].size = at
     return 0
 
 
@@ -181,9 +186,9 @@ cdef int _order_any(Side* side, int n, Vec* out) noexcept nogil:
             total = _interleave(side, n, first, out + 3, &last)
         else:
             total = best.counts[best.run]
-            if _segment(out + 3, first, total, &last) < 0:
+            if _add_segment(out + 3, first, total, &last) < 0:
                 return -1
-            _pass(best, total)
+            _advance(best, total)
         if total < 0 or push(out + 2, total) < 0:
             return -1
 
@@ -195,7 +200,7 @@ cdef inline int64_t _place(const Side* side) noexcept nogil:
 
 
 cdef bint _before(const Side* one, const Side* other) noexcept nogil:
-    """Whether the next run of one part comes before that of another."""
+    """Return True if the next run of ``one`` comes before that of ``other``."""
     cdef int64_t a = one.times[one.run], b = other.times[other.run]
     if a != b:
         return a < b
@@ -203,19 +208,20 @@ cdef bint _before(const Side* one, const Side* other) noexcept nogil:
     if a != b:
         return a < b
     if one.detected[one.run] >= 0 or other.detected[other.run] >= 0:
-        return one.detected[one.run] >= 0 > other.detected[other.run]  # what an event closes, it closes behind itself
+        # a window that an event closes is decided after the event
+        return one.detected[one.run] >= 0 > other.detected[other.run]
     return one.places != NULL and other.places != NULL and (
         one.places[2 * one.decision + 1] < other.places[2 * other.decision + 1])
 
 
-cdef inline void _pass(Side* side, int64_t matches) noexcept nogil:
-    """Go on behind a run of so many matches."""
+cdef inline void _advance(Side* side, int64_t matches) noexcept nogil:
+    """Move the cursors past a run of ``matches`` matches."""
     side.decision += side.detected[side.run] < 0
     side.match += matches
     side.run += 1
 
 
-cdef inline int _segment(Vec* segments, int part, int64_t matches, int64_t* last) noexcept nogil:
+cdef inline int _add_segment(Vec* segments, int part, int64_t matches, int64_t* last) noexcept nogil:
     if last[0] == part:
         segments.data[segments.size - 1] += matches
         return 0
@@ -224,34 +230,37 @@ cdef inline int _segment(Vec* segments, int part, int64_t matches, int64_t* last
 
 
 cdef int64_t _interleave(Side* side, int n, int first, Vec* segments, int64_t* last) noexcept nogil:
-    """Merge the next runs that stand at one place, by the events that made the matches; gives how many, -1 without memory."""
-    cdef bint in_it[64]
-    cdef int64_t left[64]
+    """Merge the next runs that are at the same place by the events that made their matches.
+
+    Returns the number of matches, or -1 without memory.
+    """
+    cdef bint is_tied[64]
+    cdef int64_t remaining[64]
     cdef int64_t total = 0, at
     cdef int i, best
     for i in range(n):
-        in_it[i] = side[i].run < side[i].size and not _before(side + first, side + i)
-        left[i] = side[i].counts[side[i].run] if in_it[i] else 0
-        total += left[i]
+        is_tied[i] = side[i].run < side[i].size and not _before(side + first, side + i)
+        remaining[i] = side[i].counts[side[i].run] if is_tied[i] else 0
+        total += remaining[i]
     while True:
         best = -1
         for i in range(n):
-            if left[i] > 0 and (best < 0 or side[i].made[side[i].match] < side[best].made[side[best].match]):
+            if remaining[i] > 0 and (best < 0 or side[i].made[side[i].match] < side[best].made[side[best].match]):
                 best = i
         if best < 0:
             break
-        if _segment(segments, best, 1, last) < 0:
+        if _add_segment(segments, best, 1, last) < 0:
             return -1
-        left[best] -= 1
+        remaining[best] -= 1
         side[best].match += 1
     for i in range(n):
-        if in_it[i]:
-            _pass(side + i, 0)
+        if is_tied[i]:
+            _advance(side + i, 0)
     return total
 
 
 def merge_column(columns, const int64_t[:, ::1] segments, lengths=None):
-    """Put the values of parts together, by segments.
+    """Assemble a column of the merged matches from those of the parts.
 
     Parameters
     ----------
@@ -260,11 +269,12 @@ def merge_column(columns, const int64_t[:, ::1] segments, lengths=None):
     segments
         From `merge_runs`.
     lengths
-        Per part how many values each match has; None: one each.
+        Per part: number of values of each match; None: one value each.
 
     Returns
     -------
-    int64[n]
+    numpy.ndarray
+        int64[n]
     """
     cdef const int64_t* data[64]
     cdef const int64_t* sizes[64]
@@ -287,7 +297,7 @@ def merge_column(columns, const int64_t[:, ::1] segments, lengths=None):
                     sizes[i] = &view[0]
                 else:
                     data[i] = &view[0]
-    if total == 0:  # a negated variable, or lists without an entry
+    if total == 0:  # a negated variable, or only empty lists
         return np.empty(0, np.int64)
     unlimited(&budget)
     memset(&out, 0, sizeof(Vec))
@@ -311,7 +321,7 @@ def merge_column(columns, const int64_t[:, ::1] segments, lengths=None):
 
 
 cdef inline void _copy(int64_t* to, const int64_t* values, int64_t n) noexcept nogil:
-    """Copy ``n`` words; most segments are too short for a call."""
+    """Copy ``n`` words; most segments are too short to call memcpy."""
     cdef int64_t i
     if n > 32:
         memcpy(to, values, n * sizeof(int64_t))

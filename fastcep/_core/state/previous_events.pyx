@@ -1,9 +1,10 @@
 # cython: language_level=3
-"""The last event of every partition: which event comes right before another, and which rows that cuts off.
+"""The last event of every partition, for contiguity: find the previous event of an event, and rows that cannot
+continue.
 
-They stand in an index: a row per key, whose one word is the position. Contiguity asks whether the previous event is one
-that a live partial match binds, so a row is dead when its position is before that of the oldest live start. Sweeps, which
-come between two chunks of events, remove it then, and the next event of that partition counts as its first.
+The last events are in an index with one row per key, whose only word is the position. Contiguity compares the previous
+event with events that live partial matches bind, so a row is dead when its position is before the oldest live start.
+Sweeps, which run between chunks of events, then remove it; the next event of that partition has no previous event.
 """
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t
 
@@ -11,13 +12,13 @@ from fastcep._core.input.batch cimport Events
 from fastcep._core.memory.row_store cimport Bucket, Index, append, bucket_at, find, find_or_add, key_of
 from fastcep._core.program.plan_tables cimport IndexInfo
 from fastcep._core.state.core cimport Core
-from fastcep._core.state.key_partition cimport is_own
+from fastcep._core.state.key_partition cimport is_in_part
 
 
 cdef int find_previous(Core* core, int64_t* previous, const Events* events, Py_ssize_t base, int m) noexcept nogil:
-    """Write the position of each event's previous one in its partition, -1 for none; -1 without memory.
+    """Write, for each event, the position of the previous event in its partition (-1: none). Returns -1 without memory.
 
-    The ``m`` events begin with row ``base`` of the batch's columns. One with a null, or NaN, is in no partition.
+    The ``m`` events begin at row ``base`` of the batch. An event with a null or NaN is in no partition.
     """
     cdef Index* index = &core.partitions
     cdef const int64_t** data = events.data
@@ -29,7 +30,7 @@ cdef int find_previous(Core* core, int64_t* previous, const Events* events, Py_s
     cdef int k, w, words = index.words
     for k in range(m):
         previous[k] = -1
-        if core.parts > 1 and not is_own(core, events, base + k):
+        if core.parts > 1 and not is_in_part(core, events, base + k):
             continue
         columns = core.partition + events.types[base + k] * words
         for w in range(words):
@@ -40,7 +41,7 @@ cdef int find_previous(Core* core, int64_t* previous, const Events* events, Py_s
                 value = (<const double*>data[columns[w]])[base + k]
                 if value != value:
                     break
-                (<double*>core.key)[w] = value + 0.0  # both zeros are equal
+                (<double*>core.key)[w] = value + 0.0  # -0.0 equals 0.0
         else:
             number = find_or_add(index, core.key)
             if number < 0:
@@ -55,9 +56,9 @@ cdef int find_previous(Core* core, int64_t* previous, const Events* events, Py_s
 
 
 cdef void drop_cut_off(Core* core) noexcept nogil:
-    """Empty the buckets whose rows wait for an event right after one that is not the last any more, for the sweep.
+    """Empty the buckets whose rows need an event right after an event that is no longer the last one.
 
-    Then the oldest starts may be without a row.
+    The next sweep frees them. Afterwards, the oldest starts may have no rows.
     """
     cdef Bucket* bucket
     cdef int64_t* rows = core.starts.rows
@@ -77,7 +78,7 @@ cdef void drop_cut_off(Core* core) noexcept nogil:
 
 
 cdef inline int64_t _last_event(Core* core, const IndexInfo* info, Bucket* bucket) noexcept nogil:
-    """Position of the last event in the stream, or in the partition of the bucket's rows."""
+    """Return the position of the last event in the stream, or in the partition of the rows of a bucket."""
     cdef int64_t number
     cdef int w
     if core.partition == NULL:

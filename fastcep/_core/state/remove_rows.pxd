@@ -1,4 +1,4 @@
-# Partial matches that end before their window does. See remove_rows.pyx.
+# Remove partial matches before their window ends. See remove_rows.pyx.
 from libc.stdint cimport int64_t
 
 from fastcep._core.state.core cimport Core

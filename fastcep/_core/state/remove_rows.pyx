@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Remove single partial matches: those that an event has advanced, that hold an event which leaves, or that are skipped.
+"""Remove single partial matches: those that an event has advanced, that bind a leaving event, or that are skipped.
 
-A removed row gets a start before every other, so it is dead like one whose window has ended. The plan gives each state
-one index, so a row stands in one bucket.
+A removed row gets a start ordinal before all others, so it is dead like a row whose window has ended. The plan gives
+each state one index, so a row is in one bucket.
 """
 from libc.stdint cimport INT64_MIN, int64_t
 
@@ -15,11 +15,11 @@ from fastcep._core.program.plan_tables cimport State
 from fastcep._core.state.core cimport Core, position_of
 
 cdef enum:
-    GAPS = 1024              # starts without rows that may stay between others
+    MOST_GAPS = 1024         # starts without rows that may stay between others
 
 
 cdef void note_advance(Core* core, int index, int64_t bucket, int64_t birth) noexcept nogil:
-    """Remember that the event has advanced the row of this birth; other variables may still bind it to the same row."""
+    """Note that the event has advanced the row with this birth, which other variables may still extend by the event."""
     if push(&core.advanced, index) < 0 or push(&core.advanced, bucket) < 0 or push(&core.advanced, birth) < 0:
         core.failed = True
 
@@ -57,35 +57,35 @@ cdef inline void _remove(Core* core, int64_t* row) noexcept nogil:
 
 
 cdef void drop_holders(Core* core) noexcept nogil:
-    """Remove every row that binds an event of ``leaving``, also of those kept for negated variables."""
+    """Remove every row that binds an event of ``leaving``, and these events from the stores of negated variables."""
     cdef Index* index
     cdef Bucket* bucket
     cdef int64_t b, r
     cdef int i
-    cdef bint some
+    cdef bint any_removed
     for i in range(core.n_indexes):
         index = core.indexes + i
         for b in range(index.n_buckets):
             bucket = bucket_at(index, b)
             for r in range(bucket.head, bucket.size):
-                if bucket.data[r * index.fixed] >= core.starts.first and _holds(
+                if bucket.data[r * index.fixed] >= core.starts.first and _binds_leaving(
                         core, core.states + core.infos[i].state, bucket.data + r * index.fixed):
                     _remove(core, bucket.data + r * index.fixed)
     for i in range(core.n_indexes, core.n_indexes + core.n_negations):
         index = core.indexes + i
         for b in range(index.n_buckets):
             bucket = bucket_at(index, b)
-            some = False
+            any_removed = False
             for r in range(bucket.head, bucket.size):
                 if contains(&core.leaving, bucket.data[r * index.fixed + 1]):
                     bucket.data[r * index.fixed] = INT64_MIN
-                    some = True
-            if some:
+                    any_removed = True
+            if any_removed:
                 compact(index, bucket, INT64_MIN + 1)
 
 
-cdef bint _holds(Core* core, const State* state, const int64_t* row) noexcept nogil:
-    """Whether a row binds an event that leaves."""
+cdef bint _binds_leaving(Core* core, const State* state, const int64_t* row) noexcept nogil:
+    """Return True if a row binds an event of ``leaving``."""
     cdef int64_t word
     cdef int c, slot
     if core.implied >= 0 and contains(&core.leaving, core.starts.position[row[0] & core.starts.mask]):
@@ -140,35 +140,35 @@ cdef void drop_partition(Core* core) noexcept nogil:
 
 
 cdef void drop_rowless(Core* core) noexcept nogil:
-    """Forget the starts that have no rows any more: the oldest ones, and those behind one that stays when they are most."""
+    """Drop starts without rows: the oldest ones, and all others if they are the large majority."""
     cdef Starts* starts = &core.starts
     drop_empty(starts)
-    if starts.next - starts.first > 4 * starts.live + GAPS and starts.kept == starts.first:
+    if starts.next - starts.first > 4 * starts.live + MOST_GAPS and starts.kept == starts.first:
         _close_gaps(core)
 
 
 cdef void _close_gaps(Core* core) noexcept nogil:
-    """Number the starts that have rows anew, without gaps, up to the last ordinal: what is dead stays before the first.
+    """Renumber the starts that have rows without gaps, up to the last ordinal, so that dead rows stay before the first.
 
-    Without memory for the table of their ordinals nothing is done.
+    Does nothing if there is no memory for the table of the new ordinals.
     """
     cdef Starts* starts = &core.starts
     cdef Index* index
     cdef Bucket* bucket
     cdef int64_t first = starts.first, n = starts.next - starts.first, to = starts.next, j, b, r, old, new
     cdef int64_t* row
-    cdef int64_t* numbers = <int64_t*>obtain(&core.budget, n * 8)
+    cdef int64_t* new_ordinals = <int64_t*>obtain(&core.budget, n * 8)
     cdef int i
-    if numbers == NULL:
+    if new_ordinals == NULL:
         return
     for j in range(n - 1, -1, -1):
         old = (first + j) & starts.mask
         if starts.rows[old] == 0:
             free_nodes(starts, old)
-            numbers[j] = -1
+            new_ordinals[j] = -1
             continue
         to -= 1
-        numbers[j] = to
+        new_ordinals[j] = to
         new = to & starts.mask
         starts.time[new] = starts.time[old]
         starts.position[new] = starts.position[old]
@@ -182,9 +182,9 @@ cdef void _close_gaps(Core* core) noexcept nogil:
             for r in range(bucket.head, bucket.size):
                 row = bucket.data + r * index.fixed
                 if row[0] >= first:
-                    row[0] = numbers[row[0] - first]
+                    row[0] = new_ordinals[row[0] - first]
     for j in range(core.pending.size):
         row = row_at(&core.pending, core.pending.heap[j].row)
-        row[0] = numbers[row[0] - first]
+        row[0] = new_ordinals[row[0] - first]
     starts.first = starts.kept = to
-    give_back(&core.budget, numbers, n * 8)
+    give_back(&core.budget, new_ordinals, n * 8)

@@ -1,36 +1,36 @@
-# What is dropped, as tables; and what operations cost. See drop.pyx.
+# Tables of drop probabilities, and the prices of operations. See drop.pyx.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 cdef enum:
-    MOST_SLICES = 64         # of a window's time
-    MOST_FEATURES = 64       # values by which partial matches of a state are classified
-    FROM_AT = 16             # a row's class word holds for how many it stands above its class and mark, see flows.pyx: what
-    OWN_AT = 32              # it has from its parents, and as it was not dropped itself
-    STANDS = 0xFFFF          # the most of both
-    DRAWN_AT = 48            # and what was drawn for it and 1, or 0
-    DRAWN_BITS = 14
-    CREDITS = 64             # events that may be let run on one behind the other, see work_limit.pyx
+    MOST_SLICES = 64         # slices of the time of a window
+    MOST_FEATURES = 64       # features by which the partial matches of a state are classified
+    PARENT_WEIGHT_AT = 16    # bits of a class word above class and mark: weight that the row has from its parents,
+    ROW_WEIGHT_AT = 32       # weight of the row because it was not dropped itself (log2 * 256, see flows.pyx),
+    MOST_WEIGHT = 0xFFFF     # (the largest value of each weight)
+    DRAWN_AT = 48            # and the draw for the row + 1; 0: not drawn yet
+    DRAWN_BITS = 14          # bits of a draw
+    CREDITS = 64             # most events in a row that may exceed the work limit; see work_limit.pyx
 
 
-cdef struct Node:            # of a decision tree
-    int32_t feature          # that it asks for, or -1: a leaf
-    int32_t left             # where a value goes that is at most the threshold,
-    int32_t right            # and where the others go
-    int32_t own              # the class of a leaf
+cdef struct Node:            # a node of a decision tree
+    int32_t feature          # the feature that it tests; -1: a leaf
+    int32_t left             # next node for values up to the threshold,
+    int32_t right            # and for larger values
+    int32_t own              # class of a leaf
     double threshold
 
 
-cdef struct Classifier:      # of the partial matches of a state, or the events of a variable
-    int n_features           # 0: all are of class 0
-    Node* tree               # or NULL: by a table
-    uint64_t floats          # which features are float64, of which the whole part counts
-    int64_t* low             # per feature its smallest value that the table knows, and how many it knows
-    int64_t* size
-    uint8_t* table           # the class of each combination, the last feature's values side by side
-    uint8_t other            # the class if a value is null, or the table does not know it
+cdef struct Classifier:      # classifies the partial matches of a state, or the events of a variable
+    int n_features           # 0: everything is in class 0
+    Node* tree               # NULL: classify by the table
+    uint64_t floats          # bit set of the features that are float64; the table rounds them down
+    int64_t* low             # table: per feature the smallest value,
+    int64_t* size            # and the number of values
+    uint8_t* table           # class of each combination of values, in row-major order
+    uint8_t other            # class if a value is null or not in the table
 
 
-cdef struct Prices:          # picoseconds on the virtual clock
+cdef struct Prices:          # cost of each operation, in picoseconds of the virtual clock
     int64_t event
     int64_t relevant
     int64_t visited
@@ -43,77 +43,77 @@ cdef struct Prices:          # picoseconds on the virtual clock
 cdef struct Flow:            # an entry of the hash table
     uint64_t key             # 0: free
     double count             # sum of weights,
-    double square            # and of their squares
-    double unused            # so that it lies in one line of the cache
+    double square            # and sum of their squares
+    double unused            # padding, so that an entry does not cross a cache line
 
 
-cdef struct Flows:           # how many children came of what, see flows.pyx
+cdef struct Flows:           # counts of children by the classes of their parents; see flows.pyx
     bint on
-    bint here                # whether the children of the event that is matched are counted:
-    int64_t chance           # by this one, in 2^32,
-    double stands            # so that an event stands for so many
-    int64_t capacity         # of the table, a power of two
-    int64_t used
-    double lost              # children that were not counted, as it was full
+    bint sampled             # the children of the current event are counted
+    int64_t chance           # probability that the children of an event are counted, in 2^-32,
+    double weight            # and its inverse, the weight of an event
+    int64_t capacity         # capacity of the table, a power of two
+    int64_t used             # entries in use
+    double lost              # children that were not counted because the table was full
     Flow* table
-    double* asked            # per variable and class: events that were tried for it
+    double* tried            # per variable and class: events that the variable may bind
 
 
-cdef struct Tried:           # an edge, with partial matches, or a beginning once
-    int64_t looks
-    int64_t made             # children that came of it
-    int64_t passed_over      # looks that were cut off
+cdef struct Tried:           # counters of one edge
+    int64_t visited          # partial matches that were visited; events, for an edge from START
+    int64_t made             # children
+    int64_t passed_over      # partial matches that were not visited because of the work limit
 
 
-cdef struct Cut:             # the work for one event, see work_limit.pyx
-    int64_t most             # what it may cost, beside being relevant; 0: nothing is cut off
-    uint64_t completing      # variables whose binding makes matches only: they come first
-    int64_t share            # of the events that may run on, in 2^32,
-    int64_t credit           # and for how many there is credit,
-    int64_t last             # since the event at this position
-    bint runs_on             # the event is let
-    double mean              # looks for a match that events lose where they are cut off
-    Tried* tried             # counters, by edge
+cdef struct Cut:             # the limit of the work for one event; see work_limit.pyx
+    int64_t most             # largest cost of an event, without that of being relevant; 0: no limit
+    uint64_t completing      # bit set of the variables whose binding only makes matches; these are tried first
+    int64_t share            # share of the events that may exceed the limit, in 2^-32
+    int64_t credit           # events that may exceed the limit now, in 2^-32
+    int64_t last             # position of the event at which ``credit`` was updated
+    bint runs_on             # the current event may exceed the limit
+    double mean              # mean number of visits to complete matches that a limited event loses
+    Tried* tried             # per edge
 
 
-cdef struct Shed:            # chances are counted in 2^32
-    bint on                  # the rest is there
+cdef struct Shed:            # drop probabilities are in 2^-32
+    bint on                  # the tables are allocated
     uint64_t seed
-    bint events              # some type's events are dropped
+    bint events              # events of some type are dropped
     bint births              # some births are refused
-    bint binds               # some events are not tried for some variable
+    bint binds               # some events are withheld from some variable
     int n_types
-    int stride               # classes of the state that has most
-    int64_t* by_type         # chance that an event of the type is dropped
-    int64_t* in_windows      # chance by type and place in an isolated window, or NULL
-    int64_t bins             # of a window,
-    int64_t bin              # each of so many events
-    int slices               # of the window, in what follows
-    int64_t* refuse          # chance by state, class and slice that a birth is refused,
-    int64_t* refuse_stands   # and for how many one stands that is not, see flows.pyx
-    uint8_t* ages            # by state whether some chance grows with the slices: then partial matches fall with age
-    int64_t* bounds          # per slice the oldest start that is in no later one,
-    int64_t bounds_at        # when the event at this position comes
+    int stride               # largest number of classes of a state
+    int64_t* by_type         # per type: probability that an event is dropped
+    int64_t* in_windows      # per type and bin: probability that an event is kept out of an isolated window; or NULL
+    int64_t bins             # bins of a window
+    int64_t bin              # events per bin
+    int slices               # slices of the window, for the tables below
+    int64_t* refuse          # per state, class and slice: probability that a birth is refused,
+    int64_t* refuse_weights  # and weight of a birth that is not refused; see flows.pyx
+    uint8_t* ages            # per state: 1 if some probability grows with the slice; its rows are then dropped with age
+    int64_t* bounds          # per slice: the oldest start in this slice or an earlier one,
+    int64_t bounds_at        # for the event at this position
     Classifier* classifiers  # per state
-    int members              # variables, and classes of the one whose events have most
-    int member_stride
-    Classifier* by_member    # of the events that may be bound to each,
-    int32_t** features_of    # by these event columns
-    int64_t* withhold        # chance by variable and class that an event is not tried for it,
-    int64_t* withhold_stands # and for how many one stands that is
-    int64_t* withheld        # counter: of these
+    int members              # number of variables
+    int member_stride        # largest number of classes of the events of a variable
+    Classifier* by_member    # per variable: classifier of the events that it may bind,
+    int32_t** features_of    # and their features, as event columns
+    int64_t* withhold        # per variable and class: probability that an event is withheld from the variable,
+    int64_t* withhold_weights  # and weight of an event that is not withheld
+    int64_t* withheld        # counter, per variable and class: events withheld
     int64_t* values          # scratch: features of the children of a chunk, [feature][CHUNK]
     uint8_t* nulls
-    int64_t* classes         # scratch: their class words, -1 for one that is refused
+    int64_t* classes         # scratch: their class words, -1 for a child that is refused
     Flows flows
     Cut cut
     int64_t n_refused        # counters: births refused
-    int64_t n_fell           # partial matches that fell with age
-    int64_t n_in_windows     # events that were kept out of a window
-    int64_t* dropped_events  # per type: dropped although some variable may bind it,
-    int64_t* tried           # bound or tried to: partial matches that were looked at for it, itself as a beginning,
-    int64_t* yielded         # partial matches and matches that came of it,
-    int64_t* seen            # and events that some variable may bind, dropped ones too, by estimate: in 256ths
-    int64_t* born            # per state and class: partial matches that were stored,
-    int64_t* refused         # whose birth was refused,
-    int64_t* dropped         # that were dropped while they lived
+    int64_t n_aged           # partial matches dropped with age
+    int64_t n_in_windows     # events kept out of a window
+    int64_t* dropped_events  # per type: events dropped that some variable may bind
+    int64_t* tried           # per type: partial matches visited for an event, the event itself as a beginning included
+    int64_t* yielded         # per type: partial matches and matches that events made
+    int64_t* seen            # per type: estimate of the events that some variable may bind, dropped or not, in 1/256
+    int64_t* born            # per state and class: partial matches stored
+    int64_t* refused         # per state and class: births refused
+    int64_t* dropped         # per state and class: live partial matches dropped

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Staging: the children that one event makes in one state, column by column, and their order.
+"""Staging: the children that one event makes in one state, stored by column, and their order.
 
-A probe writes its children here in the order of their parents' births. Where several edges lead to a state their runs are
-merged by birth, so that rows and matches come out in the order that SEMANTICS defines, whatever the plan.
+A probe writes its children here in the order of their parents' births. If several edges lead to a state, their runs are
+merged by birth, so that rows and matches have the order that the semantics defines, independently of the plan.
 """
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free, realloc
@@ -13,7 +13,7 @@ from fastcep._core.program.predicate cimport CHUNK
 
 
 cdef int stage_init(Stage* stage, Budget* budget, int members, int outputs) noexcept nogil:
-    """Make room for ``CHUNK`` children; -1 without memory."""
+    """Initialise a stage with room for ``CHUNK`` children; -1 without memory."""
     memset(stage, 0, sizeof(Stage))
     stage.budget = budget
     stage.members = members
@@ -27,7 +27,7 @@ cdef int stage_init(Stage* stage, Budget* budget, int members, int outputs) noex
 
 
 cdef void stage_clear(Stage* stage) noexcept nogil:
-    """Give all memory back."""
+    """Free all memory."""
     cdef int j
     for j in range(stage.members if stage.bind != NULL else 0):
         free(stage.bind[j])
@@ -50,25 +50,25 @@ cdef void stage_clear(Stage* stage) noexcept nogil:
     stage.capacity = 0
 
 
-cdef void stage_rest(Stage* stage, bint wholly) noexcept nogil:
-    """Shrink a stage that is not in use to its first size, if it is large or ``wholly``."""
-    if stage.capacity > (CHUNK if wholly else 16 * CHUNK):
-        _regrow_all(stage, CHUNK)  # what the machine does not shorten stays longer, which does no harm
+cdef void stage_rest(Stage* stage, bint fully) noexcept nogil:
+    """Shrink an unused stage to its initial size if it is large, or in any case with ``fully``."""
+    if stage.capacity > (CHUNK if fully else 16 * CHUNK):
+        _regrow_all(stage, CHUNK)  # an array that realloc cannot shorten stays longer, which is harmless
         stage.budget.used -= (stage.capacity - CHUNK) * child_bytes(stage)
         stage.capacity = CHUNK
 
 
 cdef int64_t child_bytes(const Stage* stage) noexcept nogil:
-    """Bytes of one child."""
+    """Return the bytes of one child."""
     return 6 * 8 + 4 + 8 * stage.members + 9 * stage.outputs
 
 
 cdef int stage_grow(Stage* stage, int64_t needed) noexcept nogil:
-    """Make room for ``needed`` children, keeping those there are; -1 without memory."""
+    """Make room for ``needed`` children and keep the present ones; -1 without memory."""
     cdef int64_t old = stage.capacity, capacity = max(old, CHUNK)
     while capacity < needed:
         capacity *= 2
-    # Counted as a whole: some arrays may be longer than ``capacity`` after a failure, which does no harm.
+    # Memory is counted by ``capacity``: after a failure, some arrays may be longer, which is harmless.
     if not claim(stage.budget, (capacity - old) * child_bytes(stage)):
         return -1
     if not _regrow_all(stage, capacity):
@@ -103,7 +103,7 @@ cdef inline bint _regrow(void** data, int64_t bytes) noexcept nogil:
 
 
 cdef int stage_merge(Stage* stage) noexcept nogil:
-    """Set ``order`` so that the children ascend by their parents' births; each edge's run ascends already."""
+    """Set ``order`` so that the children ascend by their parents' births; the run of each edge ascends already."""
     cdef int64_t i, end, middle = 1
     for i in range(stage.size):
         stage.order[i] = i

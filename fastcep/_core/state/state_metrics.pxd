@@ -1,4 +1,4 @@
-# How much there is in the indexes. See state_metrics.pyx.
+# Sizes of the indexes. See state_metrics.pyx.
 from libc.stdint cimport int64_t, uint8_t
 
 from fastcep._core.state.core cimport Core

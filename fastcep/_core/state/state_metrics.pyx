@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Gauges: rows, keys and bytes of indexes (in windows too), and the string codes that they hold."""
+"""Gauges: number of rows and keys and bytes of all indexes, those of windows included, and the string codes in use."""
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 
 from fastcep._core.memory.open_windows cimport window_at
@@ -9,21 +9,21 @@ from fastcep._core.memory.starts cimport Starts, starts_bytes
 from fastcep._core.state.core cimport Core, stores_of
 
 
-cdef const Index* indexes_of(const Core* core, int64_t number) noexcept nogil:
-    """The indexes of an open window's part (NULL if it has none); of the core itself for ordinal ``first - 1``."""
-    if number < core.windows.first:
+cdef const Index* indexes_of(const Core* core, int64_t ordinal) noexcept nogil:
+    """Return the indexes of a window, NULL if it has no part; for ordinal ``first - 1``, those of the core."""
+    if ordinal < core.windows.first:
         return core.indexes
-    return NULL if window_at(&core.windows, number).part == NULL else window_at(&core.windows, number).part.indexes
+    return NULL if window_at(&core.windows, ordinal).part == NULL else window_at(&core.windows, ordinal).part.indexes
 
 
 cdef int64_t rows_in(const Core* core, int first, int end) noexcept nogil:
-    """Rows in these indexes, dead ones not yet removed included."""
-    cdef int64_t total = 0, number, j
+    """Return the number of rows in indexes ``first:end``, including dead rows that are not removed yet."""
+    cdef int64_t total = 0, ordinal, j
     cdef const Index* indexes
     cdef Bucket* bucket
     cdef int i
-    for number in range(core.windows.first - 1, core.windows.next):
-        indexes = indexes_of(core, number)
+    for ordinal in range(core.windows.first - 1, core.windows.next):
+        indexes = indexes_of(core, ordinal)
         for i in range(first, end if indexes != NULL else first):
             for j in range(indexes[i].n_buckets):
                 bucket = bucket_at(indexes + i, j)
@@ -32,68 +32,68 @@ cdef int64_t rows_in(const Core* core, int first, int end) noexcept nogil:
 
 
 cdef int64_t keys_in(const Core* core) noexcept nogil:
-    """Keys of all indexes, and of partitions."""
-    cdef int64_t total = core.partitions.n_buckets, number
+    """Return the number of keys in all indexes, and of partitions."""
+    cdef int64_t total = core.partitions.n_buckets, ordinal
     cdef const Index* indexes
     cdef int i
-    for number in range(core.windows.first - 1, core.windows.next):
-        indexes = indexes_of(core, number)
+    for ordinal in range(core.windows.first - 1, core.windows.next):
+        indexes = indexes_of(core, ordinal)
         for i in range(stores_of(core) if indexes != NULL else 0):
             total += indexes[i].n_buckets
     return total
 
 
 cdef int64_t key_bytes(const Core* core) noexcept nogil:
-    """Bytes of all indexes without those of their rows."""
-    cdef int64_t total = index_bytes(&core.partitions) if core.partition != NULL else 0, number
+    """Return the bytes of all indexes without their rows."""
+    cdef int64_t total = index_bytes(&core.partitions) if core.partition != NULL else 0, ordinal
     cdef const Index* indexes
     cdef int i
-    for number in range(core.windows.first - 1, core.windows.next):
-        indexes = indexes_of(core, number)
+    for ordinal in range(core.windows.first - 1, core.windows.next):
+        indexes = indexes_of(core, ordinal)
         for i in range(stores_of(core) if indexes != NULL else 0):
             total += index_bytes(indexes + i) - indexes[i].bytes
     return total + (index_bytes(&core.hashed) - core.hashed.bytes if core.hashed.budget != NULL else 0)
 
 
 cdef int64_t row_bytes(const Core* core) noexcept nogil:
-    """Bytes of the rows of partial matches, room for more included, of their starts and of their chain nodes."""
-    cdef int64_t total = starts_bytes(&core.starts), number
+    """Return the bytes allocated for the rows of partial matches, their starts and their chain nodes."""
+    cdef int64_t total = starts_bytes(&core.starts), ordinal
     cdef const Index* indexes
     cdef int i
-    for number in range(core.windows.first - 1, core.windows.next):
-        indexes = indexes_of(core, number)
+    for ordinal in range(core.windows.first - 1, core.windows.next):
+        indexes = indexes_of(core, ordinal)
         if indexes == NULL:
             continue
-        if number >= core.windows.first:
-            total += starts_bytes(&window_at(&core.windows, number).part.starts)
+        if ordinal >= core.windows.first:
+            total += starts_bytes(&window_at(&core.windows, ordinal).part.starts)
         for i in range(core.n_indexes):
             total += indexes[i].bytes
     return total + core.hashed.bytes
 
 
 cdef int64_t waiting(const Core* core) noexcept nogil:
-    """Matches that wait for the time at which they are decided."""
-    cdef int64_t total = core.pending.size, number
-    for number in range(core.windows.first, core.windows.next):
-        if window_at(&core.windows, number).part != NULL:
-            total += window_at(&core.windows, number).part.pending.size
+    """Return the number of matches that wait for the time at which they are decided."""
+    cdef int64_t total = core.pending.size, ordinal
+    for ordinal in range(core.windows.first, core.windows.next):
+        if window_at(&core.windows, ordinal).part != NULL:
+            total += window_at(&core.windows, ordinal).part.pending.size
     return total
 
 
 cdef int64_t open_windows(const Core* core) noexcept nogil:
-    """Explicit windows that are open."""
-    cdef int64_t total = 0, number
-    for number in range(core.windows.first, core.windows.next):
-        total += not window_at(&core.windows, number).closed
+    """Return the number of open explicit windows."""
+    cdef int64_t total = 0, ordinal
+    for ordinal in range(core.windows.first, core.windows.next):
+        total += not window_at(&core.windows, ordinal).closed
     return total
 
 
 cdef int64_t first_position(const Core* core) noexcept nogil:
-    """Position of the oldest event that a live partial match begins with; INT64_MAX for none."""
-    cdef int64_t first = _first_start(&core.starts), number
-    for number in range(core.windows.first, core.windows.next):
-        if window_at(&core.windows, number).part != NULL:
-            first = min(first, _first_start(&window_at(&core.windows, number).part.starts))
+    """Return the position of the oldest first event of a live partial match; INT64_MAX without one."""
+    cdef int64_t first = _first_start(&core.starts), ordinal
+    for ordinal in range(core.windows.first, core.windows.next):
+        if window_at(&core.windows, ordinal).part != NULL:
+            first = min(first, _first_start(&window_at(&core.windows, ordinal).part.starts))
     return first
 
 
@@ -108,20 +108,20 @@ cdef inline void _mark(uint8_t* marks, int64_t limit, int64_t code) noexcept nog
 
 cdef void mark_codes(const Core* core, int n_outputs, uint8_t* marks, int64_t limit) noexcept nogil:
     """Set ``marks[c]`` for every word c that a key, a register or an output of a waiting match holds."""
-    cdef int64_t number
+    cdef int64_t ordinal
     cdef const Index* indexes
     cdef int i
     _mark_index(&core.partitions, marks, limit)
-    for number in range(core.windows.first - 1, core.windows.next):
-        indexes = indexes_of(core, number)
+    for ordinal in range(core.windows.first - 1, core.windows.next):
+        indexes = indexes_of(core, ordinal)
         if indexes == NULL:
             continue
         for i in range(stores_of(core)):
             _mark_index(indexes + i, marks, limit)
-        if number < core.windows.first:
+        if ordinal < core.windows.first:
             _mark_waiting(&core.pending, core.n_slots, n_outputs, marks, limit)
         else:
-            _mark_waiting(&window_at(&core.windows, number).part.pending, core.n_slots, n_outputs, marks, limit)
+            _mark_waiting(&window_at(&core.windows, ordinal).part.pending, core.n_slots, n_outputs, marks, limit)
 
 
 cdef void _mark_index(const Index* index, uint8_t* marks, int64_t limit) noexcept nogil:

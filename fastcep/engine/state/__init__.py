@@ -1,1 +1,1 @@
-"""The engine's state as bytes: the file format of snapshots, and the key groups that state moves in."""
+"""Snapshots and key groups: the state of an engine as bytes."""

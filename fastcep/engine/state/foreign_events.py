@@ -1,4 +1,4 @@
-"""Which events belong to which key group, in an engine that numbers texts."""
+"""Find the events of key groups that an engine does not have."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def group_of_keys(dtype: str, strings: StringTable) -> Callable[[Ints], Bytes]:
-    """The function that gives the key groups of an array of words of this dtype (:mod:`fastcep.plan.ir`)."""
+    """Return the function that maps an array of words of this dtype (:mod:`fastcep.plan.ir`) to key groups."""
 
-    def of_floats(words: Ints) -> Bytes:
+    def group_of_floats(words: Ints) -> Bytes:
         values = words.view(np.float64) + 0.0  # both zeros are equal
         return np.where(np.isnan(values), np.uint8(NO_KEY), group_of_words(values.view(np.int64)))
 
-    def of_codes(codes: Ints) -> Bytes:
+    def group_of_codes(codes: Ints) -> Bytes:
         distinct, places = np.unique(codes, return_inverse=True)
         return group_of_texts([strings.lookup(code) for code in distinct.tolist()])[places]
 
-    return {"s": of_codes, "f": of_floats}.get(dtype, group_of_words)
+    return {"s": group_of_codes, "f": group_of_floats}.get(dtype, group_of_words)
 
 
 def foreign_events(key: KeyPlan, batch: EventBatch, owned: frozenset[int], strings: StringTable) -> Bytes:
-    """Per event 1 if it is in a key group that is not owned."""
-    others = np.ones(GROUPS, np.uint8)
-    others[list(owned)] = 0
+    """Return uint8[n]: 1 for each event of a key group that the engine does not own, otherwise 0."""
+    is_foreign = np.ones(GROUPS, np.uint8)
+    is_foreign[list(owned)] = 0
     group = group_of_keys(key.dtype, strings)
     foreign = np.zeros(len(batch), np.uint8)
     for column in set(key.columns) - {-1}:
-        of_type = np.array([own == column for own in key.columns])[batch.type]
+        keyed = np.array([key_column == column for key_column in key.columns])[batch.type]
         nulls = batch.nulls[column]
         if nulls is not None:
-            foreign[of_type & (nulls != 0)] = others[NO_KEY]
-            of_type &= nulls == 0
-        here = np.flatnonzero(of_type)
-        foreign[here] = others[group(batch.columns[column][here])]
+            foreign[keyed & (nulls != 0)] = is_foreign[NO_KEY]
+            keyed &= nulls == 0
+        rows = np.flatnonzero(keyed)
+        foreign[rows] = is_foreign[group(batch.columns[column][rows])]
     return foreign

@@ -1,4 +1,4 @@
-"""The header of a snapshot: which fields it has, and what each may hold (docs/reliability.md)."""
+"""Check the header of a snapshot: its fields and their values (docs/reliability.md)."""
 
 from __future__ import annotations
 
@@ -78,40 +78,40 @@ _HEADER = record(
         "classes": listed(or_null(listed(anything))),
         "foreign_events": COUNT,
         "order": _ORDER,
-        "control": or_null(by_name(anything)),  # overload control looks into it
+        "control": or_null(by_name(anything)),  # checked by the overload control
     },
 )
 
 
 def check_header(header: Mapping[str, Any]) -> None:
-    """Refuse a header that no engine has written.
+    """Check that an engine may have written a header.
 
     Raises
     ------
     Misfit
-        Says which field, what was found there and what was expected.
+        A field is invalid. The message has its name, its value and the expected value.
     """
     _HEADER(dict(header), "")
-    groups, position, number = header["groups"], header["position"], len(header["queries"])
+    groups, position, query_count = header["groups"], header["position"], len(header["queries"])
     if groups is not None and groups != sorted(set(groups)):
         raise Misfit("groups", f"{groups}", "each group once, in ascending order")
     for name in ("stores", "classes"):
-        if len(header.get(name, header["queries"])) != number:
-            raise Misfit(name, f"{len(header[name])} entries", f"{number}, one for each query")
+        if len(header.get(name, header["queries"])) != query_count:
+            raise Misfit(name, f"{len(header[name])} entries", f"{query_count}, one for each query")
     if position and header["time"] is None:
         raise Misfit("time", "null", f"a time, as there were {position} events")
-    latest = max(header["time"] or 0, 0)  # where a matcher that has seen no event stands
+    latest = max(header["time"] or 0, 0)  # a matcher that has seen no event is at time 0
     if "order" in header:
         latest = max(latest, header["order"]["watermark"])
-    for place, query in enumerate(header["queries"]):
+    for number, query in enumerate(header["queries"]):
         if query["since"] > position:
-            raise Misfit(f"queries[{place}].since", f"{query['since']}", f"at most the position, {position}")
-        own = {"numbers": query["numbers"]}
-        own |= {f"bounds[{at}]": numbers for at, numbers in enumerate(query.get("bounds", ()))}
-        for name, numbers in own.items():
+            raise Misfit(f"queries[{number}].since", f"{query['since']}", f"at most the position, {position}")
+        matchers = {"numbers": query["numbers"]}
+        matchers |= {f"bounds[{bound}]": numbers for bound, numbers in enumerate(query.get("bounds", ()))}
+        for name, numbers in matchers.items():
+            prefix = f"queries[{number}].{name}"
             if numbers["last"] > max(position - 1, 0):  # 0 before the first event
-                what = f"queries[{place}].{name}.last"
-                raise Misfit(what, f"{numbers['last']}", f"less than the position, {position}")
+                raise Misfit(f"{prefix}.last", f"{numbers['last']}", f"less than the position, {position}")
             for field in ("now", "blind"):
                 if numbers[field] > latest:
-                    raise Misfit(f"queries[{place}].{name}.{field}", f"{numbers[field]}", f"at most {latest}, the time")
+                    raise Misfit(f"{prefix}.{field}", f"{numbers[field]}", f"at most {latest}, the time")

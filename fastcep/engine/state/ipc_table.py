@@ -1,8 +1,8 @@
-"""One table of a snapshot as an Arrow IPC stream: a schema, one record batch, the end.
+"""Read and write a table of a snapshot as an Arrow IPC stream: a schema, one record batch, the end.
 
-Arrow's own reader and writer take several microseconds a column, and the writer copies. So the message of the record
-batch, whose layout is fixed but for its numbers, is written here, and read here if it looks like that; any other stream
-of one record batch is read by Arrow.
+Arrow's own reader and writer take several microseconds per column, and the writer copies. So this module writes the
+message of the record batch itself, because its layout is fixed except for its numbers, and reads messages of this
+layout. Arrow reads any other stream of one record batch.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ def write_table(columns: Mapping[str, Column]) -> tuple[int, int, list[Any]]:
     Returns
     -------
     rows, size, pieces
-        The length of the columns; the length of the stream, a multiple of 8; buffers, among them the columns' own
-        memory, that together are the stream. No pieces if there are no rows.
+        The length of the columns; the length of the stream in bytes, a multiple of 8; the buffers of the stream in
+        order, including the memory of the columns. There are no pieces if there are no rows.
 
     Raises
     ------
     TypeError
-        A column is of another type.
+        A column has a type that is not supported.
     ValueError
-        A column is not one-dimensional, or as long as the others.
+        A column is not one-dimensional, or has another length than the others.
     """
     rows, kinds, body = -1, [], []
     nodes: list[int] = []
-    places: list[int] = []
-    at = 0
+    places: list[int] = []  # offset and size of each buffer
+    offset = 0
     for name, column in columns.items():
         kind, nulls, blocks = _text_blocks(column) if isinstance(column, pa.Array) else _number_blocks(name, column)
         if len(column) != rows:
@@ -70,22 +70,22 @@ def write_table(columns: Mapping[str, Column]) -> tuple[int, int, list[Any]]:
         kinds.append(kind)
         nodes += (rows, nulls)
         for block, size in blocks:
-            places += (at, size)
+            places += (offset, size)
             if size:
                 body.append(block)
                 if size % 8:
                     body.append(_PADDING[size % 8])
-                at += (size + 7) & ~7
+                offset += (size + 7) & ~7
     if rows <= 0:
         return 0, 0, []
     layout, first, second, third = _message(len(nodes) // 2, len(places) // 2)
-    message = layout.pack(*first, at, *second, rows, *third, *nodes, len(places) // 2, *places)
+    message = layout.pack(*first, offset, *second, rows, *third, *nodes, len(places) // 2, *places)
     schema = _schema(tuple(columns), tuple(kinds))
-    return rows, len(schema) + len(message) + at + len(_END), [schema, message, *body, _END]
+    return rows, len(schema) + len(message) + offset + len(_END), [schema, message, *body, _END]
 
 
 def _number_blocks(name: str, column: Any) -> tuple[Any, int, Iterable[tuple[Any, int]]]:
-    """The Arrow type of an array, how many nulls it has, its buffers and their sizes."""
+    """Return the Arrow type of an array, its number of nulls, and its buffers with their sizes."""
     kind = _KINDS.get(column.dtype) if isinstance(column, np.ndarray) else None
     if kind is None:
         found = column.dtype if isinstance(column, np.ndarray) else type(column).__name__
@@ -100,7 +100,7 @@ def _number_blocks(name: str, column: Any) -> tuple[Any, int, Iterable[tuple[Any
 
 
 def _text_blocks(column: Any) -> tuple[Any, int, Iterable[tuple[Any, int]]]:
-    """The same of a string array, which may be a slice."""
+    """Return the same for a string array, which may be a slice."""
     if column.type != _TEXT:
         raise TypeError(f"found an Arrow array of {column.type}, expected one of string")
     nulls = null_bytes(column)
@@ -118,30 +118,30 @@ def _text_blocks(column: Any) -> tuple[Any, int, Iterable[tuple[Any, int]]]:
 
 @lru_cache(maxsize=256)
 def _schema(names: tuple[str, ...], kinds: tuple[Any, ...]) -> bytes:
-    """The stream's first message. All of our streams begin with one of few."""
+    """Return the first message of a stream, the schema; cached, because there are few different ones."""
     return bytes(pa.schema([pa.field(*field) for field in zip(names, kinds, strict=True)]).serialize())
 
 
 @lru_cache(maxsize=256)
 def _message(nodes: int, buffers: int) -> tuple[Struct, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Give the layout of the message of a record batch, and the numbers in it that are the same for all.
+    """Return the layout of the message of a record batch, and its constant numbers.
 
-    Arrow's ``Message`` and ``RecordBatch`` as FlatBuffers (``Message.fbs``), each table behind its vtable. After the
-    first constants comes the size of the body; after the second the rows; after the third the nodes (rows and nulls of
-    each column), the number of buffers, and offset and size of each.
+    The message has Arrow's ``Message`` and ``RecordBatch`` as FlatBuffers (``Message.fbs``), each table after its
+    vtable. The size of the body follows the first constants, the number of rows the second. The third are followed by
+    the nodes (rows and nulls of each column), the number of buffers, and the offset and size of each buffer.
     """
     layout = Struct(
-        "<iI"  # continuation, size of what follows up to the body
-        "I6H"  # 0: where Message is; its vtable: size, size of the table, version, header type, header, body length
-        "iIq"  # 16: Message: back to the vtable; where the header is; body length
+        "<iI"  # continuation, size of the bytes from here to the body
+        "I6H"  # 0: offset of Message; its vtable: size, size of the table, version, header type, header, body length
+        "iIq"  # 16: Message: distance to the vtable; offset of the header; body length
         "hBx"  # 32: version, header type
         "5H2x"  # 36: vtable of RecordBatch: size, size of the table, length, nodes, buffers
-        "iIqI"  # 48: RecordBatch: back to the vtable; where the nodes are; length; where the buffers are
+        "iIqI"  # 48: RecordBatch: distance to the vtable; offset of the nodes; length; offset of the buffers
         f"I{2 * nodes}q"  # 68
         f"4xI{2 * buffers}q"
     )
     first = (-1, layout.size - 8, 16, 12, 20, 16, 18, 4, 8, 12, 28)
-    second = (4, 3, 10, 20, 8, 4, 16, 12, 16)  # version 5 of the metadata counts as 4; 3 is a RecordBatch
+    second = (4, 3, 10, 20, 8, 4, 16, 12, 16)  # 4 means version 5 of the metadata; 3 is a RecordBatch
     third = (12 + 16 * nodes, nodes)
     return layout, first, second, third
 
@@ -150,7 +150,7 @@ def _message(nodes: int, buffers: int) -> tuple[Struct, tuple[int, ...], tuple[i
 
 
 def read_table(data: memoryview, start: int, stop: int) -> tuple[int, dict[str, Column]]:
-    """Read the stream that stands in read-only ``data[start:stop]``; where possible the columns are views of it.
+    """Read the stream in read-only ``data[start:stop]``; where possible, the columns are views of it.
 
     Returns
     -------
@@ -160,31 +160,33 @@ def read_table(data: memoryview, start: int, stop: int) -> tuple[int, dict[str, 
     Raises
     ------
     ValueError, TypeError, OverflowError, struct.error, pyarrow.ArrowException
-        It is no such stream.
+        The stream is invalid.
     """
-    at = start + 8 + _PREFIX.unpack_from(data, start)[1]
-    fields = _fields(bytes(data[start:at])) if at < stop else None
+    end = start + 8 + _PREFIX.unpack_from(data, start)[1]
+    fields = _fields(bytes(data[start:end])) if end < stop else None
     if fields is None:
         return _read_any(data[start:stop])
     nodes = len(fields)
     buffers = sum(3 if kind is None else 2 for _, kind in fields)
     layout, first, second, third = _message(nodes, buffers)
-    if at + layout.size > stop:
+    if end + layout.size > stop:
         return _read_any(data[start:stop])
-    values = layout.unpack_from(data, at)
-    body, rows = len(first), len(first) + 1 + len(second)
-    same = values[:body] == first and values[body + 1 : rows] == second
-    if not same or values[rows + 1 : rows + 1 + len(third)] != third:
+    values = layout.unpack_from(data, end)
+    size_at, rows_at = len(first), len(first) + 1 + len(second)
+    is_fixed_layout = values[:size_at] == first and values[size_at + 1 : rows_at] == second
+    if not is_fixed_layout or values[rows_at + 1 : rows_at + 1 + len(third)] != third:
         return _read_any(data[start:stop])
-    at += layout.size
-    if not 0 <= values[body] <= stop - at or values[rows] < 1:
-        raise ValueError(f"a record batch of {values[body]} bytes and {values[rows]} rows in {stop - at} bytes")
-    return values[rows], _columns(data[at : at + values[body]], values[rows], fields, values[-2 * buffers :])
+    body_size, rows = values[size_at], values[rows_at]
+    body = end + layout.size
+    if not 0 <= body_size <= stop - body or rows < 1:
+        raise ValueError(f"a record batch of {body_size} bytes and {rows} rows in {stop - body} bytes")
+    return rows, _columns(data[body : body + body_size], rows, fields, values[-2 * buffers :])
 
 
 def _columns(
     body: memoryview, rows: int, fields: tuple[tuple[str, Any], ...], places: tuple[int, ...]
 ) -> dict[str, Column]:
+    """Return the columns in a body; ``places`` has the offset and size of each buffer."""
     columns: dict[str, Column] = {}
     k = 0
     for name, dtype in fields:
@@ -198,16 +200,16 @@ def _columns(
 
 
 def _texts(body: Any, rows: int, places: tuple[int, ...]) -> Any:
-    """View `rows` texts; offset and size of validity, offsets and text."""
-    whole = pa.py_buffer(body)
-    valid = whole.slice(*places[:2]) if places[1] else None
-    array: Any = pa.Array.from_buffers(_TEXT, rows, [valid, whole.slice(*places[2:4]), whole.slice(*places[4:])])
+    """View `rows` texts; ``places``: offset and size of validity bits, offsets and text."""
+    buffer = pa.py_buffer(body)
+    valid = buffer.slice(*places[:2]) if places[1] else None
+    array: Any = pa.Array.from_buffers(_TEXT, rows, [valid, buffer.slice(*places[2:4]), buffer.slice(*places[4:])])
     array.validate(full=True)
     return array
 
 
 def _numbers(data: Any, rows: int, dtype: Any, offset: int) -> npt.NDArray[Any]:
-    """View `rows` numbers in a buffer; copy what is not aligned, and bits."""
+    """View `rows` numbers in a buffer; bits and numbers that are not aligned are copied."""
     if dtype == _BOOL:
         packed = np.frombuffer(data, np.uint8, (rows + 7) // 8, offset)
         values = np.unpackbits(packed, count=rows, bitorder="little").view(np.bool_)
@@ -222,20 +224,22 @@ def _numbers(data: Any, rows: int, dtype: Any, offset: int) -> npt.NDArray[Any]:
 
 @lru_cache(maxsize=256)
 def _fields(schema: bytes) -> tuple[tuple[str, Any], ...] | None:
-    """Name and dtype (None: text) of each column, or None if the schema is not one that is written here.
+    """Return name and dtype (None: text) of each column, or None if `write_table` would not write this schema.
 
-    So a stream of a machine with the other byte order is left to Arrow, which turns it round.
+    For a stream in the other byte order it is None too, so that Arrow reads it and swaps the bytes.
     """
-    found = pa.ipc.read_schema(pa.py_buffer(schema))
-    if bytes(found.serialize()) != schema or any(field.type != _TEXT and field.type not in _DTYPES for field in found):
+    fields = pa.ipc.read_schema(pa.py_buffer(schema))
+    if bytes(fields.serialize()) != schema or any(
+        field.type != _TEXT and field.type not in _DTYPES for field in fields
+    ):
         return None
-    return tuple((field.name, None if field.type == _TEXT else _DTYPES[field.type]) for field in found)
+    return tuple((field.name, None if field.type == _TEXT else _DTYPES[field.type]) for field in fields)
 
 
 def _read_any(stream: memoryview) -> tuple[int, dict[str, Column]]:
-    """Read any stream of one record batch of our types."""
-    held: Any = stream
-    with pa.ipc.open_stream(pa.py_buffer(held)) as reader:
+    """Read any stream of one record batch with supported types."""
+    buffer: Any = stream
+    with pa.ipc.open_stream(pa.py_buffer(buffer)) as reader:
         batches = list(reader)
     if len(batches) != 1:
         raise ValueError(f"{len(batches)} record batches instead of 1")

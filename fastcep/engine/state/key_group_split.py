@@ -1,10 +1,10 @@
-"""Cut the state of a keyed query along its key groups, and put parts together again.
+"""Split the state of a keyed query by key groups, and join parts of a state.
 
-Everything that a start leads to has its start's key (:mod:`fastcep.plan.partition_key`), so a part is a choice of
-starts and of buckets. Explicit windows belong to the stream: every part has them.
+All partial matches that grow from a start have the start's key (:mod:`fastcep.plan.partition_key`), so a part is a
+selection of starts and buckets. Explicit windows belong to the stream: every part has all of them.
 
-Invariant (tested): parts of a state put together in any order are that state, but for the numbers of births, of which
-only the order counts.
+Invariant (tested): joining the parts of a state in any order gives the same state, except for the numbers of births, of
+which only the order matters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fastcep.engine.state.keygroups import GROUPS, NO_KEY
 from fastcep.engine.state.word_layout import START, STATE, State, WordLayout
 from fastcep.plan.plan import KeyPlan
 
-__all__ = ["Groups", "choose", "groups_of", "join"]
+__all__ = ["Groups", "groups_of", "join_states", "select_groups"]
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -27,7 +27,19 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The key group of each start (`GROUPS`: it has no partial match), bucket, waiting match and partition."""
+    """Key groups of the entries of a state.
+
+    Attributes
+    ----------
+    starts
+        Group of each start; `GROUPS` if it has no partial match.
+    buckets
+        Group of each bucket, for each index.
+    waiting
+        Group of each waiting match.
+    partitions
+        Group of each partition.
+    """
 
     starts: Ints
     buckets: tuple[Ints, ...]
@@ -35,37 +47,49 @@ class Groups:
     partitions: Ints
 
 
-def groups_of(words: WordLayout, state: State, key: KeyPlan, group: Callable[[Ints], npt.NDArray[np.uint8]]) -> Groups:
-    """Find the key groups in a state; ``group`` gives those of words of keys."""
+def groups_of(layout: WordLayout, state: State, key: KeyPlan, group: Callable[[Ints], npt.NDArray[np.uint8]]) -> Groups:
+    """Return the key groups of the entries of a state; ``group`` maps the words of keys to groups."""
     starts = np.full(state["starts"].shape[1], GROUPS, np.int64)
     buckets = []
-    counts = (0,) * (words.stores - len(key.indexes) - len(key.negations))  # of matches, by partition
+    counts = (0,) * (layout.index_count - len(key.indexes) - len(key.negations))  # of matches, by partition
     for number, word in enumerate((*key.indexes, *key.negations, *counts)):
         heads = state[f"index {number}"]
         buckets.append(group(heads[2 + word]).astype(np.int64))
-        if number < len(words.plan.kept):
-            if words.plan.kept[number].member == 0:  # each of its events is a start
-                own_starts = np.searchsorted(state["starts"][2], state[f"rows {number}"][0])
-                starts[own_starts] = np.repeat(buckets[-1], heads[1])
+        if number < len(layout.plan.kept):
+            if layout.plan.kept[number].member == 0:  # each of its events is a start
+                event_starts = np.searchsorted(state["starts"][2], state[f"rows {number}"][0])
+                starts[event_starts] = np.repeat(buckets[-1], heads[1])
         elif number < len(key.indexes):
             starts[state[f"rows {number}"][0]] = np.repeat(buckets[-1], heads[1])
     waiting = state["waiting"]
-    own = np.full(waiting.shape[1], NO_KEY, np.int64)
-    for at, output in enumerate(key.waiting):
-        word = words.output(output)
-        here = np.flatnonzero((waiting[STATE] == at) & (waiting[word + 1] == 0))
-        if len(here):
-            own[here] = group(waiting[word][here])
-    starts[waiting[START]] = own
+    waiting_groups = np.full(waiting.shape[1], NO_KEY, np.int64)
+    for number, output in enumerate(key.waiting):
+        word = layout.output(output)
+        keyed = np.flatnonzero((waiting[STATE] == number) & (waiting[word + 1] == 0))
+        if len(keyed):
+            waiting_groups[keyed] = group(waiting[word][keyed])
+    starts[waiting[START]] = waiting_groups
     partitions = np.empty(0, np.int64)
-    if words.plan.partition is not None:
+    if layout.plan.partition is not None:
         partitions = group(state["partitions"][1]).astype(np.int64)
-    return Groups(starts, tuple(buckets), own, partitions)
+    return Groups(starts, tuple(buckets), waiting_groups, partitions)
 
 
-def choose(words: WordLayout, state: State, groups: Groups, wanted: Flags) -> State:
-    """The part of a state that is in the groups whose flag is set (bool[GROUPS])."""
-    flags = np.append(wanted, False)
+def select_groups(layout: WordLayout, state: State, groups: Groups, selected: Flags) -> State:
+    """Return the part of a state that is in the selected groups.
+
+    Parameters
+    ----------
+    layout
+        Layout of the state.
+    state
+        The state.
+    groups
+        Key groups of its entries.
+    selected
+        bool[GROUPS], True for the groups to select.
+    """
+    flags = np.append(selected, False)
     out: State = {"windows": state["windows"]}
     starts = flags[groups.starts]
     nodes = starts[state["nodes"][0]]
@@ -74,34 +98,35 @@ def choose(words: WordLayout, state: State, groups: Groups, wanted: Flags) -> St
     start_numbers, node_numbers = _numbers(starts), _numbers(nodes)
     out["nodes"][0] = start_numbers[out["nodes"][0]]
     out["nodes"][2] = node_numbers[out["nodes"][2]]
-    for number, own in enumerate(groups.buckets):
+    for number, bucket_groups in enumerate(groups.buckets):
         heads = state[f"index {number}"]
-        out[f"index {number}"] = heads[:, flags[own]]
-        out[f"rows {number}"] = state[f"rows {number}"][:, np.repeat(flags[own], heads[1])]
+        buckets = flags[bucket_groups]
+        out[f"index {number}"] = heads[:, buckets]
+        out[f"rows {number}"] = state[f"rows {number}"][:, np.repeat(buckets, heads[1])]
     out["waiting"] = state["waiting"][:, flags[groups.waiting]]
     out["partitions"] = state["partitions"][:, flags[groups.partitions]]
-    for table, row in words.starts():
+    for table, row in layout.starts():
         out[table][row] = start_numbers[out[table][row]]
-    for table, row in words.nodes():
+    for table, row in layout.nodes():
         out[table][row] = node_numbers[out[table][row]]
     return out
 
 
-def _numbers(chosen: Flags) -> Ints:
-    """The new numbers of what is chosen; -1 stays -1, as the last entry."""
-    numbers = np.cumsum(chosen) - 1
+def _numbers(selected: Flags) -> Ints:
+    """Return the new number of each selected entry; the last element maps -1 to -1."""
+    numbers = np.cumsum(selected) - 1
     return np.append(numbers, -1)
 
 
-def join(words: WordLayout, one: State, other: State) -> tuple[State, int]:
-    """Put two parts of a state together, that have no group and so no bucket in common.
+def join_states(layout: WordLayout, one: State, other: State) -> tuple[State, int]:
+    """Join two parts of a state that have no group, and so no bucket, in common.
 
-    Births are numbered anew, by the event that made a row, because each part may have counted for itself.
+    Births get new numbers, by the event that created a row, because each part may have its own count.
 
     Returns
     -------
     state, births
-        The whole, and how many births it has.
+        The joined state, and its number of births.
     """
     starts = np.concatenate([one["starts"], other["starts"]], axis=1)
     order = np.lexsort((starts[2], starts[0]))
@@ -109,9 +134,8 @@ def join(words: WordLayout, one: State, other: State) -> tuple[State, int]:
     start_numbers = np.empty(len(order) + 1, np.int64)
     start_numbers[order] = np.arange(len(order))
     start_numbers[-1] = -1
-    before, nodes_before = one["starts"].shape[1], one["nodes"].shape[1]
-    moved = _shifted(words, other, before, nodes_before)
-    nodes = np.concatenate([one["nodes"], moved["nodes"]], axis=1)
+    shifted = _shifted(layout, other, one["starts"].shape[1], one["nodes"].shape[1])
+    nodes = np.concatenate([one["nodes"], shifted["nodes"]], axis=1)
     nodes[0] = start_numbers[nodes[0]]
     order = np.argsort(nodes[0], kind="stable")
     node_numbers = np.empty(len(order) + 1, np.int64)
@@ -119,52 +143,52 @@ def join(words: WordLayout, one: State, other: State) -> tuple[State, int]:
     node_numbers[-1] = -1
     nodes[2] = node_numbers[nodes[2]]
     out["nodes"] = nodes[:, order]
-    for number in range(words.stores):
-        heads = np.concatenate([one[f"index {number}"], moved[f"index {number}"]], axis=1)
-        rows = np.concatenate([one[f"rows {number}"], moved[f"rows {number}"]], axis=1)
+    for number in range(layout.index_count):
+        heads = np.concatenate([one[f"index {number}"], shifted[f"index {number}"]], axis=1)
+        rows = np.concatenate([one[f"rows {number}"], shifted[f"rows {number}"]], axis=1)
         out[f"index {number}"], out[f"rows {number}"] = _by_place(heads, rows)
-    waiting = np.concatenate([one["waiting"], moved["waiting"]], axis=1)
+    waiting = np.concatenate([one["waiting"], shifted["waiting"]], axis=1)
     out["waiting"] = waiting[:, np.argsort(waiting[0], kind="stable")]
-    out["partitions"] = np.concatenate([one["partitions"], moved["partitions"]], axis=1)
-    for table, row in words.starts():
+    out["partitions"] = np.concatenate([one["partitions"], shifted["partitions"]], axis=1)
+    for table, row in layout.starts():
         out[table][row] = start_numbers[out[table][row]]
-    for table, row in words.nodes():
+    for table, row in layout.nodes():
         out[table][row] = node_numbers[out[table][row]]
-    return out, _give_births(words, out)
+    return out, _renumber_births(layout, out)
 
 
-def _shifted(words: WordLayout, state: State, starts: int, nodes: int) -> State:
-    """A copy whose numbers of starts and nodes begin behind those of another."""
+def _shifted(layout: WordLayout, state: State, starts: int, nodes: int) -> State:
+    """Copy a state, and add ``starts`` and ``nodes`` to the numbers of its starts and nodes."""
     out: State = {name: table.copy() for name, table in state.items()}
     out["nodes"][0] += starts
-    for table, row in words.starts():
+    for table, row in layout.starts():
         out[table][row] += starts
-    for table, row in (("nodes", 2), *words.nodes()):
+    for table, row in (("nodes", 2), *layout.nodes()):
         out[table][row][out[table][row] >= 0] += nodes
     return out
 
 
 def _by_place(heads: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Buckets in the order of their places, and their rows."""
+    """Sort buckets by their places, with their rows."""
     if (heads[0, 1:] >= heads[0, :-1]).all():
         return heads, rows
     order = np.argsort(heads[0], kind="stable")
     ends = np.cumsum(heads[1])
     sizes = heads[1][order]
-    first = np.repeat((ends - heads[1])[order] - (np.cumsum(sizes) - sizes), sizes)
-    return heads[:, order], rows[:, first + np.arange(len(first))]
+    offsets = np.repeat((ends - heads[1])[order] - (np.cumsum(sizes) - sizes), sizes)
+    return heads[:, order], rows[:, offsets + np.arange(len(offsets))]
 
 
-def _give_births(words: WordLayout, state: State) -> int:
-    """Number all births anew, by the event that made a row and then as they were; returns how many there are."""
-    parts = [(table, row, words.made_at(state, table)) for table, row in words.births() if state[table].shape[1]]
+def _renumber_births(layout: WordLayout, state: State) -> int:
+    """Number all births by the event that created the row, then by the old number; return how many there are."""
+    parts = [(table, row, layout.created_at(state, table)) for table, row in layout.births() if state[table].shape[1]]
     if not parts:
         return 0
-    made = np.concatenate([events for _, _, events in parts])
+    created = np.concatenate([events for _, _, events in parts])
     births = np.concatenate([state[table][row] for table, row, _ in parts])
-    _, numbers = np.unique(np.stack([made, births]), axis=1, return_inverse=True)
-    at = 0
+    _, numbers = np.unique(np.stack([created, births]), axis=1, return_inverse=True)
+    first = 0
     for table, row, events in parts:
-        state[table][row] = numbers[at : at + len(events)]
-        at += len(events)
+        state[table][row] = numbers[first : first + len(events)]
+        first += len(events)
     return int(numbers.max()) + 1

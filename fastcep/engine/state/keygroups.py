@@ -1,9 +1,9 @@
-"""Key groups: which of `GROUPS` groups a key belongs to. State of keyed queries moves group by group.
+"""Compute the key group of a key. The state of keyed queries moves between engines by key groups.
 
-The group is the XXH64 (seed 0) of the key, modulo 64: of an int64 or a bool its 8 bytes, little-endian; of a float64
-its 8 bytes, -0.0 as 0.0; of a string its UTF-8 bytes. It is the same in every process, on every machine, in every
-version. A null or NaN joins nothing, but an event may be a match alone: it is in group `NO_KEY`, so that one engine has
-it.
+The group is the XXH64 (seed 0) of the key, modulo `GROUPS`. The hashed bytes are: for an int64 or a bool its 8 bytes,
+little-endian; for a float64 its 8 bytes, -0.0 as 0.0; for a string its UTF-8 bytes. The group is the same in every
+process, on every machine, in every version. A null or NaN joins nothing, but such an event may be a match by itself, so
+it is in group `NO_KEY`: one engine processes it.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ GROUPS = 64
 NO_KEY = 0  #: the group of events whose key is null or NaN
 
 _MASK = np.uint64(GROUPS - 1)
-_BLOCK = 1 << 14  # words hashed at once: they stay in the cache from one step to the next
-_FEW = 128  # below this, a call a word takes less than the steps
+_BLOCK = 1 << 14  # words hashed at once: they stay in the cache between the steps
+_FEW = 128  # for fewer words, one call for each word is faster than the steps
 
 # The constants of XXH64.
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(prime)
     for prime in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
 )
-_SEED = _P5 + np.uint64(8)  # of 8 bytes
+_SEED = _P5 + np.uint64(8)  # for a key of 8 bytes
 
 
 def group_of_words(words: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-    """Give the group of each word.
+    """Return the key group of each word.
 
     Parameters
     ----------
     words
-        int64[n]: numbers, bools as 0 and 1, or the bits of float64 (without -0.0 and NaN).
+        Keys as int64[n]: integers, bools as 0 and 1, or the bits of float64 (without -0.0 and NaN).
 
     Returns
     -------
@@ -76,20 +76,20 @@ def group_of_words(words: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
     return groups
 
 
-def _rotate(words: npt.NDArray[np.uint64], bits: int, room: npt.NDArray[np.uint64]) -> None:
-    """Rotate 64-bit words to the left, in place."""
-    np.right_shift(words, np.uint64(64 - bits), out=room)
+def _rotate(words: npt.NDArray[np.uint64], bits: int, buffer: npt.NDArray[np.uint64]) -> None:
+    """Rotate 64-bit words to the left, in place; ``buffer`` is overwritten."""
+    np.right_shift(words, np.uint64(64 - bits), out=buffer)
     np.left_shift(words, np.uint64(bits), out=words)
-    words |= room
+    words |= buffer
 
 
 def group_of_texts(texts: Sequence[str]) -> npt.NDArray[np.uint8]:
-    """Give the group of each text, as uint8[n]."""
+    """Return the key group of each text, uint8[n]."""
     return np.fromiter((xxh64_intdigest(text.encode()) % GROUPS for text in texts), np.uint8, len(texts))
 
 
 def key_group(value: Any) -> int:
-    """Give the key group of a key: of 64, the one that an event with this key is matched in.
+    """Return the key group of a key: the one of 64 that an event with this key belongs to.
 
     Parameters
     ----------
@@ -137,26 +137,26 @@ def key_group(value: Any) -> int:
 
 
 def check_groups(groups: Iterable[int]) -> tuple[int, ...]:
-    """Check numbers of key groups: give them in ascending order, each once.
+    """Check numbers of key groups; return them in ascending order, without duplicates.
 
     Raises
     ------
     ValidationError
-        There is none, or one is not an int from 0 to 63.
+        There is no group, or one is not an int from 0 to 63.
     """
     expected = f"expected one or more key groups, ints from 0 to {GROUPS - 1}"
     if isinstance(groups, (str, bytes)):
         raise ValidationError(f"found {groups!r} as groups, {expected}: a list or range of them")
     try:
-        found: list[Any] = list(groups)
+        numbers: list[Any] = list(groups)
     except TypeError:
         raise ValidationError(f"found {groups!r} as groups, {expected}: a list or range of them") from None
-    if not found:
+    if not numbers:
         raise ValidationError(f"found no key group, {expected}; leave `groups` out for all of them")
-    mend = "fastcep.key_group(key) tells the group of a key"
-    for group in found:
+    remedy = "fastcep.key_group(key) returns the group of a key"
+    for group in numbers:
         if isinstance(group, bool) or not isinstance(group, (int, np.integer)):
-            raise ValidationError(f"found {group!r} ({type(group).__name__}) as a key group, {expected}; {mend}")
+            raise ValidationError(f"found {group!r} ({type(group).__name__}) as a key group, {expected}; {remedy}")
         if not 0 <= group < GROUPS:
-            raise ValidationError(f"found {group} as a key group, {expected}; {mend}")
-    return tuple(sorted({int(group) for group in found}))
+            raise ValidationError(f"found {group} as a key group, {expected}; {remedy}")
+    return tuple(sorted({int(group) for group in numbers}))

@@ -1,4 +1,4 @@
-"""Texts in a snapshot: where tables hold codes of an engine's string table, numbers of one list of texts."""
+"""Replace the string codes of an engine by numbers of a snapshot's list of texts, and back."""
 
 from __future__ import annotations
 
@@ -20,52 +20,52 @@ Mask = npt.NDArray[np.bool_] | None
 
 
 class Texts:
-    """Collects where codes stand, then numbers those that are used.
+    """Collects arrays of codes, then replaces the codes by numbers of a list of the texts in use.
 
     Parameters
     ----------
     strings
-        The engine's.
+        The string table of the engine.
     """
 
     def __init__(self, strings: StringTable) -> None:
         self._strings = strings
         self._marks = np.zeros(strings.limit, np.bool_)
-        self._places: list[tuple[Ints, Mask]] = []
+        self._arrays: list[tuple[Ints, Mask]] = []
 
-    def add(self, codes: Ints, where: Mask) -> None:
-        """Note an array of codes, of which those count whose flag is set (None: all); it is changed later."""
-        self._places.append((codes, where))
-        self._marks[codes if where is None else codes[where]] = True
+    def add(self, codes: Ints, mask: Mask) -> None:
+        """Add an array whose elements under the mask are codes (None: all); `number` overwrites them."""
+        self._arrays.append((codes, mask))
+        self._marks[codes if mask is None else codes[mask]] = True
 
     def number(self) -> Any:
-        """Write numbers over the codes that count; return the texts, as an Arrow array; None if there are none."""
-        if not self._places or not self._marks.any():
+        """Replace all codes by numbers of texts; return the texts as an Arrow array, None if there are none."""
+        if not self._arrays or not self._marks.any():
             return None
         used = np.flatnonzero(self._marks)
         numbers = np.cumsum(self._marks) - 1
-        for codes, where in self._places:
-            if where is None:
+        for codes, mask in self._arrays:
+            if mask is None:
                 codes[:] = numbers[codes]
             else:
-                codes[where] = numbers[codes[where]]
+                codes[mask] = numbers[codes[mask]]
         return from_texts([self._strings.lookup(code) for code in used.tolist()])
 
 
 class Codes:
-    """Gives the texts of a snapshot codes in an engine.
+    """Maps the texts of a snapshot to codes of an engine.
 
     Parameters
     ----------
     strings
-        The engine's.
+        The string table of the engine.
     table
-        The table with what ``Texts.number`` returned; None: there are none.
+        Table with the result of ``Texts.number``; None: there are no texts.
 
     Raises
     ------
     Misfit
-        It is no table of texts.
+        The table is not a table of texts.
     """
 
     def __init__(self, strings: StringTable, table: Mapping[str, Any] | None) -> None:
@@ -75,14 +75,14 @@ class Codes:
         listed = [] if texts is None else texts.to_pylist()
         self._codes = np.array([strings.intern(text) for text in listed], np.int64)
 
-    def put(self, numbers: Ints, where: Mask, name: str) -> None:
-        """Write codes over numbers, which stand in ``name``; `Misfit` if there is no such text."""
-        chosen = numbers if where is None else numbers[where]
-        wrong = (chosen < 0) | (chosen >= len(self._codes))
-        if wrong.any():
-            found = int(chosen[int(np.flatnonzero(wrong)[0])])
-            raise Misfit(name, f"the text number {found}", f"a number below {len(self._codes)}, of so many texts")
-        if where is None:
-            numbers[:] = self._codes[chosen]
+    def put(self, numbers: Ints, mask: Mask, name: str) -> None:
+        """Replace the numbers under the mask (None: all) by codes; `Misfit` names ``name`` if a text does not exist."""
+        selected = numbers if mask is None else numbers[mask]
+        invalid = (selected < 0) | (selected >= len(self._codes))
+        if invalid.any():
+            number = int(selected[int(np.flatnonzero(invalid)[0])])
+            raise Misfit(name, f"the text number {number}", f"a number below {len(self._codes)}, the number of texts")
+        if mask is None:
+            numbers[:] = self._codes[selected]
         else:
-            numbers[where] = self._codes[chosen]
+            numbers[mask] = self._codes[selected]

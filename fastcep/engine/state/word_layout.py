@@ -1,7 +1,7 @@
-"""What the words of a dumped state are (`Matcher.dump`): texts, events, births, keys.
+"""The meaning of the int64 words in a dumped state (`Matcher.dump`): texts, events, births, keys.
 
-In memory a text is a code of the engine's string table, and the type of a word is known to the plan alone. Here both
-meet, so that state can leave an engine: codes become numbers of a list of texts, and back.
+In memory a text is a code of the engine's string table, and only the plan knows the type of a word. `WordLayout`
+combines both. So a snapshot can replace codes by numbers of a list of texts, and a restore can reverse that.
 """
 
 from __future__ import annotations
@@ -19,35 +19,49 @@ from fastcep.plan.plan import KeptPlan, NegationPlan
 __all__ = ["START", "STATE", "FixedWords", "State", "WordLayout"]
 
 Ints = npt.NDArray[np.int64]
-State = dict[str, Ints]  #: what `Matcher.dump` gives
+State = dict[str, Ints]  #: tables of `Matcher.dump` by name, int64[rows, entries]
 
-#: Rows of the table ``waiting``: the start's number, the state's, the first binding (``dump``, ``decide``).
+#: Rows of the table ``waiting``: number of the start, number of the state, the first binding (``dump``, ``decide``).
 START, STATE, _BINDINGS = 3, 4, 6
-_POSITION = (1 << 48) - 1  # of a node's word
+_POSITION = (1 << 48) - 1  # bits of a node's word that hold the position
 
 
 class HasLayout(Protocol):
-    """A matcher, as far as it is asked here."""
+    """A matcher, whose property `layout` describes its rows."""
 
     @property
     def layout(self) -> tuple[list[bool], list[tuple[int, int, int, int, dict[int, int]]]]:
-        """What stands in a row."""
+        """The layout of its rows, see `Matcher.layout`."""
         ...
 
 
 class FixedWords(NamedTuple):
-    """The fixed words of the rows of an index: how many, and the places of some (-1: none), see `Matcher.layout`."""
+    """Places of the fixed words in the rows of an index, see `Matcher.layout`; -1: there is no such word.
 
-    words: int
+    Attributes
+    ----------
+    size
+        Number of fixed words.
+    birth
+        Place of the birth.
+    reported
+        Place of the flag that the partial match was itself reported as a match.
+    shed_class
+        Place of the class of the partial match for load shedding.
+    bindings
+        Place of each binding that a row holds.
+    """
+
+    size: int
     birth: int
-    told: int
-    classed: int
+    reported: int
+    shed_class: int
     bindings: dict[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class _Register:
-    """A word of the rows of an index that may be null: its place, that of the null bits, its bit."""
+    """A word of the rows of an index that may be null: its place, the place of the null bits, and its bit."""
 
     word: int
     nulls: int
@@ -55,23 +69,30 @@ class _Register:
 
 
 class WordLayout:
-    """Where what stands in the state of one plan.
+    """The tables in the state of one plan, and the places of texts, events, births and numbers in them.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    matcher
+        A matcher of this plan.
 
     Attributes
     ----------
     plan
         The plan.
     shapes
-        The tables of its state, and how many rows each has.
+        Number of rows of each table of its state, by name.
     fixed
         The fixed words of the rows of each index; the factorised store has none.
     counts
-        Words of the key of the last index, if matches are limited by partition; else 0.
+        Words in the key of the last index, if matches are limited by partition, otherwise 0.
     """
 
     def __init__(self, plan: Plan, matcher: HasLayout) -> None:
         self.plan = plan
-        # A plan has one of them at most.
+        # A plan has at most one of the two kinds.
         self._kept: tuple[NegationPlan | KeptPlan, ...] = (*plan.negations, *plan.kept)
         self._nodes, indexes = matcher.layout
         self.fixed = [FixedWords(*item) for item in indexes]
@@ -83,16 +104,16 @@ class WordLayout:
             self._texts.append(([word for word, dtype in enumerate(dtypes) if dtype == "s"], []))
 
     def _shapes(self) -> dict[str, int]:
-        """How many rows each table has."""
+        """Return the number of rows of each table."""
         plan = self.plan
         shapes = {"windows": 4, "starts": 5, "nodes": 3}
         for number, index in enumerate(plan.indexes):
             registers = plan.states[index.state].registers
             shapes[f"index {number}"] = 2 + len(index.keys)
-            shapes[f"rows {number}"] = self.fixed[number].words + (registers + 1 if registers else 0)
-        for number, item in enumerate(self._kept, len(plan.indexes)):
-            shapes[f"index {number}"] = 2 + len(item.keys)
-            shapes[f"rows {number}"] = self._fixed + (len(item.registers) + 1 if item.registers else 0)
+            shapes[f"rows {number}"] = self.fixed[number].size + (registers + 1 if registers else 0)
+        for number, kept in enumerate(self._kept, len(plan.indexes)):
+            shapes[f"index {number}"] = 2 + len(kept.keys)
+            shapes[f"rows {number}"] = self._kept_words + (len(kept.registers) + 1 if kept.registers else 0)
         if self.counts:
             number = len(plan.indexes) + len(self._kept)
             shapes |= {f"index {number}": 2 + self.counts, f"rows {number}": 1}
@@ -101,30 +122,30 @@ class WordLayout:
         return shapes | {"waiting": _BINDINGS + len(self._nodes) + 2 * outputs, "partitions": 1 + partition}
 
     def _index_texts(self, number: int) -> tuple[list[int], list[_Register]]:
-        """Of an index the words of its keys, and the registers, that are texts."""
+        """Return the words of an index's keys, and the registers of its rows, that are texts."""
         plan = self.plan
         if number < len(plan.indexes):
             index = plan.indexes[number]
             state = plan.states[index.state]
             keys, registers = [state.dtypes[key] for key in index.keys], list(state.dtypes[: state.registers])
-            fixed = self.fixed[number].words
+            fixed = self.fixed[number].size
         else:
             kept = self._kept[number - len(plan.indexes)]
             keys = [plan.columns[column].dtype for column in kept.keys]
             registers = [plan.columns[column].dtype for column in kept.registers]
-            fixed = self._fixed
+            fixed = self._kept_words
         texts = [_Register(fixed + 1 + bit, fixed, bit) for bit, dtype in enumerate(registers) if dtype == "s"]
         return [word for word, dtype in enumerate(keys) if dtype == "s"], texts
 
     @property
-    def _fixed(self) -> int:
-        """Words of a kept event before its registers: the position; of a negated variable's also expiry and time."""
+    def _kept_words(self) -> int:
+        """Words of a kept event before its registers: the position; for a negated variable also expiry and time."""
         return 1 if self.plan.kept else 3
 
     # ------------------------------------------------------------------------ texts
 
     def texts(self, state: State) -> Iterator[tuple[str, int, npt.NDArray[np.bool_] | None]]:
-        """Where codes stand: ``(table, row, which of its entries)``, None for all."""
+        """Yield the places of codes: ``(table, row, mask of its entries)``; the mask is None for all entries."""
         plan = self.plan
         for number, (keys, registers) in enumerate(self._texts):
             for word in keys:
@@ -133,17 +154,17 @@ class WordLayout:
             for register in registers:
                 yield f"rows {number}", register.word, (rows[register.nulls] >> register.bit) & 1 == 0
         waiting = state["waiting"]
-        for at, item in enumerate(plan.states if waiting.shape[1] else ()):
+        for number, item in enumerate(plan.states if waiting.shape[1] else ()):
             for output, dtype in enumerate(item.dtypes if item.deferred else ""):
                 if dtype == "s":
                     word = self.output(output)
-                    yield "waiting", word, (waiting[STATE] == at) & (waiting[word + 1] == 0)
+                    yield "waiting", word, (waiting[STATE] == number) & (waiting[word + 1] == 0)
         for word, dtype in enumerate(self._partition_dtypes()):
             if dtype == "string":
                 yield "partitions", 1 + word, None
 
     def _partition_dtypes(self) -> list[str]:
-        """Of the words that say in which partition an event is."""
+        """Return the dtypes of the words that identify the partition of an event."""
         partition, schema = self.plan.partition, self.plan.query.schema
         columns = next((columns for columns in partition.columns if columns), ()) if partition is not None else ()
         return [schema.columns[column].dtype for column in columns]
@@ -151,12 +172,12 @@ class WordLayout:
     # ----------------------------------------------------------------------- events
 
     def positions(self, state: State) -> Iterator[Ints]:
-        """Positions of the events that partial matches and waiting matches bind; -1 stands for none."""
+        """Yield the positions of the events that partial matches and waiting matches bind; -1: no event."""
         yield state["starts"][2]
         yield state["nodes"][1] & _POSITION
         yield from (state[f"rows {number}"][0] for number in range(len(self.plan.kept)))
-        for number, own in enumerate(self.fixed):
-            for binding, word in own.bindings.items():
+        for number, fixed in enumerate(self.fixed):
+            for binding, word in fixed.bindings.items():
                 if not self._nodes[binding]:
                     yield state[f"rows {number}"][word]
         for binding, word in self.waiting_bindings():
@@ -164,49 +185,49 @@ class WordLayout:
                 yield state["waiting"][word]
 
     @property
-    def stores(self) -> int:
-        """How many indexes there are, those of negations included."""
+    def index_count(self) -> int:
+        """Number of indexes, including those of negations."""
         return len(self._texts)
 
     def output(self, number: int) -> int:
-        """The row of ``waiting`` with an output of its state; behind it its null flag."""
+        """Return the row of ``waiting`` with an output of its state; the next row has its null flag."""
         return _BINDINGS + len(self._nodes) + 2 * number
 
     def waiting_bindings(self) -> Iterator[tuple[int, int]]:
-        """The bindings of a waiting match, and their rows of ``waiting``."""
+        """Return the bindings of a waiting match, and their rows of ``waiting``."""
         return ((binding, _BINDINGS + binding) for binding in range(len(self._nodes)))
 
     def is_node(self, binding: int) -> bool:
-        """Whether a binding is the number of a node, or of none; else it is a position."""
+        """Return True if a binding is the number of a node (-1: none), False if it is a position."""
         return self._nodes[binding]
 
     def starts(self) -> Iterator[tuple[str, int]]:
-        """Where the numbers of starts stand: table, row."""
+        """Yield the places of the numbers of starts: table, row."""
         yield from ((f"rows {number}", 0) for number in range(len(self.fixed)))
         yield "waiting", START
 
     def nodes(self) -> Iterator[tuple[str, int]]:
-        """Where the numbers of nodes stand: table, row."""
-        for number, own in enumerate(self.fixed):
-            yield from ((f"rows {number}", word) for binding, word in own.bindings.items() if self._nodes[binding])
+        """Yield the places of the numbers of nodes: table, row."""
+        for number, fixed in enumerate(self.fixed):
+            yield from ((f"rows {number}", word) for binding, word in fixed.bindings.items() if self._nodes[binding])
         yield from (("waiting", word) for binding, word in self.waiting_bindings() if self._nodes[binding])
 
     # ----------------------------------------------------------------------- births
 
     def births(self) -> Iterator[tuple[str, int]]:
-        """Where births stand: table, row."""
+        """Yield the places of births: table, row."""
         yield "waiting", 2
-        yield from ((f"rows {number}", own.birth) for number, own in enumerate(self.fixed) if own.birth >= 0)
+        yield from ((f"rows {number}", fixed.birth) for number, fixed in enumerate(self.fixed) if fixed.birth >= 0)
 
-    def made_at(self, state: State, table: str) -> Ints:
-        """Position of the event that made each entry of ``rows N`` or ``waiting``: the last that it binds."""
+    def created_at(self, state: State, table: str) -> Ints:
+        """Return the position of the event that created each entry of ``rows N`` or ``waiting``: the last one bound."""
         entries = state[table]
         row, bindings = START, {binding: _BINDINGS + binding for binding in range(len(self._nodes))}
         if table != "waiting":
             row, bindings = 0, self.fixed[int(table.split()[1])].bindings
-        events = np.append(state["nodes"][1] & _POSITION, -1)  # a node's number -1 takes the last
-        made: Ints = state["starts"][2][entries[row]]
+        events = np.append(state["nodes"][1] & _POSITION, -1)  # index -1, no node, selects the last element, -1
+        created: Ints = state["starts"][2][entries[row]]
         for binding, word in bindings.items():
             bound = events[entries[word]] if self._nodes[binding] else entries[word]
-            made = np.maximum(made, bound)
-        return made
+            created = np.maximum(created, bound)
+        return created

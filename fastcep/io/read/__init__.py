@@ -1,1 +1,1 @@
-"""From files, standard input and tables to batches of rows, and the rows that cannot be taken."""
+"""Read files, standard input and tables as batches of rows, and collect invalid rows."""

@@ -1,4 +1,4 @@
-"""Rows that cannot be taken: what is wrong with them, and the file that they go to."""
+"""Invalid rows of an input, and the file that collects them."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from fastcep.io.read.lines import Lines
 __all__ = ["BadRow", "BadRows", "Piece"]
 
 
-@dataclass(frozen=True, slots=True)  # a megabyte of text may hold half a million of them
+@dataclass(frozen=True, slots=True)  # a megabyte of text can hold half a million
 class BadRow:
-    """A row of an input that cannot be taken.
+    """An invalid row of an input.
 
     Attributes
     ----------
     file
-        The input's name.
+        Name of the input.
     row
         Number of the row, from 0, not counting a header.
     column
-        Name or number of the column at fault, None if it is the whole row.
-    found, expected, mend
-        What there is, what there should be, and what to do.
+        Name or number of the column at fault, None if the whole row is invalid.
+    found, expected, remedy
+        Description of the value, of valid values, and of the remedy.
     values
-        The values of the columns that the schema reads, by name; None where the row could not be split.
+        Values of the columns that the schema reads, by name; None if the row could not be split.
     line
-        Of a text file, the line on which it begins, from 1, where that is known.
+        Line of a text file on which the row begins, from 1; None if unknown.
     raw
-        The row's text where it could not be split, else None; its beginning is shown behind `mend`.
+        Text of the row if it could not be split, otherwise None. The message ends with its first characters.
     """
 
     file: str
@@ -47,20 +47,20 @@ class BadRow:
     column: str | int | None
     found: str
     expected: str
-    mend: str
+    remedy: str
     values: Mapping[str, Any] | None = None
     raw: str | None = None
     line: int | None = None
 
     def error(self) -> DataError:
-        """Return the error for a row that goes nowhere else."""
+        """Return the error for this row."""
         line = "" if self.line is None else f"line {self.line}, "
         place = f"{self.file}, {line}row {self.row}" + ("" if self.column is None else f", column {self.column!r}")
         raw = "" if self.raw is None else f" {self.raw[:80]!r}"
-        return DataError(f"{place}: found {self.found}, expected {self.expected}; {self.mend}{raw}")
+        return DataError(f"{place}: found {self.found}, expected {self.expected}; {self.remedy}{raw}")
 
     def as_json(self) -> str:
-        """Return one line of JSON: file, line (if it is known), row, column, found, expected, and values or raw."""
+        """Return one line of JSON: file, line (if known), row, column, found, expected, and values or raw."""
         data: dict[str, Any] = {
             "file": self.file, **({} if self.line is None else {"line": self.line}), "row": self.row,
             "column": self.column, "found": self.found, "expected": self.expected,
@@ -74,17 +74,17 @@ def _plain(value: object) -> str:
 
 
 class BadRows:
-    """A file of JSON lines that takes bad rows and counts them.
+    """A file of JSON lines that collects bad rows and counts them.
 
     Parameters
     ----------
     path
-        The file; an existing one is replaced, and it is there even if no row is bad.
+        Path of the file. It replaces an existing file, and is created even if no row is bad.
 
     Attributes
     ----------
     count
-        How many there were.
+        Number of bad rows.
 
     Raises
     ------
@@ -95,23 +95,23 @@ class BadRows:
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = fspath(path)
         self.count = 0
-        with self._told():
+        with self._with_path_in_errors():
             self._file: TextIO = open(path, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
 
     def add(self, rows: Iterable[BadRow]) -> None:
-        """Write and count rows."""
-        with self._told():
+        """Append rows."""
+        with self._with_path_in_errors():
             for row in rows:
                 self._file.write(row.as_json() + "\n")
                 self.count += 1
 
     def close(self) -> None:
-        """Close the file; it is complete then."""
-        with self._told():
+        """Close the file, which is then complete."""
+        with self._with_path_in_errors():
             self._file.close()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _with_path_in_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -122,18 +122,18 @@ class BadRows:
 
 @dataclass(frozen=True)
 class Piece:
-    """Consecutive rows of an input: a batch of those that are right, and the others, ascending.
+    """Consecutive rows of an input: a batch of the valid ones, and the bad ones in ascending order.
 
     Attributes
     ----------
     batch
-        The columns that the schema needs.
+        Valid rows, with the columns that the schema needs.
     bad
         Rows that are not in the batch.
     start
-        Number of the first row, right or not.
+        Number of the first row, valid or bad.
     lines
-        Where its rows stand in a text file, if that is known.
+        Line numbers of the rows in a text file; None if unknown.
     """
 
     batch: pa.RecordBatch
@@ -144,8 +144,8 @@ class Piece:
     def __len__(self) -> int:
         return self.batch.num_rows + len(self.bad)
 
-    def at(self, start: int) -> Piece:
-        """Return the piece as it is when its first row has the number `start`."""
+    def starting_at(self, start: int) -> Piece:
+        """Return the piece with its rows numbered from `start`."""
         if start == self.start:
             return self
         bad = tuple(replace(row, row=row.row - self.start + start) for row in self.bad)
@@ -155,24 +155,24 @@ class Piece:
         """Return the numbers of the rows of the batch, int64[n]."""
         if not self.bad:
             return np.arange(self.start, self.start + self.batch.num_rows)
-        here = np.ones(len(self), dtype=bool)
-        here[[row.row - self.start for row in self.bad]] = False
-        return np.flatnonzero(here) + self.start
+        valid = np.ones(len(self), dtype=bool)
+        valid[[row.row - self.start for row in self.bad]] = False
+        return np.flatnonzero(valid) + self.start
 
     def without(self, keep: npt.NDArray[np.bool_], bad: Iterable[BadRow]) -> Piece:
-        """Return the piece with the rows of the batch where `keep` is false moved to `bad`."""
+        """Return the piece without the rows of the batch where `keep` is false, and with these bad rows added."""
         batch = self.batch.take(from_numpy(np.flatnonzero(keep)))
         return replace(self, batch=batch, bad=tuple(sorted((*self.bad, *bad), key=lambda row: row.row)))
 
-    def told(self) -> Iterator[BadRow]:
-        """Give the bad rows with their lines, if these are known."""
+    def bad_with_lines(self) -> Iterator[BadRow]:
+        """Yield the bad rows with their line numbers, if these are known."""
         if self.lines is None or not self.bad:
             yield from self.bad
             return
-        lines = self.lines.of(np.array([row.row - self.start for row in self.bad])).tolist()
+        lines = self.lines.of_rows(np.array([row.row - self.start for row in self.bad])).tolist()
         for row, line in zip(self.bad, lines, strict=True):
             yield replace(row, line=line)
 
-    def before_the_first_bad(self) -> pa.RecordBatch:
-        """Return the right rows before the first bad one."""
+    def before_first_bad(self) -> pa.RecordBatch:
+        """Return the valid rows before the first bad row."""
         return self.batch.slice(0, self.bad[0].row - self.start) if self.bad else self.batch

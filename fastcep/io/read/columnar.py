@@ -1,4 +1,4 @@
-"""Read Parquet and Arrow, batch by batch."""
+"""Read Parquet and Arrow IPC, batch by batch."""
 
 from __future__ import annotations
 
@@ -25,28 +25,30 @@ MAGIC = b"ARROW1"
 
 
 def read_parquet(stream: ByteStream, schema: Schema, form: Format, options: Options) -> tuple[Layout, Iterator[Piece]]:
-    """Open Parquet; at most one row group is in memory. Standard input is copied to a temporary file first.
+    """Open Parquet, with at most one row group in memory. Standard input is first copied to a temporary file.
 
     Parameters
     ----------
     stream
-        The bytes; closed in the end.
+        The bytes; closed at the end.
     schema
-        Says which columns are read.
-    form, options
-        How many rows a batch has at most.
+        Names the columns to read.
+    form
+        Not used.
+    options
+        Sets the largest number of rows of a batch.
 
     Returns
     -------
     tuple
-        The columns' layout, and the pieces.
+        Layout of the columns, and iterator over the pieces.
 
     Raises
     ------
     SchemaError
         If a needed column is missing.
     OSError, pyarrow.ArrowException
-        If the file is broken; while iterating, after the rows before.
+        If the file is damaged; while iterating, after the rows before the damage.
     """
     mapped = regular(stream.path) and stream.compression is None
     if mapped:
@@ -58,15 +60,18 @@ def read_parquet(stream: ByteStream, schema: Schema, form: Format, options: Opti
     except BaseException:
         file.close(force=True)
         raise
-    wanted = [layout.names[number] for number in layout.numbers]
-    which = [names[:number].count(names[number]) for number in layout.numbers]  # of several with one name
+    needed = [layout.names[number] for number in layout.numbers]
+    occurrences = [names[:number].count(names[number]) for number in layout.numbers]  # if several have the same name
 
     def pieces() -> Iterator[Piece]:
         try:
-            for group in range(file.num_row_groups):  # one by one: all before a damaged one are read
-                for batch in file.iter_batches(max(options.chunk_rows, 8192), [group], wanted):
-                    at = [batch.schema.get_all_field_indices(name)[k] for name, k in zip(wanted, which, strict=True)]
-                    yield _piece([batch.column(k) for k in at], batch.num_rows, layout)
+            for group in range(file.num_row_groups):  # one by one, to read all groups before a damaged one
+                for batch in file.iter_batches(max(options.chunk_rows, 8192), [group], needed):
+                    columns = [
+                        batch.column(batch.schema.get_all_field_indices(name)[occurrence])
+                        for name, occurrence in zip(needed, occurrences, strict=True)
+                    ]
+                    yield _piece(columns, batch.num_rows, layout)
         finally:
             file.close(force=True)
             stream.close()
@@ -75,31 +80,33 @@ def read_parquet(stream: ByteStream, schema: Schema, form: Format, options: Opti
 
 
 def read_arrow(stream: ByteStream, schema: Schema, form: Format, options: Options) -> tuple[Layout, Iterator[Piece]]:
-    """Open Arrow IPC, in the file format (Feather too) or the stream format; a file is mapped into memory.
+    """Open Arrow IPC, in the file format (also called Feather) or the stream format. A file is mapped into memory.
 
-    Parameters, results and errors are those of `read_parquet`; batches are as the file has them.
+    Parameters, results and errors are those of `read_parquet`, except that batches are those of the file.
     """
     if regular(stream.path) and stream.compression is None:
         stream.close()
         file: Any = pa.memory_map(stream.path)
-        framed = file.read(6) == MAGIC
-        opened: Any = pa.ipc.open_file if framed else pa.ipc.open_stream
+        has_file_format = file.read(6) == MAGIC
+        open_ipc: Any = pa.ipc.open_file if has_file_format else pa.ipc.open_stream
         file.seek(0)
-        layout = resolve(schema, opened(file).schema.names, stream.label)
+        layout = resolve(schema, open_ipc(file).schema.names, stream.label)
 
         def batches() -> Iterator[pa.RecordBatch]:
             with file:
                 file.seek(0)
-                reader = opened(file, options=pa.ipc.IpcReadOptions(included_fields=list(layout.numbers)))
-                parts = (reader.get_batch(k) for k in range(reader.num_record_batches)) if framed else iter(reader)
-                yield from parts
+                reader = open_ipc(file, options=pa.ipc.IpcReadOptions(included_fields=list(layout.numbers)))
+                if has_file_format:
+                    yield from (reader.get_batch(k) for k in range(reader.num_record_batches))
+                else:
+                    yield from reader
 
         return layout, pieces_of(batches(), layout)
     try:
         head = stream.peek(8)
         if head.startswith(b"FEA1"):
             raise DataError(f"{stream.label}: is Feather version 1; write it as version 2, or as Parquet")
-        # Behind its mark the file format is a stream.
+        # After its magic bytes, the file format is a stream.
         source: Any = _Readable(stream, 8 if head.startswith(MAGIC) else 0)
         reader = pa.ipc.open_stream(source)
         layout = resolve(schema, reader.schema.names, stream.label)
@@ -118,18 +125,18 @@ def read_arrow(stream: ByteStream, schema: Schema, form: Format, options: Option
 
 
 def pieces_of(batches: Iterator[pa.RecordBatch], layout: Layout) -> Iterator[Piece]:
-    """Make pieces of batches that have the needed columns only, in the order of `layout.numbers`."""
+    """Yield a piece for each batch. Batches have only the needed columns, in the order of `layout.numbers`."""
     for batch in batches:
         yield _piece(batch.columns, batch.num_rows, layout)
 
 
 def _piece(columns: Sequence[Any], rows: int, layout: Layout) -> Piece:
-    """Decode the columns, so that rows can be taken from them; a type that no role takes is left to the engine."""
-    return Piece(layout.place([plain(column) if is_known(column.type) else column for column in columns], rows))
+    """Decode the columns, so that rows can be selected. Types that no role takes stay: the engine rejects them."""
+    return Piece(layout.batch([plain(column) if is_known(column.type) else column for column in columns], rows))
 
 
 class _Readable:
-    """A `ByteStream` as the file object that Arrow asks for."""
+    """A `ByteStream` as a file object for Arrow."""
 
     closed = False
 

@@ -1,4 +1,4 @@
-"""Read CSV block by block, with a type declared for every column."""
+"""Read CSV block by block, with declared column types."""
 
 from __future__ import annotations
 
@@ -22,47 +22,47 @@ from fastcep.errors import DataError
 from fastcep.events import Schema
 from fastcep.events.convert import from_numpy
 from fastcep.io.formats import Format
-from fastcep.io.read.bad_row_split import timed
+from fastcep.io.read.bad_row_split import with_times
 from fastcep.io.read.bad_rows import BadRow, Piece
 from fastcep.io.read.layout import Layout, resolve
 from fastcep.io.read.lines import Lines, line_ends
 from fastcep.io.read.options import Options
-from fastcep.io.read.streams import Block, ByteStream, blocks, nothing, work_through
+from fastcep.io.read.streams import Block, ByteStream, blocks, no_pieces, work_through
 from fastcep.io.read.values import FALSE, TRUE, convert_texts, infinite
 
 __all__ = ["QuoteCutter", "read_csv"]
 
-pc: Any = pyarrow.compute  # its stubs know too few overloads
+pc: Any = pyarrow.compute  # its stubs lack overloads
 
 TYPES: dict[str, Any] = {"int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string()}
 INTEGER = re.compile(r"\s*-?\d+\s*")
-SAMPLE = 100  # rows looked at for the kind of the time
+SAMPLE = 100  # rows inspected to find whether times are integers or text
 NEWLINE, RETURN, QUOTE = 10, 13, 34
 
 
 def read_csv(stream: ByteStream, schema: Schema, form: Format, options: Options) -> tuple[Layout, Iterator[Piece]]:
-    """Open CSV: double quotes, a comma or another delimiter; an empty field is null, an empty line no row.
+    """Open CSV with double quotes and any delimiter. An empty field is null; empty lines are skipped.
 
     Parameters
     ----------
     stream
-        The bytes; closed in the end.
+        The bytes; closed at the end.
     schema
-        Says which columns are read, as what, and whether there is a header.
+        Names the columns to read, their dtypes, and whether there is a header.
     form, options
-        Delimiter, encoding.
+        Set the delimiter and the encoding.
 
     Returns
     -------
     tuple
-        The columns' layout, and pieces of about a megabyte of text.
+        Layout of the columns, and iterator over pieces of about a megabyte of text.
 
     Raises
     ------
     SchemaError
         If a needed column is missing.
     DataError
-        If there is no header where there must be one.
+        If the header is missing or damaged.
     OSError, EOFError, zlib.error, pyarrow.ArrowException
         If the file is damaged; while iterating, after the rows before the damage.
     """
@@ -71,27 +71,27 @@ def read_csv(stream: ByteStream, schema: Schema, form: Format, options: Options)
         stream.decode(options.encoding)
         cutter = QuoteCutter(delimiter)
 
-        def whole(head: bytes) -> bytes:
+        def complete_rows(head: bytes) -> bytes:
             return head[: cutter.cut(head)]
 
-        def enough(head: bytes) -> bool:
-            return sum(1 for _ in islice(_records(whole(head), delimiter), 1 + schema.header)) > schema.header
+        def has_row(head: bytes) -> bool:
+            return sum(1 for _ in islice(_records(complete_rows(head), delimiter), 1 + schema.header)) > schema.header
 
-        head = stream.peek_until(enough)
-        records = _records(whole(head) if enough(head) else head, delimiter)
+        head = stream.peek_until(has_row)
+        records = _records(complete_rows(head) if has_row(head) else head, delimiter)
         first = next(records, None)
         if first is None:
             if schema.header and head.strip():
-                raise DataError(f"{stream.label}: the names of the columns do not end; is a quote not closed?")
+                raise DataError(f"{stream.label}: the line with the column names does not end; is a quote not closed?")
             if schema.header:
-                raise DataError(f"{stream.label}: is empty, expected a line with the names of the columns")
+                raise DataError(f"{stream.label}: is empty, expected a line with the column names")
             stream.close()
-            return Layout(stream.label, ("",), (0,), ("time",), False), nothing()
+            return Layout(stream.label, ("",), (0,), ("time",), False), no_pieces()
         names = first if schema.header else [""] * len(first)
         if schema.header and "\ufffd" in "".join(names):
             raise DataError(
-                f"{stream.label}: the names of the columns are not UTF-8; give the encoding, such as latin-1, or "
-                "convert the file, for example with iconv"
+                f"{stream.label}: the column names are not UTF-8; give the encoding, such as latin-1, or convert the "
+                "file, for example with iconv"
             )
         layout = resolve(schema, names, stream.label)
     except BaseException:
@@ -99,14 +99,15 @@ def read_csv(stream: ByteStream, schema: Schema, form: Format, options: Options)
         raise
     sample = [first] if not schema.header else []
     sample += islice(records, SAMPLE)
-    text = schema.time_format is not None or not _mostly_integers(sample, layout.numbers[layout.time])
-    types = [TYPES["string" if text else "int64"] if d == "time" else TYPES[d] for d in layout.dtypes]
+    textual = schema.time_format is not None or not _mostly_integers(sample, layout.numbers[layout.time])
+    dtypes = [("string" if textual else "int64") if dtype == "time" else dtype for dtype in layout.dtypes]
+    types = [TYPES[dtype] for dtype in dtypes]
     skip = cutter.first_row(head) if schema.header else 0
     parser = _Parser(layout, types, delimiter, cutter)
     line = 1 + len(line_ends(head[:skip]))
 
     def work(block: Block) -> Piece:
-        return timed(parser.parse(block), layout, schema)
+        return with_times(parser.parse(block), layout, schema)
 
     return layout, work_through(stream, blocks(stream, cutter, skip, line), work)
 
@@ -118,99 +119,99 @@ def _records(head: bytes, delimiter: str) -> Iterator[list[str]]:
 
 
 def _mostly_integers(rows: list[list[str]], number: int) -> bool:
-    found = [bool(INTEGER.fullmatch(row[number])) for row in rows if number < len(row) and row[number]]
-    return 2 * sum(found) >= len(found)
+    is_integer = [bool(INTEGER.fullmatch(row[number])) for row in rows if number < len(row) and row[number]]
+    return 2 * sum(is_integer) >= len(is_integer)
 
 
 class QuoteCutter:
-    """Finds the ends of rows of CSV, where line ends may stand inside of quotes.
+    """Finds the ends of CSV rows, in which line ends can occur inside quotes.
 
-    A quote opens at the start of a field only; inside of quotes a doubled one stands for itself.
+    A quote opens only at the start of a field. Inside quotes, a doubled quote is a quote character.
     """
 
     def __init__(self, delimiter: str) -> None:
-        self._starts = np.zeros(256, dtype=bool)  # what a field may start behind
-        self._starts[[ord(delimiter), NEWLINE, RETURN]] = True
+        self._ends_field = np.zeros(256, dtype=bool)  # by character: whether a field can start after it
+        self._ends_field[[ord(delimiter), NEWLINE, RETURN]] = True
 
     def quotes(self, data: bytes) -> npt.NDArray[np.int64]:
-        """Return where quotes open, close, open, …; `data` must start with a row."""
+        """Return the positions where quotes open, close, open, …. The data must start with a row."""
         text = np.frombuffer(data, np.uint8)
         at = np.flatnonzero(text == QUOTE) if b'"' in data else np.zeros(0, np.int64)
         opening = at[::2]
-        right = self._starts[text[opening - 1]]
-        right[:1] |= opening[:1] == 0
-        right[1:] |= opening[1:] - 1 == at[1::2][: len(opening) - 1]
-        return at if right.all() else self._slowly(text, at)
+        starts_field = self._ends_field[text[opening - 1]]
+        starts_field[:1] |= opening[:1] == 0
+        starts_field[1:] |= opening[1:] - 1 == at[1::2][: len(opening) - 1]
+        return at if starts_field.all() else self._without_literal_quotes(text, at)
 
-    def _slowly(self, text: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Leave out quotes in the middle of a field, which are characters like others."""
+    def _without_literal_quotes(
+        self, text: npt.NDArray[np.uint8], positions: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Leave out quotes in the middle of an unquoted field, which are ordinary characters."""
         kept: list[int] = []
-        for where in at.tolist():
+        for position in positions.tolist():
             inside = len(kept) % 2 == 1
-            if inside or where == 0 or self._starts[text[where - 1]] or (kept and kept[-1] == where - 1):
-                kept.append(where)
+            starts_field = position == 0 or self._ends_field[text[position - 1]]
+            if inside or starts_field or (kept and kept[-1] == position - 1):
+                kept.append(position)
         return np.array(kept, np.int64)
 
     def cut(self, data: bytes) -> int:
-        """Return how many first bytes are whole rows."""
+        """Return the length of the complete rows at the start."""
         return self._last_end(data, self.quotes(data), len(data))
 
     def unclosed(self, data: bytes) -> int | None:
-        """Return where the row starts in which a quote opens that never closes, None if there is none."""
+        """Return the start of the row with a quote that never closes, None if there is none."""
         quotes = self.quotes(data)
         return self._last_end(data, quotes, int(quotes[-1])) if len(quotes) % 2 else None
 
     @staticmethod
     def _last_end(data: bytes, quotes: npt.NDArray[np.int64], stop: int) -> int:
-        """Return where the last row ends before `stop`."""
-        mark = b"\n" if b"\n" in data else b"\r"
-        while (end := data.rfind(mark, 0, stop)) >= 0:
-            before = int(np.searchsorted(quotes, end))
-            if before % 2 == 0:
+        """Return the end of the last row before `stop`."""
+        line_end = b"\n" if b"\n" in data else b"\r"
+        while (end := data.rfind(line_end, 0, stop)) >= 0:
+            quotes_before = int(np.searchsorted(quotes, end))
+            if quotes_before % 2 == 0:
                 return end + 1
-            stop = int(quotes[before - 1])
+            stop = int(quotes[quotes_before - 1])
         return 0
 
     def first_row(self, data: bytes) -> int:
-        """Return the length of the first row that is not empty, and of what is before it."""
+        """Return the end of the first row that is not empty."""
         ends = line_ends(data)
         ends = ends[np.searchsorted(self.quotes(data), ends) % 2 == 0]
         start = len(data) - len(data.lstrip(b"\r\n"))
-        after = ends[ends > start]
-        return int(after[0]) + 1 if len(after) else len(data)
+        row_ends = ends[ends > start]
+        return int(row_ends[0]) + 1 if len(row_ends) else len(data)
 
 
 class _Parser:
-    """Makes pieces of blocks; may be called from several threads."""
+    """Parses blocks to pieces. Thread-safe."""
 
     def __init__(self, layout: Layout, types: list[Any], delimiter: str, cutter: QuoteCutter) -> None:
         self._layout, self._types, self._delimiter, self._cutter = layout, types, delimiter, cutter
 
     def parse(self, block: Block) -> Piece:
-        """Make a piece that knows its lines."""
+        """Parse a block to a piece with line numbers."""
         return replace(self._parsed(block), lines=Lines(block.data, block.line, self._cutter))
 
     def _parsed(self, block: Block) -> Piece:
-        """Make a piece; slowly, row by row, only if something in it is wrong."""
+        """Parse a block on the fast path; on the slow path, value by value, if that finds an error."""
         if block.fault is not None:
             raw = block.data.decode("utf-8", "backslashreplace").rstrip("\r\n")
             fault = BadRow(self._layout.label, 0, None, block.fault, "a quote at both ends of the field",
-                           "mend the quote", raw=raw)  # fmt: skip
-            return Piece(self._layout.empty(self._types), (fault,))
+                           "fix the quote", raw=raw)  # fmt: skip
+            return Piece(self._layout.empty_batch(self._types), (fault,))
         try:
             table = self._read(block.data, self._types, None)
         except pa.ArrowInvalid:
-            return self._slowly(block.data)
+            return self._parsed_by_value(block.data)
         if any(kind == TYPES["float64"] and infinite(table.column(k)) for k, kind in enumerate(self._types)):
-            return self._slowly(block.data)  # are they written so, or just too large?
-        return self._place(table)
-
-    def _place(self, table: pa.Table) -> Piece:
-        return Piece(self._layout.place([_one(column) for column in table.columns], table.num_rows))
+            return self._parsed_by_value(block.data)  # finds out whether they are infinite or too large for float64
+        return Piece(self._layout.batch([_one_chunk(column) for column in table.columns], table.num_rows))
 
     def _read(self, data: bytes, types: list[Any], handler: Any) -> pa.Table:
         columns = [str(number) for number in range(len(self._layout.names))]
-        wanted = [str(number) for number in self._layout.numbers]
+        needed = [str(number) for number in self._layout.numbers]
         source: Any = pa.py_buffer(data)
         return pv.read_csv(
             source,
@@ -219,8 +220,8 @@ class _Parser:
                 delimiter=self._delimiter, newlines_in_values=b'"' in data, invalid_row_handler=handler
             ),
             convert_options=pv.ConvertOptions(
-                column_types=dict(zip(wanted, types, strict=True)),
-                include_columns=wanted,
+                column_types=dict(zip(needed, types, strict=True)),
+                include_columns=needed,
                 null_values=[""],
                 strings_can_be_null=True,
                 true_values=TRUE,
@@ -228,68 +229,69 @@ class _Parser:
             ),
         )
 
-    def _slowly(self, data: bytes) -> Piece:
+    def _parsed_by_value(self, data: bytes) -> Piece:
+        """Parse a block on the slow path, which finds all bad rows."""
         types = self._types
-        data, mark = _readable(data)
+        data, mark = _as_utf8(data)
         bad: list[BadRow] = []
 
-        def note(row: pv.InvalidRow) -> str:
+        def skip_row(row: pv.InvalidRow) -> str:
             bad.append(self._wrong_width(row, mark))
             return "skip"
 
-        texts = [_one(column) for column in self._read(data, [pa.string()] * len(types), note).columns]
+        texts = [_one_chunk(column) for column in self._read(data, [pa.string()] * len(types), skip_row).columns]
         rows = len(texts[0])
         values: list[Any] = []
-        culprits: dict[int, int] = {}
+        faulty_columns: dict[int, int] = {}
         for k, kind in enumerate(types):
-            unreadable = np.zeros(rows, dtype=bool)
+            not_utf8 = np.zeros(rows, dtype=bool)
             if mark is not None:
                 marked = pc.fill_null(pc.match_substring(texts[k], mark), False)
-                unreadable = marked.to_numpy(zero_copy_only=False)
-            value, wrong = convert_texts(
-                pc.if_else(from_numpy(~unreadable), texts[k], pa.scalar(None, pa.string())), kind
-            )
+                not_utf8 = marked.to_numpy(zero_copy_only=False)
+            text = pc.if_else(from_numpy(~not_utf8), texts[k], pa.scalar(None, pa.string()))
+            value, invalid = convert_texts(text, kind)
             values.append(value)
-            for at in (*np.flatnonzero(unreadable).tolist(), *wrong):
-                culprits.setdefault(at, k)
-        piece = Piece(self._layout.place(values, rows), tuple(bad))
+            for index in (*np.flatnonzero(not_utf8).tolist(), *invalid):
+                faulty_columns.setdefault(index, k)
+        piece = Piece(self._layout.batch(values, rows), tuple(bad))
         keep = np.ones(rows, dtype=bool)
-        keep[list(culprits)] = False
+        keep[list(faulty_columns)] = False
         numbers = piece.rows()
-        for at, k in culprits.items():
-            bad.append(self._bad(int(numbers[at]), k, [_text(text[at], mark) for text in texts]))
+        for index, k in faulty_columns.items():
+            bad.append(self._bad_value(int(numbers[index]), k, [_text(text[index], mark) for text in texts]))
         return piece.without(keep, bad[len(piece.bad) :])
 
-    def _bad(self, row: int, k: int, texts: list[str | None]) -> BadRow:
+    def _bad_value(self, row: int, k: int, texts: list[str | None]) -> BadRow:
         layout = self._layout
         kind = str(self._types[k]).replace("double", "float64").replace("string", "UTF-8 text")
         values = {str(layout.key(j)): text for j, text in enumerate(texts)}
         return BadRow(layout.label, row, layout.key(k), repr(texts[k]), kind,
-                      "mend the value or declare another type", values)  # fmt: skip
+                      "fix the value or declare another type", values)  # fmt: skip
 
     def _wrong_width(self, row: pv.InvalidRow, mark: str | None) -> BadRow:
         text = row.text if mark is None else row.text.replace(mark, "\\x")
         return BadRow(self._layout.label, (row.number or 1) - 1, None, _fields(row.actual_columns),
-                      str(row.expected_columns), "mend the row", raw=text)  # fmt: skip
+                      str(row.expected_columns), "fix the row", raw=text)  # fmt: skip
 
 
 @lru_cache
 def _fields(count: int) -> str:
-    return f"{count} fields"  # the same text for all rows of so many
+    return f"{count} fields"  # cached, so that all rows with this count share the text
 
 
-def _readable(data: bytes) -> tuple[bytes, str | None]:
-    """Give UTF-8: each byte that is none becomes two hexadecimal digits behind a mark that is not in the data."""
+def _as_utf8(data: bytes) -> tuple[bytes, str | None]:
+    """Replace each byte that is not UTF-8 by a mark and two hexadecimal digits; return the mark, None if not needed."""
     try:
         data.decode()
     except UnicodeDecodeError:
-        mark = next(mark for mark in map(chr, range(0xFDD0, 0xFDF0)) if mark.encode() not in data)  # no characters
+        noncharacters = map(chr, range(0xFDD0, 0xFDF0))  # Unicode reserves them for internal use
+        mark = next(mark for mark in noncharacters if mark.encode() not in data)
         text = data.decode("utf-8", "surrogateescape")
-        return re.sub("[\udc80-\udcff]", lambda found: f"{mark}{ord(found[0]) - 0xDC00:02x}", text).encode(), mark
+        return re.sub("[\udc80-\udcff]", lambda byte: f"{mark}{ord(byte[0]) - 0xDC00:02x}", text).encode(), mark
     return data, None
 
 
-def _one(column: Any) -> Any:
+def _one_chunk(column: Any) -> Any:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 

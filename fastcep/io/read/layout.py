@@ -1,4 +1,4 @@
-"""Which columns of a file a schema needs, and where they stand."""
+"""Columns of a file that a schema needs, and their positions."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Layout:
     names
         Names of all columns of the file.
     numbers
-        Ascending 0-based numbers of the needed ones.
+        Ascending 0-based numbers of the needed columns.
     dtypes
-        For each of these ``"int64"``, ``"float64"``, ``"bool"``, ``"string"`` or ``"time"``.
+        dtype of each needed column: ``"int64"``, ``"float64"``, ``"bool"``, ``"string"`` or ``"time"``.
     positional
-        True if the schema gives some column by number: batches then have every column up to the last needed one,
-        those not needed being of type null.
+        True if the schema gives some column by number. Batches then have all columns up to the last needed one; those
+        that are not needed have type null.
     """
 
     label: str
@@ -42,31 +42,31 @@ class Layout:
 
     @property
     def time(self) -> int:
-        """Index of the time column among the needed ones."""
+        """Index of the time column among the needed columns."""
         return self.dtypes.index("time")
 
     def key(self, k: int) -> str | int:
-        """Return how messages call the k-th needed column: its name, or its number if it has none."""
+        """Return the name, or if it has none the number, of the k-th needed column."""
         return self.names[self.numbers[k]] or self.numbers[k]
 
     def column(self, k: int) -> int:
-        """Return where the k-th needed column stands in a batch."""
+        """Return the index in a batch of the k-th needed column."""
         return self.numbers[k] if self.positional else k
 
-    def empty(self, types: Sequence[Any]) -> pa.RecordBatch:
-        """Return a batch without rows, the needed columns being of the given types."""
-        return self.place([pa.nulls(0, kind) for kind in types], 0)
+    def empty_batch(self, types: Sequence[Any]) -> pa.RecordBatch:
+        """Return a batch without rows, given the types of the needed columns."""
+        return self.batch([pa.nulls(0, kind) for kind in types], 0)
 
     def values(self, batch: pa.RecordBatch, row: int) -> dict[str, Any]:
         """Return the values of the needed columns of one row of a batch, by name."""
         return {str(self.key(k)): batch.column(self.column(k))[row].as_py() for k in range(len(self.numbers))}
 
-    def place(self, arrays: Sequence[Any], rows: int) -> pa.RecordBatch:
-        """Return the needed columns (in the order of `numbers`) as a batch in which the schema finds them."""
+    def batch(self, arrays: Sequence[Any], rows: int) -> pa.RecordBatch:
+        """Return a batch of the needed columns, given in the order of `numbers`, for the schema to read."""
         if not self.positional:
             return pa.RecordBatch.from_arrays(list(arrays), [self.names[number] for number in self.numbers])
-        known = dict(zip(self.numbers, arrays, strict=True))
-        columns = [known[k] if k in known else pa.nulls(rows) for k in range(self.numbers[-1] + 1)]
+        array_of = dict(zip(self.numbers, arrays, strict=True))
+        columns = [array_of[k] if k in array_of else pa.nulls(rows) for k in range(self.numbers[-1] + 1)]
         return pa.RecordBatch.from_arrays(columns, [self.names[k] or str(k) for k in range(len(columns))])
 
 
@@ -78,32 +78,32 @@ def resolve(schema: Schema, names: Sequence[str], label: str) -> Layout:
     schema
         The schema of the stream.
     names
-        Names of the file's columns; empty strings if it has none.
+        Names of the columns of the file; empty strings if it has none.
     label
         Name of the file, for messages.
 
     Returns
     -------
     Layout
-        Where they are and what they hold.
+        Positions and dtypes of the needed columns.
 
     Raises
     ------
     SchemaError
-        If a column is missing or occurs twice, or is declared with two types.
+        If a column is missing, occurs twice, or is declared with two dtypes.
     """
     needed: dict[int, str] = {}
     uses: dict[int, str] = {}
 
     def need(source: str | int, dtype: str, use: str) -> None:
         number = _number(source, names, label, use)
-        before = needed.setdefault(number, dtype)
-        if before == "time" and dtype == "int64":
-            before = dtype
-        if before != dtype:
+        declared = needed.setdefault(number, dtype)
+        if declared == "time" and dtype == "int64":
+            declared = dtype
+        if declared != dtype:
             raise SchemaError(
-                f"{label}: column {source!r} is declared as {before} for {uses[number]} and as {dtype} for {use}; "
-                "declare one of them, or write the column twice"
+                f"{label}: column {source!r} is declared as {declared} for {uses[number]} and as {dtype} for {use}; "
+                "declare one of them, or store the column twice"
             )
         uses.setdefault(number, use)
 
@@ -133,20 +133,20 @@ def _number(source: str | int, names: Sequence[str], label: str, use: str) -> in
             f"{label}: no column number {source} for {use}: found {len(names)} columns, numbered from 0; "
             "give another number"
         )
-    found = names.count(source)
-    if found == 1:
+    count = names.count(source)
+    if count == 1:
         return names.index(source)
-    if found:
-        raise SchemaError(f"{label}: {found} columns are called {source!r} ({use}); give the column's number instead")
-    near = difflib.get_close_matches(source, names, 1)
-    hint = f"; did you mean {near[0]!r}? The" if near else "; the"
-    if len(names) == 1 and (mark := next((mark for mark in ";\t|" if mark in names[0]), "")):
+    if count:
+        raise SchemaError(f"{label}: {count} columns are called {source!r} ({use}); give the column's number instead")
+    close = difflib.get_close_matches(source, names, 1)
+    hint = f"; did you mean {close[0]!r}? The" if close else "; the"
+    if len(names) == 1 and (delimiter := next((mark for mark in ";\t|" if mark in names[0]), "")):
         raise SchemaError(
             f"{label}: no column {source!r} for {use}; the only column is {names[0][:80]!r}: give the delimiter, "
-            f"which seems to be {mark!r} (--delimiter)"
+            f"which seems to be {delimiter!r} (--delimiter)"
         )
-    listed = ", ".join(names[:30]) + (", …" if len(names) > 30 else "")
-    raise SchemaError(f"{label}: no column {source!r} for {use}{hint} columns are: {listed}")
+    name_list = ", ".join(names[:30]) + (", …" if len(names) > 30 else "")
+    raise SchemaError(f"{label}: no column {source!r} for {use}{hint} columns are: {name_list}")
 
 
 def _attribute(schema: Schema, index: int) -> str:

@@ -1,4 +1,4 @@
-"""On which lines of a file the rows of CSV stand."""
+"""Line numbers of the rows of a CSV file."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Ints = npt.NDArray[np.int64]
 _NEWLINE, _RETURN = 10, 13
 
 
-class _Quotes(Protocol):
+class _QuoteFinder(Protocol):
     def quotes(self, data: bytes) -> Ints:
-        """Return where quotes open, close, open, …."""
+        """Return the positions where quotes open, close, open, …."""
         ...
 
 
 def line_ends(data: bytes) -> Ints:
-    """Return where lines end: at a line feed, or at a carriage return without one."""
+    """Return the positions of line ends: line feeds, and carriage returns that no line feed follows."""
     text = np.frombuffer(data, np.uint8)
     if b"\r" not in data:
         return np.flatnonzero(text == _NEWLINE)
@@ -31,24 +31,24 @@ def line_ends(data: bytes) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The lines of a block of CSV; looked through when somebody asks.
+    """Line numbers of the rows in a block of CSV, computed on demand.
 
     Attributes
     ----------
     data
-        Whole rows.
+        Text of the block, which consists of complete rows.
     first
-        The number of its first line.
+        Number of its first line in the file.
     cutter
-        Knows where quotes are, inside of which line ends are no ends of rows.
+        Finds quotes. A line end inside quotes does not end a row.
     """
 
     data: bytes
     first: int
-    cutter: _Quotes
+    cutter: _QuoteFinder
 
-    def of(self, rows: Ints) -> Ints:
-        """Return the lines on which rows begin, given their numbers in the block; an empty line is no row."""
+    def of_rows(self, rows: Ints) -> Ints:
+        """Return the lines on which rows begin, given their numbers in the block. Empty lines are not rows."""
         ends = line_ends(self.data)
         outside = ends[np.searchsorted(self.cutter.quotes(self.data), ends) % 2 == 0]
         starts = np.append(0, outside + 1)

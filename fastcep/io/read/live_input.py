@@ -1,4 +1,4 @@
-"""Standard input as it comes: complete rows that have arrived are handed on at once, and silence is noticed."""
+"""Live standard input: complete rows are passed on as soon as they arrive, and a callback runs during silence."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from fastcep.io.read.streams import BLOCK, HEAD, LONGEST_ROW, STDIN, ByteStream,
 
 __all__ = ["Live", "LiveStream"]
 
-TELLING = 8  # bytes that tell the format
+FORMAT_BYTES = 8  # enough to detect the format
 
 
 @dataclass(frozen=True)
 class Live:
-    """How to wait for standard input.
+    """Options for waiting on standard input.
 
     Attributes
     ----------
     wait
-        Seconds of silence after which `on_quiet` is called, again and again.
+        Seconds of silence before each call of `on_quiet`.
     on_quiet
-        Called while the iteration waits for input.
+        Called repeatedly while the iteration waits for input.
     """
 
     wait: float
@@ -34,12 +34,12 @@ class Live:
 
 
 class LiveStream(ByteStream):
-    """Standard input, given as it arrives.
+    """Standard input, returned as it arrives.
 
     Raises
     ------
     ValidationError
-        If it is no file of the system, or compressed.
+        If it is not a file or pipe of the operating system, or is compressed.
     """
 
     prompt = True
@@ -47,10 +47,10 @@ class LiveStream(ByteStream):
     def __init__(self, live: Live) -> None:
         self.path, self.label = STDIN, label_of(STDIN)
         try:
-            self._number = sys.stdin.fileno()
+            self._descriptor = sys.stdin.fileno()
         except (AttributeError, ValueError, OSError):
             raise ValidationError(
-                f"{self.label} cannot be waited for: it is not connected to a file or a pipe"
+                f"{self.label} cannot be read live: it is not connected to a file or a pipe"
             ) from None
         self._live = live
         self._close = lambda: None
@@ -60,25 +60,25 @@ class LiveStream(ByteStream):
         self.magic = self.peek(4)[:4]
         self.compression = compression_of(self.magic)
         if self.compression is not None:
-            raise ValidationError(f"{self.label} cannot be waited for: it is compressed; decompress it before the pipe")
+            raise ValidationError(f"{self.label} cannot be read live: it is compressed; decompress it before the pipe")
 
     def _arrived(self, size: int) -> bytes:
-        """Wait for more, and give all that is there."""
-        while not select.select([self._number], [], [], self._live.wait)[0]:
+        """Wait for input, and return all that has arrived, up to `size` bytes."""
+        while not select.select([self._descriptor], [], [], self._live.wait)[0]:
             self._live.on_quiet()
-        parts = [os.read(self._number, size)]
+        parts = [os.read(self._descriptor, size)]
         count = len(parts[0])
-        while parts[-1] and count < size and select.select([self._number], [], [], 0)[0]:
-            parts.append(os.read(self._number, size - count))
+        while parts[-1] and count < size and select.select([self._descriptor], [], [], 0)[0]:
+            parts.append(os.read(self._descriptor, size - count))
             count += len(parts[-1])
         return b"".join(parts)
 
     def peek(self, size: int = HEAD) -> bytes:
-        """Give what has arrived: at least a line or as many bytes as tell a format, fewer if `size` is less."""
-        return self.peek_until(lambda head: len(head) >= min(size, TELLING) or b"\n" in head.lstrip())
+        """Return what has arrived: at least a line, `FORMAT_BYTES` bytes, or `size` bytes. Reading returns it again."""
+        return self.peek_until(lambda head: len(head) >= min(size, FORMAT_BYTES) or b"\n" in head.lstrip())
 
     def peek_until(self, enough: Callable[[bytes], bool]) -> bytes:
-        """Wait for first bytes that are `enough`; reading will give them again."""
+        """Wait until the first bytes are `enough`, and return them. Reading returns them again."""
         while not enough(self._held) and len(self._held) < LONGEST_ROW and (part := self._next(BLOCK)):
             self._held += part
         return self._held

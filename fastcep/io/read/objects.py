@@ -1,4 +1,4 @@
-"""Read objects that hold tables: of pyarrow, pandas, polars, DuckDB and whatever else speaks Arrow."""
+"""Read tables in memory: pyarrow, pandas, polars, DuckDB and other objects with an Arrow interface."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["label_of_object", "read_object"]
 
 
 def label_of_object(data: object) -> str:
-    """Return how messages call an object."""
+    """Return the name of an object for messages."""
     return f"{type(data).__module__.partition('.')[0]} {type(data).__name__}"
 
 
 def read_object(data: Any, schema: Schema, options: Options) -> tuple[Layout, Iterator[Piece]]:
-    """Open an object that holds a table, batch by batch if it comes in batches.
+    """Open an object that holds a table; read it batch by batch if it comes in batches.
 
     Parameters
     ----------
@@ -31,14 +31,14 @@ def read_object(data: Any, schema: Schema, options: Options) -> tuple[Layout, It
         A table, record batch, reader or data set of pyarrow, a frame of pandas or polars, a relation of DuckDB,
         anything else with ``__arrow_c_stream__`` or ``__arrow_c_array__``, or a mapping of names to columns.
     schema
-        Says which columns are read.
+        Names the columns to read.
     options
-        How many rows a batch has at most.
+        Sets the largest number of rows of a batch.
 
     Returns
     -------
     tuple
-        The columns' layout, and the pieces.
+        Layout of the columns, and iterator over the pieces.
 
     Raises
     ------
@@ -54,8 +54,8 @@ def read_object(data: Any, schema: Schema, options: Options) -> tuple[Layout, It
     elif callable(scanner) and isinstance(getattr(data, "schema", None), pa.Schema):  # pyarrow.dataset
         layout = resolve(schema, data.schema.names, label)
         needed = [layout.names[number] for number in layout.numbers]
-        scanned = scanner(columns=needed, batch_size=options.chunk_rows).to_reader()
-        return layout, pieces_of(iter(scanned), layout)
+        reader = scanner(columns=needed, batch_size=options.chunk_rows).to_reader()
+        return layout, pieces_of(iter(reader), layout)
     elif isinstance(data, pa.Table):
         reader = data.to_reader(options.chunk_rows)
     elif isinstance(data, Mapping | pa.RecordBatch) or not hasattr(data, "__arrow_c_stream__"):

@@ -1,4 +1,4 @@
-"""How an input is to be read."""
+"""Options for reading an input."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ __all__ = ["Options"]
 
 @dataclass(frozen=True)
 class Options:
-    """What a caller may say about an input; None is the default.
+    """Options for reading an input; None selects the default.
 
     Attributes
     ----------
     format
-        One of `fastcep.io.formats.FORMATS`; by default the ending or, for standard input, the first bytes tell.
+        One of `fastcep.io.formats.FORMATS`; by default detected from the ending or, for standard input, from the first
+        bytes.
     delimiter
-        The character between the fields of CSV; by default a comma, a tab for ``.tsv``.
+        Field separator of CSV; by default a comma, or a tab for ``.tsv``.
     encoding
-        Of CSV and JSON lines; by default UTF-8.
+        Encoding of CSV and JSON lines; by default UTF-8.
     chunk_rows
-        Rows of a batch.
+        Number of rows of a batch.
 
     Raises
     ------
     ValidationError
-        If one of them cannot be.
+        If an option is invalid.
     """
 
     format: str | None = None
@@ -40,6 +41,8 @@ class Options:
         check_format(self.format)
         if self.chunk_rows < 1:
             raise ValidationError(f"chunk_rows={self.chunk_rows}: expected at least 1")
-        mark = self.delimiter
-        if mark is not None and (len(mark) != 1 or not mark.isascii() or mark in '"\r\n'):
-            raise ValidationError(f"delimiter {mark!r}: expected one ASCII character that is no quote or line end")
+        delimiter = self.delimiter
+        if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
+            raise ValidationError(
+                f"delimiter {delimiter!r}: expected one ASCII character that is not a quote or line end"
+            )

@@ -20,7 +20,7 @@ from fastcep.events.origin import TextFile
 from fastcep.events.row_screening import Order
 from fastcep.events.types import is_known
 from fastcep.io.formats import Format, of_name, sniff
-from fastcep.io.read.bad_row_split import screened, sound, timed
+from fastcep.io.read.bad_row_split import screened, with_times, with_valid_text
 from fastcep.io.read.bad_rows import BadRows, Piece
 from fastcep.io.read.columnar import read_arrow, read_parquet
 from fastcep.io.read.csv import read_csv
@@ -36,25 +36,25 @@ from fastcep.io.read.streams import DAMAGE, STDIN, ByteStream, label_of
 __all__ = ["Source", "open_source"]
 
 Ints = npt.NDArray[np.int64]
-_Pieces = Generator[tuple[str, Piece], None, None]  # with their origins
-_Held = list[tuple[Ints, pa.RecordBatch, Piece]]  # numbers of rows, these rows, and the piece that they are of
+_Pieces = Generator[tuple[str, Piece], None, None]  # origin, piece
+_Held = list[tuple[Ints, pa.RecordBatch, Piece]]  # numbers of the rows, the rows, the piece that they are from
 _Chunks = Generator[tuple[str, Ints, pa.RecordBatch], None, None]  # origin, numbers of the rows, rows
 
 READERS = {"csv": read_csv, "jsonl": read_json_lines, "parquet": read_parquet, "arrow": read_arrow}
 
 
 class Source:
-    """An open input: iterate over it for its record batches; `open_source` makes one.
+    """An open input, which iterates over its record batches. Made by `open_source`.
 
     Attributes
     ----------
     path
-        The path as given, ``"-"`` for standard input; several are joined by commas.
+        The path as given, ``"-"`` for standard input; several paths are joined by commas.
     origin, rows
-        Of the batch handed out last: the file that it is from, and the numbers of its rows there (int64[n]), for
-        messages (of CSV it tells the lines of rows, too). After sorting, numbers count the sorted rows.
+        File of the last batch, and the numbers of its rows in that file (int64[n]), for messages. The origin of CSV
+        also gives the lines of the rows. With `sort`, the numbers count sorted rows.
     rows_read
-        Rows of the batches handed out so far.
+        Number of rows of all batches so far.
     """
 
     def __init__(self, path: str, batches: _Chunks, inputs: _Inputs, sink: BadRows | None) -> None:
@@ -67,7 +67,7 @@ class Source:
 
     @property
     def bad_rows(self) -> int:
-        """How many rows went to the file of bad rows so far."""
+        """Number of rows written to the file of bad rows so far."""
         return 0 if self._sink is None else self._sink.count
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -76,7 +76,7 @@ class Source:
     def __next__(self) -> pa.RecordBatch:
         try:
             self.origin, self.rows, batch = next(self._batches)
-        except BaseException:  # nothing comes behind the end, nor behind an error
+        except BaseException:  # the end, or an error, ends the iteration
             self.close()
             raise
         self.rows_read += batch.num_rows
@@ -91,7 +91,7 @@ class Source:
         self.close()
 
     def close(self) -> None:
-        """Close the input and the file of bad rows, as the end of the iteration does; a second call does nothing."""
+        """Close the input and the file of bad rows. The end of the iteration also closes them."""
         self._batches.close()
         self._inputs.close()
         if self._sink is not None:
@@ -113,8 +113,8 @@ def open_source(
 ) -> Source:
     """Open events for reading in constant memory: CSV, JSON lines, Parquet, Arrow, or a table.
 
-    Only the columns that the schema needs are read. A time column of text is converted to UTC (see
-    `fastcep.io.read.times.convert_times`). docs/input.md tells all about formats and bad rows.
+    Only the columns that the schema needs are read. A time column of text is converted to UTC; see
+    `fastcep.io.read.times.convert_times`. docs/input.md describes the formats and bad rows.
 
     Parameters
     ----------
@@ -122,23 +122,25 @@ def open_source(
         A path, ``"-"`` for standard input, a folder, a pattern such as ``"part-*.parquet"``, or a list of these; or an
         object that holds a table (pyarrow, pandas, polars, DuckDB, a mapping of names to columns).
     schema
-        What the events look like. ``schema.header`` says whether CSV has a line of names.
+        Schema of the events. ``schema.header`` says whether CSV has a line of column names.
     chunk_rows
-        Rows of each batch, at least 1; the last of each file may hold fewer.
+        Number of rows of each batch, at least 1. The last batch of a file can have fewer.
     format
-        ``"csv"``, ``"jsonl"``, ``"parquet"`` or ``"arrow"``; by default the name's ending tells, of standard input the
-        first bytes. Gzip and zstd are recognised by themselves.
-    delimiter, encoding
-        Of CSV (a comma by default; a tab for ``.tsv``), and of CSV and JSON lines.
+        ``"csv"``, ``"jsonl"``, ``"parquet"`` or ``"arrow"``; by default detected from the ending of the name or, for
+        standard input, from the first bytes. Gzip and zstd are detected automatically.
+    delimiter
+        Field separator of CSV; by default a comma, or a tab for ``.tsv``.
+    encoding
+        Encoding of CSV and JSON lines.
     sort
-        True sorts the rows of all files by time, then sequence number, then place. What exceeds 64 MB waits in
-        temporary files.
+        True sorts the rows of all files by time, then sequence number, then position in the input. Rows beyond 64 MB
+        go to temporary files.
     bad_rows
-        A file of JSON lines for the rows that cannot be taken; None makes the first one an error.
+        Path of a file of JSON lines for invalid rows; None raises an error for the first one.
     ordered
-        With `bad_rows`: whether a row that runs backwards in time is bad; False leaves it to the engine.
+        With `bad_rows`: True treats rows out of time order as bad; False leaves them to the engine.
     live
-        For standard input alone: each row is handed on when it has arrived, and silence is noticed.
+        For standard input only: pass on each row when it arrives, and call a function during silence.
 
     Returns
     -------
@@ -149,13 +151,13 @@ def open_source(
     Raises
     ------
     DataError
-        If there is no such file or it cannot be opened. While iterating: if a row cannot be taken and `bad_rows` is
-        None (the message names file, row from 0 and column), or the file is broken; rows before it come first.
+        If a file does not exist or cannot be opened. While iterating, after the rows before: if a row is invalid and
+        `bad_rows` is None (the message names file, row from 0 and column), or if the file is damaged.
     SchemaError
         If a column that the schema needs is missing.
     ValidationError
-        If an option cannot be, or the format is unknown; with `live` also if standard input is compressed, or is no
-        file or pipe of the system.
+        If an option is invalid or the format is unknown; with `live`, also if standard input is compressed, or is not a
+        file or pipe of the operating system.
     """
     options = Options(format, delimiter, encoding, chunk_rows)
     if isinstance(data, str | PathLike):
@@ -165,9 +167,9 @@ def open_source(
     else:
         paths = []
     if live is not None and paths != [STDIN]:
-        raise ValidationError("live is for standard input alone, '-'; files do not fall silent")
+        raise ValidationError("live is for standard input alone, '-'; leave it out for files")
     if live is not None and sort:
-        raise ValidationError("live and sort exclude each other: all input must be there before it can be sorted")
+        raise ValidationError("live and sort exclude each other: sorting needs all input before the first row")
     if bad_rows is not None:
         for path in paths:
             if _same_file(path, bad_rows):
@@ -179,22 +181,22 @@ def open_source(
         inputs.close()
         raise
     path = ",".join(paths) if paths else label_of_object(data)
-    pieces = _taken(inputs, schema, sink, Order() if ordered and sink is not None and not sort else None, sort)
+    pieces = _valid_pieces(inputs, schema, sink, Order() if ordered and sink is not None and not sort else None, sort)
     if sort:
         label = f"{path} (sorted)" if path != STDIN else "standard input (sorted)"
-        pieces = _counted(label, sorted_batches((piece.batch for _, piece in pieces), schema))
+        pieces = _numbered(label, sorted_batches((piece.batch for _, piece in pieces), schema))
     return Source(path, _rechunk(pieces, chunk_rows, live is not None), inputs, sink)
 
 
 def _same_file(path: str, other: str | PathLike[str]) -> bool:
     try:
         return Path(path).samefile(other)
-    except (OSError, ValueError):  # one is not there, or cannot be read: reading and writing it will tell
+    except (OSError, ValueError):  # one is missing or unreadable: reading or writing it raises the error
         return False
 
 
 class _Inputs:
-    """The files, or the object, to be read one after the other; the first is opened at once."""
+    """The files, or the object, to read in order. The first is opened immediately."""
 
     def __init__(self, schema: Schema, options: Options, paths: Sequence[str], data: Any, live: Live | None) -> None:
         self._schema, self._options, self._live = schema, options, live
@@ -217,7 +219,7 @@ class _Inputs:
         try:
             return (label_of(name), *self._open(name))
         except DAMAGE as error:
-            raise _broken(label_of(name), 0, error) from error
+            raise _damaged(label_of(name), 0, error) from error
 
     def _open(self, name: str) -> tuple[Layout, Iterator[Piece]]:
         form = of_name(name, self._options.format) if name != STDIN else None
@@ -226,7 +228,7 @@ class _Inputs:
             if form is not None and stream.magic and form.compression not in (None, stream.compression):
                 raise DataError(
                     f"{stream.label}: cannot be read after 0 rows: expected {form.compression} data by its name, found "
-                    f"{stream.magic!r}; mend the name or the file"
+                    f"{stream.magic!r}; fix the name or the file"
                 )
             if form is None:
                 form = Format(self._options.format or sniff(stream.peek(64)))
@@ -236,49 +238,49 @@ class _Inputs:
             raise
 
     def close(self) -> None:
-        """Close the file that is open."""
+        """Close the open file."""
         if self._stream is not None:
             self._stream.close()
 
 
-def _broken(name: str, row: int, error: Exception) -> DataError:
-    return DataError(f"{name}: cannot be read after {row} rows; is it cut off or of another format? ({error})")
+def _damaged(name: str, row: int, error: Exception) -> DataError:
+    return DataError(f"{name}: cannot be read after {row} rows; is it truncated or of another format? ({error})")
 
 
-def _taken(inputs: _Inputs, schema: Schema, sink: BadRows | None, order: Order | None, sort: bool) -> _Pieces:
-    """Convert times and part with bad rows: to the sink, or by an error."""
+def _valid_pieces(inputs: _Inputs, schema: Schema, sink: BadRows | None, order: Order | None, sort: bool) -> _Pieces:
+    """Convert times, and move bad rows to the sink; without a sink, raise an error for the first one."""
     for label, layout, raw in inputs:
         try:
-            for piece in _sound(label, layout, raw):
-                piece = timed(piece, layout, schema)
+            for piece in _checked(label, layout, raw):
+                piece = with_times(piece, layout, schema)
                 if sink is not None or sort:
                     piece = screened(piece, layout, schema, order)
                 if sink is not None:
-                    sink.add(piece.told())
+                    sink.add(piece.bad_with_lines())
                 elif piece.bad:
-                    yield label, replace(piece, batch=piece.before_the_first_bad(), bad=())
-                    raise next(replace(piece, bad=piece.bad[:1]).told()).error()
+                    yield label, replace(piece, batch=piece.before_first_bad(), bad=())
+                    raise next(replace(piece, bad=piece.bad[:1]).bad_with_lines()).error()
                 yield label, piece
         finally:
             raw.close()  # type: ignore[attr-defined]  # a generator
 
 
-def _sound(label: str, layout: Layout, raw: Iterator[Piece]) -> Iterator[Piece]:
-    """Number the rows of a file and check its texts; make what a damaged file raises a DataError."""
+def _checked(label: str, layout: Layout, raw: Iterator[Piece]) -> Iterator[Piece]:
+    """Number the rows of a file and check its text; convert the exceptions for damaged files to DataError."""
     row = 0
     while True:
         try:
             piece = next(raw, None)
             if piece is None:
                 return
-            piece = sound(piece.at(row), layout)
+            piece = with_valid_text(piece.starting_at(row), layout)
         except DAMAGE as error:
-            raise _broken(label, row, error) from error
+            raise _damaged(label, row, error) from error
         row += len(piece)
         yield piece
 
 
-def _counted(label: str, batches: Iterator[pa.RecordBatch]) -> _Pieces:
+def _numbered(label: str, batches: Iterator[pa.RecordBatch]) -> _Pieces:
     row = 0
     for batch in batches:
         yield label, Piece(batch, (), row)
@@ -286,7 +288,7 @@ def _counted(label: str, batches: Iterator[pa.RecordBatch]) -> _Pieces:
 
 
 def _rechunk(pieces: _Pieces, rows: int, prompt: bool) -> _Chunks:
-    """Cut and join to batches of `rows`, each of one file; rows before an error come before it; `prompt`: only cut."""
+    """Split and combine pieces to batches of `rows` rows, each from one file. With `prompt`, do not combine pieces."""
     held: _Held = []
     count, origin = 0, ""
     failure: Exception | None = None
@@ -321,7 +323,7 @@ def _rechunk(pieces: _Pieces, rows: int, prompt: bool) -> _Chunks:
 
 
 def _joined(origin: str, parts: _Held) -> tuple[str, Ints, pa.RecordBatch]:
-    origin = _with_lines(origin, [piece for *_, piece in parts])
+    origin = _origin_with_lines(origin, [piece for *_, piece in parts])
     if len(parts) == 1:
         return origin, *parts[0][:2]
     batches = [batch for _, batch, _ in parts]
@@ -333,16 +335,16 @@ def _joined(origin: str, parts: _Held) -> tuple[str, Ints, pa.RecordBatch]:
     return origin, np.concatenate([numbers for numbers, *_ in parts]), batch
 
 
-def _with_lines(origin: str, pieces: list[Piece]) -> str:
-    """The name of an input, which tells the lines of the rows of some pieces if these know them."""
+def _origin_with_lines(origin: str, pieces: list[Piece]) -> str:
+    """Return the name of an input as a `TextFile`, if all pieces have line numbers."""
     if any(piece.lines is None for piece in pieces):
         return origin
 
     def line_of(row: int) -> int:
         piece = next(piece for piece in reversed(pieces) if piece.start <= row)
         assert piece.lines is not None
-        return int(piece.lines.of(np.array([row - piece.start]))[0])
+        return int(piece.lines.of_rows(np.array([row - piece.start]))[0])
 
-    named = TextFile(origin)
-    named.line_of = line_of
-    return named
+    text_file = TextFile(origin)
+    text_file.line_of = line_of
+    return text_file

@@ -1,4 +1,4 @@
-"""Bytes of files and of standard input, decompressed, in blocks of whole rows."""
+"""Decompressed bytes of files and of standard input, in blocks of complete rows."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from fastcep.io.read.lines import line_ends
 
 __all__ = [
     "BLOCK", "DAMAGE", "HEAD", "LONGEST_ROW", "STDIN", "Block", "ByteStream", "Cutter", "blocks", "label_of",
-    "nothing", "regular", "work_through",
+    "no_pieces", "regular", "work_through",
 ]  # fmt: skip
 
 STDIN = "-"
-HEAD = 1 << 16  # bytes looked at before reading starts
+HEAD = 1 << 16  # bytes inspected before reading starts
 BLOCK = 1 << 20
 LONGEST_ROW = 1 << 24
-SLICE = 1 << 12  # zstd gives nothing of a read that meets the end of a file cut off, so reads are small
+ZSTD_READ = 1 << 12  # bytes; a read that meets the end of a truncated file returns nothing, so reads are small
 BOM = b"\xef\xbb\xbf"
-#: What reading a damaged file raises.
+#: Exceptions that reading a damaged file can raise.
 DAMAGE = (OSError, EOFError, zlib.error, pa.ArrowException, UnicodeDecodeError)
 
 Result = TypeVar("Result")
 
 
 class _Joined(io.RawIOBase):
-    """Bytes read already, and the file that they were read from; closing it does not close the file."""
+    """Bytes already read from a file, followed by the rest of the file. Closing it leaves the file open."""
 
     def __init__(self, head: bytes, tail: Any) -> None:
         self._head, self._tail = head, tail
@@ -58,29 +58,29 @@ class _Joined(io.RawIOBase):
 
 
 def label_of(path: str) -> str:
-    """Return how messages call an input."""
+    """Return the name of an input for messages."""
     return "standard input" if path == STDIN else path
 
 
 class ByteStream:
-    """The bytes of an input, decompressed; of text, in UTF-8.
+    """Decompressed bytes of an input; text as UTF-8.
 
     Parameters
     ----------
     path
-        A file, or ``"-"``.
+        Path of a file, or ``"-"``.
 
     Attributes
     ----------
     path, label
-        The input, and how messages call it.
+        The input, and its name for messages.
     compression
-        ``"gzip"``, ``"zstd"`` or None, by its first bytes.
+        ``"gzip"``, ``"zstd"`` or None, detected from the first bytes.
     magic
-        These first bytes.
+        The first 4 bytes.
     """
 
-    #: Whether rows are handed on when they arrive, instead of in blocks.
+    #: True if rows are passed on when they arrive, instead of in blocks.
     prompt = False
 
     def __init__(self, path: str) -> None:
@@ -100,18 +100,18 @@ class ByteStream:
             self._read = gzip.GzipFile(fileobj=source).read1
         else:
             zstd: Any = pa.input_stream(source, compression="zstd")
-            self._read = lambda size: zstd.read(min(size, SLICE))
+            self._read = lambda size: zstd.read(min(size, ZSTD_READ))
 
     def decode(self, encoding: str) -> None:
-        """From now on give text, converted to UTF-8 and without a mark of byte order.
+        """Convert the text to UTF-8, without a byte order mark, from now on.
 
         Raises
         ------
         ValidationError
-            If there is no such encoding.
+            If the encoding is unknown.
         """
         try:
-            "".encode(encoding)  # refuses what is no encoding of text
+            "".encode(encoding)  # rejects codecs that do not encode text
             if codecs.lookup(encoding).name != "utf-8":
                 self._decoder = codecs.getincrementaldecoder(encoding)()
         except LookupError:
@@ -123,7 +123,7 @@ class ByteStream:
         self._held = self.peek(len(BOM)).removeprefix(BOM)
 
     def peek(self, size: int = HEAD) -> bytes:
-        """Give the first bytes, `size` at least if there are so many; reading will give them again."""
+        """Return the first bytes, at least `size` unless the input is shorter. Reading returns them again."""
         parts, count = [self._held], len(self._held)
         try:
             while count < size and (part := self._next(size)):
@@ -131,22 +131,22 @@ class ByteStream:
                 count += len(part)
         except DAMAGE:
             if not any(b"\n" in part for part in parts):
-                raise  # else the rows that there are of a damaged file are read; then the damage is met again
+                raise  # otherwise the rows before the damage are read first, and reading then fails again
         self._held = b"".join(parts)
         return self._held
 
     def peek_until(self, enough: Callable[[bytes], bool]) -> bytes:
-        """Give first bytes that are `enough`, or all of them, or very many; reading will give them again."""
+        """Return first bytes that are `enough`, at most all or `LONGEST_ROW`. Reading returns them again."""
         head = self.peek()
         return head if enough(head) else self.peek(LONGEST_ROW)
 
     def read(self, size: int) -> bytes:
-        """Give some more bytes, none at the end.
+        """Return the next bytes, empty at the end.
 
         Raises
         ------
         OSError, EOFError, zlib.error, pyarrow.ArrowException, UnicodeDecodeError
-            If the file is damaged here.
+            If the file is damaged at this position.
         """
         if self._held:
             held, self._held = self._held, b""
@@ -168,7 +168,7 @@ class ByteStream:
         self._close()
 
     def spool(self) -> Any:
-        """Copy all bytes to a temporary file, for formats that must seek; `close` closes and deletes it."""
+        """Copy all bytes to a temporary file, for formats that must seek. `close` deletes it."""
         target = tempfile.TemporaryFile()  # noqa: SIM115  # closed by close()
         try:
             while part := self.read(BLOCK):
@@ -182,9 +182,16 @@ class ByteStream:
 
 @dataclass(frozen=True)
 class Block:
-    """Whole rows of text; or, where `fault` says what is wrong with it, one row that cannot be read.
+    """Complete rows of text, or one row that cannot be read.
 
-    ``line`` is the number of its first line in the file, from 1.
+    Attributes
+    ----------
+    data
+        The text.
+    fault
+        Reason why the row cannot be read, None for complete rows.
+    line
+        Number of the first line in the file, from 1.
     """
 
     data: bytes
@@ -193,37 +200,35 @@ class Block:
 
 
 class Cutter(Protocol):
-    """Knows where rows end."""
+    """Finds the ends of rows."""
 
     def cut(self, data: bytes) -> int:
-        """Return how many first bytes are whole rows."""
+        """Return the length of the complete rows at the start."""
         ...
 
     def unclosed(self, data: bytes) -> int | None:
-        """Return where a row starts that never ends although there is no more data, None if there is none."""
+        """Return the start of a row that does not end in this data, None if there is none."""
         ...
 
 
 def blocks(stream: ByteStream, cutter: Cutter, skip: int = 0, line: int = 1) -> Iterator[Block]:
-    """Cut a stream into blocks of whole rows, about `BLOCK` long, or of a prompt stream as they arrive.
-
-    Rows before a damage come before its error.
+    """Cut a stream into blocks of complete rows, of about `BLOCK` bytes, or for a prompt stream as they arrive.
 
     Parameters
     ----------
     stream
-        The bytes; it is closed in the end.
+        The bytes; closed at the end.
     cutter
-        Knows where rows end.
+        Finds the ends of rows.
     skip
-        Bytes to leave out at the start.
+        Number of bytes to skip at the start.
     line
-        Number of the first line behind them.
+        Number of the first line after the skipped bytes.
 
     Raises
     ------
     OSError, EOFError, zlib.error, pyarrow.ArrowException
-        If the file is damaged, after the rows before.
+        If the file is damaged, after the rows before the damage.
     """
     for block in _blocks(stream, cutter, skip):
         yield replace(block, line=line)
@@ -248,38 +253,38 @@ def _blocks(stream: ByteStream, cutter: Cutter, skip: int) -> Iterator[Block]:
                 continue
             data = b"".join(parts)[skip:]
             skip = 0
-            data = yield from _whole_rows(data, cutter)
+            data = yield from _complete_rows(data, cutter)
             if (ended and failure is None) or len(data) > LONGEST_ROW:
-                data = yield from _rest(data, cutter, ended)
+                data = yield from _unfinished_rows(data, cutter, ended)
             parts, count = [data], len(data)
-            enough = max(BLOCK, min(2 * count, LONGEST_ROW + 1))  # a long row is not looked through again for each part
+            enough = max(BLOCK, min(2 * count, LONGEST_ROW + 1))  # avoids scanning a long row again for each part
         if failure is not None:
             raise failure
     finally:
         stream.close()
 
 
-def _whole_rows(data: bytes, cutter: Cutter) -> Generator[Block, None, bytes]:
-    """Give the whole rows, in blocks of no more than `BLOCK` unless a row is longer. Return the rest."""
+def _complete_rows(data: bytes, cutter: Cutter) -> Generator[Block, None, bytes]:
+    """Yield complete rows, in blocks of at most `BLOCK` bytes unless a row is longer. Return the remaining bytes."""
     size = BLOCK
     while len(data) > size:
-        whole = cutter.cut(data[:size])
-        if whole:
-            yield Block(data[:whole])
-            data = data[whole:]
-        size = BLOCK if whole else 2 * size
-    if whole := cutter.cut(data):
-        yield Block(data[:whole])
-    return data[whole:]
+        length = cutter.cut(data[:size])
+        if length:
+            yield Block(data[:length])
+            data = data[length:]
+        size = BLOCK if length else 2 * size
+    if length := cutter.cut(data):
+        yield Block(data[:length])
+    return data[length:]
 
 
-def _rest(data: bytes, cutter: Cutter, ended: bool) -> Generator[Block, None, bytes]:
-    """Give blocks of rows that do not end: a line with an open quote is bad, the next a new row. Return the rest."""
+def _unfinished_rows(data: bytes, cutter: Cutter, ended: bool) -> Generator[Block, None, bytes]:
+    """Yield rows that do not end: a line with an open quote as a bad row, and the rows after it. Return the rest."""
     while (start := cutter.unclosed(data)) is not None:
-        yield from _whole_rows(data[:start], cutter)
+        yield from _complete_rows(data[:start], cutter)
         end = data.find(b"\n", start) + 1 or len(data)
         yield Block(data[start:end], "a quote that is never closed")
-        data = yield from _whole_rows(data[end:], cutter)
+        data = yield from _complete_rows(data[end:], cutter)
     if len(data) > LONGEST_ROW:
         raise pa.ArrowInvalid(f"a row is longer than {LONGEST_ROW >> 20} MiB")
     if data and ended:
@@ -288,50 +293,50 @@ def _rest(data: bytes, cutter: Cutter, ended: bool) -> Generator[Block, None, by
     return data
 
 
-def work_through(stream: ByteStream, items: Iterator[Block], work: Callable[[Block], Result]) -> Iterator[Result]:
-    """Map the blocks of a stream to results in order, some of them ahead of the consumer in threads.
+def work_through(stream: ByteStream, blocks: Iterator[Block], work: Callable[[Block], Result]) -> Iterator[Result]:
+    """Apply a function to the blocks of a stream in threads, ahead of the consumer; yield the results in order.
 
     Parameters
     ----------
     stream
-        Where the blocks are from. A file is read ahead too, a pipe is not, since it may block for long; and of a
-        prompt stream nothing waits for what comes later.
-    items
+        Stream of the blocks. A file is read ahead too. A pipe is not, because a read can block for a long time. A
+        prompt stream is processed block by block without threads.
+    blocks
         The blocks.
     work
-        What to do with one.
+        Function of one block.
 
     Raises
     ------
     Exception
-        What `items` or `work` raise, at their turn.
+        Any exception of `blocks` or `work`, after the results before it.
     """
-    return _at_once(items, work) if stream.prompt else _ahead(items, work, regular(stream.path))
+    return _sequentially(blocks, work) if stream.prompt else _ahead(blocks, work, regular(stream.path))
 
 
-def _at_once(items: Iterator[Block], work: Callable[[Block], Result]) -> Iterator[Result]:
+def _sequentially(blocks: Iterator[Block], work: Callable[[Block], Result]) -> Iterator[Result]:
     try:
-        yield from map(work, items)
+        yield from map(work, blocks)
     finally:
-        items.close()  # type: ignore[attr-defined]  # a generator
+        blocks.close()  # type: ignore[attr-defined]  # a generator
 
 
-def _ahead(items: Iterator[Block], work: Callable[[Block], Result], background: bool) -> Iterator[Result]:
+def _ahead(blocks: Iterator[Block], work: Callable[[Block], Result], background: bool) -> Iterator[Result]:
     with ThreadPoolExecutor(3) as pool:
         queue: deque[Future[Result]] = deque()
         failure: Exception | None = None
         ended = False
-        reading = pool.submit(next, items, None) if background else None
+        reading = pool.submit(next, blocks, None) if background else None
         try:
             while queue or not ended:
                 while not ended and len(queue) < 3:
                     try:
-                        block = next(items, None) if reading is None else reading.result()
+                        block = next(blocks, None) if reading is None else reading.result()
                     except Exception as error:
                         failure, block = error, None
                     ended = block is None
                     if block is not None:
-                        reading = pool.submit(next, items, None) if background else None
+                        reading = pool.submit(next, blocks, None) if background else None
                         queue.append(pool.submit(work, block))
                 if queue:
                     yield queue.popleft().result()
@@ -341,15 +346,15 @@ def _ahead(items: Iterator[Block], work: Callable[[Block], Result], background: 
             for task in queue:
                 task.cancel()
             if reading is not None and not reading.cancel():
-                reading.exception()  # wait: a generator that runs cannot be closed
-            items.close()  # type: ignore[attr-defined]  # a generator
+                reading.exception()  # wait: a running generator cannot be closed
+            blocks.close()  # type: ignore[attr-defined]  # a generator
 
 
-def nothing() -> Iterator[Any]:
-    """Give no pieces."""
+def no_pieces() -> Iterator[Any]:
+    """Yield nothing, for an empty input."""
     yield from ()
 
 
 def regular(path: str) -> bool:
-    """Return whether a path is a file that can be opened again and mapped, unlike a pipe."""
+    """Return whether a path is a regular file, which can be opened again and mapped into memory."""
     return path != STDIN and Path(path).is_file()

@@ -1,4 +1,4 @@
-"""Textual and local times to UTC nanoseconds."""
+"""Convert textual and local times to UTC nanoseconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute
 
 __all__ = ["convert_times", "is_text"]
 
-pc: Any = pyarrow.compute  # its stubs know too few overloads
+pc: Any = pyarrow.compute  # its stubs lack overloads
 
 NAIVE = pa.timestamp("ns")
 ZONED = pa.timestamp("ns", "UTC")
@@ -23,20 +23,21 @@ VECTORISED = frozenset("YmdHMSyjbBaApITFDR%")
 
 
 def is_text(dtype: Any) -> bool:
-    """Return whether an Arrow type holds text, dictionary-coded or not."""
+    """Return whether an Arrow type holds text, dictionary-encoded or not."""
     if pa.types.is_dictionary(dtype):
         return is_text(dtype.value_type)
     return bool(pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_string_view(dtype))
 
 
 def convert_times(times: Any, time_format: str | None, time_zone: str | None) -> Any:
-    """Convert a time column that is text, or local time, to UTC; leave every other one as it is.
+    """Convert a time column of text or local times to UTC; return other columns unchanged.
 
-    Integers are text if there is a format.
+    With a format, integers are parsed as text.
 
     Without a format, text is ISO 8601: a date, or a date and a time with a fraction of up to 9 digits, with or
-    without an offset. With a format, a fraction after a final ``%S`` is accepted whether or not ``.%f`` is written.
-    Of an hour that a clock change repeats, the first is taken; of one that it skips, the moment of the change.
+    without an offset. With a format, a fraction after a final ``%S`` is accepted with or without ``.%f`` in the format.
+    A time in an hour that a clock change repeats means its first occurrence; a time in an hour that it skips means the
+    moment of the change.
 
     Parameters
     ----------
@@ -45,88 +46,88 @@ def convert_times(times: Any, time_format: str | None, time_zone: str | None) ->
     time_format
         A ``strptime`` format, or None for ISO 8601.
     time_zone
-        IANA name of the zone of times that name none, or None for UTC.
+        IANA name of the time zone of times without one, or None for UTC.
 
     Returns
     -------
     pyarrow.Array
-        ``timestamp[ns, UTC]`` for text and for zoneless timestamps of a schema with a zone; else `times`.
+        ``timestamp[ns, UTC]`` for text, and for timestamps without a zone if `time_zone` is given; otherwise `times`.
 
     Raises
     ------
     pyarrow.ArrowInvalid
-        If a value is no such time, or lies outside 1678 to 2261.
+        If a value is not a time in this format, or lies outside 1678 to 2261.
     """
     if time_format is not None and pa.types.is_integer(times.type):
-        times = times.cast(pa.string())  # 201801310930 in a file that has types
+        times = times.cast(pa.string())  # such as 201801310930 in a file with types
     if is_text(times.type):
         text = pc.utf8_trim_whitespace(times.cast(pa.string()))
-        return _iso(text, time_zone) if time_format is None else _formatted(text, time_format, time_zone)
+        return _parse_iso(text, time_zone) if time_format is None else _parse_format(text, time_format, time_zone)
     if time_zone is not None and pa.types.is_timestamp(times.type) and times.type.tz is None:
-        return _localise(times.cast(NAIVE), time_zone)
+        return _to_utc(times.cast(NAIVE), time_zone)
     return times
 
 
-def _localise(naive: Any, zone: str | None) -> Any:
+def _to_utc(naive: Any, zone: str | None) -> Any:
     if zone is None or zone == "UTC":
         return naive.cast(ZONED)
     moments = pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="latest").cast(ZONED)
-    pc.subtract_checked(moments.cast(pa.int64()), naive.cast(pa.int64()))  # ArrowInvalid if the shift left int64
+    pc.subtract_checked(moments.cast(pa.int64()), naive.cast(pa.int64()))  # ArrowInvalid if the shift overflowed int64
     return moments
 
 
-def _iso(text: Any, zone: str | None) -> Any:
+def _parse_iso(text: Any, zone: str | None) -> Any:
     try:
         naive = text.cast(NAIVE)
     except pa.ArrowInvalid:
         zoned = pc.match_substring_regex(text, ZONE_AT_END)
-        nothing = pa.scalar(None, pa.string())
-        naive = pc.if_else(zoned, nothing, text).cast(NAIVE)
-        return pc.coalesce(pc.if_else(zoned, text, nothing).cast(ZONED), _localise(naive, zone))
-    return _localise(naive, zone)
+        null = pa.scalar(None, pa.string())
+        naive = pc.if_else(zoned, null, text).cast(NAIVE)
+        return pc.coalesce(pc.if_else(zoned, text, null).cast(ZONED), _to_utc(naive, zone))
+    return _to_utc(naive, zone)
 
 
-def _formatted(text: Any, time_format: str, zone: str | None) -> Any:
+def _parse_format(text: Any, time_format: str, zone: str | None) -> Any:
     base = time_format.removesuffix(".%f")
     directives = set(re.findall(r"%(.)", base))
     if not directives <= VECTORISED:
-        return _by_python(text, time_format, zone)
+        return _parse_in_python(text, time_format, zone)
     if base in ISO_FORMATS:
         if (pc.min(pc.binary_length(text)).as_py() or 19) < 19:
             raise pa.ArrowInvalid("shorter than its format")
-        return _localise(text.cast(NAIVE), zone)
+        return _to_utc(text.cast(NAIVE), zone)
     if not base.endswith(("%S", "%T")):
-        return _localise(_strptime(text, base), zone)
+        return _to_utc(_strptime(text, base), zone)
     digits = pc.struct_field(pc.extract_regex(text, FRACTION), "digits")
     if digits.null_count == len(text):
-        return _localise(_strptime(text, base), zone)
+        return _to_utc(_strptime(text, base), zone)
     fraction = pc.utf8_rpad(pc.coalesce(digits, ""), 9, "0").cast(pa.int64())
-    whole = _strptime(pc.replace_substring_regex(text, FRACTION, ""), base)
-    return _localise(pc.add(whole.cast(pa.int64()), fraction).cast(NAIVE), zone)
+    seconds = _strptime(pc.replace_substring_regex(text, FRACTION, ""), base)
+    return _to_utc(pc.add(seconds.cast(pa.int64()), fraction).cast(NAIVE), zone)
 
 
 def _strptime(text: Any, time_format: str) -> Any:
-    """Parse by the C library, which lets 31 February pass as 3 March: days it may have moved are parsed again."""
+    """Parse with Arrow, which accepts 31 February as 3 March. Parse dates that this may have moved again in Python."""
     parsed = pc.strptime(text, format=time_format, unit="s")
-    moved = pc.and_(pc.less_equal(pc.day(parsed), 3), pc.is_in(pc.month(parsed), pa.array([3, 5, 7, 10, 12])))
-    _each(text.filter(moved), lambda value: datetime.strptime(value, time_format))
+    maybe_moved = pc.and_(pc.less_equal(pc.day(parsed), 3), pc.is_in(pc.month(parsed), pa.array([3, 5, 7, 10, 12])))
+    _parse_each(text.filter(maybe_moved), lambda value: datetime.strptime(value, time_format))
     return parsed.cast(NAIVE)
 
 
-def _by_python(text: Any, time_format: str, zone: str | None) -> Any:
-    """Parse, value by distinct value, a format that Arrow does not know (``%z``, ``%f`` not at the end)."""
+def _parse_in_python(text: Any, time_format: str, zone: str | None) -> Any:
+    """Parse each distinct value in Python, for formats that Arrow does not have (``%z``, ``%f`` not at the end)."""
     values = text.dictionary_encode()
-    parsed = _each(values.dictionary, lambda value: datetime.strptime(value, time_format))
+    parsed = _parse_each(values.dictionary, lambda value: datetime.strptime(value, time_format))
     zoned = [None if moment.tzinfo is None else moment.astimezone(UTC) for moment in parsed]
     naive = [moment if moment.tzinfo is None else None for moment in parsed]
     moments = pc.coalesce(
         pa.array(zoned, pa.timestamp("us", "UTC")).cast(ZONED),
-        _localise(pa.array(naive, pa.timestamp("us")).cast(NAIVE), zone),
+        _to_utc(pa.array(naive, pa.timestamp("us")).cast(NAIVE), zone),
     )
     return moments.take(values.indices)
 
 
-def _each(text: Any, parse: Callable[[str], datetime]) -> list[datetime]:
+def _parse_each(text: Any, parse: Callable[[str], datetime]) -> list[datetime]:
     try:
         return [parse(value) for value in text.to_pylist()]
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Texts to values, and which of them are none."""
+"""Convert text to values, and find invalid values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastcep.events.convert import from_numpy
 
 __all__ = ["FALSE", "TRUE", "convert_texts", "failures", "infinite", "not_text"]
 
-pc: Any = pyarrow.compute  # its stubs know too few overloads
+pc: Any = pyarrow.compute  # its stubs lack overloads
 
 TRUE, FALSE = ["true", "True", "TRUE", "1"], ["false", "False", "FALSE", "0"]
 INFINITY = "^[+-]?inf(inity)?$"
@@ -21,19 +21,19 @@ PLAIN_INTEGER = r"^[ \t]*-?[0-9]{1,18}[ \t]*$"
 
 
 def failures(array: Any, convert: Callable[[Any], object]) -> list[int]:
-    """Return the indices of the values that `convert` refuses.
+    """Return the indices of the values that `convert` rejects.
 
     Parameters
     ----------
     array
         Values.
     convert
-        A conversion, value by value, that raises ``pyarrow.ArrowInvalid`` if it refuses one.
+        Converts an array value by value, and raises ``pyarrow.ArrowInvalid`` if it rejects one.
 
     Returns
     -------
     list of int
-        Ascending, found by halving.
+        Indices in ascending order. They are found by bisection.
     """
     try:
         convert(array)
@@ -52,55 +52,55 @@ def not_text(raw: Any) -> list[int]:
 
 
 def convert_texts(text: Any, kind: Any) -> tuple[Any, list[int]]:
-    """Convert texts as the reader of CSV does.
+    """Convert text like the CSV reader.
 
     Parameters
     ----------
     text
         String array.
     kind
-        int64, float64, bool or string, as an Arrow type.
+        Arrow type: int64, float64, bool or string.
 
     Returns
     -------
     tuple
-        Array of `kind`, null also where the text is no such value; the indices of these.
+        Array of `kind`, with null for invalid values too; and the indices of the invalid values.
     """
     if kind == pa.string():
         return text, []
     if kind == pa.bool_():
-        known = pc.is_in(text, pa.array([*TRUE, *FALSE, None], pa.string()))
-        bad = np.flatnonzero(~_flags(known)).tolist()
+        valid = pc.is_in(text, pa.array([*TRUE, *FALSE, None], pa.string()))
+        invalid = np.flatnonzero(~_flags(valid)).tolist()
         value = pc.is_in(text, pa.array(TRUE, pa.string()))
-        return pc.if_else(pc.and_(known, text.is_valid()), value, pa.scalar(None, pa.bool_())), bad
+        return pc.if_else(pc.and_(valid, text.is_valid()), value, pa.scalar(None, pa.bool_())), invalid
     text = pc.utf8_trim(text, " \t")
 
     def convert(part: Any) -> Any:
         value = part.cast(kind)
-        if kind == pa.float64() and infinite(value) and infinite(pc.if_else(_named(part), 0.0, value)):
+        if kind == pa.float64() and infinite(value) and infinite(pc.if_else(_is_word_infinity(part), 0.0, value)):
             raise pa.ArrowInvalid("a number beyond float64")
         return value
 
-    doubtful = text.is_valid()
+    unchecked = text.is_valid()
     if kind == pa.int64():
-        doubtful = pc.and_not(doubtful, pc.fill_null(pc.match_substring_regex(text, PLAIN_INTEGER), False))
-    at = np.flatnonzero(_flags(doubtful))
-    entries = text.take(from_numpy(at)).dictionary_encode()
-    wrong = np.zeros(len(entries.dictionary), dtype=bool)
-    wrong[failures(entries.dictionary, convert)] = True
-    bad = at[wrong[entries.indices.to_numpy()]]
+        unchecked = pc.and_not(unchecked, pc.fill_null(pc.match_substring_regex(text, PLAIN_INTEGER), False))
+    indices = np.flatnonzero(_flags(unchecked))
+    entries = text.take(from_numpy(indices)).dictionary_encode()
+    is_invalid = np.zeros(len(entries.dictionary), dtype=bool)
+    is_invalid[failures(entries.dictionary, convert)] = True
+    bad = indices[is_invalid[entries.indices.to_numpy()]]
     keep = np.ones(len(text), dtype=bool)
     keep[bad] = False
     return convert(pc.if_else(from_numpy(keep), text, pa.scalar(None, pa.string()))), bad.tolist()
 
 
 def infinite(value: Any) -> bool:
-    """Whether any value of a float64 array is infinite."""
+    """Return whether any value of a float64 array is infinite."""
     return bool(pc.any(pc.is_inf(value)).as_py())
 
 
-def _named(text: Any) -> Any:
-    """Which texts are a word for infinity, and not a number that is too large."""
+def _is_word_infinity(text: Any) -> Any:
+    """Return which strings spell infinity as a word, as opposed to a number that is too large."""
     return pc.match_substring_regex(text, INFINITY, ignore_case=True)
 
 

@@ -1,1 +1,1 @@
-"""From tables to files and standard output."""
+"""Write tables to files and standard output."""

@@ -1,4 +1,4 @@
-"""Write matches, piece by piece: Parquet, Arrow, CSV and JSON lines, to a file or standard output."""
+"""Write matches incrementally as Parquet, Arrow, CSV or JSON lines, to a file or standard output."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["MatchWriter", "check_output", "write_matches"]
 _TEXTS = ("csv", "jsonl")
 _LEVELS = {"gzip": 6, "zstd": 3}
 
-# A call may bring one match only, and every group of rows costs a footer entry: rows are gathered first.
+# A call can bring only one match, and each row group costs a footer entry: rows are collected first.
 _GROUP_ROWS = 1 << 17
 _GROUP_BYTES = 1 << 26
-_GATHERED = 64
+_RECENT_TABLES = 64
 
 
 def check_output(path: str | PathLike[str], format: str | None = None) -> None:
-    """Refuse an output that cannot work, before anything is done for it.
+    """Check that an output can be written, before any work is done for it.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def write_matches(table: pa.Table, path: str | PathLike[str], format: str | None
     Raises
     ------
     ValidationError
-        As `MatchWriter` does; a file that had the name before is then untouched.
+        See `MatchWriter`. An existing file with this name is then unchanged.
     """
     writer = MatchWriter(path, format)
     try:
@@ -61,35 +61,35 @@ def write_matches(table: pa.Table, path: str | PathLike[str], format: str | None
 
 
 class MatchWriter:
-    """Writes tables of matches, one behind the other, in bounded memory.
+    """Writes consecutive tables of matches in bounded memory.
 
-    The file is complete and readable after the ``with`` block, also when the block ends with an error: it then holds
-    what was written before. Until then it has a temporary name beside the target, and what had the target's name stays.
-    Without any `write` no file is made. If the writing itself fails, for example because the disk is full, the
-    temporary file is removed.
+    The file is complete and readable after the ``with`` block, even if the block ends with an error: it then holds the
+    matches written before the error. Until then, the output has a temporary name in the same folder, and an existing
+    file keeps the target's name. Without any `write`, no file is created. If writing fails, for example because the
+    disk is full, the temporary file is removed.
 
     Parameters
     ----------
     path
-        The ending tells the format: ``.parquet`` (zstd inside); ``.arrow``, ``.ipc`` or ``.feather`` (IPC file),
-        ``.arrows`` (IPC stream); ``.csv``, ``.tsv``, ``.jsonl`` or ``.ndjson``, also with ``.gz`` or ``.zst`` behind
-        it. ``"-"`` is standard output.
+        The ending sets the format: ``.parquet`` (zstd compression); ``.arrow``, ``.ipc`` or ``.feather`` (IPC file),
+        ``.arrows`` (IPC stream); ``.csv``, ``.tsv``, ``.jsonl`` or ``.ndjson``, optionally followed by ``.gz`` or
+        ``.zst``. ``"-"`` is standard output.
     format
-        ``"parquet"``, ``"arrow"``, ``"csv"`` or ``"jsonl"``, whatever the ending; standard output needs one of the last
-        three. ``"arrow"`` is the stream format there.
+        ``"parquet"``, ``"arrow"``, ``"csv"`` or ``"jsonl"``; overrides the ending. Standard output needs one of the
+        last three; ``"arrow"`` is then the stream format.
     part, sync
-        As for `fastcep.io.write.target.Target`.
+        See `fastcep.io.write.target.Target`.
 
     Raises
     ------
     ValidationError
-        If the format is unknown, or the file cannot be written; from `write` also if the columns differ from the first
-        table's, or a column has a type that the format cannot hold.
+        If the format is unknown, or the file cannot be written; from `write` also if the columns differ from those of
+        the first table, or a column has a type that the format cannot hold.
 
     Notes
     -----
-    CSV: strings in double quotes, null the empty field, floats also ``nan``, ``inf`` and ``-inf``, a list the text of a
-    JSON array. JSON lines: see :mod:`fastcep.io.write.text`.
+    In CSV, strings have double quotes, null is the empty field, floats include ``nan``, ``inf`` and ``-inf``, and a
+    list is the text of a JSON array. For JSON lines see :mod:`fastcep.io.write.text`.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class MatchWriter:
         self._form = _form(fspath(path), format)
         self._target = Target(path, part=part, sync=sync)
         self._schema: pa.Schema | None = None
-        self._put: Callable[[pa.Table], None] = self._put_text
+        self._write_table: Callable[[pa.Table], None] = self._write_text
         self._writer: Any = None
         self._codec: Any = None
         if self._form.compression is not None:
@@ -118,11 +118,11 @@ class MatchWriter:
         self.close()
 
     def write(self, matches: pa.Table) -> None:
-        """Append matches; the first call, which may hold no rows, decides the columns."""
+        """Append matches. The first call sets the columns, even if its table has no rows."""
         if not self._open:
             raise ValidationError(f"the output '{self._target.path}' is closed; make a new writer")
         if self._schema is None:
-            self._guarded(lambda: self._begin(matches))
+            self._clean_up_on_error(lambda: self._begin(matches))
             self._schema = matches.schema
         elif not matches.schema.equals(self._schema):
             raise ValidationError(
@@ -130,33 +130,33 @@ class MatchWriter:
                 f"the first table, {_columns(self._schema)}"
             )
         if len(matches):
-            self._guarded(lambda: self._put(matches))
+            self._clean_up_on_error(lambda: self._write_table(matches))
 
     def close(self) -> None:
-        """Finish the file; it takes its name. A second call does nothing."""
+        """Complete the file and give it its name. A second call does nothing."""
         if not self._open:
             return
         if self._schema is None:
             self.abandon()
             return
-        self._guarded(self._end)
+        self._clean_up_on_error(self._end)
         self._open = False
         self._target.commit()
 
     def abandon(self) -> None:
-        """Remove what was written; what had the name before stays."""
+        """Discard the output; an existing file with the target's name stays."""
         self._open = False
         self._target.abandon()
 
     # ------------------------------------------------------------------ parts
 
-    def _guarded(self, step: Callable[[], None]) -> None:
-        """Do a step of the writing; if it fails, nothing of the file is kept. Ctrl-C comes between whole writes."""
+    def _clean_up_on_error(self, step: Callable[[], None]) -> None:
+        """Run a step of the writing, and discard the output if it fails. Ctrl-C never interrupts a single write."""
         try:
             step()
         except BrokenPipeError:
             self.abandon()
-            raise  # whoever read standard output has enough
+            raise  # the reader of standard output has closed it
         except (OSError, pa.ArrowException) as error:
             self.abandon()
             if isinstance(error, OSError):
@@ -172,28 +172,28 @@ class MatchWriter:
         file: Any = self._target.file
         form = self._form
         if form.name == "csv":
-            self._put_text(matches.slice(0, 0))
+            self._write_text(matches.slice(0, 0))
         if form.compression is not None:
-            self._put = self._gather
+            self._write_table = self._collect
         elif form.name == "parquet":
             from pyarrow import parquet
 
             self._writer = parquet.ParquetWriter(file, matches.schema, compression="zstd")
-            self._put = self._gather
+            self._write_table = self._collect
         elif form.name == "arrow" and form.stream:
             self._writer = pa.ipc.new_stream(file, matches.schema)
-            self._put = self._put_stream
+            self._write_table = self._write_stream
         elif form.name == "arrow":
             options = pa.ipc.IpcWriteOptions(unify_dictionaries=True, emit_dictionary_deltas=True)
             self._writer = pa.ipc.new_file(file, matches.schema, options=options)
-            self._put = self._gather
+            self._write_table = self._collect
 
     def _end(self) -> None:
-        self._put_group()
+        self._write_group()
         if self._writer is not None:
             self._writer.close()
 
-    def _put_text(self, matches: pa.Table) -> None:
+    def _write_text(self, matches: pa.Table) -> None:
         if self._form.name == "csv":
             from pyarrow import csv
 
@@ -201,39 +201,39 @@ class MatchWriter:
             for batch in pieces(matches) if len(matches) else [_empty(matches)]:
                 text = pa.BufferOutputStream()
                 csv.write_csv(flat(batch), text, options)
-                self._put_bytes(text.getvalue())
+                self._write_bytes(text.getvalue())
         else:
             for batch in pieces(matches):
-                self._put_bytes(json_lines(batch))
+                self._write_bytes(json_lines(batch))
         self._flush()
 
-    def _put_bytes(self, text: Any) -> None:
-        """Each piece is a gzip member or zstd frame of its own, so that the file is whole after every write."""
+    def _write_bytes(self, text: Any) -> None:
+        """Write a piece as its own gzip member or zstd frame, so that the file is complete after every write."""
         self._target.file.write(text if self._codec is None else self._codec.compress(text))
 
-    def _put_stream(self, matches: pa.Table) -> None:
+    def _write_stream(self, matches: pa.Table) -> None:
         self._writer.write_table(matches)
         self._flush()
 
     def _flush(self) -> None:
-        """A reader of a pipe gets matches as soon as they are found."""
+        """Flush standard output, so that the reader of a pipe gets matches immediately."""
         if self._target.path == STDOUT:
             self._target.file.flush()
 
-    def _gather(self, matches: pa.Table) -> None:
+    def _collect(self, matches: pa.Table) -> None:
         self._recent.append(matches)
         self._rows += len(matches)
         self._bytes += matches.nbytes
         if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
-            self._put_group()
-        elif len(self._recent) == _GATHERED:  # small tables are copied together, which frees what they are views of
+            self._write_group()
+        elif len(self._recent) == _RECENT_TABLES:  # copying small tables into one frees the memory that they view
             self._waiting.append(pa.concat_tables(self._recent).combine_chunks())
             self._recent = []
 
-    def _put_group(self) -> None:
+    def _write_group(self) -> None:
         tables = self._waiting + self._recent
         if tables and self._writer is None:
-            self._put_text(pa.concat_tables(tables))
+            self._write_text(pa.concat_tables(tables))
         elif tables:
             self._writer.write_table(pa.concat_tables(tables).combine_chunks(), _GROUP_ROWS)
         self._waiting, self._recent, self._rows, self._bytes = [], [], 0, 0
@@ -245,13 +245,13 @@ def _form(path: str, format: str | None) -> Format:
         if format is None:
             raise ValidationError("standard output needs a format; give csv, jsonl or arrow (--output-format)")
         if format == "parquet":
-            raise ValidationError("parquet cannot go to standard output, it needs a file; give csv, jsonl or arrow")
+            raise ValidationError("parquet cannot go to standard output; give a file, or csv, jsonl or arrow")
         return Format(format, stream=True)
     form = of_name(path, format)
     if form is None or (form.compression is not None and form.name not in _TEXTS):
         raise ValidationError(
-            f"cannot write matches to '{path}': expected a name that ends in {', '.join(ENDINGS)} (CSV and JSON lines "
-            "also in .gz and .zst behind it), or a format (--output-format)"
+            f"cannot write matches to '{path}': expected a name that ends in {', '.join(ENDINGS)} (for CSV and JSON "
+            "lines also followed by .gz or .zst), or a format (--output-format)"
         )
     return form
 

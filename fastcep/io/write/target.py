@@ -1,4 +1,4 @@
-"""Where output goes: a file that appears whole when it is done, or standard output."""
+"""Output targets: a file that appears only when it is complete, or standard output."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ STDOUT = "-"
 
 
 def check_target(path: str | PathLike[str]) -> None:
-    """Refuse a name that cannot be written to: no such folder, a folder itself, no permission; ValidationError."""
+    """Raise ValidationError if a path cannot be written: missing folder, a folder itself, or no permission."""
     name = fspath(path)
     if name == STDOUT:
         return
     target = Path(name)
     if not target.parent.is_dir():
-        raise _refused(name, f"there is no folder '{target.parent}'; make it first")
+        raise _cannot_write(name, f"there is no folder '{target.parent}'; make it first")
     if target.is_dir():
-        raise _refused(name, "it is a folder; give the name of a file")
+        raise _cannot_write(name, "it is a folder; give the name of a file")
     if target.exists() and not os.access(target, os.W_OK):
-        raise _refused(name, "the file may not be written; change its permissions or take another name")
+        raise _cannot_write(name, "the file is not writable; change its permissions or use another name")
     if _replaceable(target) and not os.access(target.resolve().parent, os.W_OK | os.X_OK):
-        raise _refused(name, f"no file may be made in the folder '{target.parent}'; change its permissions")
+        raise _cannot_write(name, f"the folder '{target.parent}' is not writable; change its permissions")
 
 
 class Target:
     """An output being written.
 
-    A file is written under a temporary name beside it (``.fastcep-….part``) and takes its name in `commit`, so that the
-    name stands for a whole file at every moment, also when the process is killed. Devices and pipes are written
-    directly, and so is standard output, ``"-"``.
+    A file is written under a temporary name in the same folder (``.fastcep-….part``), and `commit` renames it. The
+    final name therefore always refers to a complete file, even if the process is killed. Devices, pipes and standard
+    output, ``"-"``, are written directly.
 
     Parameters
     ----------
     path
-        The file, or ``"-"``.
+        Path of the file, or ``"-"``.
     part
-        The temporary name, of a caller that alone uses it: what a killed process left there is replaced. None: a new
-        one.
+        Temporary name, used by this caller only; a file that a killed process left there is replaced. None: a new
+        random name.
     sync
-        The bytes are on the disk before the file takes its name. That it has the name is on the disk after
-        `sync_folder`.
+        True forces the bytes to disk before `commit` renames the file. Call `sync_folder` to force the new name to
+        disk.
 
     Raises
     ------
@@ -78,18 +78,18 @@ class Target:
                 os.close(os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
                 if self._final.exists():
                     os.chmod(self._temporary, stat.S_IMODE(self._final.stat().st_mode))
-            # Not Python's file: a signal cannot come in the middle of a write, so what is written stays whole.
+            # Not a Python file: a signal cannot interrupt a write of this one, so what was written stays complete.
             self.file = pa.OSFile(str(self._temporary), "wb")
         except OSError as error:
             raise self.failure(error) from error
 
     def failure(self, error: OSError) -> ValidationError:
-        """Make the error to raise for one of the operating system."""
+        """Return the error to raise for an error of the operating system."""
         reason = os.strerror(error.errno) if error.errno else str(error)
-        return _refused(self.path, f"{reason[:1].lower()}{reason[1:]}; free space, or write elsewhere")
+        return _cannot_write(self.path, f"{reason[:1].lower()}{reason[1:]}; free space, or write elsewhere")
 
     def commit(self) -> None:
-        """Finish: the file takes its name. Standard output is flushed and stays open."""
+        """Complete the file and give it its name. Standard output is flushed and stays open."""
         if self._final is None:
             self.file.flush()
             return
@@ -104,7 +104,7 @@ class Target:
             raise self.failure(error) from error
 
     def abandon(self) -> None:
-        """Give up: remove what was written; a file that had the name before stays as it was."""
+        """Discard the output; an existing file with the final name is unchanged."""
         if self._final is None:
             return
         with suppress(OSError):
@@ -114,14 +114,14 @@ class Target:
 
 
 def write_text(path: str | PathLike[str], text: str) -> None:
-    """Write a whole file of UTF-8 text; ValidationError if it cannot be written."""
+    """Write a complete file of UTF-8 text; ValidationError if it cannot be written."""
     write_blocks(path, [text.encode()])
 
 
 def write_blocks(
     path: str | PathLike[str], blocks: Iterable[bytes], *, part: str | None = None, sync: bool = False
 ) -> None:
-    """Write a whole file, see `Target`; ValidationError if it cannot be written."""
+    """Write a complete file, see `Target`; ValidationError if it cannot be written."""
     target = Target(path, part=part, sync=sync)
     try:
         for block in blocks:
@@ -136,16 +136,16 @@ def write_blocks(
 
 
 def sync_file(path: str | PathLike[str]) -> None:
-    """Wait until what a file holds is on the disk."""
-    number = os.open(path, os.O_RDONLY)
+    """Force the contents of a file to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(number)
+        os.fsync(descriptor)
     finally:
-        os.close(number)
+        os.close(descriptor)
 
 
 def sync_folder(path: str | PathLike[str]) -> None:
-    """Wait until the names of the files in a folder are on the disk, where the file system can say so."""
+    """Force the names of the files in a folder to disk, if the file system supports it."""
     try:
         sync_file(path)
     except OSError as error:
@@ -154,10 +154,10 @@ def sync_folder(path: str | PathLike[str]) -> None:
 
 
 def _replaceable(target: Path) -> bool:
-    """Whether the name may be given to another file: it is free or a regular file, no pipe and no device."""
+    """Return whether a rename may replace the target: it is missing or a regular file, not a pipe or device."""
     return not target.exists() or target.is_file()
 
 
-def _refused(name: str, why: str) -> ValidationError:
-    shown = "standard output" if name == STDOUT else f"'{name}'"
-    return ValidationError(f"cannot write {shown}: {why}")
+def _cannot_write(name: str, why: str) -> ValidationError:
+    label = "standard output" if name == STDOUT else f"'{name}'"
+    return ValidationError(f"cannot write {label}: {why}")

@@ -1,4 +1,4 @@
-"""How the engine answers a query: the same facts as text, JSON, Mermaid, Graphviz (dot) and SVG."""
+"""Explain plans: the same facts as text, JSON, Mermaid, Graphviz (dot) and SVG."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def explain(plans: Plan | Sequence[Plan], format: str = "text", threads: int = 1
     format
         ``"text"``, ``"json"``, ``"mermaid"``, ``"dot"`` or ``"svg"``.
     threads
-        How many match; with one, nothing is told of them.
+        Number of threads that match; with one thread the description does not mention threads.
 
     Returns
     -------
     str
-        One document of the format, without a line feed at its end.
+        One document in the format, without a trailing line feed.
 
     Raises
     ------
     ValidationError
-        If the format is another.
+        The format is unknown.
     """
     writer = _WRITERS.get(format)
     if writer is None:

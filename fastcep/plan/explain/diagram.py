@@ -1,4 +1,4 @@
-"""Plans as the text of two diagram languages: Mermaid and Graphviz."""
+"""Write plans in two diagram languages: Mermaid and Graphviz."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from fastcep.query.printer import name_text
 
 __all__ = ["dot", "mermaid"]
 
-# Mermaid ends a string at a quote, reads tags, markdown, entities, and directives even inside of strings.
+# Mermaid ends a string at a quote, and interprets tags, Markdown, entities and directives even inside strings.
 _MERMAID = {ord(c): f"#{ord(c)};" for c in '"<>&#;`%{}\\'}
 
 
 def mermaid(queries: Sequence[dict[str, Any]]) -> str:
-    """A Mermaid flowchart with one subgraph a query."""
+    """Return a Mermaid flowchart with one subgraph per query."""
     lines = ["flowchart LR"]
     for number, facts in enumerate(queries):
         lines += [f'  subgraph q{number}["{_mermaid(_title(facts))}"]', "    direction LR"]
-        for node, told, accepts in _nodes(facts, number):
+        for node, labels, accepts in _nodes(facts, number):
             opening, closing = ("[[", "]]") if accepts else ("[", "]")
-            lines.append(f'    {node}{opening}"{"<br/>".join(map(_mermaid, told))}"{closing}')
+            lines.append(f'    {node}{opening}"{"<br/>".join(map(_mermaid, labels))}"{closing}')
         if notes(facts):
             lines.append(f'    q{number}notes["{"<br/>".join(map(_mermaid, _notes(facts)))}"]')
-        for source, target, told in _edges(facts, number):
-            label = f'|"{"<br/>".join(map(_mermaid, told))}"|' if told else ""
+        for source, target, labels in _edges(facts, number):
+            label = f'|"{"<br/>".join(map(_mermaid, labels))}"|' if labels else ""
             lines.append(f"    {source} -->{label} {target}")
         lines.append("  end")
     return "\n".join(lines)
 
 
 def dot(queries: Sequence[dict[str, Any]]) -> str:
-    """A Graphviz graph with one cluster a query."""
+    """Return a Graphviz graph with one cluster per query."""
     lines = ["digraph fastcep {", "  rankdir=LR;", '  node [shape=box, fontname="monospace"];']
     lines.append('  edge [fontname="monospace"];')
     for number, facts in enumerate(queries):
         lines += [f"  subgraph cluster_{number} {{", f"    label={_dot([_title(facts)])};"]
-        for node, told, accepts in _nodes(facts, number):
-            lines.append(f"    {node} [label={_dot(told)}{', peripheries=2' if accepts else ''}];")
+        for node, labels, accepts in _nodes(facts, number):
+            lines.append(f"    {node} [label={_dot(labels)}{', peripheries=2' if accepts else ''}];")
         if notes(facts):
             lines.append(f"    q{number}notes [shape=note, label={_dot(_notes(facts))}];")
-        for source, target, told in _edges(facts, number):
-            lines.append(f"    {source} -> {target}{f' [label={_dot(told)}]' if told else ''};")
+        for source, target, labels in _edges(facts, number):
+            lines.append(f"    {source} -> {target}{f' [label={_dot(labels)}]' if labels else ''};")
         lines.append("  }")
     return "\n".join([*lines, "}"])
 
@@ -54,33 +54,33 @@ def _title(facts: dict[str, Any]) -> str:
 def _nodes(facts: dict[str, Any], number: int) -> Iterator[tuple[str, list[str], bool]]:
     yield f"q{number}start", ["start"], False
     for state in facts["states"]:
-        told = [": ".join(filter(None, title(facts, state)))]
-        told += [f"{heading}: {line}" for heading, line in state_lines(facts, state)]
-        yield f"q{number}s{state['number']}", told, state["accepts"]
+        labels = [": ".join(filter(None, title(facts, state)))]
+        labels += [f"{heading}: {line}" for heading, line in state_lines(facts, state)]
+        yield f"q{number}s{state['number']}", labels, state["accepts"]
 
 
 def _notes(facts: dict[str, Any]) -> list[str]:
-    return [f"{heading} {told}" for heading, told in notes(facts)]
+    return [f"{heading} {line}" for heading, line in notes(facts)]
 
 
 def _edges(facts: dict[str, Any], number: int) -> Iterator[tuple[str, str, list[str]]]:
     for edge in facts["edges"]:
         source = "start" if edge["source"] is None else f"s{edge['source']}"
-        told = edge_lines(facts, edge)
+        labels = edge_lines(facts, edge)
         if edge["index"] is not None:
-            told.insert(0, f"probe index {edge['index']}")
+            labels.insert(0, f"probe index {edge['index']}")
         if binding(facts, edge):
-            told.insert(0, binding(facts, edge))
-        yield f"q{number}{source}", f"q{number}s{edge['target']}", told
+            labels.insert(0, binding(facts, edge))
+        yield f"q{number}{source}", f"q{number}s{edge['target']}", labels
 
 
 def _mermaid(line: str) -> str:
     text = shown(line).translate(_MERMAID)
-    # Its entities are not read behind these words and a colon.
+    # Mermaid does not decode entities after these words and a colon.
     return text.replace("style", "#115;tyle").replace("classDef", "#99;lassDef")
 
 
 def _dot(lines: Sequence[str]) -> str:
-    """A quoted string; Graphviz reads entities and backslashes in it."""
-    told = (shown(line).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"') for line in lines)
-    return '"' + "\\n".join(told) + '"'
+    """Return a quoted string with entities and backslashes escaped for Graphviz."""
+    escaped = (shown(line).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"') for line in lines)
+    return '"' + "\\n".join(escaped) + '"'

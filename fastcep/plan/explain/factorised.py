@@ -1,7 +1,7 @@
-"""The facts of a plan for the factorised store, in the words of those for rows.
+"""Facts of a plan for the factorised store, in the structure of a plan for rows.
 
-A state is a variable, an index is a store of its kept events, and an edge from a to b says how the events of a are
-looked up for one of b.
+A state is a variable, an index is a store of its kept events, and an edge from a to b describes the look-up of events
+of a for an event of b.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ __all__ = ["kept_facts"]
 
 
 def kept_facts(plan: Plan) -> dict[str, Any]:
-    """``states``, ``indexes`` and ``edges`` of the JSON document."""
+    """Return ``states``, ``indexes`` and ``edges`` of the JSON document."""
     leaves = leaves_of(plan.query.pattern)
     stores = list(enumerate(plan.kept))
-    begin: dict[str, Any] = {"source": None, "target": 0, "loop": False, "index": None}
-    begin |= {"keys": [], "predicates": [], "for_all": []}
+    start_edge: dict[str, Any] = {"source": None, "target": 0, "loop": False, "index": None}
+    start_edge |= {"keys": [], "predicates": [], "for_all": []}
     return {
         "states": [
             {
@@ -39,14 +39,14 @@ def kept_facts(plan: Plan) -> dict[str, Any]:
             for number, item in stores
         ],
         "edges": [
-            begin,
+            start_edge,
             *(
                 {
                     "source": step.member,
                     "target": step.source,
                     "loop": step.member == step.source,
                     "index": step.kept,
-                    "keys": [{"row": own, "event": other} for own, other in step.key_texts],
+                    "keys": [{"row": row, "event": event} for row, event in step.key_texts],
                     "predicates": list(step.predicate_texts),
                     "for_all": [],
                 }

@@ -1,4 +1,4 @@
-"""A plan as plain data: the facts that every format shows, and the JSON document (docs/explain.md)."""
+"""A plan as plain data: the facts for all formats, and the JSON document (docs/explain.md)."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from fastcep.query.types import BUILTINS
 
 __all__ = ["VERSION", "document", "facts"]
 
-#: Of the JSON structure; it rises when a key is taken away or changes its meaning, not when one is added.
+#: Version of the JSON structure; it increases if a key is removed or changes its meaning, not if one is added.
 VERSION = 1
 
 _PREDICATES = {"kind": "generated kernels", "tier": 1, "until_compiled": {"kind": "bytecode", "tier": 0}}
 
 
 def document(queries: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The JSON document of the queries' facts."""
+    """Return the JSON document of the queries' facts."""
     return {"fastcep_explain": VERSION, "queries": list(queries)}
 
 
 def facts(plan: Plan, threads: int = 1) -> dict[str, Any]:
-    """Everything there is to tell about a plan that so many threads match, as JSON values."""
+    """Return all facts of a plan, matched by ``threads`` threads, as JSON values."""
     query = plan.query
-    more = None if is_plain(query.pattern) else Operators(plan)
+    operators = None if is_plain(query.pattern) else Operators(plan)
     return {
         "name": query.name,
         "text": to_text(query),
@@ -52,7 +52,7 @@ def facts(plan: Plan, threads: int = 1) -> dict[str, Any]:
         **_threads(plan, threads),
         "store": {"kind": plan.store, "why": plan.why, **({} if plan.index == "full" else {"index": plan.index})},
         "predicates": _PREDICATES,
-        "ring": _ring(plan, more),
+        "ring": _ring(plan, operators),
         "per_event": [
             {"expression": column.text, "variables": _members(query, column.members)}
             for column in plan.columns
@@ -66,43 +66,43 @@ def facts(plan: Plan, threads: int = 1) -> dict[str, Any]:
                 "maximum": leaf.member.maximum,
                 "repeated": leaf.member.repeated,
                 "conditions": list(conditions),
-                **({} if more is None else more.of_variable(leaf)),
+                **({} if operators is None else operators.of_variable(leaf)),
             }
             for leaf, conditions in zip(leaves_of(query.pattern), plan.local_texts, strict=True)
         ],
-        "states": [_state(plan, number, more) for number in range(len(plan.states))],
+        "states": [_state(plan, number, operators) for number in range(len(plan.states))],
         "indexes": [
             {
                 "number": number,
                 "state": index.state,
                 "keys": list(index.key_texts),
                 "guard": index.guard_text or None,
-                "for_all": _for_all(plan, index.forall, more),
+                "for_all": _for_all(plan, index.forall, operators),
             }
             for number, index in enumerate(plan.indexes)
         ],
-        "edges": [_edge(plan, edge, more) for edge in plan.edges],
-        **({} if more is None else more.of_query()),
+        "edges": [_edge(plan, edge, operators) for edge in plan.edges],
+        **({} if operators is None else operators.of_query()),
         **_contiguity(plan),
         **(kept_facts(plan) if plan.kept else {}),
     }
 
 
 def _threads(plan: Plan, threads: int) -> dict[str, Any]:
-    """How many threads there are, and among how many of them the keys are divided; nothing for one thread."""
+    """Return the number of threads and the number that share the keys; nothing for one thread."""
     parts = 1 if isinstance(plan.key, str) else threads
     return {"threads": {"given": threads, "parts": parts}} if threads > 1 else {}
 
 
 def _key(plan: Plan) -> dict[str, Any]:
-    """What the state can be cut by, or why it cannot."""
+    """Return the key by which the state can be split, or the reason why there is none."""
     if isinstance(plan.key, str):
         return {"attributes": None, "why": plan.key}
     return {"attributes": list(dict.fromkeys(plan.key.attributes)), "why": ""}
 
 
 def _contiguity(plan: Plan) -> dict[str, Any]:
-    """Which event is another's previous one, if a condition asks for it."""
+    """Return where an event has a previous event, if a condition uses it."""
     if not any(column.column == PREVIOUS for column in plan.columns):
         return {}
     if plan.partition is None:
@@ -112,22 +112,22 @@ def _contiguity(plan: Plan) -> dict[str, Any]:
     return {"contiguity": {"in": "partition", "by": list(plan.query.partition), "outside": outside}}
 
 
-def _state(plan: Plan, number: int, more: Operators | None) -> dict[str, Any]:
+def _state(plan: Plan, number: int, operators: Operators | None) -> dict[str, Any]:
     state = plan.states[number]
     return {
         "number": number,
         "variable": leaves_of(plan.query.pattern)[plan.states[number].member].name,
         "accepts": state.accepting,
         "accept_guard": state.accept_text or None,
-        "accept_for_all": _for_all(plan, state.accept_forall, more),
+        "accept_for_all": _for_all(plan, state.accept_forall, operators),
         "registers": list(state.register_texts),
         "indexes": list(state.indexes),
         "birth": {"numbered": state.needs_birth, "why": _birth(plan, number) if state.needs_birth else []},
-        **({} if more is None else more.of_state(number)),
+        **({} if operators is None else operators.of_state(number)),
     }
 
 
-def _edge(plan: Plan, edge: EdgePlan, more: Operators | None) -> dict[str, Any]:
+def _edge(plan: Plan, edge: EdgePlan, operators: Operators | None) -> dict[str, Any]:
     return {
         "source": None if edge.source == START else edge.source,
         "target": edge.target,
@@ -135,17 +135,17 @@ def _edge(plan: Plan, edge: EdgePlan, more: Operators | None) -> dict[str, Any]:
         "index": None if edge.index < 0 else edge.index,
         "keys": [{"row": row, "event": event} for row, event in edge.key_texts],
         "predicates": list(edge.predicate_texts),
-        "for_all": _for_all(plan, edge.forall, more),
-        **({} if more is None else more.of_edge(edge)),
+        "for_all": _for_all(plan, edge.forall, operators),
+        **({} if operators is None else operators.of_edge(edge)),
     }
 
 
-def _for_all(plan: Plan, numbers: Iterable[int], more: Operators | None) -> list[dict[str, Any]]:
+def _for_all(plan: Plan, numbers: Iterable[int], operators: Operators | None) -> list[dict[str, Any]]:
     return [
         {
             "condition": plan.foralls[n].text,
             "guard": plan.foralls[n].guard_text or None,
-            **({} if more is None else more.of_for_all(n)),
+            **({} if operators is None else operators.of_for_all(n)),
         }
         for n in numbers
     ]
@@ -156,38 +156,38 @@ def _members(query: ast.Query, mask: int) -> list[str]:
 
 
 def _birth(plan: Plan, number: int) -> list[str]:
-    """Why the rows of a state carry birth numbers (the rule is the planner's)."""
+    """Return the reasons why the rows of a state carry birth numbers, by the rule of the planner."""
     leaves = leaves_of(plan.query.pattern)
     into = {edge.member for edge in plan.edges if edge.target == number}
     bound = {name for member in into for name in leaves[member].member.types}
     leaving = sorted({edge.member for edge in plan.edges if edge.source == number})
-    met = [member for member in leaving if sum(edge.member == member for edge in plan.edges) > 1]
-    own = [
+    merged = [member for member in leaving if sum(edge.member == member for edge in plan.edges) > 1]
+    own_types = [
         name
         for member in leaving
         for name in leaves[member].member.types
         if name in bound and any(member > other for other in into)
     ]
     why = []
-    if met:
-        variables = ", ".join(leaf_text(leaves[member]) for member in met)
-        why.append(f"rows come into {variables} from several places and are merged in birth order")
-    if own:
-        types = ", ".join(map(name_text, dict.fromkeys(own)))
-        why.append(f"an event of type {types} must not meet the row that it made itself")
+    if merged:
+        variables = ", ".join(leaf_text(leaves[member]) for member in merged)
+        why.append(f"several edges bind {variables}, so their rows are merged in birth order")
+    if own_types:
+        types = ", ".join(map(name_text, dict.fromkeys(own_types)))
+        why.append(f"an event of type {types} must not extend a row that it created itself")
     if plan.removes:
-        why.append("a row may end before its window does")
+        why.append("a row can be removed before its window ends")
     return why
 
 
-def _ring(plan: Plan, more: Operators | None) -> list[dict[str, Any]]:
-    """Columns that stay in the event ring, and who reads them there."""
+def _ring(plan: Plan, operators: Operators | None) -> list[dict[str, Any]]:
+    """Return the columns that stay in the event ring, and their readers."""
     query, schema = plan.query, plan.query.schema
     why: dict[int, list[str]] = {column: [] for column in plan.ring_columns}
     if schema.sequence is not None:
-        why.setdefault(BUILTIN_COLUMNS["seq"], []).append("matches name their events by it")
+        why.setdefault(BUILTIN_COLUMNS["seq"], []).append("matches identify their events by it")
     for number, item in enumerate(plan.foralls):
-        negated = None if more is None else more.negated_by(number)
+        negated = None if operators is None else operators.negated_by(number)
         reader = f"for all: {item.text}" if negated is None else f"no {negated} where {item.text}"
         for _, _, column in item.elements:
             why[column].append(reader)
@@ -207,7 +207,7 @@ def _ring(plan: Plan, more: Operators | None) -> list[dict[str, Any]]:
 
 
 def _columns_of(query: ast.Query, node: ast.Expr) -> set[int]:
-    """Columns that an attribute reads; a union kept in several columns is told apart by type."""
+    """Return the columns that an attribute reads; for a union with several columns also the type."""
     if not isinstance(node, ast.Attribute | ast.AttributeList | ast.Aggregate) or node.name is None:
         return set()
     if node.name in BUILTINS:

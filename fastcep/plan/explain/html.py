@@ -1,4 +1,4 @@
-"""A query in a notebook: its text, its schema and the picture of its plan, as HTML."""
+"""HTML of a query for notebooks: its text, its schema and the picture of its plan."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["query_html"]
 
 
 def query_html(query: ast.Query) -> str:
-    """HTML without scripts: every name in it is escaped."""
+    """Return HTML without scripts, in which every name is escaped."""
     lines = map(shown, to_text(query).rstrip("\n").split("\n"))
     try:
-        picture = f'<div style="overflow-x:auto">{svg([facts(make_plan(query))], told=False)}</div>'
-    except FastcepError as error:  # a query that no plan can be made for is shown all the same
+        picture = f'<div style="overflow-x:auto">{svg([facts(make_plan(query))], with_text=False)}</div>'
+    except FastcepError as error:  # a query without a plan is displayed with the error
         picture = f"<p>{_safe(str(error))}</p>"
     return f"<div><pre>{escape(chr(10).join(lines))}</pre>{_schema(query.schema)}{picture}</div>"
 
@@ -33,11 +33,11 @@ def _schema(schema: Schema) -> str:
             f"{name_text(attribute, anywhere=True)} {dtype}" for attribute, dtype in schema.attributes(name).items()
         ]
         rows.append(f"<tr><td>{_safe(name_text(name))}</td><td>{_safe(', '.join(attributes))}</td></tr>")
-    read = [f"time: {schema.time!r}", f"type: {schema.type!r}", f"sequence number: {schema.sequence!r}"]
+    sources = [f"time: {schema.time!r}", f"type: {schema.type!r}", f"sequence number: {schema.sequence!r}"]
     if schema.sequence is None:
-        read.pop()
+        sources.pop()
     return (
-        f"<table><caption>{_safe('; '.join(read))}</caption>"
+        f"<table><caption>{_safe('; '.join(sources))}</caption>"
         f"<tr><th>event type</th><th>attributes</th></tr>{''.join(rows)}</table>"
     )
 

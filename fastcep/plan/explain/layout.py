@@ -1,8 +1,8 @@
-"""Where the parts of a plan's picture stand: states in a row, loops above them, the other edges below.
+"""Layout of a plan's picture: states in a row, loops above them, the other edges below.
 
-Nothing overlaps, because everything has a strip of its own: a state a slot as wide as its box and the labels of its
-loops; an edge to the next state the gap between their slots, as wide as its label; every other edge a lane below the
-boxes, which it shares only with edges beside it. Texts are measured in columns of a fixed-width font.
+Nothing overlaps, because every part has its own area. A state has a slot as wide as its box and the labels of its
+loops. An edge to the next state has the gap between their slots, which is as wide as its label. Every other edge has a
+track below the boxes, shared only with edges beside it. Text widths are measured in columns of a fixed-width font.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from fastcep.plan.explain.text_helpers import binding, clip, columns, edge_lines
 
 __all__ = ["CHARACTER", "LINE", "TURN", "Box", "Layout", "Link", "lay_out"]
 
-CHARACTER = 7.5  # px a column, at 12 px; the widest of the usual fixed-width fonts has 7.3
+CHARACTER = 7.5  # px per column at 12 px; the widest common fixed-width font has 7.3
 LINE = 16.0
-TURN = 9.0  # px by which a loop is higher than the one inside of it
-_MOST = 30  # columns of a label; the whole text stands below the picture
+TURN = 9.0  # px by which a loop is higher than the one inside it
+_MAX_COLUMNS = 30  # of a label; the text below the picture is complete
 _LINES = 3
-_GAP = 44.0  # least distance of two slots
-_LANE = 26.0
-_PORT = 9.0  # least distance of two edges at a box
+_GAP = 44.0  # minimum distance between two slots
+_TRACK = 26.0
+_PORT = 9.0  # minimum distance between two edges at a box
 _LOOP = 30.0
 _PADDING = 10.0
 
 
 @dataclass(slots=True)
 class Box:
-    """The start or a state: its text and its place (px; ``x`` and ``y`` are the upper left corner)."""
+    """The start or a state: its text, and its position in px (``x`` and ``y`` are the upper left corner)."""
 
     lines: list[str]
     accepts: bool = False
@@ -42,16 +42,17 @@ class Box:
 
     @property
     def middle(self) -> float:
-        """The x of its middle."""
+        """Return the x coordinate of its centre."""
         return self.x + self.width / 2
 
 
 @dataclass(slots=True, eq=False)
 class Link:
-    """An edge between boxes; ``kind`` is next, loop or skip; a skip runs at height ``lane`` from ``x1`` to ``x2``.
+    """An edge between boxes. ``kind`` is next, loop or skip; a skip runs at the y coordinate ``track`` from ``x1`` to
+    ``x2``.
 
-    Several loops of a box stand around each other, ``turn`` of them inside of this one, their labels above all of them:
-    ``lane`` is how high above the box the label begins.
+    Several loops of a box are nested: ``turn`` is the number of loops inside this one. Their labels are above all of
+    them, and ``track`` is the distance in px from the box to the label.
     """
 
     source: int
@@ -60,23 +61,23 @@ class Link:
     kind: str
     x1: float = 0.0
     x2: float = 0.0
-    lane: float = 0.0
+    track: float = 0.0
     turn: int = 0
 
     @property
     def span(self) -> int:
-        """How many boxes further it goes, in either direction."""
+        """Return the number of boxes between its ends, in either direction."""
         return abs(self.target - self.source)
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The x of its left and its right end."""
+        """Return the x coordinates of its left and right ends."""
         return min(self.x1, self.x2), max(self.x1, self.x2)
 
 
 @dataclass(slots=True)
 class Layout:
-    """A picture: boxes (the first is the start), links, the y of the row's middle, and the size."""
+    """A picture: boxes (the first is the start), links, the y coordinate of the row's centre, and the size in px."""
 
     boxes: list[Box]
     links: list[Link]
@@ -100,19 +101,19 @@ def lay_out(facts: dict[str, Any]) -> Layout:
              for number in range(len(boxes))]  # fmt: skip
     gaps = {link.target: link for link in links if link.kind == "next"}
     short = [link for link in skips if link.span == 1]
-    for box, own in zip(boxes, loops, strict=True):
+    for box, box_loops in zip(boxes, loops, strict=True):
         ports = len(box.left) + len(box.right) + 1
         box.width = max(_widest(box.lines) + 2 * _PADDING, ports * _PORT, 64.0)
-        box.slot = max([box.width, *(_widest(loop.lines) for loop in own)])
+        box.slot = max([box.width, *(_widest(loop.lines) for loop in box_loops)])
     height = max(len(box.lines) for box in boxes) * LINE + _PADDING
-    above = max((loop.lane + len(loop.lines) * LINE for own in loops for loop in own), default=0.0)
+    above = max((loop.track + len(loop.lines) * LINE for box_loops in loops for loop in box_loops), default=0.0)
     above = max(above, *(len(link.lines) * LINE - height / 2 for link in gaps.values()), 0.0)
     top, x = above + _PADDING, _PADDING
     for number, box in enumerate(boxes):
         if number:
             labels = list(gaps[number].lines) if number in gaps else []
             here = [link for link in short if max(link.source, link.target) == number]
-            labels += [clip(line, _MOST) for link in here for line in link.lines]
+            labels += [clip(line, _MAX_COLUMNS) for link in here for line in link.lines]
             x += max(_GAP, _widest(labels) + 28.0) if labels else _GAP
         box.x, box.y, box.height = x + (box.slot - box.width) / 2, top, height
         x += box.slot
@@ -125,17 +126,17 @@ def _widest(lines: list[str]) -> float:
 
 
 def _box(facts: dict[str, Any], state: dict[str, Any]) -> Box:
-    told = state_lines(facts, state)
-    lines = [line for heading, line in told if heading.startswith("event")]
+    details = state_lines(facts, state)
+    lines = [line for heading, line in details if heading.startswith("event")]
     if state["registers"]:
         lines.append("keeps " + ", ".join(state["registers"]))
     lines = _short(lines, _LINES - 1)
     if state.get("waits") or state.get("accept_absences"):
-        lines += _short([f"{heading} {line}" for heading, line in told if heading in ("accepts", "waits")])
+        lines += _short([f"{heading} {line}" for heading, line in details if heading in ("accepts", "waits")])
     name, types = title(facts, state)
-    # A name is never clipped, so that no two look the same.
-    named = [clip(shown(f"{name}: {types}"), _MOST)] if types else wrap(shown(name), _MOST)
-    return Box([*named, *lines], state["accepts"])
+    # A name is never clipped, so that names stay distinct.
+    heading_lines = [clip(shown(f"{name}: {types}"), _MAX_COLUMNS)] if types else wrap(shown(name), _MAX_COLUMNS)
+    return Box([*heading_lines, *lines], state["accepts"])
 
 
 def _link(facts: dict[str, Any], edge: dict[str, Any], others: list[Link]) -> Link:
@@ -146,49 +147,49 @@ def _link(facts: dict[str, Any], edge: dict[str, Any], others: list[Link]) -> Li
         return Link(source, target, _short(lines), "loop")
     if target == source + 1 and not any(link.source == source and link.target == target for link in others):
         return Link(source, target, _short(lines), "next")
-    # One line, clipped when its room is known.
+    # One line, clipped when its width is known.
     return Link(source, target, [shown("; ".join(lines))] if lines else [], "skip")
 
 
 def _place_loops(loops: list[Link]) -> list[Link]:
-    """Put the loops of one box around each other."""
+    """Nest the loops of one box."""
     height = _LOOP + TURN * (len(loops) - 1)
     for turn, link in enumerate(loops):
-        link.turn, link.lane = turn, height
+        link.turn, link.track = turn, height
         height += len(link.lines) * LINE
     return loops
 
 
-def _short(lines: list[str], most: int = _LINES) -> list[str]:
-    if len(lines) > most:
-        lines = [*lines[: most - 1], f"… {len(lines) - most + 1} more"]
-    return [clip(shown(line), _MOST) for line in lines]
+def _short(lines: list[str], maximum: int = _LINES) -> list[str]:
+    if len(lines) > maximum:
+        lines = [*lines[: maximum - 1], f"… {len(lines) - maximum + 1} more"]
+    return [clip(shown(line), _MAX_COLUMNS) for line in lines]
 
 
 def _place_skips(boxes: list[Box], skips: list[Link], bottom: float) -> float:
-    """Give every edge below the boxes its ends and its lane; return the height of all lanes.
+    """Assign ends and a track to every edge below the boxes; return the height of all tracks.
 
-    At a box the edges from and to the left stand left, the shortest leftmost; those from and to the right stand right,
-    the shortest rightmost. As short ones run in higher lanes, the edges of one side of a box do not cross each other.
+    Edges to and from the left are attached at the left of a box, the shortest leftmost; edges to and from the right at
+    the right, the shortest rightmost. Short edges use higher tracks, so edges on one side of a box do not cross.
     """
     for number, box in enumerate(boxes):
         ends = [*box.left, *reversed(box.right)]
-        for place, link in enumerate(ends):
-            x = box.x + box.width * (place + 1) / (len(ends) + 1)
+        for position, link in enumerate(ends):
+            x = box.x + box.width * (position + 1) / (len(ends) + 1)
             if link.target == number:
                 link.x2 = x
             else:
                 link.x1 = x
-    lanes: list[list[Link]] = []
+    tracks: list[list[Link]] = []
     for link in skips:
         left, right = link.ends
-        for lane in lanes:
-            if all(right + _PORT < other.ends[0] or other.ends[1] + _PORT < left for other in lane):
+        for track in tracks:
+            if all(right + _PORT < other.ends[0] or other.ends[1] + _PORT < left for other in track):
                 break
         else:
-            lane = []
-            lanes.append(lane)
-        lane.append(link)
-        link.lane = bottom + _LANE * (lanes.index(lane) + 1)
+            track = []
+            tracks.append(track)
+        track.append(link)
+        link.track = bottom + _TRACK * (tracks.index(track) + 1)
         link.lines = [clip(line, int((right - left - 28.0) / CHARACTER)) for line in link.lines]
-    return _LANE * len(lanes) + LINE / 2 if lanes else 0.0
+    return _TRACK * len(tracks) + LINE / 2 if tracks else 0.0

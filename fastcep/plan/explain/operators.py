@@ -1,4 +1,4 @@
-"""What there is to tell about a pattern that is more than a SEQ of variables (docs/explain.md)."""
+"""Facts of patterns that are not a SEQ of variables (docs/explain.md)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fastcep.events import format_duration
-from fastcep.plan.automaton import NO, START, YES, Automaton, automaton
+from fastcep.plan.automaton import NO, START, YES, Automaton, build_automaton
 from fastcep.plan.expression_text import attribute_text
 from fastcep.plan.plan import AbsencePlan, EdgePlan, Plan
 from fastcep.query import ast
@@ -21,27 +21,27 @@ _ROUNDS = {"": "same", "first": "first", "next": "next"}
 
 
 def is_plain(pattern: ast.Pattern) -> bool:
-    """Whether the pattern is a SEQ of variables: state n then binds variable n, and there is nothing to add."""
+    """Return whether the pattern is a SEQ of variables, in which state n binds variable n."""
     return isinstance(pattern, ast.Sequence) and all(isinstance(member, ast.Member) for member in pattern.members)
 
 
 def leaf_text(leaf: Leaf) -> str:
-    """A variable's name as text: ``g.a`` in a group."""
+    """Return a variable's name as text: ``g.a`` in a group."""
     return ".".join(name_text(part, anywhere=n > 0) for n, part in enumerate(leaf.key) if part is not None)
 
 
 class Operators:
-    """The facts of one plan that the keys of docs/explain.md for operators hold."""
+    """Facts of one plan for the operator keys of docs/explain.md."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.leaves = leaves_of(plan.query.pattern)
         self.names = [leaf.name for leaf in self.leaves]
         self.groups = [group for group in groups_of(plan.query.pattern) if group.repeated]
-        self.states = _state_names(automaton(plan.query.pattern))
+        self.states = _state_names(build_automaton(plan.query.pattern))
 
     def of_query(self) -> dict[str, Any]:
-        """Keys of the query."""
+        """Return the keys of the query."""
         plan, period = self.plan, self.plan.period
         return {
             "groups": [
@@ -63,12 +63,12 @@ class Operators:
         }
 
     def of_variable(self, leaf: Leaf) -> dict[str, Any]:
-        """Keys of a variable."""
+        """Return the keys of a variable."""
         group = None if leaf.group is None else leaf.group.variable
         return {"group": group, "negated": leaf.negated, "optional": leaf.optional and not leaf.negated}
 
     def of_state(self, number: int) -> dict[str, Any]:
-        """Keys of a state."""
+        """Return the keys of a state."""
         state = self.plan.states[number]
         return {
             "name": self.states[number],
@@ -78,7 +78,7 @@ class Operators:
         }
 
     def of_edge(self, edge: EdgePlan) -> dict[str, Any]:
-        """Keys of an edge."""
+        """Return the keys of an edge."""
         return {
             "variable": self.names[edge.member],
             "again": edge.again,
@@ -88,11 +88,11 @@ class Operators:
         }
 
     def of_for_all(self, number: int) -> dict[str, Any]:
-        """Keys of a for-all condition."""
+        """Return the keys of a for-all condition."""
         return {"reach": "earlier" if self.plan.foralls[number].earlier else "all"}
 
     def negated_by(self, number: int) -> str | None:
-        """Text of the negated variable that a for-all condition is on."""
+        """Return the negated variable that a for-all condition is about, as text; None if there is none."""
         plan = self.plan
         for absence in plan.absences:
             if number in absence.forall:
@@ -112,7 +112,7 @@ class Operators:
         }
 
     def _column(self, leaf: Leaf, number: int) -> str:
-        """A register of a negated variable's event; the text of a column may name another variable that shares it."""
+        """Return the text of a register of a negated event; the column's own text can name another variable."""
         schema, column = self.plan.query.schema, self.plan.columns[number]
         if column.program is not None:
             return column.text
@@ -122,7 +122,7 @@ class Operators:
         return f"{leaf_text(leaf)}.{attribute_text(names[column.column])}"
 
     def _checks(self, negation: int) -> Iterator[dict[str, Any]]:
-        """Where it is checked that no event of a negated variable came."""
+        """Yield the places of the checks that no event of a negated variable occurred."""
         plan = self.plan
 
         def has(numbers: tuple[int, ...]) -> bool:
@@ -152,23 +152,23 @@ class Operators:
         }
 
     def _condition(self, absence: AbsencePlan) -> str:
-        """The check's text without its for-all conditions, which stand at its end."""
+        """Return the check's text without the for-all conditions at its end."""
         text = absence.text
         for n in reversed(absence.forall):
             text = text.removesuffix(f"for all i: {self.plan.foralls[n].text}").removesuffix(" AND ")
         return text
 
 
-def _state_names(places: Automaton) -> list[str]:
-    """A state's name: the variable that is bound last, if this is the only such state, else all that it binds.
+def _state_names(automaton: Automaton) -> list[str]:
+    """Return the names of states: the variable bound last if that is unique, otherwise all variables that are bound.
 
-    In a group those that the current round binds; ``?`` stands behind what only some rows bind. The names differ, as
-    these facts tell how far each part of the pattern has come.
+    In a group these are the variables that the current round binds. ``?`` follows a variable that only some rows bind.
+    The names are distinct, because the bound variables determine the progress of each part of the pattern.
     """
-    texts = [leaf_text(leaf) for leaf in places.leaves]
-    last: list[set[int]] = [set() for _ in places.states]
-    bound = [state.bound for state in places.states]
-    for edge in places.edges:
+    texts = [leaf_text(leaf) for leaf in automaton.leaves]
+    last: list[set[int]] = [set() for _ in automaton.states]
+    bound = [state.bound for state in automaton.states]
+    for edge in automaton.edges:
         last[edge.target].add(edge.member)
         if edge.source != START:
             bound[edge.source] = edge.now
@@ -177,10 +177,10 @@ def _state_names(places: Automaton) -> list[str]:
         if len(members) == 1 and sum(members <= other for other in last) == 1:
             names.append(texts[min(members)])
             continue
-        held = (
-            text + ("" if known == YES else "?")
-            for text, known in zip(texts, bound[number], strict=False)  # the groups come after the variables
-            if known != NO
+        bound_texts = (
+            text + ("" if status == YES else "?")
+            for text, status in zip(texts, bound[number], strict=False)  # the groups come after the variables
+            if status != NO
         )
-        names.append(f"{{{', '.join(held)}}}")
+        names.append(f"{{{', '.join(bound_texts)}}}")
     return names

@@ -1,4 +1,4 @@
-"""Plans as a picture: SVG without scripts, styles sheets, ids or references, so that it can stand in any page."""
+"""Draw plans as SVG without scripts, style sheets, ids or references, so that any page can embed it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from fastcep.query.printer import name_text
 __all__ = ["svg"]
 
 _INK, _FAINT, _FILL, _LINK = "#1f2937", "#6b7280", "#eef2ff", "#4f46e5"
-_LEAST = 720.0  # px, so that the text below a small picture has room
+_MIN_WIDTH = 720.0  # px, so that the text below a small picture fits
 _MARGIN = 12.0
-_MOST_STATES = 128  # what has more would be metres wide, and is told in words
+_MAX_STATES = 128  # a picture with more states would be metres wide; only its text is written
 
 
-def svg(queries: Sequence[dict[str, Any]], *, told: bool = True) -> str:
+def svg(queries: Sequence[dict[str, Any]], *, with_text: bool = True) -> str:
     """Draw the queries below one another.
 
     Parameters
     ----------
     queries
         Facts of the plans.
-    told
-        Whether the explanation as text stands below each picture; without it only what operators ask for does.
+    with_text
+        Whether the explanation as text is below each picture; otherwise only the notes on operators are.
     """
-    layouts = [lay_out(facts) if len(facts["states"]) <= _MOST_STATES else None for facts in queries]
-    width = max([_LEAST if told or None in layouts else 0.0, *(layout.width for layout in layouts if layout)])
+    layouts = [lay_out(facts) if len(facts["states"]) <= _MAX_STATES else None for facts in queries]
+    width = max([_MIN_WIDTH if with_text or None in layouts else 0.0, *(layout.width for layout in layouts if layout)])
     body: list[str] = []
     y = 0.0
     for facts, layout in zip(queries, layouts, strict=True):
@@ -48,8 +48,8 @@ def svg(queries: Sequence[dict[str, Any]], *, told: bool = True) -> str:
             body += _picture(layout)
             body.append("</g>")
             y += layout.height
-        asked = [shown(f"{heading:<12}{line}") for heading, line in notes(facts, full=True)]
-        for line in text(facts).split("\n") if told else asked:
+        note_lines = [shown(f"{heading:<12}{line}") for heading, line in notes(facts, full=True)]
+        for line in text(facts).split("\n") if with_text else note_lines:
             for part in wrap(line, int(width / CHARACTER)):
                 y += LINE
                 body.append(_text(0, y, part))
@@ -96,7 +96,7 @@ def _next(link: Link, boxes: list[Box], row: float) -> Iterator[str]:
 
 def _loop(link: Link, boxes: list[Box], row: float) -> Iterator[str]:
     x, y = boxes[link.source].middle, boxes[link.source].y
-    half, far = 14.0 + TURN * link.turn, _number(y - 34 - link.turn * TURN / 0.75)  # the curve goes up to 3/4 of it
+    half, far = 14.0 + TURN * link.turn, _number(y - 34 - link.turn * TURN / 0.75)  # the curve reaches 3/4 of it
     right, left, wide = _number(x + half), _number(x - half), half + 12
     yield _path(f"M{right} {_number(y)}C{_number(x + wide)} {far} {_number(x - wide)} {far} {left} {_number(y - 8)}")
     yield _arrow(x - half, y, -4, -8, 4, -8)
@@ -104,11 +104,11 @@ def _loop(link: Link, boxes: list[Box], row: float) -> Iterator[str]:
 
 def _skip(link: Link, boxes: list[Box], row: float) -> Iterator[str]:
     top = boxes[link.source].y + boxes[link.source].height
-    x1, x2, lane, turn = link.x1, link.x2, link.lane, 10.0
+    x1, x2, track, turn = link.x1, link.x2, link.track, 10.0
     along = turn if x1 < x2 else -turn
     yield _path(
-        f"M{_number(x1)} {_number(top)}V{_number(lane - turn)}Q{_number(x1)} {_number(lane)} {_number(x1 + along)} "
-        f"{_number(lane)}H{_number(x2 - along)}Q{_number(x2)} {_number(lane)} {_number(x2)} {_number(lane - turn)}"
+        f"M{_number(x1)} {_number(top)}V{_number(track - turn)}Q{_number(x1)} {_number(track)} {_number(x1 + along)} "
+        f"{_number(track)}H{_number(x2 - along)}Q{_number(x2)} {_number(track)} {_number(x2)} {_number(track - turn)}"
         f"V{_number(top + 8)}"
     )
     yield _arrow(x2, top, -4, 8, 4, 8)
@@ -122,17 +122,17 @@ def _label(link: Link, boxes: list[Box], row: float) -> Iterator[str]:
         return
     if link.kind == "loop":
         box = boxes[link.source]
-        x, last = box.middle, box.y - link.lane - 2
+        x, last = box.middle, box.y - link.track - 2
     elif link.kind == "next":
         source = boxes[link.source]
-        # Between the slots, not the boxes: beside a wide loop's label the box is narrower.
+        # Between the slots, not the boxes, because a box is narrower than the label of a wide loop.
         left = source.middle + source.slot / 2
         right = boxes[link.target].middle - boxes[link.target].slot / 2
         x, last = (left + right) / 2, row - 6
     else:
-        x, last = (link.x1 + link.x2) / 2, link.lane + 4
+        x, last = (link.x1 + link.x2) / 2, link.track + 4
         width = columns(link.lines[0]) * CHARACTER + 6
-        yield _rect(x - width / 2, link.lane - LINE / 2, width, LINE, 'fill="#ffffff"')
+        yield _rect(x - width / 2, link.track - LINE / 2, width, LINE, 'fill="#ffffff"')
     for up, line in enumerate(reversed(link.lines)):
         yield _text(x, last - up * LINE, line, anchor="middle")
 
@@ -141,9 +141,9 @@ def _number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def _rect(x: float, y: float, width: float, height: float, more: str) -> str:
+def _rect(x: float, y: float, width: float, height: float, attributes: str) -> str:
     place = f'x="{_number(x)}" y="{_number(y)}" width="{_number(width)}" height="{_number(height)}"'
-    return f"<rect {place} {more}/>"
+    return f"<rect {place} {attributes}/>"
 
 
 def _path(steps: str) -> str:
@@ -152,12 +152,13 @@ def _path(steps: str) -> str:
 
 def _arrow(x: float, y: float, *sides: float) -> str:
     points = [(x, y), (x + sides[0], y + sides[1]), (x + sides[2], y + sides[3])]
-    told = " ".join(f"{_number(a)},{_number(b)}" for a, b in points)
-    return f'<polygon points="{told}" fill="{_LINK}"/>'
+    points_text = " ".join(f"{_number(a)},{_number(b)}" for a, b in points)
+    return f'<polygon points="{points_text}" fill="{_LINK}"/>'
 
 
 def _text(x: float, y: float, line: str, *, anchor: str = "start", bold: bool = False, faint: bool = False) -> str:
-    more = f' text-anchor="{anchor}"' if anchor != "start" else ""
-    more += ' font-weight="bold"' if bold else ""
+    attributes = f' text-anchor="{anchor}"' if anchor != "start" else ""
+    attributes += ' font-weight="bold"' if bold else ""
     fill = _FAINT if faint else _INK
-    return f'<text x="{_number(x)}" y="{_number(y)}" fill="{fill}"{more} xml:space="preserve">{escape(line)}</text>'
+    place = f'x="{_number(x)}" y="{_number(y)}"'
+    return f'<text {place} fill="{fill}"{attributes} xml:space="preserve">{escape(line)}</text>'

@@ -1,4 +1,4 @@
-"""Words that several formats share, and text made safe to show, clipped and wrapped."""
+"""Texts that several formats share, and functions that escape, clip and wrap text."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _HIDDEN = ("Cc", "Cf", "Cs", "Cn", "Zl", "Zp")
 
 
 def shown(text: str) -> str:
-    r"""The text on one line; what does not print, or would turn the direction, is shown as ``\n``, ``\x1b`` …
+    r"""Return the text on one line, with characters that do not print or change direction as ``\n``, ``\x1b`` …
 
-    No name can then break out of its line, steer a terminal or be illegal in XML.
+    A name can then not end its line, control a terminal or be invalid in XML.
     """
     if text.isprintable():
         return text
@@ -34,7 +34,7 @@ def _escape(character: str) -> str:
 
 
 def columns(text: str) -> int:
-    """How many columns of a fixed-width font the text takes."""
+    """Return the width of a text in columns of a fixed-width font."""
     return sum(map(_width, text))
 
 
@@ -45,7 +45,7 @@ def _width(character: str) -> int:
 
 
 def _fitting(text: str, most: int, start: int = 0) -> int:
-    """The end of the part of the text from ``start`` on that takes at most ``most`` columns."""
+    """Return the end of the longest part of the text from ``start`` that is at most ``most`` columns wide."""
     for end in range(start, len(text)):
         most -= _width(text[end])
         if most < 0:
@@ -54,31 +54,31 @@ def _fitting(text: str, most: int, start: int = 0) -> int:
 
 
 def clip(text: str, most: int) -> str:
-    """The text, or its beginning with an ellipsis, in at most ``most`` columns."""
+    """Return the text, or its beginning with an ellipsis, in at most ``most`` columns."""
     return text if _fitting(text, most) == len(text) else text[: _fitting(text, most - 1)] + "…"
 
 
 def wrap(line: str, most: int) -> list[str]:
-    """A line as several of at most ``most`` columns, the later ones indented more; broken at spaces where it can be."""
+    """Split a line into lines of at most ``most`` columns, at spaces if possible; later lines are indented further."""
     out: list[str] = []
     indent, start = "", 0
-    later = " " * min(len(line) - len(line.lstrip(" ")) + 4, most // 2)
+    continuation = " " * min(len(line) - len(line.lstrip(" ")) + 4, most // 2)
     while (end := _fitting(line, most - len(indent), start)) < len(line):
         first = start
-        while not indent and line[first : first + 1] == " ":  # spaces that the line begins with
+        while not indent and line[first : first + 1] == " ":  # leading spaces of the line
             first += 1
         end = max(end, start + 1)
         space = line.rfind(" ", first, end)
         cut = space if space > first else end
         out.append(indent + line[start:cut])
-        indent, start = later, cut
+        indent, start = continuation, cut
         while line[start : start + 1] == " ":
             start += 1
     return [*out, indent + line[start:]]
 
 
 def type_text(variable: dict[str, Any]) -> str:
-    """Types and quantifier of a variable: ``A|B ?``, ``B {2,4}``."""
+    """Return types and quantifier of a variable: ``A|B ?``, ``B {2,4}``."""
     text = "|".join(map(name_text, variable["types"]))
     if not variable["repeated"]:
         return text if variable["minimum"] else f"{text} ?"
@@ -86,7 +86,7 @@ def type_text(variable: dict[str, Any]) -> str:
 
 
 def place(facts: dict[str, Any], state: int | None) -> str:
-    """The name of a state, or ``start``."""
+    """Return the name of a state, or ``start``."""
     if state is None:
         return "start"
     entry: dict[str, Any] = facts["states"][state]
@@ -94,13 +94,13 @@ def place(facts: dict[str, Any], state: int | None) -> str:
 
 
 def title(facts: dict[str, Any], state: dict[str, Any]) -> tuple[str, str]:
-    """The name of a state, and types and quantifier if it is named after a variable."""
-    name, last = place(facts, state["number"]), _last(facts, state)
+    """Return the name of a state, and types and quantifier if it is named after a variable."""
+    name, last = place(facts, state["number"]), _last_variables(facts, state)
     return name, type_text(last[0]) if name == _name(facts, last[0]["name"]) else ""
 
 
 def binding(facts: dict[str, Any], edge: dict[str, Any]) -> str:
-    """Which variable an edge binds; nothing if every state stands for one."""
+    """Return the variable that an edge binds; empty if every state is named after its variable."""
     if "variable" not in edge:
         return ""
     text = f"binds {_name(facts, edge['variable'])}: {type_text(_variable(facts, edge['variable']))}"
@@ -125,22 +125,22 @@ def _names(facts: dict[str, Any], names: list[str]) -> str:
     return ", ".join(_name(facts, name) for name in names)
 
 
-def _last(facts: dict[str, Any], state: dict[str, Any]) -> list[dict[str, Any]]:
-    """The variables that may be bound last in a state."""
+def _last_variables(facts: dict[str, Any], state: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the variables that can be bound last in a state."""
     into = [edge for edge in facts["edges"] if edge["target"] == state["number"]]
     names = dict.fromkeys(edge.get("variable", state["variable"]) for edge in into)
     return [_variable(facts, name) for name in names]
 
 
 def for_all_text(entry: dict[str, Any]) -> str:
-    """A for-all condition."""
+    """Return the text of a for-all condition."""
     guard = "" if entry["guard"] is None else f" if {entry['guard']}"
-    which = {"all": "all elements", "earlier": "all earlier elements"}
-    return f"for {which[entry.get('reach', 'all')]}{guard}: {entry['condition']}"
+    elements = {"all": "all elements", "earlier": "all earlier elements"}
+    return f"for {elements[entry.get('reach', 'all')]}{guard}: {entry['condition']}"
 
 
 def absence_text(facts: dict[str, Any], entry: dict[str, Any]) -> str:
-    """A check that no event of a negated variable came."""
+    """Return the text of a check that no event of a negated variable occurred."""
     after, before = _names(facts, entry["after"]), _names(facts, entry["before"])
     text = f"no {_name(facts, entry['variable'])}"
     if after and before:
@@ -154,13 +154,13 @@ def absence_text(facts: dict[str, Any], entry: dict[str, Any]) -> str:
     conditions = [] if entry["condition"] is None else [entry["condition"]]
     for walk in entry["for_all"]:
         guard = "" if walk["guard"] is None else f"({walk['guard']}) IMPLIES "
-        in_round = guard + walk["condition"]  # in a group i is the round
-        conditions.append(for_all_text(walk) if entry["rounds"] is None else in_round)
+        round_condition = guard + walk["condition"]  # in a group i is the round
+        conditions.append(for_all_text(walk) if entry["rounds"] is None else round_condition)
     return f"{text} where {' AND '.join(conditions)}" if conditions else text
 
 
 def edge_lines(facts: dict[str, Any], edge: dict[str, Any]) -> list[str]:
-    """What an edge asks for, one condition a line."""
+    """Return the conditions of an edge, one per line."""
     return [
         *(f"{key['row']} = {key['event']}" for key in edge["keys"]),
         *edge["predicates"],
@@ -170,9 +170,9 @@ def edge_lines(facts: dict[str, Any], edge: dict[str, Any]) -> list[str]:
 
 
 def state_lines(facts: dict[str, Any], state: dict[str, Any]) -> list[tuple[str, str]]:
-    """What a state has, as pairs of a heading and a text."""
+    """Return the facts of a state, as pairs of a heading and a text."""
     lines = []
-    last = _last(facts, state)
+    last = _last_variables(facts, state)
     for variable in last:
         if variable["conditions"]:
             heading = "event" if len(last) == 1 else f"event {_name(facts, variable['name'])}"
@@ -203,7 +203,7 @@ def state_lines(facts: dict[str, Any], state: dict[str, Any]) -> list[tuple[str,
 
 
 def strategy_text(facts: dict[str, Any]) -> str:
-    """Strategy, selection and consumption, and of the other clauses those that say something."""
+    """Return strategy, selection and consumption, and the other policies that differ from the default."""
     entry = facts["strategy"]
     parts = [entry["strategy"], f"select {entry['select']}", f"consume {entry['consume']}"]
     if entry["limit"] is not None:
@@ -215,37 +215,38 @@ def strategy_text(facts: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-_USUAL = f"{STRATEGIES[0]}, select {SELECTIONS[0]}, consume {CONSUMPTIONS[0]}"
+_DEFAULT = f"{STRATEGIES[0]}, select {SELECTIONS[0]}, consume {CONSUMPTIONS[0]}"
 
 
 def notes(facts: dict[str, Any], *, full: bool = False) -> list[tuple[str, str]]:
-    """What stands beside the states in a picture: windows and strategy if they are not the usual ones, operators."""
+    """Return the notes beside a picture: windows and strategy if they are not the default, and operators."""
     lines, windows = [], facts["windows"]
     if "opens" in windows:
         lines.append(("windows", f"{windows['mode']}: {windows['why']}"))
-    if strategy_text(facts) != _USUAL:
+    if strategy_text(facts) != _DEFAULT:
         lines.append(("strategy", strategy_text(facts)))
     return lines + operator_notes(facts, full=full)
 
 
 def operator_notes(facts: dict[str, Any], *, full: bool = False) -> list[tuple[str, str]]:
-    """What explicit windows and the operators of a pattern ask for, as pairs of a heading and a text.
+    """Return notes on explicit windows and on the operators of a pattern, as pairs of a heading and a text.
 
-    ``full`` is for where the states and edges do not tell what is checked of a negated variable.
+    Set ``full`` if states and edges do not show the checks of negated variables.
     """
     lines, windows = [], facts["windows"]
     if "opens" in windows:
         lines += [("opens", _opens_text(windows["opens"])), ("closes", _closes_text(windows["closes"]))]
     for group in facts.get("groups", []):
         name = name_text(group["name"]) + ("[]" if group["repeated"] else "")
-        many = bounds_text(group["minimum"], group["maximum"]) if group["repeated"] else "?"
+        quantifier = bounds_text(group["minimum"], group["maximum"]) if group["repeated"] else "?"
         rounds = "rounds of " if group["repeated"] else ""
-        lines.append(("group", f"{name} {many}: {rounds}{_names(facts, group['variables'])}"))
+        lines.append(("group", f"{name} {quantifier}: {rounds}{_names(facts, group['variables'])}"))
     for negation in facts.get("negations", []):
         checks = _absences(facts, negation["variable"]) if full else []
         lines.append(("negated", "; ".join([_negation_text(facts, negation), *checks])))
     for names in facts.get("sets", []):
-        lines.append(("any", f"{_names(facts, names)}: of matches of the same events the first in birth order counts"))
+        rule = "of several matches of the same events only the first in birth order counts"
+        lines.append(("any", f"{_names(facts, names)}: {rule}"))
     if facts.get("period") is not None:
         lines.append(("periodic", f"a match every {facts['period']['text']} after the last event"))
     if "contiguity" in facts:
@@ -265,7 +266,7 @@ def _closes_text(entry: dict[str, Any]) -> str:
     if entry["kind"] == "time":
         return f"{entry['text']} after the event that opened it"
     if entry["kind"] == "events":
-        return f"with the last of {entry['text']} from the one that opened it on"
+        return f"with the last of {entry['text']}, counted from the event that opened it"
     if not entry["keys"] and not entry["predicates"]:
         return f"all windows, at each {_event_text(entry)}"
     parts = [f"at the first later {_event_text(entry)}"]
@@ -283,12 +284,12 @@ def _event_text(entry: dict[str, Any]) -> str:
 
 def _contiguity_text(entry: dict[str, Any]) -> str:
     where = "the stream" if entry["in"] == "stream" else f"its partition by {', '.join(map(name_text, entry['by']))}"
-    none = f"; in no partition: {', '.join(map(name_text, entry['outside']))}" if entry["outside"] else ""
-    return f"previous(x) is the event right before x in {where}{none}"
+    outside = f"; in no partition: {', '.join(map(name_text, entry['outside']))}" if entry["outside"] else ""
+    return f"previous(x) is the event right before x in {where}{outside}"
 
 
 def _absences(facts: dict[str, Any], variable: str) -> list[str]:
-    """The checks of a negated variable, each text once."""
+    """Return the texts of the checks of a negated variable, without duplicates."""
     parts = [edge["absences"] for edge in facts["edges"]]
     parts += [state[key] for state in facts["states"] for key in ("accept_absences", "end_absences")]
     return list(dict.fromkeys(
@@ -313,7 +314,7 @@ def _negation_text(facts: dict[str, Any], negation: dict[str, Any]) -> str:
             where = f"{place(facts, check['source'])} -> {place(facts, check['target'])}"
             places.setdefault("checked on", []).append(where)
         else:
-            told = "checked where a match ends in" if check["at"] == "accept" else "checked at the window's end in"
-            places.setdefault(told, []).append(place(facts, check["state"]))
-    parts += [f"{told} {', '.join(dict.fromkeys(where))}" for told, where in places.items()]
+            heading = "checked where a match ends in" if check["at"] == "accept" else "checked at the window's end in"
+            places.setdefault(heading, []).append(place(facts, check["state"]))
+    parts += [f"{heading} {', '.join(dict.fromkeys(where))}" for heading, where in places.items()]
     return "; ".join(parts)

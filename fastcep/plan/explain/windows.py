@@ -1,4 +1,4 @@
-"""What there is to tell about the windows of a query (docs/explain.md)."""
+"""Facts of the windows of a query (docs/explain.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EXPIRY = {"unbounded": "never", "explicit": "with the window"}
 
 
 def window_facts(plan: Plan) -> dict[str, Any]:
-    """The window itself."""
+    """Return the facts of the window itself."""
     kind = _KINDS[plan.window_kind]
     return {
         "kind": kind,
@@ -27,10 +27,10 @@ def window_facts(plan: Plan) -> dict[str, Any]:
 
 
 def mode_facts(plan: Plan) -> dict[str, Any]:
-    """Whether windows share rows, and of explicit ones how they open and close."""
+    """Return whether windows share rows, and the openings and closings of explicit windows."""
     windows, window = plan.windows, plan.query.window
     if windows is None or not isinstance(window, ast.ExplicitWindow):
-        why = "WITHIN counts from a match's first event, so one row serves whatever the window's position"
+        why = "WITHIN counts from a match's first event, so one row serves every position of the window"
         return {"mode": "shared", "why": why}
     why = "a match is the same in every window that holds it, so one row serves all of them"
     return {
@@ -51,15 +51,15 @@ def _opens(windows: WindowPlan, bound: ast.Bound) -> dict[str, Any]:
 def _closes(windows: WindowPlan, bound: ast.Bound) -> dict[str, Any]:
     if windows.closing in (AFTER_TIME, AFTER_EVENTS):
         return _extent("time" if windows.closing == AFTER_TIME else "events", windows.length)
-    told = _extent("event", None)
+    extent = _extent("event", None)
     if windows.pairs is None:
         assert windows.closers is not None
-        return {**told, **_event(bound, windows.closers.local_texts[0]), "keys": [], "predicates": []}
+        return {**extent, **_event(bound, windows.closers.local_texts[0]), "keys": [], "predicates": []}
     opens = () if windows.opening is None else windows.opening.local_texts[0]
     on_opening, on_closing = windows.pairs.local_texts
     (edge,) = (edge for edge in windows.pairs.edges if edge.member == 1)
     return {
-        **told,
+        **extent,
         **_event(bound, on_closing),
         "keys": [{"row": row, "event": event} for row, event in edge.key_texts],
         "predicates": [*(text for text in on_opening if text not in opens), *edge.predicate_texts],
@@ -67,7 +67,7 @@ def _closes(windows: WindowPlan, bound: ast.Bound) -> dict[str, Any]:
 
 
 def _extent(kind: str, value: int | None) -> dict[str, Any]:
-    """Every so many events, or ns; after so many; or at an event."""
+    """Return an interval or length in events or ns; without a value, an event."""
     if value is None:
         return {"kind": kind, "value": None, "text": None}
     return {"kind": kind, "value": value, "text": format_duration(value) if kind == "time" else f"{value} EVENTS"}

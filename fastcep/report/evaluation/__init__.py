@@ -1,6 +1,6 @@
-"""What an evaluation found, for people: a table for the terminal and one self-contained HTML page.
+"""Reports of an evaluation: a table for the terminal and one self-contained HTML page.
 
-Both are made from the evaluation's *document*, a plain dict; nothing here knows how it was measured.
+Both are made from the *document* of the evaluation, a plain dict, and are independent of how it was measured.
 """
 
 from fastcep.report.evaluation.page import html, save_html

@@ -1,8 +1,8 @@
-"""The papers' pictures: recall, precision, throughput and shed ratios from the loosest target to the tightest.
+"""Charts of recall, precision, throughput and shed ratios, from the loosest target to the tightest, as in the papers.
 
-Targets stand side by side at equal distances. Strategies are often nearly the same: so those behind have wider lines
-and larger markers, which are then seen around those before them, and a second picture of the recall shows how far each
-is behind the best. Where not all rows count the marker is hollow, and no line runs through it.
+Targets are equally spaced. Curves often nearly coincide. Therefore curves in the background have wider lines and larger
+markers, which stay visible around those in the foreground, and a second chart shows the distance of each recall from
+the best. A marker is hollow, and the line has a gap, if some rows of the cell do not count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Chart", "charts", "swatch"]
 
 _LARGE, _SMALL = (560, 370), (560, 290)
 _STEPS = (0, 0.5, 1, 2, 5, 10, 20, 50)
-_WIDTHS, _SIZES = (1.3, 3.2), (5.0, 9.0)  #: of lines and markers, of the strategy in front and of the one behind all
+_WIDTHS, _SIZES = (1.3, 3.2), (5.0, 9.0)  #: of lines and markers: in the foreground, in the background
 
 Value = Callable[[Cell], float | None]
 Range = Callable[[Cell], tuple[float, float] | None]
@@ -30,42 +30,42 @@ Range = Callable[[Cell], tuple[float, float] | None]
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture and what is written above it."""
+    """A chart as SVG, with its title and caption."""
 
     title: str
-    told: str
+    caption: str
     svg: str
 
 
 @dataclass(frozen=True)
 class _Plot:
-    """What is drawn: a value of every cell, and at which place."""
+    """Definition of a chart: y and x value of every cell."""
 
     title: str
-    told: str
+    caption: str
     label: str
     value: Value
     range: Range
     unit: str = "%"  # or ×, points
-    level: float | None = None  # a line across
-    place: Value | None = None  # None: the target's number
-    names: Set[str] | None = None  # of the strategies that are drawn; None: all
-    across: str = ""  # what the places are
+    level: float | None = None  # y value of a horizontal line
+    x_value: Value | None = None  # None: the index of the target
+    names: Set[str] | None = None  # strategies to draw; None: all
+    x_label: str = ""  # used with x_value
 
 
 def charts(evaluation: Evaluation) -> list[Chart]:
-    """The pictures over all targets; the two of the recall first, and larger."""
-    known = [
+    """Return the charts over all targets. The two charts of the recall come first, and are larger."""
+    with_values = [
         plot for plot in _plots(evaluation) if any(plot.value(cell) is not None for cell in evaluation.cells.values())
     ]
     return [
-        Chart(plot.title, plot.told, _draw(evaluation, plot, number < 2, f"p{number}-"))
-        for number, plot in enumerate(known)
+        Chart(plot.title, plot.caption, _draw(evaluation, plot, number < 2, f"p{number}-"))
+        for number, plot in enumerate(with_values)
     ]
 
 
 def swatch(look: Look, prefix: str) -> str:
-    """A piece of a strategy's line, for a legend."""
+    """Return a sample of a strategy's line, for a legend."""
 
     def draw(figure: Any) -> None:
         axes = figure.add_axes((0, 0, 1, 1))
@@ -79,23 +79,23 @@ def swatch(look: Look, prefix: str) -> str:
 # -------------------------------------------------------------------------------------------------------------- plots
 
 
-def _key(key: str, over: float = 1.0) -> tuple[Value, Range]:
-    """A value of the rows, over a number."""
+def _key(key: str, divisor: float = 1.0) -> tuple[Value, Range]:
+    """Return functions for the mean and the range of a value of the rows, divided by a number."""
 
     def value(cell: Cell) -> float | None:
         mean = cell.mean(key)
-        return None if mean is None or not over else mean / over
+        return None if mean is None or not divisor else mean / divisor
 
-    def span(cell: Cell) -> tuple[float, float] | None:
-        found = cell.range(key)
-        return None if found is None or not over else (found[0] / over, found[1] / over)
+    def value_range(cell: Cell) -> tuple[float, float] | None:
+        limits = cell.range(key)
+        return None if limits is None or not divisor else (limits[0] / divisor, limits[1] / divisor)
 
-    return value, span
+    return value, value_range
 
 
 def _plots(evaluation: Evaluation) -> list[_Plot]:
     recall = _Plot("Recall", "Share of the true matches that were found.", "recall", *_key("recall"))
-    precision = _Plot("Precision", "Share of what was found that is true.", "precision", *_key("precision"))
+    precision = _Plot("Precision", "Share of the found matches that are true.", "precision", *_key("precision"))
     throughput = _Plot(
         "Throughput", "Events per second of busy time, relative to the run without shedding.", "times",
         *_key("throughput", evaluation.truth.get("throughput") or 0.0), unit="×",
@@ -104,19 +104,19 @@ def _plots(evaluation: Evaluation) -> list[_Plot]:
     plots = [
         throughput,
         _latency(evaluation),
-        _Plot("Shed events", "Of those that some variable could bind.", "share shed", *events),
-        _Plot("Shed partial matches", "Refused and dropped, of those born and refused.", "share shed", *matches),
+        _Plot("Shed events", "Share of the events that some variable could bind.", "share shed", *events),
+        _Plot("Shed partial matches", "Share refused or dropped, of those born or refused.", "share shed", *matches),
     ]
     if evaluation.mode == "demands":
-        over = [*_over(evaluation, recall), *_over(evaluation, precision)]
-        return [*over[:2], recall, _behind(evaluation), *over[2:], *plots]
-    told = "What the shedder said of its recall, less what it was."
-    estimate = _Plot("Estimated recall", told, "error, in points", _error, _errors, unit="points", level=0.0)
-    return [recall, _behind(evaluation), precision, *plots, estimate]
+        over_shed = [*_over_shed(evaluation, recall), *_over_shed(evaluation, precision)]
+        return [*over_shed[:2], recall, _behind_best(evaluation), *over_shed[2:], *plots]
+    caption = "Recall as the shedder estimates it, minus the true recall."
+    estimate = _Plot("Estimated recall", caption, "error, in points", _error, _error_range, unit="points", level=0.0)
+    return [recall, _behind_best(evaluation), precision, *plots, estimate]
 
 
-def _behind(evaluation: Evaluation) -> _Plot:
-    """How far from the best strategy at the same target: this tells those apart that nearly coincide."""
+def _behind_best(evaluation: Evaluation) -> _Plot:
+    """Return the plot of the distance from the best recall at the same target, which separates close curves."""
     best = {
         target: first.mean("recall") or 0.0
         for target in evaluation.targets
@@ -127,13 +127,15 @@ def _behind(evaluation: Evaluation) -> _Plot:
         recall = cell.mean("recall")
         return None if recall is None or cell.target not in best else 100 * (recall - best[cell.target])
 
-    def span(cell: Cell) -> tuple[float, float] | None:
-        found = cell.range("recall")
-        return None if found is None else (100 * (found[0] - best[cell.target]), 100 * (found[1] - best[cell.target]))
+    def value_range(cell: Cell) -> tuple[float, float] | None:
+        limits = cell.range("recall")
+        if limits is None:
+            return None
+        return 100 * (limits[0] - best[cell.target]), 100 * (limits[1] - best[cell.target])
 
     names = {strategy.name for strategy in evaluation.strategies if not strategy.reference}
-    told = "Recall less that of the best strategy that counts, in points; logarithmic beyond ±1."
-    return _Plot("Behind the best", told, "points", value, span, unit="log points", level=0.0, names=names)
+    caption = "Recall minus that of the best strategy that counts, in points; logarithmic beyond ±1."
+    return _Plot("Behind the best", caption, "points", value, value_range, unit="log points", level=0.0, names=names)
 
 
 def _error(cell: Cell) -> float | None:
@@ -141,43 +143,43 @@ def _error(cell: Cell) -> float | None:
     return None if estimated is None or recall is None else 100 * (estimated - recall)
 
 
-def _errors(cell: Cell) -> tuple[float, float] | None:
-    found = [
+def _error_range(cell: Cell) -> tuple[float, float] | None:
+    errors = [
         100 * (row["estimated_recall"] - row["recall"])
         for row in cell.rows
         if row.get("estimated_recall") is not None and row["recall"] is not None
     ]
-    return (min(found), max(found)) if found else None
+    return (min(errors), max(errors)) if errors else None
 
 
 def _latency(evaluation: Evaluation) -> _Plot:
-    """What the bound is about, over the bound; without one over the run without shedding."""
+    """Return the plot of the bounded latency relative to its bound; for demands, relative to no shedding."""
     if evaluation.mode == "demands":
-        plain = evaluation.truth["mean_latency"]
-        told = "Mean processing latency, relative to the run without shedding."
-        return _Plot("Latency", told, "times", *_key("mean_latency", plain), unit="×")
+        unshed = evaluation.truth["mean_latency"]
+        caption = "Mean processing latency, relative to the run without shedding."
+        return _Plot("Latency", caption, "times", *_key("mean_latency", unshed), unit="×")
     if evaluation.mode == "rates":
-        told = "99th percentile of the event latency, relative to its bound."
-        value, span = _key("p99_latency", evaluation.setting["latency_bound"])
-        return _Plot("Latency", told, "of the bound", value, span, unit="×", level=1.0)
+        caption = "99th percentile of the event latency, relative to its bound."
+        value, value_range = _key("p99_latency", evaluation.setting["latency_bound"])
+        return _Plot("Latency", caption, "of the bound", value, value_range, unit="×", level=1.0)
     key, statistic = evaluation.statistic, STATISTICS[evaluation.setting["statistic"]]
 
-    def spans(cell: Cell) -> tuple[float, float] | None:
+    def range_over_bound(cell: Cell) -> tuple[float, float] | None:
         bound = cell.mean("bound")
         return _key(key, bound)[1](cell) if bound else None
 
-    told = f"The {statistic} of the processing latency, relative to its bound: up to the line it is held."
-    return _Plot("Latency", told, "of the bound", evaluation.over_bound, spans, unit="×", level=1.0)
+    caption = f"The {statistic} of the processing latency, relative to its bound, which holds up to the line."
+    return _Plot("Latency", caption, "of the bound", evaluation.over_bound, range_over_bound, unit="×", level=1.0)
 
 
-def _over(evaluation: Evaluation, plot: _Plot) -> list[_Plot]:
-    """A value over what was really shed: once for events, once for partial matches."""
+def _over_shed(evaluation: Evaluation, plot: _Plot) -> list[_Plot]:
+    """Return plots of a value over the share that was shed: of events, and of partial matches."""
     plots = []
-    for what, key in (("events", "shed_event_ratio"), ("partial matches", "shed_match_ratio")):
+    for items, key in (("events", "shed_event_ratio"), ("partial matches", "shed_match_ratio")):
         names = {cell.strategy.name for cell in evaluation.cells.values() if (cell.mean(key) or 0.0) > 0}
         if names:
-            title, across = f"{plot.title} over shed {what}", f"share of the {what} that were shed"
-            plots.append(replace(plot, title=title, place=_key(key)[0], names=names, across=across))
+            title, x_label = f"{plot.title} over shed {items}", f"share of the {items} that were shed"
+            plots.append(replace(plot, title=title, x_value=_key(key)[0], names=names, x_label=x_label))
     return plots
 
 
@@ -190,36 +192,37 @@ def _draw(evaluation: Evaluation, plot: _Plot, large: bool, prefix: str) -> str:
     def draw(figure: Any) -> None:
         figure.set_layout_engine("constrained")
         axes = figure.subplots()
-        found = looks(evaluation.strategies)
-        own = [each for each in evaluation.strategies if plot.names is None or each.name in plot.names]
-        own.sort(key=lambda strategy: strategy.reference)
-        for depth, strategy in reversed(list(enumerate(own))):
-            _strategy(axes, evaluation, plot, strategy, _line(found[strategy.name], depth / max(len(own) - 1, 1)))
-        _axes(axes, plot)
-        _across(axes, evaluation, plot, small=not large)
+        look_of = looks(evaluation.strategies)
+        drawn = [strategy for strategy in evaluation.strategies if plot.names is None or strategy.name in plot.names]
+        drawn.sort(key=lambda strategy: strategy.reference)
+        for depth, strategy in reversed(list(enumerate(drawn))):
+            line = _line(look_of[strategy.name], depth / max(len(drawn) - 1, 1))
+            _draw_strategy(axes, evaluation, plot, strategy, line)
+        _set_y_axis(axes, plot)
+        _set_x_axis(axes, evaluation, plot, small=not large)
 
-    return picture(draw, width, height, f"{plot.title}. {plot.told}", prefix)
+    return picture(draw, width, height, f"{plot.title}. {plot.caption}", prefix)
 
 
-def _strategy(axes: Any, evaluation: Evaluation, plot: _Plot, strategy: Strategy, line: dict[str, Any]) -> None:
+def _draw_strategy(axes: Any, evaluation: Evaluation, plot: _Plot, strategy: Strategy, line: dict[str, Any]) -> None:
     points = [
-        (place, *point)
+        (x, *point)
         for number, target in enumerate(evaluation.ordered)
         if (cell := evaluation.cells.get((strategy.name, target))) is not None
         and (point := _point(plot, cell)) is not None
-        and (place := number if plot.place is None else plot.place(cell)) is not None
+        and (x := number if plot.x_value is None else plot.x_value(cell)) is not None
     ]
     if not points:
         return
-    places, values, lows, highs, counts = map(list, zip(*points, strict=True))
+    xs, values, lows, highs, counts = map(list, zip(*points, strict=True))
     if plot.unit != "points":
-        axes.fill_between(places, lows, highs, where=counts, color=line["color"], alpha=0.13, linewidth=0)
-    axes.vlines(places, lows, highs, color=line["color"], linewidth=1)
-    axes.plot(places, [value if ok else nan for value, ok in zip(values, counts, strict=True)], **line)
+        axes.fill_between(xs, lows, highs, where=counts, color=line["color"], alpha=0.13, linewidth=0)
+    axes.vlines(xs, lows, highs, color=line["color"], linewidth=1)
+    axes.plot(xs, [value if ok else nan for value, ok in zip(values, counts, strict=True)], **line)
     hollow = line | {"markerfacecolor": "white", "markeredgecolor": line["color"], "markeredgewidth": 1.3}
-    for place, value, ok in zip(places, values, counts, strict=True):
+    for x, value, ok in zip(xs, values, counts, strict=True):
         if not ok:
-            axes.plot([place], [value], **hollow)
+            axes.plot([x], [value], **hollow)
 
 
 def _point(plot: _Plot, cell: Cell) -> tuple[float, float, float, bool] | None:
@@ -231,7 +234,7 @@ def _point(plot: _Plot, cell: Cell) -> tuple[float, float, float, bool] | None:
 
 
 def _line(look: Look, depth: float = 0.5) -> dict[str, Any]:
-    """How a strategy is drawn, from in front of all (0) to behind all (1)."""
+    """Return the line style of a strategy, from the foreground (depth 0) to the background (1)."""
     width, size = (low + depth * (high - low) for low, high in (_WIDTHS, _SIZES))
     return {
         "color": look.colour, "linestyle": look.line, "linewidth": 1.6 if look.line == "--" else width,
@@ -240,7 +243,7 @@ def _line(look: Look, depth: float = 0.5) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _axes(axes: Any, plot: _Plot) -> None:
+def _set_y_axis(axes: Any, plot: _Plot) -> None:
     axes.set_ylabel(plot.label)
     if plot.level is not None and axes.lines:
         axes.axhline(plot.level, color=INK, linewidth=1, linestyle=(0, (4, 3)))
@@ -257,36 +260,36 @@ def _axes(axes: Any, plot: _Plot) -> None:
     if plot.unit == "log points":
         low, high = axes.get_ylim()
         axes.set_yscale("symlog", linthresh=1, linscale=0.6)
-        axes.set_yticks([sign * each for each in _STEPS for sign in (-1, 1)], minor=False)
+        axes.set_yticks([sign * step for step in _STEPS for sign in (-1, 1)], minor=False)
         axes.set_yticks([], minor=True)
         axes.set_ylim(min(low, -1), max(high, 1))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:+g}" if value else "0")
 
 
-def _across(axes: Any, evaluation: Evaluation, plot: _Plot, small: bool) -> None:
-    if plot.place is not None:
+def _set_x_axis(axes: Any, evaluation: Evaluation, plot: _Plot, small: bool) -> None:
+    if plot.x_value is not None:
         axes.set_xlim(-0.02, 1.02)
         axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
-        axes.set_xlabel(plot.across)
+        axes.set_xlabel(plot.x_label)
         return
     targets = evaluation.ordered
     axes.set_xlim(-0.4, len(targets) - 0.6)
     axes.set_xticks(range(len(targets)), [_tick(evaluation, target, len(targets), small) for target in targets])
-    axes.set_xlabel(_what(evaluation, small))
+    axes.set_xlabel(_targets_label(evaluation, small))
 
 
 def _tick(evaluation: Evaluation, target: str, count: int, small: bool) -> str:
-    """The label of a target, and below it what it comes to."""
+    """Return the label of a target, followed by its value if there is room."""
     label = clip(shown(target), max(4, (60 if small else 100) // count))
-    more = target_text(evaluation, target)
-    return f"{label}\n{more}" if more and not small else label
+    value = target_text(evaluation, target)
+    return f"{label}\n{value}" if value and not small else label
 
 
-def _what(evaluation: Evaluation, small: bool) -> str:
-    """What the targets are."""
+def _targets_label(evaluation: Evaluation, small: bool) -> str:
+    """Return the label of an x axis of targets."""
     if evaluation.mode == "bounds":
         statistic = STATISTICS[evaluation.setting["statistic"]]
         return f"bound on the {statistic} of the processing latency{'' if small else ': loose → tight'}"
     if evaluation.mode == "rates":
         return f"rate of arrival{'' if small else '; the bound is ' + duration(evaluation.setting['latency_bound'])}"
-    return "share of the work that is to be saved"
+    return "share of the work to save"

@@ -1,4 +1,4 @@
-"""The columns that the table for the terminal and the one of the page share."""
+"""Columns of the terminal table, which the table of the page shares."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ __all__ = ["Column", "columns"]
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its head, in few letters and in full, and what it says of a cell."""
+    """A column: its short head, its description, and its text for a cell."""
 
-    short: str
-    told: str
+    head: str
+    description: str
     text: Callable[[Cell], str]
-    bar: Callable[[Cell], float | None] | None = None  #: a share that is drawn behind the text
+    bar: Callable[[Cell], float | None] | None = None  #: share that is drawn as a bar in the background
 
 
 def columns(evaluation: Evaluation) -> list[Column]:
-    """The columns of a mode: in all but ``demands`` with what the bound is compared with."""
+    """Return the columns for the mode of an evaluation. Modes with a bound have a column that compares with it."""
     return [
         _share("recall", "share of the true matches that were found", "recall", bar=True),
         _share("estimated", "the recall as the shedder estimates it", "estimated_recall"),
-        _share("precision", "share of what was found that is true", "precision"),
+        _share("precision", "share of the found matches that are true", "precision"),
         *_latencies(evaluation),
         Column(
-            "speed", "events per second of busy time, times that of the run without shedding",
+            "speed", "events per second of busy time, relative to the run without shedding",
             lambda cell: times(evaluation.throughput(cell)),
         ),
-        _share("events", "share of the events that were shed, of those that some variable could bind",
+        _share("events", "share of the events that were shed, among those that some variable could bind",
                "shed_event_ratio"),
         _share("p. matches", "share of the partial matches that were refused or dropped", "shed_match_ratio"),
         _share("overhead", "share of the busy time that decisions took", "overhead"),
@@ -50,14 +50,14 @@ def _latencies(evaluation: Evaluation) -> list[Column]:
         ]  # fmt: skip
     if evaluation.mode == "bounds":
         statistic = evaluation.setting["statistic"]
-        told = f"{statistic} of the processing latency over the bound: at most 1 holds it"
-        return [Column(f"{statistic}/bound", told, lambda cell: ratio(evaluation.over_bound(cell))), p99]
+        description = f"{statistic} of the processing latency, relative to the bound: holds up to 1"
+        return [Column(f"{statistic}/bound", description, lambda cell: ratio(evaluation.over_bound(cell))), p99]
     return [Column("mean", "mean processing latency", lambda cell: duration(cell.mean("mean_latency"))), p99]
 
 
-def _share(short: str, told: str, key: str, bar: bool = False) -> Column:
+def _share(head: str, description: str, key: str, bar: bool = False) -> Column:
     def text(cell: Cell) -> str:
-        more = spread(cell, key) if key == "recall" else ""
-        return f"{percent(cell.mean(key))} {more}".rstrip()
+        spread_text = spread(cell, key) if key == "recall" else ""
+        return f"{percent(cell.mean(key))} {spread_text}".rstrip()
 
-    return Column(short, told, text, (lambda cell: cell.mean(key)) if bar else None)
+    return Column(head, description, text, (lambda cell: cell.mean(key)) if bar else None)

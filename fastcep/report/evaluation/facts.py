@@ -1,4 +1,4 @@
-"""What an evaluation was made with, as pairs of a name and a text."""
+"""The setting of an evaluation, as pairs of a name and a text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["setting_facts"]
 
 
 def setting_facts(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """The setting, for people: names and texts, of which no character steers."""
+    """Return the setting as pairs of a name and a text, without control characters."""
     return [(name, shown(text)) for name, text in [*_input(evaluation), *_clock(evaluation), *_method(evaluation)]]
 
 
@@ -31,9 +31,9 @@ def _input(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
         f"{duration(truth['p95_latency'])} p95, {duration(truth['p99_latency'])} p99; {rate(truth['throughput'])}"
     )
     if evaluation.document["query"]["monotonic"]:
-        yield "Monotonic", "yes: whatever is shed, nothing false is found"
+        yield "Monotonic", "yes: shedding never causes false matches"
     else:
-        yield "Monotonic", "no: shedding can make matches that are not true; see the precision"
+        yield "Monotonic", "no: shedding can cause false matches; see the precision"
 
 
 def _clock(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
@@ -44,12 +44,12 @@ def _clock(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
         if machine:
             yield "Machine", ", ".join(f"{key} {value}" for key, value in machine.items())
     else:
-        yield "Clock", "virtual: counted operations take what the cost table says"
+        yield "Clock", "virtual: counted operations have the costs of the cost table"
     table = setting.get("cost_table")
     if table:
         costs = [f"{key} {value:g}" for key, value in table["nanoseconds"].items() if value]
-        rest = ", all else 0" if len(costs) < len(table["nanoseconds"]) else ""
-        yield "Cost table", f"{table['name']} ({table['hash']}): {', '.join(costs)}{rest} ns"
+        zeros = ", all others 0" if len(costs) < len(table["nanoseconds"]) else ""
+        yield "Cost table", f"{table['name']} ({table['hash']}): {', '.join(costs)}{zeros} ns"
 
 
 def _method(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
@@ -61,12 +61,13 @@ def _method(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     if setting.get("maximum_rate") is not None:
         yield "Maximum rate", f"{rate(setting['maximum_rate'])} without shedding"
     if evaluation.mode == "demands":
-        yield "Bound on", "nothing: a fixed share of the work is to be saved"
+        yield "Bound on", "nothing: a fixed share of the work is saved"
     if setting.get("detectors"):
         yield "Detectors", ", ".join(setting["detectors"])
-    if setting["statistic"] != "mean" and any(own["name"] == "oracle" for own in setting["strategies"]):
-        yield "Oracle", "saves work where least is lost, not only of events above the bound: no limit to a percentile"
-    yield "Not judged", f"the first {percent(setting['skip'])} of the events, for latencies" if setting["skip"] else "–"
+    if setting["statistic"] != "mean" and any(strategy["name"] == "oracle" for strategy in setting["strategies"]):
+        yield "Oracle", "saves work where it costs the least recall; its recall is no upper limit under a percentile"
+    warm_up = f"latencies of the first {percent(setting['skip'])} of the events are ignored" if setting["skip"] else "–"
+    yield "Warm-up", warm_up
     yield "Index, store", f"{setting['index']}, {setting.get('store') or '–'}"
     yield "Seeds", ", ".join(map(str, setting["seeds"]))
-    yield "Made with", f"fastcep {evaluation.document['fastcep']}"
+    yield "Created with", f"fastcep {evaluation.document['fastcep']}"

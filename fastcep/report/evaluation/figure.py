@@ -1,4 +1,4 @@
-"""Pictures as SVG that can stand in a page: the same bytes for the same numbers, without ids that collide."""
+"""Charts as SVG for embedding in a page: reproducible byte for byte, with ids that are unique in the page."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', 'DejaV
 _SVG = "http://www.w3.org/2000/svg"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _LONG = re.compile(r"-?\d+\.\d{3,}")
-_FAMILY = re.compile(r"font-family: [^;]*; ?")  # the page chooses one
+_FAMILY = re.compile(r"font-family: [^;]*; ?")  # the page sets the font
 _STYLE = {
     "figure.facecolor": "none",
     "axes.facecolor": "none",
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "fastcep",
-    "text.parse_math": False,  # names are no formulas
+    "text.parse_math": False,  # do not parse names as formulas
     "font.size": 12,
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -51,26 +51,26 @@ _STYLE = {
 }
 
 
-def picture(draw: Callable[[Any], None], width: float, height: float, told: str, prefix: str) -> str:
-    """Make an SVG.
+def picture(draw: Callable[[Any], None], width: float, height: float, description: str, prefix: str) -> str:
+    """Draw an SVG.
 
-    Nothing is clipped: what is drawn must lie inside of its axes.
+    Nothing is clipped: drawings must stay inside their axes.
 
     Parameters
     ----------
     draw
-        Draws on the figure that it is given.
+        Draws on the matplotlib figure that it receives.
     width, height
-        In pixels; the picture shrinks with the page.
-    told
-        What is to be seen, for those who cannot see it.
+        Size in pixels; the picture shrinks with the page.
+    description
+        Text alternative of the picture, for screen readers.
     prefix
-        Of the ids; another one for each picture of a page.
+        Prefix of the ids, unique for each picture of a page.
 
     Returns
     -------
     str
-        The element, in one line.
+        The ``svg`` element in one line.
 
     Raises
     ------
@@ -78,19 +78,19 @@ def picture(draw: Callable[[Any], None], width: float, height: float, told: str,
         If the drawing library is not installed.
     """
     style = load("matplotlib.style")
-    make = load("matplotlib.figure").Figure
-    canvas = load("matplotlib.backends.backend_svg").FigureCanvasSVG
+    figure_class = load("matplotlib.figure").Figure
+    canvas_class = load("matplotlib.backends.backend_svg").FigureCanvasSVG
     text = io.StringIO()
     with style.context(["default", _STYLE]), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's machine has the font, or has not
-        figure = make(figsize=(width / 72, height / 72))
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # depends on the fonts of the reader
+        figure = figure_class(figsize=(width / 72, height / 72))
         draw(figure)
-        canvas(figure).print_svg(text, metadata={"Date": None})
-    return _clean(text.getvalue(), width, height, told, prefix)
+        canvas_class(figure).print_svg(text, metadata={"Date": None})
+    return _clean(text.getvalue(), width, height, description, prefix)
 
 
-def _clean(text: str, width: float, height: float, told: str, prefix: str) -> str:
-    """Leave out what only a file needs, and what would reach out of the picture into the page."""
+def _clean(text: str, width: float, height: float, description: str, prefix: str) -> str:
+    """Remove parts that only a standalone file needs, or that would affect the page."""
     root = ElementTree.fromstring(text)
     used = {element.get(_HREF, "")[1:] for element in root.iter()}
     _prune(root)
@@ -101,7 +101,7 @@ def _clean(text: str, width: float, height: float, told: str, prefix: str) -> st
     root.attrib.update(
         {
             "xmlns": _SVG, "viewBox": f"0 0 {width:g} {height:g}", "width": f"{width:g}", "height": f"{height:g}",
-            "role": "img", "aria-label": told, "font-family": FONTS,
+            "role": "img", "aria-label": description, "font-family": FONTS,
         }
     )  # fmt: skip
     return ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
@@ -124,12 +124,12 @@ def _tidy(element: ElementTree.Element, used: set[str], prefix: str) -> None:
     if _HREF in attributes:
         attributes["href"] = f"#{prefix}{attributes.pop(_HREF)[1:]}"
     if "id" in attributes:
-        own = attributes.pop("id")
-        if own in used:
-            attributes["id"] = f"{prefix}{own}"
+        element_id = attributes.pop("id")
+        if element_id in used:
+            attributes["id"] = f"{prefix}{element_id}"
     for name in ("d", "transform", "x", "y", "points"):
         if name in attributes:
-            attributes[name] = _LONG.sub(lambda found: f"{float(found[0]):.2f}", attributes[name]).replace("\n", "")
+            attributes[name] = _LONG.sub(lambda match: f"{float(match[0]):.2f}", attributes[name]).replace("\n", "")
     if element.tag == "text":
         attributes["style"] = _FAMILY.sub("", attributes.get("style", ""))
         if attributes.get("transform", "").startswith("rotate(-0 "):

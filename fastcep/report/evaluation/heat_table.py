@@ -1,4 +1,4 @@
-"""What was shed by type and by class: tables whose cells are tinted by the share that was shed."""
+"""Heat tables of the shares that were shed, by event type and by class of partial matches."""
 
 from __future__ import annotations
 
@@ -12,73 +12,73 @@ from fastcep.report.evaluation.tags import safe, tag
 
 __all__ = ["heat_tables"]
 
-_MOST_WRITTEN = 6  #: classes whose shares are written; of more only the tint is shown
+_MOST_WRITTEN = 6  #: with up to this many classes the shares are written; with more, only the tint is shown
 _DARKEST = (8, 69, 148)
-_LIGHT = 0.225  #: from this luminance on dark text is read better than white
+_LIGHT = 0.225  #: luminance from which dark text is more legible than white text
 
 
 def heat_tables(evaluation: Evaluation, target: str) -> str:
-    """A table for every query: strategies as rows, then types of events and classes of partial matches. First seed."""
-    shed = {each["shedder"]: each["queries"] for each in evaluation.document["shed_by"] if each["target"] == target}
-    cells = [cell for cell in evaluation.of(target) if cell.strategy.name in shed]
+    """Return a table for each query, for the first seed: a row per strategy; event types and classes as columns."""
+    shed = {entry["shedder"]: entry["queries"] for entry in evaluation.document["shed_by"] if entry["target"] == target}
+    cells = [cell for cell in evaluation.cells_of(target) if cell.strategy.name in shed]
     if not cells:
         return ""
     names = list(dict.fromkeys(name for cell in cells for name in shed[cell.strategy.name]))
     tables = []
     for name in names:
-        own = [(cell, shed[cell.strategy.name][name]) for cell in cells if name in shed[cell.strategy.name]]
-        tables.append(_table(own, name if len(names) > 1 else None))
+        rows = [(cell, shed[cell.strategy.name][name]) for cell in cells if name in shed[cell.strategy.name]]
+        tables.append(_table(rows, name if len(names) > 1 else None))
     return "".join(tables)
 
 
-def _table(own: Sequence[tuple[Cell, Mapping[str, Any]]], caption: str | None) -> str:
-    types = list(dict.fromkeys(kind for _, shed in own for kind in shed["events"]))
+def _table(rows: Sequence[tuple[Cell, Mapping[str, Any]]], caption: str | None) -> str:
+    types = list(dict.fromkeys(kind for _, shed in rows for kind in shed["events"]))
     variables: dict[str, int] = {}
-    for _, shed in own:
+    for _, shed in rows:
         for name, classes in shed["partial_matches"].items():
             variables[name] = max(variables.get(name, 0), len(classes["born"]))
-    body = "".join(_row(cell, shed, types, variables) for cell, shed in own)
+    body = "".join(_row(cell, shed, types, variables) for cell, shed in rows)
     title = tag("caption", f"query {safe(caption)}") if caption is not None else ""
     return tag("div", tag("table", title + _head(types, variables) + tag("tbody", body), _class="heat"), _class="wide")
 
 
 def _head(types: Sequence[str], variables: Mapping[str, int]) -> str:
-    above = [tag("th", "", rowspan="2")]
-    below = []
+    first_row = [tag("th", "", rowspan="2")]
+    second_row = []
     if types:
-        above.append(tag("th", "events, by type", colspan=str(len(types)), _class="group"))
-        below += [tag("th", safe(kind)) for kind in types]
+        first_row.append(tag("th", "events, by type", colspan=str(len(types)), _class="group"))
+        second_row += [tag("th", safe(kind)) for kind in types]
     for name, classes in variables.items():
         several = classes > 1
-        above.append(tag("th", f"partial matches {safe(name)}", colspan="2" if several else "1", _class="group"))
-        below.append(tag("th", "all" if several else ""))
+        first_row.append(tag("th", f"partial matches {safe(name)}", colspan="2" if several else "1", _class="group"))
+        second_row.append(tag("th", "all" if several else ""))
         if several:
-            below.append(tag("th", f"classes 0–{classes - 1}"))
-    return tag("thead", tag("tr", "".join(above)) + tag("tr", "".join(below)))
+            second_row.append(tag("th", f"classes 0–{classes - 1}"))
+    return tag("thead", tag("tr", "".join(first_row)) + tag("tr", "".join(second_row)))
 
 
 def _row(cell: Cell, shed: Mapping[str, Any], types: Sequence[str], variables: Mapping[str, int]) -> str:
     parts = [tag("th", safe(cell.strategy.name), scope="row")]
     for kind in types:
-        found = shed["events"].get(kind)
-        parts.append(_of_type(kind, found) if found else tag("td", NONE))
-    for name, most in variables.items():
+        counts = shed["events"].get(kind)
+        parts.append(_type_cell(kind, counts) if counts else tag("td", NONE))
+    for name, class_count in variables.items():
         classes = shed["partial_matches"].get(name)
         if classes is None:
-            parts += [tag("td", NONE)] * (2 if most > 1 else 1)
+            parts += [tag("td", NONE)] * (2 if class_count > 1 else 1)
             continue
-        parts.append(_all(name, classes))
-        if most > 1:
-            parts.append(tag("td", _strip(name, classes), _class="strip"))
+        parts.append(_total_cell(name, classes))
+        if class_count > 1:
+            parts.append(tag("td", _class_boxes(name, classes), _class="strip"))
     return tag("tr", "".join(parts), _class="" if cell.counts else "bad")
 
 
-def _share(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+def _share(part: float, total: float) -> float | None:
+    return part / total if total else None
 
 
 def _tint(share: float | None) -> dict[str, str]:
-    """A background between white and a dark blue, and text that is read on it."""
+    """Return the style of a cell: a background between white and dark blue, and a legible text colour."""
     if share is None:
         return {"style": "background:#f3f4f6;color:#6b7280"}
     mixed = [round(255 + (end - 255) * min(max(share, 0.0), 1.0)) for end in _DARKEST]
@@ -87,40 +87,41 @@ def _tint(share: float | None) -> dict[str, str]:
     return {"style": "background:#{:02x}{:02x}{:02x}".format(*mixed) + ink}
 
 
-def _cell(share: float | None, told: str, more: str = "") -> str:
-    return tag("td", _text(share) + more, title=told, **_tint(share))
+def _cell(share: float | None, tooltip: str, note: str = "") -> str:
+    return tag("td", _text(share) + note, title=tooltip, **_tint(share))
 
 
 def _text(share: float | None) -> str:
     return "–" if share is None else percent(share) if share else "0"
 
 
-def _of_type(kind: str, found: Mapping[str, int]) -> str:
-    told = f"{shown(kind)}: {count(found['dropped'])} of {count(found['seen'])} events dropped"
-    return _cell(_share(found["dropped"], found["seen"]), told)
+def _type_cell(kind: str, counts: Mapping[str, int]) -> str:
+    tooltip = f"{shown(kind)}: {count(counts['dropped'])} of {count(counts['seen'])} events dropped"
+    return _cell(_share(counts["dropped"], counts["seen"]), tooltip)
 
 
-def _all(name: str, classes: Mapping[str, Sequence[int]]) -> str:
-    """All classes of a variable together; which part was refused, and which dropped, is written if both were."""
+def _total_cell(name: str, classes: Mapping[str, Sequence[int]]) -> str:
+    """Return the cell for all classes of a variable, with the shares of refused and dropped if both occurred."""
     born, refused, dropped = (sum(classes[key]) for key in ("born", "refused", "dropped"))
-    whole = born + refused
-    more = ""
+    total = born + refused
+    note = ""
     if refused and dropped:
-        more = tag("small", f"{100 * refused / whole:.1f} + {100 * dropped / whole:.1f}")
+        note = tag("small", f"{100 * refused / total:.1f} + {100 * dropped / total:.1f}")
     elif refused or dropped:
-        more = tag("small", "refused" if refused else "dropped")
-    told = f"{shown(name)}: {count(born)} born, {count(refused)} refused, {count(dropped)} dropped"
-    return _cell(_share(refused + dropped, whole), told, more)
+        note = tag("small", "refused" if refused else "dropped")
+    tooltip = f"{shown(name)}: {count(born)} born, {count(refused)} refused, {count(dropped)} dropped"
+    return _cell(_share(refused + dropped, total), tooltip, note)
 
 
-def _strip(name: str, classes: Mapping[str, Sequence[int]]) -> str:
-    """A tinted box for every class."""
+def _class_boxes(name: str, classes: Mapping[str, Sequence[int]]) -> str:
+    """Return a tinted box for each class."""
     boxes = []
     written = len(classes["born"]) <= _MOST_WRITTEN
     for number, (born, refused, dropped) in enumerate(
         zip(classes["born"], classes["refused"], classes["dropped"], strict=True)
     ):
         share = _share(refused + dropped, born + refused)
-        told = f"class {number}: {count(born)} born, {count(refused)} refused, {count(dropped)} dropped"
-        boxes.append(tag("i", _text(share) if written else "", title=f"{shown(name)}, {told}", **_tint(share)))
+        counts = f"{count(born)} born, {count(refused)} refused, {count(dropped)} dropped"
+        tooltip = f"{shown(name)}, class {number}: {counts}"
+        boxes.append(tag("i", _text(share) if written else "", title=tooltip, **_tint(share)))
     return tag("div", "".join(boxes), _class="boxes written" if written else "boxes")

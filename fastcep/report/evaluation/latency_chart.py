@@ -1,4 +1,4 @@
-"""Latency over time: a small picture for every strategy at a target, with the bound drawn in."""
+"""Charts of latency over time: a small chart with the bound for each strategy at a target."""
 
 from __future__ import annotations
 
@@ -11,80 +11,87 @@ from fastcep.report.evaluation.figure import picture
 from fastcep.report.evaluation.number_text import duration
 from fastcep.report.evaluation.strategy_style import INK, looks
 
-__all__ = ["LatencyChart", "courses"]
+__all__ = ["LatencyChart", "latency_charts"]
 
 _WIDTH, _HEIGHT = 270, 150
-_AXES = (0.2, 0.15, 0.775, 0.8)  #: left, bottom, width, height; the same in all, so that they can be compared
-_TRUTH = "#b6bcc6"
-_ROOM = 1.1
-_FITS = 3.5  #: the run without shedding is drawn if its mean is at most so many times the bound
+_AXES = (0.2, 0.15, 0.775, 0.8)  #: left, bottom, width, height; the same in all charts, so that they can be compared
+_UNSHED_COLOUR = "#b6bcc6"
+_HEADROOM = 1.1
+_LARGEST_RATIO = 3.5  #: the run without shedding is drawn if its mean latency is at most this multiple of the bound
 
 
 @dataclass(frozen=True)
 class LatencyChart:
-    """The latencies of a strategy in the order of the events, as a picture."""
+    """Chart of the latencies of a strategy, in order of the events."""
 
     cell: Cell
     svg: str
 
 
-def courses(evaluation: Evaluation, target: str, prefix: str) -> list[LatencyChart]:
-    """The pictures of a target, on one scale; those of references last. Of the first seed."""
-    series = {
-        each["shedder"]: each for each in evaluation.document["series"] if each["target"] == target and each["latency"]
+def latency_charts(evaluation: Evaluation, target: str, prefix: str) -> list[LatencyChart]:
+    """Return the charts of a target for the first seed, on one scale, references last."""
+    series_of = {
+        series["shedder"]: series
+        for series in evaluation.document["series"]
+        if series["target"] == target and series["latency"]
     }
-    if not series:
+    if not series_of:
         return []
-    plain = evaluation.truth.get("series") if _fits(evaluation, target) else None
-    if not plain or not plain["latency"]:
-        plain = None
-    top = max(_highest(evaluation, each) for each in [*series.values(), *([plain] if plain else [])])
+    unshed = evaluation.truth.get("series") if _shows_unshed(evaluation, target) else None
+    if not unshed or not unshed["latency"]:
+        unshed = None
+    top = max(_top(evaluation, series) for series in [*series_of.values(), *([unshed] if unshed else [])])
     return [
-        LatencyChart(cell, _draw(evaluation, cell, series[cell.strategy.name], plain, top, f"{prefix}{number}-"))
-        for number, cell in enumerate(evaluation.of(target))
-        if cell.strategy.name in series
+        LatencyChart(cell, _draw(evaluation, cell, series_of[cell.strategy.name], unshed, top, f"{prefix}{number}-"))
+        for number, cell in enumerate(evaluation.cells_of(target))
+        if cell.strategy.name in series_of
     ]
 
 
-def _highest(evaluation: Evaluation, each: Mapping[str, Any]) -> float:
-    """How high a picture must be for what is judged of a series, and for the bound."""
-    skipped = evaluation.setting["skip"] * each["x"][-1]
-    judged = [value for x, value in zip(each["x"], each["latency"], strict=True) if x >= skipped]
-    return _ROOM * float(max([*judged, each.get("bound") or 0.0]))
+def _top(evaluation: Evaluation, series: Mapping[str, Any]) -> float:
+    """Return the upper limit of the y axis for a series after its warm-up, and for the bound."""
+    skipped = evaluation.setting["skip"] * series["x"][-1]
+    judged = [value for x, value in zip(series["x"], series["latency"], strict=True) if x >= skipped]
+    return _HEADROOM * float(max([*judged, series.get("bound") or 0.0]))
 
 
-def _fits(evaluation: Evaluation, target: str) -> bool:
-    """Whether the run without shedding is of the same latency, and of a size that leaves the others room."""
-    bound = evaluation.common(target, "bound")
-    return evaluation.mode != "rates" and (bound is None or evaluation.truth["mean_latency"] <= _FITS * bound)
+def _shows_unshed(evaluation: Evaluation, target: str) -> bool:
+    """Return whether to draw the run without shedding: its latency must be of the same kind, and not too large."""
+    bound = evaluation.value_of(target, "bound")
+    return evaluation.mode != "rates" and (bound is None or evaluation.truth["mean_latency"] <= _LARGEST_RATIO * bound)
 
 
 def _draw(
-    evaluation: Evaluation, cell: Cell, own: Mapping[str, Any], plain: Mapping[str, Any] | None, top: float, prefix: str
+    evaluation: Evaluation,
+    cell: Cell,
+    series: Mapping[str, Any],
+    unshed: Mapping[str, Any] | None,
+    top: float,
+    prefix: str,
 ) -> str:
     look = looks(evaluation.strategies)[cell.strategy.name]
 
     def draw(figure: Any) -> None:
         axes = figure.add_axes(_AXES)
-        last = max([*own["x"], *(plain["x"] if plain else ())])
+        last = max([*series["x"], *(unshed["x"] if unshed else ())])
         axes.axvspan(0, evaluation.setting["skip"] * last, color="#e5e7eb", linewidth=0)
-        if plain:
-            axes.plot(plain["x"], _cut(plain["latency"], top), color=_TRUTH, linewidth=0.7)
-        axes.plot(own["x"], _cut(own["latency"], top), color=look.colour, linewidth=1.0)
-        if own["bound"] is not None:
-            axes.axhline(own["bound"], color="white", linewidth=2.6, alpha=0.7)
-            axes.axhline(own["bound"], color=INK, linewidth=1.3, linestyle=(0, (5, 2)))
-        _axes(axes, last, top)
+        if unshed:
+            axes.plot(unshed["x"], _clipped(unshed["latency"], top), color=_UNSHED_COLOUR, linewidth=0.7)
+        axes.plot(series["x"], _clipped(series["latency"], top), color=look.colour, linewidth=1.0)
+        if series["bound"] is not None:
+            axes.axhline(series["bound"], color="white", linewidth=2.6, alpha=0.7)
+            axes.axhline(series["bound"], color=INK, linewidth=1.3, linestyle=(0, (5, 2)))
+        _set_axes(axes, last, top)
 
-    told = f"Latency over time of {cell.strategy.name} at {cell.target}; bound {duration(own['bound'])}."
-    return picture(draw, _WIDTH, _HEIGHT, told, prefix)
+    description = f"Latency over time of {cell.strategy.name} at {cell.target}; bound {duration(series['bound'])}."
+    return picture(draw, _WIDTH, _HEIGHT, description, prefix)
 
 
-def _cut(values: Sequence[float], top: float) -> list[float]:
+def _clipped(values: Sequence[float], top: float) -> list[float]:
     return [min(value, top) for value in values]
 
 
-def _axes(axes: Any, last: float, top: float) -> None:
+def _set_axes(axes: Any, last: float, top: float) -> None:
     axes.set_ylim(0, top or 1.0)
     axes.set_xlim(0, last or 1.0)
     axes.locator_params(nbins=4)

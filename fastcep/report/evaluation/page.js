@@ -1,4 +1,4 @@
-// Sorts a table of the class "sorted" by the column whose head is clicked; without scripts it stays as it is.
+// Sorts a table of class "sorted" by the column whose head is clicked. Without scripts, the table keeps its order.
 for (const head of document.querySelectorAll("table.sorted thead th")) {
   head.addEventListener("click", () => {
     const body = head.closest("table").tBodies[0];

@@ -1,4 +1,4 @@
-"""One page for people: everything in it, nothing from elsewhere."""
+"""The HTML page of an evaluation, in one file without external resources."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from fastcep.report.evaluation import page_sections as parts
+from fastcep.report.evaluation import page_sections as sections
 from fastcep.report.evaluation.cells import Evaluation
 from fastcep.report.evaluation.tags import safe, tag
 
@@ -18,19 +18,19 @@ __all__ = ["html", "save_html"]
 
 
 def save_html(document: Mapping[str, Any], path: str | Path) -> None:
-    """Write the page of `html`.
+    """Write the page of an evaluation; see `html`.
 
     Parameters
     ----------
     document
-        Of an evaluation.
+        Document of an evaluation.
     path
-        The file to write (its folder must exist; an existing file is replaced).
+        File to write. Its folder must exist; an existing file is replaced.
 
     Raises
     ------
     ValidationError
-        If the document is none of a known format, or the drawing library is not installed.
+        If the document has an unknown format, or the drawing library is not installed.
     OSError
         If the file cannot be written.
     """
@@ -38,31 +38,32 @@ def save_html(document: Mapping[str, Any], path: str | Path) -> None:
 
 
 def html(document: Mapping[str, Any]) -> str:
-    """The page of an evaluation: findings, what does not count, pictures, tables, and the document itself.
+    """Return the page of an evaluation: findings, rows that do not count, charts, tables, and the document itself.
 
-    It is the same for the same document, loads nothing, and holds the document as JSON in the element ``document``.
+    The same document gives the same page. The page loads nothing, and has the document as JSON in the element
+    ``document``.
 
     Parameters
     ----------
     document
-        Of an evaluation.
+        Document of an evaluation.
 
     Raises
     ------
     ValidationError
-        If the document is none of a known format, or the drawing library is not installed.
+        If the document has an unknown format, or the drawing library is not installed.
     """
     evaluation = Evaluation(document)
     title = f"Evaluation of {', '.join(document['query']['names'])}"
     body = [
-        parts.head(evaluation, title),
-        parts.winners(evaluation),
-        parts.failures(evaluation),
-        parts.pictures(evaluation),
-        parts.over_time(evaluation),
-        parts.shed(evaluation),
-        parts.summary(evaluation),
-        parts.rows(evaluation),
+        sections.head(evaluation, title),
+        sections.winners(evaluation),
+        sections.failures(evaluation),
+        sections.pictures(evaluation),
+        sections.over_time(evaluation),
+        sections.shed(evaluation),
+        sections.summary(evaluation),
+        sections.rows(evaluation),
         _document(document),
     ]
     return _page(title, "\n".join(part for part in body if part))
@@ -98,7 +99,7 @@ def _file(name: str) -> str:
 
 
 def _document(document: Mapping[str, Any]) -> str:
-    """The document as it is; no ``<`` in it, so that no text can end the element."""
+    """Return the document as a JSON element. ``<`` is escaped, so that no text can end the element."""
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -1,4 +1,4 @@
-"""How strategies look: a colour and a marker for each, fixed by its name."""
+"""Line styles of strategies: a colour and a marker for each, determined by its name."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ INK, FAINT, GRID = "#1f2937", "#6b7280", "#e5e7eb"
 
 @dataclass(frozen=True)
 class Look:
-    """A colour (``#rrggbb``), a marker and a line style as matplotlib names them."""
+    """A colour (``#rrggbb``), and a marker and a line style of matplotlib."""
 
     colour: str
     marker: str
     line: str = "-"
 
 
-#: Blue: drops events; orange: drops partial matches; green: both. Within a hue the lightness differs.
-_KNOWN = {
+#: Blue: drops events; orange: drops partial matches; green: both. Strategies of the same hue differ in lightness.
+_LOOKS = {
     "ri": Look("#1f5fa8", "o"),
     "si": Look("#5fa8e0", "s"),
     "e-bl": Look("#0a2c5c", "^"),
@@ -46,17 +46,17 @@ _MARKERS = "osv^DPXdph<>"
 
 
 def looks(strategies: Sequence[Strategy]) -> dict[str, Look]:
-    """A look for each strategy, by its name; those of unknown names follow from the name, and none occurs twice."""
-    taken = {_KNOWN[each.name] for each in strategies if each.name in _KNOWN}
-    found: dict[str, Look] = {}
-    for each in strategies:
-        look = _KNOWN.get(each.name) or _made(each, taken)
+    """Return a distinct look for each strategy, by name. The look of an unknown name is derived from the name."""
+    taken = {_LOOKS[strategy.name] for strategy in strategies if strategy.name in _LOOKS}
+    look_of: dict[str, Look] = {}
+    for strategy in strategies:
+        look = _LOOKS.get(strategy.name) or _derived(strategy, taken)
         taken.add(look)
-        found[each.name] = Look(look.colour, look.marker, "--") if each.reference else look
-    return found
+        look_of[strategy.name] = Look(look.colour, look.marker, "--") if strategy.reference else look
+    return look_of
 
 
-def _made(strategy: Strategy, taken: set[Look]) -> Look:
+def _derived(strategy: Strategy, taken: set[Look]) -> Look:
     colours = _REFERENCES if strategy.reference else _OTHERS
     first = crc32(strategy.name.encode("utf-8", "surrogatepass"))
     for number in range(first, first + len(colours) * len(_MARKERS)):

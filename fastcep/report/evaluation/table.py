@@ -1,4 +1,4 @@
-"""The table of an evaluation for the terminal (rich)."""
+"""Table of an evaluation for the terminal (rich)."""
 
 from __future__ import annotations
 
@@ -17,37 +17,36 @@ __all__ = ["evaluation_table"]
 
 
 def evaluation_table(document: Mapping[str, Any]) -> Table:
-    """Make a table of an evaluation: a section for every target, a row for every strategy, means over the seeds.
+    """Return a table of an evaluation: a section for each target, a row for each strategy, means over the seeds.
 
-    The winner has a star; references stand apart below and are dim; what does not count is red, with the reason below
-    it.
+    The winner has a star. References are last, and dim. Rows that do not count are red; the caption gives the reasons.
 
     Parameters
     ----------
     document
-        Of an evaluation.
+        Document of an evaluation.
 
     Raises
     ------
     ValidationError
-        If it is none of a known format.
+        If the document has an unknown format.
     """
     evaluation = Evaluation(document)
-    shown_columns = columns(evaluation)
+    table_columns = columns(evaluation)
     table = Table(title=_title(evaluation), title_justify="left", caption=_caption(evaluation), caption_justify="left")
     table.add_column(evaluation.mode[:-1])
     table.add_column("strategy", no_wrap=True)
-    for column in shown_columns:
-        table.add_column(column.short, justify="right", no_wrap=True)
+    for column in table_columns:
+        table.add_column(column.head, justify="right", no_wrap=True)
     for target in evaluation.targets:
-        _section(table, evaluation, target, [column.text for column in shown_columns])
+        _section(table, evaluation, target, [column.text for column in table_columns])
     return table
 
 
 def _section(table: Table, evaluation: Evaluation, target: str, texts: list[Callable[[Cell], str]]) -> None:
     winner = evaluation.winner(target)
     heads = [shown(target), target_text(evaluation, target)]
-    for number, cell in enumerate(evaluation.of(target)):
+    for number, cell in enumerate(evaluation.cells_of(target)):
         star = " ★" if winner is cell else ""
         style = "red" if not cell.counts else "dim" if cell.strategy.reference else "bold" if star else ""
         name = Text(f"{shown(cell.strategy.name)}{star}")
@@ -68,12 +67,12 @@ def _title(evaluation: Evaluation) -> Text:
 
 
 def _caption(evaluation: Evaluation) -> Text:
-    """Why rows do not count, and what the star means."""
+    """Return the reasons why rows do not count, and the meaning of the star."""
     lines = []
-    for target, cells, whys in evaluation.failures:
+    for target, cells, reasons in evaluation.failures:
         names = listed([shown(cell.strategy.name) for cell in cells])
-        told = f"{shown(target)}: {names} do{'es' if len(cells) == 1 else ''} not count: {shown('; '.join(whys))}"
-        lines.append((told, "red"))
+        verb = "does" if len(cells) == 1 else "do"
+        lines.append((f"{shown(target)}: {names} {verb} not count: {shown('; '.join(reasons))}", "red"))
     if any(name is not None for name in evaluation.document["wins"].values()):
-        lines.append(("★ best recall of those that count, references apart", ""))
+        lines.append(("★ best recall of the strategies that count, without references", ""))
     return Text("\n").join(Text(line, style=style) for line, style in lines)

@@ -1,4 +1,4 @@
-"""HTML from parts: what comes from users goes through `safe` first."""
+"""Build HTML elements. Text from users must pass through `safe` first."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ _UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[GMk]?/s)(?!\w))")
 
 
 def safe(text: str) -> str:
-    """Text that can stand in an element or attribute, on one line."""
+    """Escape text for an element or attribute, on one line."""
     return escape(shown(text))
 
 
 def glued(text: str) -> str:
-    """The same; no number is parted from its unit at the end of a line."""
+    """Escape text as `safe` does, with non-breaking spaces between numbers and units."""
     return _UNIT.sub("\u00a0", safe(text))
 
 
 def safe_lines(text: str) -> str:
-    """The same, line by line; of several empty lines one is left."""
+    """Escape text as `safe` does, line by line. Consecutive empty lines become one."""
     return "\n".join(safe(line) for line in re.sub(r"\n{3,}", "\n\n", text.strip("\n")).split("\n"))
 
 
 def tag(name: str, content: str, **attributes: str) -> str:
-    """An element of HTML that is escaped already; attributes are escaped here, and left out if empty.
+    """Return an HTML element with escaped content. Attributes are escaped here, and omitted if empty.
 
-    ``_class`` stands for ``class``, and an underscore within a name for a dash.
+    A leading underscore of an attribute name is removed, as in ``_class``; other underscores become dashes.
     """
-    told = "".join(
+    attribute_text = "".join(
         f' {key.lstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items() if value
     )
-    return f"<{name}{told}>{content}</{name}>"
+    return f"<{name}{attribute_text}>{content}</{name}>"

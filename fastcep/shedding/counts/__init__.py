@@ -1,8 +1,8 @@
-"""What the models of pSPICE and eSPICE are fitted from: counts over a stream, or over pieces of one, that add up.
+"""Counts over a stream, or over pieces of one, to fit the models of pSPICE and eSPICE.
 
-`transition_counts` says how partial matches went from state to state, `position_counts` where in their windows events
-stood and took part in matches. Both are pure functions of a piece of a stream; `added_transitions` and
-`added_positions` make the table of the whole of those of the pieces.
+`transition_counts` counts the transitions of partial matches between states, `position_counts` the positions in their
+windows at which events occur and take part in matches. Both are pure functions of a piece of a stream.
+`added_transitions` and `added_positions` add up the tables of the pieces to that of the stream.
 """
 
 from fastcep.shedding.counts.matrix import matrix, mean_times, state_names

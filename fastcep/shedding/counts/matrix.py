@@ -1,4 +1,4 @@
-"""From transition counts to what models are made of: matrices over states."""
+"""Matrices over states from transition counts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep.shedding.counts.lifetimes import GONE, MATCH, START
-from fastcep.shedding.counts.tables import about
+from fastcep.shedding.counts.tables import metadata_of
 
 __all__ = ["matrix", "mean_times", "state_names"]
 
@@ -15,38 +15,44 @@ Floats = npt.NDArray[np.float64]
 
 
 def state_names(counts: pa.Table) -> tuple[str, ...]:
-    """Names of the rows and columns of `matrix`: start, the plan's states, gone (under skip_till_next only), match."""
-    told = about("state_names", counts, "transitions")
-    return ("start", *told["states"], *(["gone"] if told["strategy"] == "skip_till_next" else []), "match")
+    """Return the names of the rows and columns of `matrix`.
+
+    They are start, the states of the plan, gone (under skip_till_next only) and match.
+    """
+    metadata = metadata_of("state_names", counts, "transitions")
+    return ("start", *metadata["states"], *(["gone"] if metadata["strategy"] == "skip_till_next" else []), "match")
 
 
 def matrix(counts: pa.Table) -> Floats:
-    """Give what one event does to a partial match.
+    """Return the transition matrix for one event.
 
     Parameters
     ----------
     counts
-        Of `transition_counts`, or `added_transitions`.
+        Table of `transition_counts` or `added_transitions`.
 
     Returns
     -------
     numpy.ndarray
-        float64[states, states], see `state_names`; the last is ``match``. Under skip_till_next the row-stochastic T:
-        ``matrix_power(T, n)[i, -1]`` is the probability that a partial match in state i completes in a window in
-        which n events are left (pSPICE, section III-C). Under skip_till_any, where it stays and forks, A of the mean
-        numbers of partial matches afterwards, so that the same power is the expected number of completions. What has
-        ended, and what was never met, stays as it is.
+        float64[states, states], see `state_names`; the last state is ``match``.
+
+        * Under skip_till_next, the row-stochastic T: ``matrix_power(T, n)[i, -1]`` is the probability that a partial
+          match in state i completes if n events are left in its window (pSPICE, section III-C).
+        * Under skip_till_any, a partial match stays and forks. The matrix A has the mean numbers of partial matches
+          afterwards, and the same power is the expected number of completions.
+
+        States that have ended, or that never met an event, keep their partial matches.
     """
     names = state_names(counts)
     observed, stayed, _ = _dense(counts, names)
-    forks = about("matrix", counts, "transitions")["strategy"] != "skip_till_next"
+    forks = metadata_of("matrix", counts, "transitions")["strategy"] != "skip_till_next"
     met = np.diagonal(stayed) if forks else observed.sum(axis=1)
-    found = np.divide(observed, met[:, None], out=np.eye(len(names)), where=met[:, None] > 0)
-    return np.asarray(found, np.float64)
+    means = np.divide(observed, met[:, None], out=np.eye(len(names)), where=met[:, None] > 0)
+    return np.asarray(means, np.float64)
 
 
 def mean_times(counts: pa.Table) -> Floats:
-    """R: the mean time of a step from one state to another, ns, as in `matrix`; 0 where there was none.
+    """Return R, the mean time in ns of a transition between states, indexed as `matrix`; 0 where none was observed.
 
     It is the reward function of pSPICE, section III-C.
     """
@@ -61,7 +67,7 @@ def _dense(counts: pa.Table, names: tuple[str, ...]) -> tuple[Floats, Floats, Fl
         np.array([place.get(number, number + 1) for number in counts[name].to_numpy().tolist()], np.int64)
         for name in ("source", "target")
     )
-    found = np.zeros((3, size, size))
-    for values, name in zip(found, ("observations", "stayed", "time"), strict=True):
+    matrices = np.zeros((3, size, size))
+    for values, name in zip(matrices, ("observations", "stayed", "time"), strict=True):
         values[rows, columns] = counts[name].to_numpy()
-    return found[0], found[1], found[2]
+    return matrices[0], matrices[1], matrices[2]

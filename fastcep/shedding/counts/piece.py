@@ -1,6 +1,6 @@
-"""A piece of a stream, what of it is counted, and its explicit windows.
+"""Piece of a stream: its events, those to count, and its explicit windows.
 
-Windows are cut by what the engine cuts them by (`WindowBounds`), so that they are the same; SEMANTICS, Window.
+Windows are found by `WindowBounds`, as in the engine; see SEMANTICS, Window.
 """
 
 from __future__ import annotations
@@ -28,25 +28,24 @@ __all__ = ["Ints", "Piece", "Spans", "chunks", "piece_of"]
 
 Ints = npt.NDArray[np.int64]
 
-_PAIRS = 1 << 21  # pairs of a window with something in it that are in memory at a time
+_PAIRS = 1 << 21  # pairs of a window and an item in it that are in memory at a time
 _LAST = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Events in the order of the stream.
+    """Consecutive events of a stream, some of which the piece owns.
 
     Attributes
     ----------
     events, batch
-        As they came, and read.
+        The events as given, and read into a batch.
     strings
-        What the codes in the batch stand for.
+        String table of the codes in the batch.
     first, last
-        It owns the events from the one position to before the other.
+        Range of owned positions: ``first`` is included, ``last`` is not.
     head, head_owned
-        What was left out before these events, and lies in no window, and of it the positions that are owned: from the
-        one to before the other.
+        Skipped events before these, which lie in no window, and the range of owned positions among them.
     """
 
     events: pa.Table
@@ -61,21 +60,21 @@ class Piece:
         return len(self.batch)
 
     def owns(self, positions: Ints) -> npt.NDArray[np.bool_]:
-        """Which of the positions it owns."""
+        """Return a mask of the positions that it owns."""
         return (positions >= self.first) & (positions < self.last)
 
 
-def piece_of(who: str, query: ast.Query, events: Any, owned: tuple[int, int] | None, base: int) -> Piece:
-    """Read a piece.
+def piece_of(caller: str, query: ast.Query, events: Any, owned: tuple[int, int] | None, base: int) -> Piece:
+    """Read a piece that is preceded by `base` events of the stream.
 
-    Windows that open EVERY n EVENTS are numbered from the stream's beginning, so what is before the first of them is
-    left out: `base` events of the stream come before the piece.
+    Windows that open EVERY n EVENTS are counted from the start of the stream, so events before the first of them are
+    skipped.
     """
-    as_count(who, "base", base, least=0)
+    as_count(caller, "base", base, least=0)
     table, strings = as_table(events, "events"), StringTable()
     batch = EventBatch.from_data(query.schema, table, strings, "events")
     table = plain_table(table)
-    first, last = _range(who, owned, len(batch))
+    first, last = _range(caller, owned, len(batch))
     opening = query.window.opening.events if isinstance(query.window, ast.ExplicitWindow) else None
     skipped = min(-base % opening, len(batch)) if opening else 0
     if not skipped:
@@ -87,7 +86,7 @@ def piece_of(who: str, query: ast.Query, events: Any, owned: tuple[int, int] | N
     )  # fmt: skip
 
 
-def _range(who: str, owned: tuple[int, int] | None, n: int) -> tuple[int, int]:
+def _range(caller: str, owned: tuple[int, int] | None, n: int) -> tuple[int, int]:
     if owned is None:
         return 0, n
     try:
@@ -96,20 +95,20 @@ def _range(who: str, owned: tuple[int, int] | None, n: int) -> tuple[int, int]:
         first, last = -1, -1
     if not 0 <= first <= last <= n:
         raise ValidationError(
-            f"{who}: owned={owned!r}; expected two positions (first, last) in the piece, from 0 to {n:,}, of which the "
-            "second is behind the last event that is owned"
+            f"{caller}: owned={owned!r}; expected two positions (first, last) in the piece, from 0 to {n:,}; "
+            "last is the position after the last owned event"
         )
     return first, last
 
 
 @dataclass(frozen=True)
 class Spans:
-    """The explicit windows that open in a piece: int64[windows], by the position of the opening event.
+    """Explicit windows that open in a piece, ordered by opening event.
 
     Attributes
     ----------
     opens, lasts
-        Positions of the first and the last event of each; the end of the piece ends those that are open.
+        Positions of the first and the last event of each window: int64[windows]. Windows still open end with the piece.
     """
 
     opens: Ints
@@ -117,7 +116,7 @@ class Spans:
 
     @classmethod
     def of(cls, piece: Piece, plan: Plan) -> Spans:
-        """Find them."""
+        """Find the windows of a piece."""
         assert plan.windows is not None
         n, length = len(piece), plan.windows.length
         if n == 0:
@@ -132,29 +131,29 @@ class Spans:
             until = np.minimum(times[opens], _LAST - length) + length
             return cls(opens, np.searchsorted(times, until, "right") - 1)
         lasts = np.full(len(opens), n - 1, np.int64)
-        if plan.windows.pairs is not None:  # each is closed by an event of its own
+        if plan.windows.pairs is not None:  # each window is closed by its own event
             lasts[np.searchsorted(opens, closed)] = closes
         elif len(closes):
-            at = np.searchsorted(closes, opens, "right")
-            ended = at < len(closes)
-            lasts[ended] = closes[at[ended]]
+            closing = np.searchsorted(closes, opens, "right")
+            ended = closing < len(closes)
+            lasts[ended] = closes[closing[ended]]
         return cls(opens, lasts)
 
     def holding(self, starts: Ints, ends: Ints) -> Iterator[tuple[Ints, Ints]]:
-        """Pairs of an interval (from ``starts`` to ``ends``, positions) and a window that holds it, part by part.
+        """Yield pairs of an interval of positions (``starts`` to ``ends``) and a window that contains it, in chunks.
 
-        Yields numbers of intervals, ascending, and for each the last position of the window.
+        Each chunk has the numbers of the intervals, ascending, and the last positions of the windows.
         """
-        behind = np.searchsorted(self.opens, starts, "right")
-        begin = np.searchsorted(np.maximum.accumulate(self.lasts), ends)  # no earlier one lasts so long
-        for number, offset in chunks(np.maximum(behind - begin, 0)):
-            lasts = self.lasts[begin[number] + offset]
+        stop = np.searchsorted(self.opens, starts, "right")
+        first = np.searchsorted(np.maximum.accumulate(self.lasts), ends)  # all earlier windows end before the interval
+        for number, offset in chunks(np.maximum(stop - first, 0)):
+            lasts = self.lasts[first[number] + offset]
             kept = lasts >= ends[number]
             yield number[kept], lasts[kept]
 
 
 def chunks(counts: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """Every number i with 0, 1, … below ``counts[i]``, a part at a time; a part holds all of a number."""
+    """Yield each number i paired with 0, 1, … below ``counts[i]``, in chunks; a number is never split."""
     before = np.concatenate([[0], np.cumsum(counts)])
     low = 0
     while low < len(counts):

@@ -1,7 +1,7 @@
-"""Position counts: where in its windows a type stands, and takes part in matches.
+"""Position counts: how often a type occurs, and takes part in matches, at each position in its windows.
 
 eSPICE, section 3.3: the utility of an event of type T at position P is how often such an event took part in a detected
-match, and the share of the position is how often an event at P is of type T.
+match; the share of the position is how often an event at P is of type T.
 """
 
 from __future__ import annotations
@@ -20,93 +20,94 @@ from fastcep.plan import make_plan
 from fastcep.query import ast, to_text
 from fastcep.query.patterns import positive_leaves
 from fastcep.shedding.counts.piece import Ints, Piece, Spans, chunks, piece_of
-from fastcep.shedding.counts.tables import about, described, same
+from fastcep.shedding.counts.tables import checked_metadata, metadata_of, with_metadata
 from fastcep.shedding.options import as_count
 
 __all__ = ["added", "position_counts", "window_sizes"]
 
-_WHO = "position_counts"
+_CALLER = "position_counts"
 
 
 def position_counts(
     query: ast.Query, events: Any, *, bins: int = 1, owned: tuple[int, int] | None = None, base: int = 0
 ) -> pa.Table:
-    """Count, over all explicit windows of a query, by type and position in the window.
+    """Count events and matches by type and position in the window, over all explicit windows of a query.
 
-    Windows belong to the piece that owns their opening event. So a piece needs, *behind* what it owns, the length of a
-    window (``CLOSE ON``: of the longest), and *before* it only what tells which events open one: nothing, but under
-    ``OPEN EVERY t`` the time t, where it is no beginning of the stream.
+    A window belongs to the piece that owns its opening event. A piece therefore needs, *after* the events that it owns,
+    the length of a window (``CLOSE ON``: of the longest window). *Before* them it needs nothing, except the time t
+    under ``OPEN EVERY t`` if the piece is not the start of the stream.
 
     Parameters
     ----------
     query
-        Over explicit windows.
+        Query over explicit windows.
     events
-        What `Engine.process` takes, in order.
+        Events as `Engine.process` accepts them, in order.
     bins
-        How many positions are one bin.
+        Number of positions per bin.
     owned
-        Positions in the piece, of events of declared types: from the first that is owned to behind the last. None: all.
+        Range of owned positions in the piece, counting events of declared types: the first one, and the one after the
+        last. None: all.
     base
-        How many events of the stream come before the piece (for ``OPEN EVERY n EVENTS``).
+        Number of events of the stream before the piece (for ``OPEN EVERY n EVENTS``).
 
     Returns
     -------
     pyarrow.Table
-        A row for each ``type`` and ``position`` where there was an event, ascending by type (in the schema's order)
-        and position: ``type`` string, ``position`` int64 (the number of the bin; the opening event is in bin 0),
-        ``events`` int64 (how many of the type stood there, in all windows), ``matched`` int64 (in how many of the
-        reported matches one of them took part: once per match and event). A window is as long as the piece if nothing
-        closes it. The sizes of the windows are in the metadata, see `window_sizes`.
+        A row for each ``type`` and ``position`` with an event, ascending by type (in the schema's order) and position:
+        ``type`` string, ``position`` int64 (the number of the bin; the opening event is in bin 0), ``events`` int64
+        (number of events of the type at the position, in all windows), ``matched`` int64 (number of reported matches
+        in which one of them took part: once per match and event). A window that nothing closes ends with the piece.
+        The metadata has the sizes of the windows, see `window_sizes`.
 
     Raises
     ------
     ValidationError
-        If the query has no explicit windows, or an option is wrong.
+        If the query has no explicit windows, or an option is invalid.
     """
-    as_count(_WHO, "bins", bins)
+    as_count(_CALLER, "bins", bins)
     if not isinstance(query.window, ast.ExplicitWindow):
         clause = to_text(query).partition("WITHIN ")[2].splitlines()[0].strip()
         raise ValidationError(
-            f"{_WHO}: query {query.name!r} has WITHIN {clause}, under which an event has no position in a window; "
+            f"{_CALLER}: query {query.name!r} has WITHIN {clause}, under which an event has no position in a window; "
             "expected explicit windows, such as WINDOW OPEN ON A o CLOSE AFTER 100 EVENTS"
         )
-    piece = piece_of(_WHO, query, events, owned, base)
+    piece = piece_of(_CALLER, query, events, owned, base)
     plan = make_plan(dataclasses.replace(query, returns=()))
     spans = Spans.of(piece, plan)
-    own = piece.owns(spans.opens)
-    spans = Spans(spans.opens[own], spans.lasts[own])
+    owns = piece.owns(spans.opens)
+    spans = Spans(spans.opens[owns], spans.lasts[owns])
     sizes = spans.lasts - spans.opens + 1
     width = int(sizes.max(initial=1) - 1) // bins + 1
     types = query.schema.type_names
-    there = _stood(piece, spans, sizes, bins, width, len(types))
+    occurred = _occurrences(piece, spans, sizes, bins, width, len(types))
     matched = _matched(piece, plan.query, spans, bins, width, len(types))
-    cells = np.flatnonzero(there)
+    cells = np.flatnonzero(occurred)
     of_type, position = np.divmod(cells, width)
     table = pa.table(
         {
             "type": pa.array([types[number] for number in of_type.tolist()], pa.string()),
             "position": position.astype(np.int64),
-            "events": there[cells],
+            "events": occurred[cells],
             "matched": matched[cells],
         }
     )
     size, windows = np.unique(sizes, return_counts=True)
-    told = {"counts": "positions", "query": to_text(query), "bins": bins, "types": list(types)}
-    return described(table, told | {"windows": list(zip(size.tolist(), windows.tolist(), strict=True))})
+    metadata = {"counts": "positions", "query": to_text(query), "bins": bins, "types": list(types)}
+    return with_metadata(table, metadata | {"windows": list(zip(size.tolist(), windows.tolist(), strict=True))})
 
 
-def _stood(piece: Piece, spans: Spans, sizes: Ints, bins: int, width: int, types: int) -> Ints:
-    """How many events there were: int64[types * width]."""
-    found = np.zeros(types * width, np.int64)
+def _occurrences(piece: Piece, spans: Spans, sizes: Ints, bins: int, width: int, types: int) -> Ints:
+    """Count events by type and bin: int64[types * width]."""
+    counts = np.zeros(types * width, np.int64)
     for window, offset in chunks(sizes):
         of_type = piece.batch.type[spans.opens[window] + offset].astype(np.int64)
-        found += np.bincount(of_type * width + offset // bins, minlength=len(found))
-    return found
+        counts += np.bincount(of_type * width + offset // bins, minlength=len(counts))
+    return counts
 
 
 def _matched(piece: Piece, query: ast.Query, spans: Spans, bins: int, width: int, types: int) -> Ints:
-    """How many of them took part in a match: int64[types * width]."""
+    """Count events in matches by type and bin: int64[types * width]."""
     if len(piece) == 0 or len(spans.opens) == 0:
         return np.zeros(types * width, np.int64)
     engine = Engine(query)
@@ -114,48 +115,48 @@ def _matched(piece: Piece, query: ast.Query, spans: Spans, bins: int, width: int
     parts = [_bound(matches[leaf.name].combine_chunks()) for leaf in positive_leaves(query.pattern)]
     match = np.concatenate([rows for rows, _ in parts])
     event = _positions(piece, np.concatenate([numbers for _, numbers in parts]))
-    if query.select == "cumulative":  # else a match binds an event once
+    if query.select == "cumulative":  # only then a match can bind an event more than once
         match, event = np.divmod(np.unique(match * len(piece) + event), len(piece))
     opened = _positions(piece, matches["window_id"].to_numpy())[match]
-    own = piece.owns(opened)
-    offset = (event[own] - opened[own]) // bins
-    of_type = piece.batch.type[event[own]].astype(np.int64)
+    owns = piece.owns(opened)
+    offset = (event[owns] - opened[owns]) // bins
+    of_type = piece.batch.type[event[owns]].astype(np.int64)
     return np.bincount(of_type * width + offset, minlength=types * width).astype(np.int64)
 
 
 def _bound(column: Any) -> tuple[Ints, Ints]:
-    """Of a column of matches the row of each event, and its sequence number."""
+    """Return the row and the sequence number of each event in a column of matches."""
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     if pa.types.is_large_list(column.type) or pa.types.is_list(column.type):
         rows, column = pc.list_parent_indices(column).to_numpy(), pc.list_flatten(column)
     else:
         rows = np.arange(len(column))
-    there = column.is_valid().to_numpy(zero_copy_only=False)
-    return rows[there].astype(np.int64), column.drop_null().to_numpy().astype(np.int64)
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    return rows[valid].astype(np.int64), column.drop_null().to_numpy().astype(np.int64)
 
 
 def _positions(piece: Piece, numbers: Ints) -> Ints:
-    """Positions in the piece of sequence numbers."""
+    """Return the positions in the piece of sequence numbers."""
     return numbers if piece.batch.sequence is None else np.searchsorted(piece.batch.sequence, numbers)
 
 
 def window_sizes(counts: pa.Table) -> pa.Table:
-    """How large the counted windows were.
+    """Return the sizes of the counted windows.
 
     Parameters
     ----------
     counts
-        Of `position_counts`.
+        Table of `position_counts`.
 
     Returns
     -------
     pyarrow.Table
-        ``size`` int64, in events, ascending; ``windows`` int64, how many were of this size. N, the mean size, is the
-        sum of ``size * windows`` over that of ``windows`` (eSPICE, section 3.6).
+        ``size`` int64, in events, ascending; ``windows`` int64, the number of windows of this size. N, the mean size,
+        is the sum of ``size * windows`` divided by that of ``windows`` (eSPICE, section 3.6).
     """
-    pairs = about("window_sizes", counts, "positions")["windows"]
-    size, windows = ([pair[at] for pair in pairs] for at in (0, 1))
+    pairs = metadata_of("window_sizes", counts, "positions")["windows"]
+    size, windows = ([pair[column] for pair in pairs] for column in (0, 1))
     return pa.table({"size": pa.array(size, pa.int64()), "windows": pa.array(windows, pa.int64())})
 
 
@@ -165,22 +166,22 @@ def added(tables: Sequence[pa.Table]) -> pa.Table:
     Parameters
     ----------
     tables
-        Of `position_counts`, of one query with the same bins, in any order.
+        Tables of `position_counts`, for one query with the same bins, in any order.
 
     Raises
     ------
     ValidationError
-        If there are none, or they are of different queries or bins.
+        If there are none, or their queries or bins differ.
     """
-    told = same("added_positions", tables, "positions", but=("windows",))
-    whole = pa.concat_tables([table.replace_schema_metadata(None) for table in tables])
-    whole = whole.group_by(["type", "position"], use_threads=False).aggregate([("events", "sum"), ("matched", "sum")])
-    place = pc.index_in(whole["type"], value_set=pa.array(told[0]["types"], pa.string()))
-    order = np.lexsort((whole["position"].to_numpy(), place.to_numpy()))
-    whole = whole.select(["type", "position", "events_sum", "matched_sum"]).take(order)
+    metadata = checked_metadata("added_positions", tables, "positions", but=("windows",))
+    total = pa.concat_tables([table.replace_schema_metadata(None) for table in tables])
+    total = total.group_by(["type", "position"], use_threads=False).aggregate([("events", "sum"), ("matched", "sum")])
+    place = pc.index_in(total["type"], value_set=pa.array(metadata[0]["types"], pa.string()))
+    order = np.lexsort((total["position"].to_numpy(), place.to_numpy()))
+    total = total.select(["type", "position", "events_sum", "matched_sum"]).take(order)
     sizes: dict[int, int] = {}
-    for one in told:
-        for size, windows in one["windows"]:
+    for of_piece in metadata:
+        for size, windows in of_piece["windows"]:
             sizes[size] = sizes.get(size, 0) + windows
-    whole = whole.rename_columns(["type", "position", "events", "matched"]).combine_chunks()
-    return described(whole, told[0] | {"windows": [list(pair) for pair in sorted(sizes.items())]})
+    total = total.rename_columns(["type", "position", "events", "matched"]).combine_chunks()
+    return with_metadata(total, metadata[0] | {"windows": [list(pair) for pair in sorted(sizes.items())]})

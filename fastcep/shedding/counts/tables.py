@@ -1,4 +1,4 @@
-"""Tables of counts: what they are of stands in their metadata, so that only what belongs together is added up."""
+"""Metadata of tables of counts: query and options, to check that tables may be added up."""
 
 from __future__ import annotations
 
@@ -10,38 +10,47 @@ import pyarrow as pa
 
 from fastcep.errors import ValidationError
 
-__all__ = ["about", "described", "same"]
+__all__ = ["checked_metadata", "metadata_of", "with_metadata"]
 
 _KEY = b"fastcep"
 
 
-def described(table: pa.Table, told: dict[str, Any]) -> pa.Table:
-    """The table with what it is of."""
-    return table.replace_schema_metadata({_KEY: json.dumps(told).encode()})
+def with_metadata(table: pa.Table, metadata: dict[str, Any]) -> pa.Table:
+    """Return the table with metadata."""
+    return table.replace_schema_metadata({_KEY: json.dumps(metadata).encode()})
 
 
-def about(who: str, table: pa.Table, kind: str) -> dict[str, Any]:
-    """What a table is of; ValidationError if it is no table of this kind."""
-    told = (table.schema.metadata or {}).get(_KEY)
-    found: dict[str, Any] = {} if told is None else json.loads(told)
-    if found.get("counts") != kind:
+def metadata_of(caller: str, table: pa.Table, kind: str) -> dict[str, Any]:
+    """Return the metadata of a table; raise `ValidationError` if it is not a table of this kind."""
+    text = (table.schema.metadata or {}).get(_KEY)
+    metadata: dict[str, Any] = {} if text is None else json.loads(text)
+    if metadata.get("counts") != kind:
         raise ValidationError(
-            f"{who}: expected a table of {kind[:-1]}_counts, with its metadata; found columns "
-            f"{', '.join(table.column_names)}; keep the schema's metadata where tables are stored or sent"
+            f"{caller}: expected a table of {kind[:-1]}_counts, with its metadata; found columns "
+            f"{', '.join(table.column_names)}; keep the schema's metadata when tables are stored or sent"
         )
-    return found
+    return metadata
 
 
-def same(who: str, tables: Sequence[pa.Table], kind: str, but: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    """What the tables are of; ValidationError if there is none, or they are not of the same, ``but`` for some keys."""
-    found = [about(who, table, kind) for table in tables]
-    if not found:
-        raise ValidationError(f"{who}: no tables; expected at least one")
-    for other in found[1:]:
-        for key in sorted(found[0].keys() | other.keys()):
-            if key not in but and found[0].get(key) != other.get(key):
+def checked_metadata(
+    caller: str, tables: Sequence[pa.Table], kind: str, but: tuple[str, ...] = ()
+) -> list[dict[str, Any]]:
+    """Return the metadata of each table.
+
+    Raises
+    ------
+    ValidationError
+        If there is no table, or their metadata differ in other keys than ``but``.
+    """
+    all_metadata = [metadata_of(caller, table, kind) for table in tables]
+    if not all_metadata:
+        raise ValidationError(f"{caller}: no tables; expected at least one")
+    first = all_metadata[0]
+    for other in all_metadata[1:]:
+        for key in sorted(first.keys() | other.keys()):
+            if key not in but and first.get(key) != other.get(key):
                 raise ValidationError(
-                    f"{who}: tables differ in {key}: {found[0].get(key)!r} and {other.get(key)!r}; expected counts of "
+                    f"{caller}: tables differ in {key}: {first.get(key)!r} and {other.get(key)!r}; expected counts of "
                     "one query with the same options"
                 )
-    return found
+    return all_metadata

@@ -1,4 +1,4 @@
-"""Hybrid load shedding: classes of events and partial matches, fitted on history, and what they are worth."""
+"""Hybrid load shedding: drop classes of events and partial matches by a model fitted on history."""
 
 from __future__ import annotations
 

@@ -1,11 +1,15 @@
-"""Keep a flow up with the stream while load is shed (hybrid, section V-B).
+"""Online adaptation of a flow to the stream while load is shed (hybrid, section V-B).
 
-The matcher counts children by what they come of; what was dropped is made up for by what was let through nevertheless,
-a small share of all that is dropped, which stands for the rest. Whenever a slice of the window has passed, the counts
-are held against the flow. As long as they differ by chance only, or by little, it stays as it is: an order that
-follows noise would lose matches. Else both are averaged, so that old news halve with every slice; and two windows later
-what is counted weighs the less, the more windows have been since. How often rows are looked at is not counted, which
-would cost more than it tells: it goes with how many there are, and with how many events look.
+The matcher counts children by source. A small share of all drops is let through, and each child counted there is
+weighted by the inverse of its probability. After each slice of the window the counts are compared with the flow:
+
+* If they differ only by chance, or only a little, the flow stays as it is. A drop order that follows noise would lose
+  matches.
+* Otherwise both are averaged, so that the weight of old counts halves with every slice. From two windows after the
+  change on, the weight of new counts decreases with the number of windows since the change.
+
+Visits of rows are not counted, because that would cost more than it is worth. They are taken to be proportional to the
+number of rows and to the number of probing events.
 """
 
 from __future__ import annotations
@@ -32,40 +36,40 @@ Keys = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-#: A difference counts if it is this share of what there is, and so many deviations from what was to be expected.
+#: Smallest difference that counts as a change: as a share of the counts, and in standard deviations.
 _MUCH, _CHANCE = 0.2, 5.0
-#: For so many windows after a difference news count as much as all that was known; then the less, the more is known.
+#: Number of windows after a change in which new counts weigh as much as all old ones; then their weight decreases.
 _ALERT = 2.0
-#: After so many windows the stream is known again.
-_KNOWN = 20.0
-#: So many children tell something; old ones do not fade before there are as many.
+#: Number of windows after which a change is over.
+_SETTLED = 20.0
+#: Number of independent children that are significant; counts do not decay before there are as many.
 _ENOUGH = 100.0
-#: What is a smaller share of all children is forgotten, so that the flow does not grow with the stream.
+#: Children of a smaller share of all are removed, so that the flow does not grow with the stream.
 _TRACE = 1e-7
-#: What stands for more than so many is dropped for the most part.
+#: Inverse keep probability from which on children count as mostly dropped.
 _RARE = 2.0
 
 
 class AdaptedFlow:
-    """The flow of a query, and how it has changed.
+    """Flow of a query that follows changes of the stream.
 
     Parameters
     ----------
     flow
-        Of history.
+        Flow of the history.
     weight
-        Of what is counted, against what was known.
+        Weight of new counts against the present flow.
 
     Attributes
     ----------
     flow
-        As it is known now, per as many events as history had.
+        Present flow, scaled to the number of events of the history.
     drift
-        The share of the children by which the last counts differed: 0 as in the flow, 1 nothing alike.
+        Share of the children by which the last counts differed from the flow: 0 for equal, 1 for nothing in common.
     changes
-        How often the flow has changed.
+        Number of changes of the flow.
     lost
-        How many children had no room in the counts.
+        Number of children for which the counters had no room.
     """
 
     def __init__(self, flow: Flow, weight: float = 0.5) -> None:
@@ -79,88 +83,99 @@ class AdaptedFlow:
         self.flow = flow
         self._parts = _Parts(flow)
         self._recent = _Recent()
-        self._news: float | None = None  # windows since the stream was found to differ from what was known
+        self._since_change: float | None = None  # windows since the last change; None: no recent change
 
     @property
-    def alert(self) -> bool:
-        """Whether the stream has changed a short while ago."""
-        return self._news is not None and self._news < _ALERT
+    def recently_changed(self) -> bool:
+        """True in the first windows after a change of the stream."""
+        return self._since_change is not None and self._since_change < _ALERT
 
     def learn(
         self, counted: Flows, events: int, window: float, binds: Floats, cells: Floats, share: float = 1.0
     ) -> bool:
-        """Take what was counted over so many events into account; returns whether the flow has changed.
+        """Update the flow from counts; return whether it has changed.
 
-        ``window`` is how many events a window has; ``binds`` and ``cells`` are the chances by which was dropped;
-        ``share`` is that of the events whose children were counted.
+        Parameters
+        ----------
+        counted
+            Counts of children, see `QueryView.flows`.
+        events
+            Number of events of the counts.
+        window
+            Number of events in a window.
+        binds, cells
+            Drop probabilities in force, by variable and event class, and by state, class and slice.
+        share
+            Share of the events whose children were counted.
         """
         self.lost += counted[3]
         recent = self._recent
         recent.add(counted, events, 0.5 ** (2 * events / max(window, 1.0)) if recent.number > _ENOUGH else 1.0)
         if recent.events <= 0 or not len(recent.keys):
             return False
-        by = self._history.events / recent.events
+        scale = self._history.events / recent.events
         every = np.union1d(self._keys, recent.keys)
         old, new = _aligned(every, self._keys, self._made), _aligned(every, recent.keys, recent.counts)
         squares = _aligned(every, recent.keys, recent.squares)
-        stands = self._parts.stands(every, old, binds, cells)
-        differs = self._differs(every, old / by, new, squares, stands, share)
-        if recent.number < _ENOUGH or not (differs or self._news is not None):
+        multiplicity = self._parts.multiplicity(every, old, binds, cells)
+        differs = self._differs(every, old / scale, new, squares, multiplicity, share)
+        if recent.number < _ENOUGH or not (differs or self._since_change is not None):
             return False
         if differs:
-            self._news = 0.0
-        assert self._news is not None
-        weight = self._weight if self._news < _ALERT else min(self._weight, 1 / (_ALERT + self._news))
-        self._news += events / window
-        if self._news > _KNOWN:
-            self._news = None
-        made = (1 - weight) * old + weight * by * new
-        rest = made > _TRACE * made.sum()
-        self._keys, self._made = every[rest], made[rest]
-        self._asked = (1 - weight) * self._asked + weight * by * recent.asked
-        self._settle()
+            self._since_change = 0.0
+        assert self._since_change is not None
+        weight = self._weight if self._since_change < _ALERT else min(self._weight, 1 / (_ALERT + self._since_change))
+        self._since_change += events / window
+        if self._since_change > _SETTLED:
+            self._since_change = None
+        made = (1 - weight) * old + weight * scale * new
+        significant = made > _TRACE * made.sum()
+        self._keys, self._made = every[significant], made[significant]
+        self._asked = (1 - weight) * self._asked + weight * scale * recent.asked
+        self._rebuild()
         return True
 
     def _differs(
-        self, keys: Keys, expected: Floats, counted: Floats, squares: Floats, stands: Floats, share: float
+        self, keys: Keys, expected: Floats, counted: Floats, squares: Floats, multiplicity: Floats, share: float
     ) -> bool:
-        """Whether counts differ from a flow, by pools of what is kept and what is dropped, and their classes.
+        """Return whether counts differ significantly from the flow, in any pool of children (see `_Parts.pools`).
 
-        Children come in clumps: of one partial match as many as events extend it, of one event as many as it extends.
-        So what they may differ by is as if there were fewer of them, each of which counts for a clump. Of one event all
-        are counted, or none. And they vary from window to window as they did in history. Squares of differences are
-        added up over classes: it shows when these change places.
+        Children occur in clusters: a partial match has as many as events extend it, an event as many as partial matches
+        that it extends. The variance of a count is therefore that of fewer, larger units. Either all children of an
+        event are counted, or none. Counts also vary from window to window as in the history. Squared differences are
+        added up over the classes of a pool, so that an exchange of classes is detected.
         """
         made = expected * self._history.events / self._recent.events
-        pool, per_match, per_event = self._parts.pools(keys, made, stands > _RARE)
-        clump = 1 + share * per_match + per_event
-        pairs, own = np.unique(pool * 256 + _field(keys, "source_class"), return_inverse=True)
-        of, want, got = pairs // 256, np.bincount(own, expected), np.bincount(own, counted)
-        alone = np.bincount(own, np.maximum(squares, expected * stands / share))
-        spread = np.maximum(alone * clump[of], alone + np.maximum(want, got) * self._parts.varies(keys, own))
+        pool, per_match, per_event = self._parts.pools(keys, made, multiplicity > _RARE)
+        cluster = 1 + share * per_match + per_event
+        pairs, cell = np.unique(pool * 256 + _field(keys, "source_class"), return_inverse=True)
+        pool_of, wanted, found = pairs // 256, np.bincount(cell, expected), np.bincount(cell, counted)
+        single = np.bincount(cell, np.maximum(squares, expected * multiplicity / share))
+        by_window = single + np.maximum(wanted, found) * self._parts.dispersion(keys, cell)
+        variance = np.maximum(single * cluster[pool_of], by_window)
         by_event = np.bincount(pool, squares) * (1 + (1 - share) * per_event)
         sums = np.bincount(pool, counted)
         self._recent.number = float((sums[by_event > 0] ** 2 / by_event[by_event > 0]).sum())
-        apart, both = np.abs(got - want), np.bincount(of, got + want)
+        difference, both = np.abs(found - wanted), np.bincount(pool_of, found + wanted)
         self.drift = float(np.abs(sums - np.bincount(pool, expected)).sum() / both.sum())
-        by_chance = np.bincount(of) + _CHANCE**2
-        much = np.bincount(of, apart) > _MUCH * both
-        return bool((much & (np.bincount(of, apart**2 / np.maximum(spread, 1e-9)) > by_chance)).any())
+        by_chance = np.bincount(pool_of) + _CHANCE**2
+        much = np.bincount(pool_of, difference) > _MUCH * both
+        return bool((much & (np.bincount(pool_of, difference**2 / np.maximum(variance, 1e-9)) > by_chance)).any())
 
-    def _settle(self) -> None:
+    def _rebuild(self) -> None:
         self.changes += 1
         self.flow = self._parts.flow(self._history, self._keys, self._made, self._asked)
 
     def state(self) -> dict[str, Any]:
-        """What it has learned, as JSON has it."""
+        """Return the learned state as JSON values."""
         return {
             "keys": self._keys.tolist(), "made": self._made.tolist(), "asked": self._asked.tolist(),
             "drift": self.drift, "changes": self.changes, "lost": self.lost, "recent": self._recent.state(),
-            "news": self._news,
+            "news": self._since_change,
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from `state`; `Misfit` if it is none of this flow."""
+        """Restore a `state`; raise `Misfit` if it is not a state of this flow."""
         asked, keys = grid(AMOUNT, len(self._history.asked)), listed(whole(0, (1 << 64) - 1))
         record({
             "keys": keys, "made": listed(AMOUNT), "asked": asked, "drift": AMOUNT, "changes": COUNT, "lost": AMOUNT,
@@ -168,20 +183,21 @@ class AdaptedFlow:
             "news": or_null(AMOUNT),
         })(dict(state), "control.shedder.learned")  # fmt: skip
         flow, recent = self._history, state["recent"]
-        for known, counts in ((state["keys"], (state["made"],)), (recent[0], recent[1:3])):
-            check_flow_keys(known, counts, flow.states, flow.stride, flow.members, flow.event_stride, flow.slices)
+        for flow_keys, counts in ((state["keys"], (state["made"],)), (recent[0], recent[1:3])):
+            check_flow_keys(flow_keys, counts, flow.states, flow.stride, flow.members, flow.event_stride, flow.slices)
         self._keys, self._made = np.array(state["keys"], np.uint64), np.array(state["made"], np.float64)
         self._asked = np.array(state["asked"], np.float64)
         if state["changes"]:
-            self._settle()
+            self._rebuild()
         self.drift, self.changes, self.lost = state["drift"], state["changes"], state["lost"]
-        self._recent, self._news = _Recent.of(state["recent"]), state["news"]
+        self._recent, self._since_change = _Recent.of(state["recent"]), state["news"]
 
 
 class _Recent:
-    """What was counted lately: old counts fade.
+    """Recent counts, with exponential decay.
 
-    ``number`` is as how many children it counts that stand for themselves, and of whose events all are counted.
+    ``number`` is the effective number of children: as many unweighted children, of fully counted events, would have the
+    same variance.
     """
 
     def __init__(self) -> None:
@@ -190,36 +206,38 @@ class _Recent:
         self.asked: Floats | float = 0.0
         self.events = self.number = 0.0
 
-    def add(self, counted: Flows, events: int, fades: float) -> None:
-        """Add counts; of what was there, a share is left."""
+    def add(self, counted: Flows, events: int, decay: float) -> None:
+        """Multiply the present counts by ``decay``, and add new ones."""
         keys, counts, squares, _, asked = counted
         every = np.union1d(self.keys, keys)
-        self.counts = fades * _aligned(every, self.keys, self.counts) + _aligned(every, keys, counts)
-        self.squares = fades * _aligned(every, self.keys, self.squares) + _aligned(every, keys, squares)
-        rest = self.counts > _TRACE * self.counts.sum()
-        self.keys, self.counts, self.squares = every[rest], self.counts[rest], self.squares[rest]
-        self.asked = fades * self.asked + asked.reshape(-1)
-        self.events = fades * self.events + events
+        self.counts = decay * _aligned(every, self.keys, self.counts) + _aligned(every, keys, counts)
+        self.squares = decay * _aligned(every, self.keys, self.squares) + _aligned(every, keys, squares)
+        significant = self.counts > _TRACE * self.counts.sum()
+        self.keys, self.counts, self.squares = every[significant], self.counts[significant], self.squares[significant]
+        self.asked = decay * self.asked + asked.reshape(-1)
+        self.events = decay * self.events + events
 
     def state(self) -> list[Any]:
-        """As JSON has it."""
+        """Return the state as JSON values."""
         asked = None if isinstance(self.asked, float) else self.asked.tolist()
         return [self.keys.tolist(), self.counts.tolist(), self.squares.tolist(), asked, self.events, self.number]
 
     @classmethod
     def of(cls, state: list[Any]) -> _Recent:
-        """From `state`."""
-        own = cls()
-        own.keys = np.array(state[0], np.uint64)
-        own.counts, own.squares = np.array(state[1], float), np.array(state[2], float)
-        own.asked = 0.0 if state[3] is None else np.array(state[3], float)
-        own.events, own.number = state[4], state[5]
-        return own
+        """Create it from a `state`."""
+        recent = cls()
+        recent.keys = np.array(state[0], np.uint64)
+        recent.counts, recent.squares = np.array(state[1], float), np.array(state[2], float)
+        recent.asked = 0.0 if state[3] is None else np.array(state[3], float)
+        recent.events, recent.number = state[4], state[5]
+        return recent
 
 
 class _Parts:
-    """What of a flow does not change: which share of the children of a state is stored, and which are matches; how
-    often a row is looked at per event that looks.
+    """Parts of a flow that do not change.
+
+    These are the shares of the children of a state that are stored and that are matches, and the number of visits per
+    row and probing event.
     """
 
     def __init__(self, flow: Flow) -> None:
@@ -233,97 +251,103 @@ class _Parts:
         kinds = flow.members * flow.event_stride
         self.looks = np.zeros((groups, flow.slices, kinds))
         self.looks[look["group"], look["slice"], look["kind"]] = look["looked"]
-        none = np.ones((groups + 1, flow.states))
-        self._varies = none if flow.varies is None else flow.varies
+        ones = np.ones((groups + 1, flow.states))
+        self._dispersion = ones if flow.dispersion is None else flow.dispersion
         self.asked, self.states, self.stride, self.members = flow.asked, flow.states, flow.stride, flow.members
 
-    def stands(self, keys: Keys, made: Floats, binds: Floats, cells: Floats) -> Floats:
-        """For how many children one of each kind stands, by the chances with which it and its parents were kept.
+    def multiplicity(self, keys: Keys, made: Floats, binds: Floats, cells: Floats) -> Floats:
+        """Return how many children a counted one of each key represents: the inverse of its keep probability.
 
-        ``made`` is how many there are of each kind; with which chance a parent was kept is a mean by it.
+        The probability is that of the child and all its ancestors. ``made`` is the number of children per key, by which
+        the probabilities of parents are averaged.
         """
-        source, at = _field(keys, "source"), np.minimum(_field(keys, "slice"), cells.shape[2] - 1)
+        source, age = _field(keys, "source"), np.minimum(_field(keys, "slice"), cells.shape[2] - 1)
         begins, row = source == 0, np.maximum(source - 1, 0)
-        own = 1 - binds[_field(keys, "member"), _field(keys, "event_class")]
-        own *= np.where(begins, 1.0, 1 - cells[row, _field(keys, "source_class"), at])
+        keep = 1 - binds[_field(keys, "member"), _field(keys, "event_class")]
+        keep *= np.where(begins, 1.0, 1 - cells[row, _field(keys, "source_class"), age])
         parent = row * self.stride + _field(keys, "source_class")
         group = _field(keys, "target") * self.stride + _field(keys, "target_class")
-        there, inherited, kept = np.bincount(group, made, len(self.births)), np.ones(len(self.births)), own
+        total, inherited, kept = np.bincount(group, made, len(self.births)), np.ones(len(self.births)), keep
         for _ in range(self.states):
-            kept = own * np.where(begins, 1.0, inherited[parent])
-            inherited = np.where(there > 0, np.bincount(group, made * kept, len(there)) / np.maximum(there, 1e-9), 1.0)
+            kept = keep * np.where(begins, 1.0, inherited[parent])
+            inherited = np.where(total > 0, np.bincount(group, made * kept, len(total)) / np.maximum(total, 1e-9), 1.0)
         return 1 / np.maximum(kept, 1e-9)
 
-    def varies(self, keys: Keys, own: Ints) -> Floats:
-        """How much the numbers of groups of keys, which have one source and target each, vary from window to window."""
-        _, first = np.unique(own, return_index=True)
+    def dispersion(self, keys: Keys, cell: Ints) -> Floats:
+        """Return the dispersion (see `Flow`) of cells of keys; the keys of a cell have one source and target."""
+        _, first = np.unique(cell, return_index=True)
         source = _field(keys[first], "source")
         row = np.where(source > 0, (source - 1) * self.stride + _field(keys[first], "source_class") + 1, 0)
-        return self._varies[row, _field(keys[first], "target")]
+        return self._dispersion[row, _field(keys[first], "target")]
 
     def pools(self, keys: Keys, made: Floats, rare: npt.NDArray[np.bool_]) -> tuple[Ints, Floats, Floats]:
-        """Of kinds of children their pool; of each pool, among how many that come of the same partial match a child is,
-        and of the same event.
+        """Return the pool of each key, and per pool the number of siblings of a child by partial match and by event.
+
+        Children of one source and target state form two pools, those mostly dropped (``rare``) and the others. Children
+        that begin a match have a pool per class.
         """
         source, target = _field(keys, "source"), _field(keys, "target")
         begins = source == 0
-        by = np.where(begins, _field(keys, "target_class"), rare)
-        _, first, pool = np.unique((source * self.states + target) * 256 + by, return_index=True, return_inverse=True)
+        part = np.where(begins, _field(keys, "target_class"), rare)
+        _, first, pool = np.unique((source * self.states + target) * 256 + part, return_index=True, return_inverse=True)
         group = np.maximum(source - 1, 0) * self.stride + _field(keys, "source_class")
         kind = _field(keys, "member") * (len(self.asked) // self.members) + _field(keys, "event_class")
         extends = ~begins[first]
-        return pool, extends * _among(pool, group, made, self.births), extends * _among(pool, kind, made, self.asked)
+        per_match, per_event = _siblings(pool, group, made, self.births), _siblings(pool, kind, made, self.asked)
+        return pool, extends * per_match, extends * per_event
 
     def flow(self, history: Flow, keys: Keys, made: Floats, asked: Floats) -> Flow:
-        """A flow with other children and events."""
+        """Return the flow of the history with other children and numbers of events."""
         field = {name: _field(keys, name) for name in FLOW_FIELDS}
         stride, groups = history.stride, history.states * history.stride
         source = np.where(field["source"] > 0, (field["source"] - 1) * stride + field["source_class"], -1)
         target = field["target"] * stride + field["target_class"]
         kind = field["member"] * history.event_stride + field["event_class"]
         stored, matched = made * self.stored[field["target"]], made * self.matched[field["target"]]
-        of = [column.astype(np.int32) for column in (source, field["slice"], kind, target)]
-        table = pa.table([*of, made, stored, matched], names=history.children.column_names)
+        key_columns = [column.astype(np.int32) for column in (source, field["slice"], kind, target)]
+        table = pa.table([*key_columns, made, stored, matched], names=history.children.column_names)
         children = table.sort_by([(name, "ascending") for name in ("source", "slice", "kind", "target")])
-        looks = self._looks(history, np.bincount(target, stored, groups).astype(np.float64), asked)
-        group, at, kinds = (index.astype(np.int32) for index in np.nonzero(looks))
+        visits = self._visits(history, np.bincount(target, stored, groups).astype(np.float64), asked)
+        group, age, kinds = (index.astype(np.int32) for index in np.nonzero(visits))
         return replace(
             history, children=children, asked=asked,
-            looks=pa.table([group, at, kinds, looks[group, at, kinds]], names=history.looks.column_names),
+            looks=pa.table([group, age, kinds, visits[group, age, kinds]], names=history.looks.column_names),
         )  # fmt: skip
 
-    def _looks(self, history: Flow, births: Floats, asked: Floats) -> Floats:
-        """How often rows are looked at: per row and event that looks as in history, or as the mean of what it had."""
-        by = (history.states, history.stride, history.slices, history.members, history.event_stride)
-        looks, events = self.looks.reshape(by), self.asked.reshape(by[3:])
-        rows = self.births.reshape(by[:2])
-        each = looks / np.maximum(rows, 1e-9)[:, :, None, None, None] / np.maximum(events, 1e-9)
-        rows_of = np.maximum(rows.sum(axis=1), 1e-9)[:, None, None, None, None]
-        events_of = np.maximum(events.sum(axis=1), 1e-9)[:, None]
-        usual = looks.sum(axis=(1, 4), keepdims=True) / rows_of / events_of
-        by_row = looks.sum(axis=4, keepdims=True) / np.maximum(rows, 1e-9)[:, :, None, None, None] / events_of
-        known = rows[:, :, None, None, None] > 0
-        each = np.where(known, np.where(events > 0, each, by_row), usual)
-        return (each * births.reshape(by[:2])[:, :, None, None, None] * asked.reshape(by[3:])).reshape(self.looks.shape)
+    def _visits(self, history: Flow, births: Floats, asked: Floats) -> Floats:
+        """Return the visits of rows, from the visits per row and event in the history, or from their mean."""
+        shape = (history.states, history.stride, history.slices, history.members, history.event_stride)
+        visits, events = self.looks.reshape(shape), self.asked.reshape(shape[3:])
+        rows = self.births.reshape(shape[:2])
+        rate = visits / np.maximum(rows, 1e-9)[:, :, None, None, None] / np.maximum(events, 1e-9)
+        rows_of_state = np.maximum(rows.sum(axis=1), 1e-9)[:, None, None, None, None]
+        events_of_member = np.maximum(events.sum(axis=1), 1e-9)[:, None]
+        mean_rate = visits.sum(axis=(1, 4), keepdims=True) / rows_of_state / events_of_member
+        per_row = np.maximum(rows, 1e-9)[:, :, None, None, None]
+        row_rate = visits.sum(axis=4, keepdims=True) / per_row / events_of_member
+        has_rows = rows[:, :, None, None, None] > 0
+        rate = np.where(has_rows, np.where(events > 0, rate, row_rate), mean_rate)
+        scaled = rate * births.reshape(shape[:2])[:, :, None, None, None] * asked.reshape(shape[3:])
+        return scaled.reshape(self.looks.shape)
 
 
-def _among(pool: Ints, own: Ints, made: Floats, there: npt.NDArray[Any]) -> Floats:
-    """Among how many children of the same one a child of each pool is, where ``there`` are so many to have some."""
-    pairs, at = np.unique(pool * len(there) + own, return_inverse=True)
-    total, of = np.bincount(at, made), pairs // len(there)
-    share = total / np.maximum(there[pairs % len(there)], 1.0)
-    return np.bincount(of, total * share) / np.maximum(np.bincount(of, total), 1e-9)
+def _siblings(pool: Ints, origin: Ints, made: Floats, count: npt.NDArray[Any]) -> Floats:
+    """Return for each pool the mean number of children of one origin, given the ``count`` of each kind of origin."""
+    pairs, pair = np.unique(pool * len(count) + origin, return_inverse=True)
+    total, pool_of = np.bincount(pair, made), pairs // len(count)
+    per_origin = total / np.maximum(count[pairs % len(count)], 1.0)
+    return np.bincount(pool_of, total * per_origin) / np.maximum(np.bincount(pool_of, total), 1e-9)
 
 
 def _field(keys: Keys, name: str) -> Ints:
-    at, bits = FLOW_FIELDS[name]
-    return ((keys >> np.uint64(at)) & np.uint64((1 << bits) - 1)).astype(np.int64)
+    shift, bits = FLOW_FIELDS[name]
+    return ((keys >> np.uint64(shift)) & np.uint64((1 << bits) - 1)).astype(np.int64)
 
 
 def _keys_of(flow: Flow) -> Keys:
     child = {name: flow.child[name].astype(np.int64) for name in ("source", "slice", "kind", "target")}
     begins = child["source"] < 0
-    found = {
+    fields = {
         "source": np.where(begins, 0, child["source"] // flow.stride + 1),
         "source_class": np.where(begins, 0, child["source"] % flow.stride),
         "slice": child["slice"],
@@ -333,13 +357,13 @@ def _keys_of(flow: Flow) -> Keys:
         "target_class": child["target"] % flow.stride,
     }
     keys = np.full(len(begins), FLOW_SET, np.uint64)
-    for name, values in found.items():
+    for name, values in fields.items():
         keys |= values.astype(np.uint64) << np.uint64(FLOW_FIELDS[name][0])
     return keys
 
 
 def _aligned(every: Keys, keys: Keys, values: Floats) -> Floats:
-    """The values under some keys among all of them; 0 for the others."""
-    found = np.zeros(len(every))
-    found[np.searchsorted(every, keys)] = values
-    return found
+    """Return the values of ``keys`` at their places among all keys; 0 for the others."""
+    aligned = np.zeros(len(every))
+    aligned[np.searchsorted(every, keys)] = values
+    return aligned

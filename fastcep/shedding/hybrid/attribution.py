@@ -1,8 +1,8 @@
-"""What became of every partial match and event of history, as tables: what a model is fitted to.
+"""Attribute contribution and consumption to the partial matches and events of history, as tables to fit models to.
 
-Data flow: `observe` gives the record of a query, `Account` adds up what was derived from what, and `matches_of` and
-`events_of` give a table for the partial matches of each state and for the events of each variable: a row each, with its
-features, its contribution and its consumption by slices of the window. All are pure functions of a piece of history.
+`observe` records the lineage of a query, and `Account` sums it up. `Account.matches_of` and `Account.events_of` return
+a table for the partial matches, and for the events, of each variable: a row per member, with its features, and its
+contribution and consumption by slice of the window. All are pure functions of a piece of history.
 """
 
 from __future__ import annotations
@@ -34,37 +34,37 @@ Reals = npt.NDArray[np.float32]
 
 
 class Account:
-    """Contribution and consumption of all that a record tells of.
+    """Contribution and consumption of the partial matches and events of a lineage record.
 
     Parameters
     ----------
     record
-        Of a query.
+        Lineage of a query.
     times
-        Of the stream's events, ns, ascending.
+        Times of the piece's events in ns, ascending: int64[events].
     slices
-        Into how many the window is cut.
-    prices
-        What operations cost.
+        Number of slices of time of the window.
+    costs
+        Costs of operations.
     features, event_features
-        By variable the names of what was recorded of the partial matches that have bound it last, and of the events
-        that were tried for it.
+        By variable, the names of the recorded features of the partial matches that have bound it last, and of the
+        events that were tried for it.
     memory
-        Whether what is consumed is memory, the lengths of partial matches, and not work.
+        Whether consumption is memory (the lengths of partial matches) instead of work.
     owned
-        Places of the piece, from the first on and up to before the last: tables and counts are of what their events
-        make. What lies around, one window on either side, tells what that came of and what came of it. None: all.
+        Range of owned positions (first, and one after the last). Tables and counts cover the members that owned events
+        create. The events around, one window on either side, complete their ancestors and descendants. None: all.
     base
-        How many events of the stream come before the piece.
+        Number of events of the stream before the piece.
 
     Attributes
     ----------
-    mine
-        Per record whether an owned event made it.
+    is_owned
+        Per record, whether an owned event created it.
     born
-        Per record the slice of its window in which it was made: int32.
+        Per record, the slice of its window in which it was created: int32.
     stored, matched
-        Per record whether it became a row, and whether it is a match.
+        Per record, whether it became a row, and whether it is a match.
     """
 
     def __init__(
@@ -72,17 +72,17 @@ class Account:
         record: Lineage,
         times: Ints,
         slices: int,
-        prices: CostTable,
+        costs: CostTable,
         features: Names,
         event_features: Names,
         memory: bool = False,
         owned: tuple[int, int] | None = None,
         base: int = 0,
     ) -> None:
-        self.record, self.slices, self.prices, self.memory = record, slices, prices, memory
+        self.record, self.slices, self.costs, self.memory = record, slices, costs, memory
         self.features, self.event_features = features, event_features
         self.owned, self.base = owned or (0, len(times)), base
-        self.mine = self.owns(record.events)
+        self.is_owned = self.owns(record.events)
         self.members = [leaf.name for leaf in leaves_of(record.plan.query.pattern)]
         self.matched, self.stored = np.zeros((2, len(record.parents)), bool)
         self.matched[record.matches] = True
@@ -92,24 +92,24 @@ class Account:
         self.born = np.zeros(len(record.parents), np.int32)
         for limit in self.limits[:-1]:
             self.born += limit[self.starts] < record.events
-        names, bucket_of_probe = np.unique(record.probes, return_inverse=True)
-        at = np.searchsorted(names, record.places)
-        at[at == len(names)] = 0
-        known = names[at] == record.places if len(names) else np.zeros(len(at), bool)
-        self._buckets = np.where(known, at, -1).astype(np.int32)
+        ids, bucket_of_probe = np.unique(record.probes, return_inverse=True)
+        bucket = np.searchsorted(ids, record.places)
+        bucket[bucket == len(ids)] = 0
+        probed = ids[bucket] == record.places if len(ids) else np.zeros(len(bucket), bool)
+        self._buckets = np.where(probed, bucket, -1).astype(np.int32)
         self._order = np.lexsort((record.probed, bucket_of_probe))
-        sizes = np.bincount(bucket_of_probe, minlength=len(names))
+        sizes = np.bincount(bucket_of_probe, minlength=len(ids))
         self._first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
     def owns(self, places: Ints) -> Bits:
-        """Which of some places of the piece are owned."""
+        """Return a mask of the positions that the piece owns."""
         first, last = self.owned
         return (places >= first) & (places < last)
 
     def visits(self, groups: Shorts, n_groups: int, kinds: Shorts, n_kinds: int) -> Floats:
-        """How often owned rows were looked at, by whomever: float64[groups, slices, kinds of probes]."""
+        """Return the number of visits of owned rows by all probes: float64[groups, slices, kinds of probes]."""
         counts = np.zeros((n_groups, self.slices, n_kinds))
-        self._visit(kinds, self.mine[self.record.placed], groups=groups, counts=counts)
+        self._visit(kinds, self.is_owned[self.record.placed], groups=groups, counts=counts)
         return counts
 
     def _visit(self, kinds: Shorts, rows: Bits | None = None, **results: Any) -> None:
@@ -123,7 +123,7 @@ class Account:
 
     @cached_property
     def derived(self) -> tuple[Reals, Reals]:
-        """Per record and slice its contribution, and its consumption (ns, or events): float32[records, slices] each."""
+        """Contribution, and consumption in ns or events, by record and slice: float32[records, slices] each."""
         contribution = np.zeros((len(self.born), self.slices), np.float32)
         consumption = contribution.copy()
         rows = np.flatnonzero(self.stored)
@@ -131,76 +131,82 @@ class Account:
             consumption[rows, self.born[rows]] = self.lengths[rows]
         else:
             kinds = np.zeros(len(self.record.probes), np.int32)
-            self._visit(kinds, spent=consumption, price=self.prices.visited)
-            consumption[rows, self.born[rows]] += self.prices.created
+            self._visit(kinds, spent=consumption, price=self.costs.visited)
+            consumption[rows, self.born[rows]] += self.costs.created
         matched = self.matched.astype(np.uint8)
-        price = 0.0 if self.memory else self.prices.match
-        derive(self.record.parents, self.born, matched, contribution, consumption, price)
+        match_cost = 0.0 if self.memory else self.costs.match
+        derive(self.record.parents, self.born, matched, contribution, consumption, match_cost)
         return contribution, consumption
 
     @cached_property
     def lengths(self) -> Ints:
-        """Per record how many events it binds."""
-        found = np.ones(len(self.record.parents), np.int64)
-        above = self.record.parents
-        while (more := np.flatnonzero(above >= 0)).size:
-            found[more] += 1
-            above = np.where(above >= 0, self.record.parents[above], -1)
-        return found
+        """Number of events that each record binds."""
+        lengths = np.ones(len(self.record.parents), np.int64)
+        ancestor = self.record.parents
+        while (remaining := np.flatnonzero(ancestor >= 0)).size:
+            lengths[remaining] += 1
+            ancestor = np.where(ancestor >= 0, self.record.parents[ancestor], -1)
+        return lengths
 
     def matches_of(self, name: str) -> pa.Table:
-        """The owned partial matches that have bound a variable last, in the order of the stream.
+        """Return the owned partial matches that have bound a variable last, in the order of the stream.
 
-        Features, ``contribution`` and ``consumption``, and who each is: the ``position`` in the whole stream of the
-        event that made it, and its number (``ordinal``) among those that this event made.
+        The columns are the features, ``contribution`` and ``consumption``, and the identity of each partial match: the
+        ``position`` in the whole stream of the event that created it, and its number (``ordinal``) among the partial
+        matches created by this event.
         """
         contribution, consumption = self.derived
-        found = [self.record.features(state) for state in self.states_of(name)]
-        own, values, null = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        kept = np.flatnonzero(self.stored[own] & self.mine[own])
-        if len(found) > 1:
-            kept = kept[np.argsort(own[kept])]
-        own = own[kept]
+        by_state = [self.record.features(state) for state in self.states_of(name)]
+        records, values, null = (np.concatenate(parts) for parts in zip(*by_state, strict=True))
+        kept = np.flatnonzero(self.stored[records] & self.is_owned[records])
+        if len(by_state) > 1:
+            kept = kept[np.argsort(records[kept])]
+        records = records[kept]
         return self._table(
-            self.features[name], values[kept], null[kept], contribution[own], consumption[own], self.record.events[own]
-        )
+            self.features[name], values[kept], null[kept], contribution[records], consumption[records],
+            self.record.events[records],
+        )  # fmt: skip
 
     def states_of(self, name: str) -> list[int]:
-        """The states whose partial matches have bound a variable last, and have features."""
+        """Return the states whose partial matches have bound a variable last and have features."""
         states = enumerate(self.record.plan.states)
         return [number for number, state in states if self.members[state.member] == name and state.features]
 
     @cached_property
     def reach(self) -> int:
-        """How many events follow in the windows that begin with owned events, in sum; -1: of no known length."""
+        """Total number of events that follow in the windows of the owned events; -1 if windows have no fixed length."""
         if not isinstance(self.record.plan.query.window, ast.TimeWindow | ast.CountWindow):
             return -1
-        own = np.arange(*self.owned)
-        return int((self.limits[-1, own] - own).sum())
+        positions = np.arange(*self.owned)
+        return int((self.limits[-1, positions] - positions).sum())
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """By state the variable that its partial matches have bound last."""
+        """Variable that the partial matches of each state have bound last."""
         return tuple(self.members[state.member] for state in self.record.plan.states)
 
     def events_of(self, name: str) -> pa.Table:
-        """The owned events that were tried for a variable: the same, of all that they have led to, in one slice."""
+        """Return the owned events that were tried for a variable, with columns as in `matches_of`.
+
+        Contribution and consumption include all descendants and have one slice.
+        """
         member = self.members.index(name)
         record, (contribution, consumption) = self.record, self.derived
         positions, values, null = record.event_features(member)
         children = np.flatnonzero(record.members == member)
-        at = np.searchsorted(positions, record.events[children])
-        of_matches = contribution[children].sum(axis=1) + self.matched[children]
-        led = np.bincount(at, of_matches, len(positions)).astype(np.float64)
-        spent = np.bincount(at, consumption[children].sum(axis=1), len(positions)).astype(np.float64)
-        asked = record.asked_for == member
-        looked = np.searchsorted(positions, record.probed[asked])
-        price = 0.0 if self.memory else self.prices.visited
-        spent += price * np.bincount(looked, record.visited[asked], len(positions))
-        own = self.owns(positions)
+        event = np.searchsorted(positions, record.events[children])
+        matches = contribution[children].sum(axis=1) + self.matched[children]
+        contributed = np.bincount(event, matches, len(positions)).astype(np.float64)
+        consumed = np.bincount(event, consumption[children].sum(axis=1), len(positions)).astype(np.float64)
+        probes = record.asked_for == member
+        probing = np.searchsorted(positions, record.probed[probes])
+        visit_cost = 0.0 if self.memory else self.costs.visited
+        consumed += visit_cost * np.bincount(probing, record.visited[probes], len(positions))
+        owned = self.owns(positions)
         return self._table(
-            self.event_features[name], values[own], null[own], led[own, None], spent[own, None], positions[own]
-        )
+            self.event_features[name], values[owned], null[owned], contributed[owned, None], consumed[owned, None],
+            positions[owned],
+        )  # fmt: skip
 
     def _table(
         self,
@@ -213,8 +219,10 @@ class Account:
     ) -> pa.Table:
         columns = [pa.array(values[:, number], mask=null[:, number]) for number in range(len(names))]
         lists = [
-            pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(of, np.float32).reshape(-1)), of.shape[1])
-            for of in (contribution, consumption)
+            pa.FixedSizeListArray.from_arrays(
+                pa.array(np.ascontiguousarray(vectors, np.float32).reshape(-1)), vectors.shape[1]
+            )
+            for vectors in (contribution, consumption)
         ]
         ordinals = np.arange(len(places)) - np.searchsorted(places, places)
         return pa.table(
@@ -224,15 +232,15 @@ class Account:
 
 
 def last_in_slices(window: ast.Window, times: Ints, slices: int) -> Ints:
-    """By slice and event, the last event in that slice of a window that begins with the event: int64[slices, events].
+    """Return the last event in each slice of the windows that begin with each event: int64[slices, events].
 
-    Explicit windows are taken for one slice that does not end.
+    Explicit windows count as one slice without an end.
     """
     positions = np.arange(len(times))
     if isinstance(window, ast.CountWindow):
         return np.array([positions - (-window.events * (s + 1) // slices) - 1 for s in range(slices)])
     if isinstance(window, ast.TimeWindow):
-        span = max(window.nanoseconds, 1)  # of a window without any time the first slice is all
+        span = max(window.nanoseconds, 1)  # a window of zero length has only its first slice
         ends = [times - (-span * (s + 1) // slices) for s in range(slices - 1)]
         inner = [np.searchsorted(times, end, "left") - 1 for end in ends]
         return np.array([*inner, np.searchsorted(times, times + window.nanoseconds, "right") - 1])
@@ -240,12 +248,12 @@ def last_in_slices(window: ast.Window, times: Ints, slices: int) -> Ints:
 
 
 def _starts(record: Lineage) -> Ints:
-    """Per record the position of its first event; parents come before their children, so a few rounds find all."""
-    first = record.parents.copy()
-    roots = np.flatnonzero(first < 0)
-    first[roots] = roots
+    """Return the position of the first event of each record, by pointer jumping over the parents."""
+    root = record.parents.copy()
+    roots = np.flatnonzero(root < 0)
+    root[roots] = roots
     while True:
-        further = first[first]
-        if np.array_equal(further, first):
-            return record.events[first]
-        first = further
+        further = root[root]
+        if np.array_equal(further, root):
+            return record.events[root]
+        root = further

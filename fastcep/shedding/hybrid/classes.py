@@ -1,6 +1,6 @@
-"""From what became of partial matches, or events, to classes of them and what each class is worth.
+"""Fit classes of partial matches or events, and their contribution and consumption.
 
-Pure functions, Arrow in, parts of a model out: those of different states and variables can be fitted anywhere.
+These are pure functions from Arrow tables to parts of a model, so different variables can be fitted in any process.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ from fastcep.shedding.hybrid.columns import (
     matrix,
     vectors,
 )
-from fastcep.shedding.hybrid.feature_selection import Response, explained, responses_of, tells
+from fastcep.shedding.hybrid.feature_selection import Response, explained_share, is_informative, responses_of
 from fastcep.shedding.hybrid.summary import Summary
 from fastcep.shedding.hybrid.trees import MOST_LEAVES, fit_tree, pruned
-from fastcep.shedding.hybrid.values import Fitted, Members, Raw, valued
+from fastcep.shedding.hybrid.values import Fitted, Members, Raw, evaluate_classes
 
-__all__ = ["Fitted", "check_options", "choose_features", "fit_classes", "told_apart"]
+__all__ = ["Fitted", "check_options", "choose_features", "find_classes", "fit_classes"]
 
 _CLUSTERS = 10
 _BINS = 32
-#: Where the levels of what members contribute begin.
-_PARTS = (0.0, 0.5, 0.9)
+#: Quantiles of the contribution at which its levels begin.
+_LEVELS = (0.0, 0.5, 0.9)
 
 
 def choose_features(members: pa.Table, candidates: Sequence[str] | None = None, seed: int = 0) -> tuple[str, ...]:
-    """Choose the features that tell something of what members are worth, or of what they cost.
+    """Choose the features that are informative about the contribution or consumption of members.
 
-    Such as keys that are all equally frequent tell nothing, and would only cut classes into pieces. Each feature is
-    looked at alone, so that one which tells something only together with another is not chosen: the sum of both, or
-    whatever else a condition makes of them, should be a feature itself.
+    Features such as equally frequent keys are not informative and would only split classes. Each feature is tested
+    alone, so a feature that is informative only together with another is not chosen: their sum, or any other expression
+    of a condition, should be a feature itself.
 
     Parameters
     ----------
     members
-        As `fit_classes` takes them.
+        Members as for `fit_classes`.
     candidates
         Names of columns; all features by default.
     seed
-        Of the sample, if there are more than 100,000 members.
+        Seed of the sample, if there are more than 100,000 members.
     """
     return _chosen(Summary.of(members, seed).sample, candidates)
 
@@ -62,7 +62,7 @@ def choose_features(members: pa.Table, candidates: Sequence[str] | None = None, 
 def _chosen(sample: pa.Table, candidates: Sequence[str] | None = None) -> tuple[str, ...]:
     responses = responses_of(vectors(sample, CONTRIBUTION), vectors(sample, CONSUMPTION))
     names = features_in(sample) if candidates is None else candidates
-    return tuple(name for name in names if tells(_bins(*column(sample, name)), responses))
+    return tuple(name for name in names if is_informative(_bins(*column(sample, name)), responses))
 
 
 def fit_classes(
@@ -74,17 +74,17 @@ def fit_classes(
     leaves: int = MOST_LEAVES,
     seed: int = 0,
 ) -> Fitted:
-    """Make classes of members that are worth, and cost, about the same, told apart by their features.
+    """Fit classes of members with similar contribution and consumption, distinguished by their features.
 
-    Members are clustered by contribution and consumption per slice; a tree of features tells the clusters apart; its
-    leaves are the classes, but those whose members differ by chance are one. Where matches are rare, clusters are of
-    costs, and of a few members far from all others; so another tree tells apart how much members contribute, and
-    that is taken whose leaves explain more. No more than 100,000 members are fitted
-    to, half of which have a contribution, if so many have: matches are rare. What classes are worth is taken from all.
+    Members are clustered by contribution and consumption per slice. A decision tree over the features predicts the
+    clusters. Its leaves are the classes, but leaves whose members differ only by chance are merged. If matches are
+    rare, clusters mostly reflect consumption and a few outliers; a second tree therefore predicts levels of the
+    contribution, and the tree whose leaves explain more variance is used. Trees are fitted to at most 100,000 members,
+    half of which have a contribution, if there are enough. The values of classes are computed from all members.
 
-    A value that history did not have may be worth anything. To keep what is worth nothing costs a little, to drop what
-    is worth something costs matches, and such values are rare: so a table counts them to the class that is worth most,
-    which is dropped last. Null, too; but where history had nulls, they are a class of their own, with a tree.
+    Values not seen in the history, and nulls, go to the class of the largest contribution, which is dropped last:
+    keeping a useless member costs a little, dropping a useful one costs matches, and these values are rare. If the
+    history had nulls, they are a class of their own, and the classes are a tree.
 
     Parameters
     ----------
@@ -92,36 +92,36 @@ def fit_classes(
         A row per partial match or event. A column per feature, int64 or float64; ``contribution`` and ``consumption``,
         FixedSizeList<float32>[slices].
     clusters
-        How many clusters, or ``"gap"``, see `cluster`; the tree is as deep.
+        Number of clusters, which is also the depth of the tree, or ``"gap"``, see `cluster`.
     per
-        What is a class: ``"value"``, each combination of values, where there are few (`cells_of`), else as ``"leaf"``;
-        for this and ``"cluster"`` see `fit_tree`.
+        Definition of a class. ``"value"``: each combination of values, if there are few (`cells_of`), otherwise as
+        ``"leaf"``. For ``"leaf"`` and ``"cluster"`` see `fit_tree`.
     percentile
-        Which one of its members' contribution and consumption a class has, from 0 to 100.
+        Percentile of its members' contribution and consumption that a class gets, from 0 to 100.
     leaves
-        How many leaves the tree has at most, up to 255.
+        Largest number of leaves of the tree, up to 255.
     seed
-        Of all that is drawn.
+        Seed of all random decisions.
 
     Raises
     ------
     ValidationError
-        scikit-learn or SciPy are not installed, or an option or column is not as it should be.
+        If scikit-learn or SciPy are not installed, or an option or column is invalid.
     """
     check_options(per, percentile)
-    raw = told_apart(Summary.of(members, seed), clusters=clusters, per=per, leaves=leaves, seed=seed)
-    return valued(raw, Members(members, raw), percentile)
+    raw = find_classes(Summary.of(members, seed), clusters=clusters, per=per, leaves=leaves, seed=seed)
+    return evaluate_classes(raw, Members(members, raw), percentile)
 
 
 def check_options(per: str, percentile: float) -> None:
-    """Refuse what is no option of `fit_classes`."""
+    """Check options of `fit_classes`."""
     if not 0 <= percentile <= 100:
         raise ValidationError(f"found percentile={percentile}; expected a number from 0 to 100")
     if per not in ("value", "leaf", "cluster"):
         raise ValidationError(f"found per={per!r}; expected 'value', 'leaf' or 'cluster'")
 
 
-def told_apart(
+def find_classes(
     summary: Summary,
     *,
     clusters: int | Literal["gap"] = _CLUSTERS,
@@ -130,69 +130,74 @@ def told_apart(
     seed: int = 0,
     map: Map = map,
 ) -> Raw:
-    """How members are told apart, by their summary alone; None: not at all. `valued` numbers the classes of a tree.
+    """Find classes from the summary of the members; None: a single class.
+
+    `evaluate_classes` numbers the classes of a tree.
 
     Parameters
     ----------
     summary
-        Of all members.
+        Summary of all members.
     clusters, per, leaves, seed
         See `fit_classes`.
     map
         See `gap_statistic`.
     """
-    drawn = summary.sample
-    own, cost = vectors(drawn, CONTRIBUTION), vectors(drawn, CONSUMPTION)
-    names = _chosen(drawn)
+    sample = summary.sample
+    contribution, consumption = vectors(sample, CONTRIBUTION), vectors(sample, CONSUMPTION)
+    names = _chosen(sample)
     if not names:
         return None
     if per == "value":
-        facts = [summary.facts[name] for name in names]
-        if all(known.whole and not known.nulls for known in facts):
-            low, high = (np.array(of) for of in ([known.low for known in facts], [known.high for known in facts]))
+        stats = [summary.feature_stats[name] for name in names]
+        if all(feature.integers and not feature.nulls for feature in stats):
+            low, high = np.array([feature.low for feature in stats]), np.array([feature.high for feature in stats])
             cells: Classes | None = cells_in(names, low, high, summary.members)
             if cells is not None:
                 return cells
-    labels = cluster(np.hstack([own, cost]), clusters, seed, map)
-    if not labels.any() and clusters == "gap":  # it takes heaps of equal counts for one; but features do tell
-        labels = cluster(np.hstack([own, cost]), _CLUSTERS, seed)
-    values, null = matrix(drawn, names)
-    responses = responses_of(own, cost)
+    labels = cluster(np.hstack([contribution, consumption]), clusters, seed, map)
+    if not labels.any() and clusters == "gap":  # many equal counts count as one cluster
+        labels = cluster(np.hstack([contribution, consumption]), _CLUSTERS, seed)
+    values, null = matrix(sample, names)
+    responses = responses_of(contribution, consumption)
     grow = partial(fit_tree, names, values, null, depth=int(labels.max()) + 1, leaves=leaves, seed=seed)
     if per == "cluster":
         tree = grow(labels, per="cluster")
     else:
-        trees = [_pruned(grow(of, per="leaf"), drawn, responses) for of in (labels, _levels(own))]
-        tree = max(trees, key=partial(_explained, drawn=drawn, responses=responses))
-    # Members without a value are not in the tree; that there is none may tell more than which.
-    also = (name for name, gone in zip(names, null.T, strict=True) if tells(gone.astype(np.int64), responses))
-    tree = replace(tree, features=tuple(dict.fromkeys((*tree.features, *also))))
+        targets = (labels, _levels(contribution))
+        trees = [_pruned(grow(target, per="leaf"), sample, responses) for target in targets]
+        tree = max(trees, key=partial(_explained, sample=sample, responses=responses))
+    # Members without a value are not in the tree. Add the features whose nulls are informative.
+    by_null = (
+        name for name, nulls in zip(names, null.T, strict=True) if is_informative(nulls.astype(np.int64), responses)
+    )
+    tree = replace(tree, features=tuple(dict.fromkeys((*tree.features, *by_null))))
     return tree if tree.features else None
 
 
 def _levels(contribution: Parts) -> Ints:
-    """By how much members contribute: nothing, or in which part of those that do."""
-    whole = contribution.sum(axis=1, dtype=np.float64)
-    some = whole[whole > 0]
-    edges = np.unique(np.quantile(some, _PARTS)) if len(some) else some
-    return np.asarray(np.searchsorted(edges, whole, "right"), np.int64)
+    """Return the level of each member's total contribution: 0 for none, then by the quantiles `_LEVELS`."""
+    total = contribution.sum(axis=1, dtype=np.float64)
+    positive = total[total > 0]
+    edges = np.unique(np.quantile(positive, _LEVELS)) if len(positive) else positive
+    return np.asarray(np.searchsorted(edges, total, "right"), np.int64)
 
 
 def _pruned(tree: Tree, members: pa.Table, responses: Sequence[Response]) -> Tree:
     return pruned(tree, *matrix(members, tree.features), responses) if tree.features else tree
 
 
-def _explained(tree: Tree, drawn: pa.Table, responses: Sequence[Response]) -> float:
+def _explained(tree: Tree, sample: pa.Table, responses: Sequence[Response]) -> float:
     if not tree.features:
         return 0.0
-    return explained(tree.of(*matrix(drawn, tree.features)).astype(np.int64), responses)
+    return explained_share(tree.classify(*matrix(sample, tree.features)).astype(np.int64), responses)
 
 
 def _bins(values: Floats, null: Flags) -> Ints:
-    """Bins of as many members each, of one value if there are few; null is a bin of its own."""
-    known = values[~null]
-    edges = np.unique(known)
+    """Return the bin of each member: one per value if there are few, otherwise equally large; nulls have their own."""
+    present = values[~null]
+    edges = np.unique(present)
     if len(edges) > _BINS:
-        edges = np.unique(np.quantile(known, np.arange(1, _BINS) / _BINS, method="lower"))
+        edges = np.unique(np.quantile(present, np.arange(1, _BINS) / _BINS, method="lower"))
     bins = np.searchsorted(edges, values)
     return np.where(null, len(edges) + 1, bins)

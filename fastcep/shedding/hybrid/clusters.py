@@ -1,7 +1,7 @@
-"""Clusters of partial matches by what they are worth and what they cost; how many there are.
+"""Cluster members by contribution and consumption, and find the number of clusters.
 
-scikit-learn is slow to import and is loaded inside the functions that fit. All of it runs in one thread: sums that
-several threads add up in any order would make the clusters a matter of timing.
+scikit-learn is slow to import and is loaded inside the functions that fit. It runs in one thread, because sums added up
+by several threads in any order would make the clusters depend on timing.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from fastcep.overload.protocols import Floats, Ints
 
 __all__ = ["Gap", "Map", "cluster", "gap_statistic", "load", "standardised"]
 
-#: Applies a function to each item, in their order, maybe in other processes: what it is given can be pickled.
+#: Function that applies a function to each item, in order, possibly in other processes; arguments can be pickled.
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
-#: How many vectors K-means looks at, and the gap statistic; the others go to the closest centre.
+#: Sample sizes of K-means and of the gap statistic; other vectors are assigned to the closest centre.
 _ROWS = 20_000
 _GAP_ROWS = 2_000
-#: The most clusters that ``"gap"`` finds.
+#: Largest number of clusters that ``"gap"`` finds.
 _MOST = 30
-#: From how many starts K-means runs, so that it does not end in a poor optimum.
+#: Number of starts of K-means, to avoid poor local optima.
 _STARTS = 4
-#: Dispersion below this share of that of one cluster is rounding.
-_NOTHING = 1e-12
+#: Smallest dispersion, as a share of that of one cluster; below it is rounding error.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class Gap:
-    """How many clusters there are, by the gap statistic.
+    """Result of the gap statistic.
 
     Attributes
     ----------
     k
-        So many.
+        Number of clusters.
     gaps
-        Of 1, 2, … clusters, up to the last one that had to be looked at.
+        Gap for 1, 2, … clusters, up to the last number that was evaluated.
     errors
-        Their standard errors ``s``, which take in that there are few references.
+        Standard errors ``s`` of the gaps, corrected for the number of references.
     """
 
     k: int
@@ -55,7 +55,7 @@ class Gap:
 
 
 def load(module: str) -> Any:
-    """Import a library that only fitting needs."""
+    """Import a library that is needed only for fitting."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -63,44 +63,44 @@ def load(module: str) -> Any:
 
 
 def standardised(vectors: npt.NDArray[np.floating[Any]]) -> Floats:
-    """The columns that are not constant, each with mean 0 and deviation 1: float64[n, at most d]."""
-    own = np.asarray(vectors, np.float64)
-    if not len(own):
-        return own
-    own = own[:, own.min(axis=0) < own.max(axis=0)]
-    deviations: Floats = own.std(axis=0)
-    own = own[:, deviations > 0]  # that of values hardly above 0 may be rounded away
-    scaled: Floats = (own - own.mean(axis=0)) / deviations[deviations > 0]
+    """Return the columns that are not constant, each with mean 0 and standard deviation 1: float64[n, at most d]."""
+    columns = np.asarray(vectors, np.float64)
+    if not len(columns):
+        return columns
+    columns = columns[:, columns.min(axis=0) < columns.max(axis=0)]
+    deviations: Floats = columns.std(axis=0)
+    columns = columns[:, deviations > 0]  # the deviation of tiny values may underflow
+    scaled: Floats = (columns - columns.mean(axis=0)) / deviations[deviations > 0]
     return scaled
 
 
 def cluster(
     vectors: npt.NDArray[np.floating[Any]], clusters: int | Literal["gap"] = 10, seed: int = 0, map: Map = map
 ) -> Ints:
-    """Find clusters of vectors, by K-means on standardised columns.
+    """Cluster vectors by K-means on standardised columns.
 
-    Raw columns would make clusters by the one of the largest numbers: costs in ns, not matches.
+    On raw columns the largest numbers would dominate: costs in ns, not matches.
 
     Parameters
     ----------
     vectors
         float[n, d], finite.
     clusters
-        How many; fewer if there are fewer distinct vectors. ``"gap"``: as many as `gap_statistic` finds.
+        Number of clusters; fewer if there are fewer distinct vectors. ``"gap"``: the number that `gap_statistic` finds.
     seed
-        Of the starts, and of the sample if there are more than 20,000 vectors.
+        Seed of the starts, and of the sample if there are more than 20,000 vectors.
     map
         See `gap_statistic`.
 
     Returns
     -------
     int64[n]
-        Of each vector its cluster, from 0 on.
+        Cluster of each vector, from 0 on.
 
     Raises
     ------
     ValidationError
-        scikit-learn is not installed, or `clusters` is no number of clusters.
+        If scikit-learn is not installed, or `clusters` is invalid.
     """
     if clusters != "gap" and (isinstance(clusters, bool) or not isinstance(clusters, int) or clusters < 1):
         raise ValidationError(f"found clusters={clusters!r}; expected a whole number from 1 on, or 'gap'")
@@ -119,42 +119,42 @@ def cluster(
 def gap_statistic(
     vectors: npt.NDArray[np.floating[Any]], most: int = _MOST, references: int = 10, seed: int = 0, map: Map = map
 ) -> Gap:
-    """Find out how many clusters there are (Tibshirani, Walther and Hastie, 2001).
+    """Find the number of clusters by the gap statistic (Tibshirani, Walther and Hastie, 2001).
 
-    ``Gap(k)`` says how much less the vectors scatter around k centres than uniform ones would, in logarithms; these are
-    drawn from the smallest box around the vectors that is aligned with their principal components. The smallest k is
-    taken with ``Gap(k) >= Gap(k + 1) - s(k + 1)``; larger k are not looked at.
+    ``Gap(k)`` is the log dispersion around k centres of uniform reference vectors, minus that of the vectors.
+    References are drawn from the smallest box around the vectors that is aligned with their principal components. The
+    result is the smallest k with ``Gap(k) >= Gap(k + 1) - s(k + 1)``; larger k are not evaluated.
 
     Parameters
     ----------
     vectors
-        float[n, d], finite, as they are: see `standardised`. 2,000 of them are looked at.
+        float[n, d], finite; they are not standardised here, see `standardised`. A sample of 2,000 is used.
     most
-        The most clusters there may be: the answer where no smaller number fits.
+        Largest number of clusters: the result if no smaller number fits.
     references
-        How many times uniform vectors are drawn.
+        Number of sets of uniform reference vectors.
     seed
-        Of all that is drawn.
+        Seed of all random decisions.
     map
-        Looks at the references, for each k: they may be looked at in other processes.
+        Function that evaluates the references for each k, possibly in other processes.
 
     Raises
     ------
     ValidationError
-        scikit-learn is not installed, or a number is too small.
+        If scikit-learn is not installed, or a number is too small.
     """
     if most < 1 or references < 1:
         raise ValidationError(f"found most={most}, references={references}; expected both to be at least 1")
-    own = _sample(np.asarray(vectors, np.float64), _GAP_ROWS, seed)
-    distinct = len(np.unique(own, axis=0))
+    sample = _sample(np.asarray(vectors, np.float64), _GAP_ROWS, seed)
+    distinct = len(np.unique(sample, axis=0))
     if distinct <= 1:
         return Gap(1, (0.0,), (0.0,))
-    drawn = _references(own, references, np.random.default_rng([seed, 1]))
+    uniform = _references(sample, references, np.random.default_rng([seed, 1]))
     gaps: list[float] = []
     errors: list[float] = []
     for k in range(1, most + 1):
-        scatter = np.array(list(map(partial(_log_dispersion, k=k, seed=seed), drawn)))
-        gaps.append(float(scatter.mean()) - _log_dispersion(own, min(k, distinct), seed))
+        scatter = np.array(list(map(partial(_log_dispersion, k=k, seed=seed), uniform)))
+        gaps.append(float(scatter.mean()) - _log_dispersion(sample, min(k, distinct), seed))
         errors.append(float(scatter.std()) * (1 + 1 / references) ** 0.5)
         if k > 1 and gaps[-2] >= gaps[-1] - errors[-1]:
             return Gap(k - 1, tuple(gaps), tuple(errors))
@@ -162,7 +162,7 @@ def gap_statistic(
 
 
 def _references(vectors: Floats, count: int, random: np.random.Generator) -> list[Floats]:
-    """Uniform vectors in the box around the vectors that is aligned with their principal components."""
+    """Draw uniform vectors from the box around the vectors that is aligned with their principal components."""
     centred = vectors - vectors.mean(axis=0)
     axes = np.linalg.svd(centred, full_matrices=False)[2]
     along = centred @ axes.T
@@ -171,14 +171,14 @@ def _references(vectors: Floats, count: int, random: np.random.Generator) -> lis
 
 
 def _log_dispersion(vectors: Floats, k: int, seed: int) -> float:
-    """The logarithm of how far vectors are from the closest of k centres: the sum of the squares."""
-    whole = float(np.square(vectors - vectors.mean(axis=0)).sum())
+    """Return the logarithm of the sum of squared distances of the vectors from the closest of k centres."""
+    total = float(np.square(vectors - vectors.mean(axis=0)).sum())
     if k == 1:
-        scatter = whole
+        scatter = total
     else:
-        with _one_thread():  # here, as it may be another process
+        with _one_thread():  # set here, as this may run in another process
             scatter = float(_k_means(vectors, k, seed).inertia_)
-    return float(np.log(max(scatter, whole * _NOTHING)))
+    return float(np.log(max(scatter, total * _ROUNDING)))
 
 
 def _sample(vectors: Floats, rows: int, seed: int) -> Floats:
@@ -193,6 +193,6 @@ def _k_means(vectors: Floats, k: int, seed: int) -> Any:
 
 
 def _one_thread() -> AbstractContextManager[Any]:
-    load("sklearn.cluster")  # what is to be limited must be there
+    load("sklearn.cluster")  # threadpoolctl limits only libraries that are loaded
     limits: AbstractContextManager[Any] = load("threadpoolctl").threadpool_limits(1)
     return limits

@@ -1,4 +1,4 @@
-"""Members of classes as Arrow tables: which columns are features, and all of them as NumPy arrays."""
+"""Columns of tables of members (partial matches or events): names, and conversion to NumPy arrays."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ Flags = npt.NDArray[np.bool_]
 Parts = npt.NDArray[np.float32]
 
 CONTRIBUTION, CONSUMPTION = "contribution", "consumption"
-#: Who a member is, however the stream is cut: the event that made it, by its place in the whole stream, and its number
-#: among the members that this event made. Features are expressions with a dot, so that none has such a name.
+#: Identity of a member, however the stream is cut: the position in the whole stream of the event that created it, and
+#: its number among the members that this event created. Features contain a dot, so none has such a name.
 POSITION, ORDINAL = "position", "ordinal"
 
 
 def features_in(members: pa.Table) -> list[str]:
-    """The names of the features."""
+    """Return the names of the features."""
     return [name for name in members.column_names if name not in (CONTRIBUTION, CONSUMPTION, POSITION, ORDINAL)]
 
 
 def vectors(members: pa.Table, name: str) -> Parts:
-    """A column of lists as float32[n, slices]."""
+    """Return a column of lists as float32[n, slices]."""
     kind: Any = members.schema.field(name).type if name in members.column_names else None
     if kind is None or not pa.types.is_fixed_size_list(kind) or members[name].null_count:
         raise ValidationError(
@@ -45,16 +45,16 @@ def vectors(members: pa.Table, name: str) -> Parts:
 
 
 def column(members: pa.Table, name: str) -> tuple[Floats, Flags]:
-    """A feature as float64[n], and where it has no value."""
-    own: Any = members[name].combine_chunks()
-    if not (pa.types.is_integer(own.type) or pa.types.is_floating(own.type)):
-        raise ValidationError(f"found {own.type} as feature {name!r} of members, expected int64 or float64")
-    null = own.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
-    return pc.cast(own, pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False), null
+    """Return a feature as float64[n], and the mask of its nulls and NaN."""
+    values: Any = members[name].combine_chunks()
+    if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+        raise ValidationError(f"found {values.type} as feature {name!r} of members, expected int64 or float64")
+    null = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    return pc.cast(values, pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False), null
 
 
 def matrix(members: pa.Table, names: Sequence[str]) -> tuple[Floats, Flags]:
-    """Features as float64[n, names], and where they have no value."""
+    """Return features as float64[n, names], and the mask of their nulls and NaN."""
     if not names:
         return np.zeros((len(members), 0)), np.zeros((len(members), 0), np.bool_)
     columns = [column(members, name) for name in names]
@@ -62,7 +62,7 @@ def matrix(members: pa.Table, names: Sequence[str]) -> tuple[Floats, Flags]:
 
 
 def identity(members: pa.Table) -> tuple[Ints, Ints]:
-    """The columns `POSITION` and `ORDINAL`; members without them are told apart by their row."""
+    """Return the columns `POSITION` and `ORDINAL`; members without them are identified by their row."""
     if POSITION not in members.column_names:
         return np.arange(len(members)), np.zeros(len(members), np.int64)
     return members[POSITION].to_numpy(), members[ORDINAL].to_numpy().astype(np.int64)

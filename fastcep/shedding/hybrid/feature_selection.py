@@ -1,4 +1,4 @@
-"""Whether what members are divided by tells anything of what they are worth, or of what they cost."""
+"""Feature selection: test whether a division of members explains their contribution or consumption."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from fastcep.overload.protocols import Floats, Ints
 from fastcep.shedding.hybrid.clusters import load, standardised
 from fastcep.shedding.hybrid.columns import Parts
 
-__all__ = ["Response", "explained", "responses_of", "tells"]
+__all__ = ["Response", "explained_share", "is_informative", "responses_of"]
 
-Response = tuple[Floats, Floats]  #: a number per member, and what the member weighs
+Response = tuple[Floats, Floats]  #: value and weight of each member
 
-#: Something is told if chance does it as rarely as this, and if it explains as much of the variance.
-_CHANCE, _EXPLAINED = 1e-6, 0.005
-_STRETCHES = 8  # of time, in turns
-#: Bins of fewer members, or of a smaller share, do not count: a single match among few would seem to be no chance.
+#: Significance level, and smallest share of the variance to explain.
+_SIGNIFICANCE, _EXPLAINED = 1e-6, 0.005
+_STRETCHES = 8  # stretches of time, alternating between two halves
+#: Smallest bin that counts, in members and as a share: one match in a small bin would seem significant.
 _FEW, _SHARE = 5, 1e-3
 
 
 def responses_of(contribution: Parts, consumption: Parts) -> list[Response]:
-    """What is to be told of members.
+    """Return the responses that features should explain.
 
-    The sums of what is contributed, and of what is consumed, by slice; and whether anything is contributed at all.
-    Those that do and those that do not weigh the same in the latter: matches are rare, and next to nothing of the
-    variance would be explained by what tells exactly where there are none.
+    They are the standardised contribution and consumption, summed over slices, and whether there is any contribution.
+    In the latter, members with and without a contribution have the same total weight: matches are rare, and a feature
+    that identifies exactly the useless members would otherwise explain next to none of the variance.
 
     Parameters
     ----------
@@ -35,20 +35,20 @@ def responses_of(contribution: Parts, consumption: Parts) -> list[Response]:
     """
     ones = np.ones(len(contribution))
     sums = [(standardised(parts).sum(axis=1), ones) for parts in (contribution, consumption)]
-    worth = contribution.any(axis=1)
-    shares = np.where(worth, 1 / max(worth.sum(), 1), 1 / max((~worth).sum(), 1))
-    return [*sums, (worth.astype(np.float64), shares)]
+    useful = contribution.any(axis=1)
+    shares = np.where(useful, 1 / max(useful.sum(), 1), 1 / max((~useful).sum(), 1))
+    return [*sums, (useful.astype(np.float64), shares)]
 
 
-def tells(bins: Ints, responses: Sequence[Response]) -> bool:
-    """Whether the bins tell any of the responses: a one-way analysis of variance.
+def is_informative(bins: Ints, responses: Sequence[Response]) -> bool:
+    """Return whether the bins explain any of the responses, by a one-way analysis of variance.
 
     Parameters
     ----------
     bins
-        int64[n]: of each member its bin, from 0 on.
+        Bin of each member, from 0 on: int64[n].
     responses
-        As of `responses_of`, of the same members.
+        Responses of the same members, see `responses_of`.
     """
     counts = np.bincount(bins)
     enough = np.flatnonzero(counts[bins] >= max(_FEW, len(bins) * _SHARE))
@@ -58,45 +58,48 @@ def tells(bins: Ints, responses: Sequence[Response]) -> bool:
     if between < 1 or within < 1:
         return False
     for response, weights in ((response[enough], weights[enough]) for response, weights in responses):
-        told, rest = _variance(bins, response, weights)
-        if told <= _EXPLAINED * (told + rest) or not _lasts(bins, response, weights):
+        explained, residual = _variance(bins, response, weights)
+        if explained <= _EXPLAINED * (explained + residual) or not _generalises(bins, response, weights):
             continue
-        told, rest = _variance(bins, response, np.ones(len(bins)))
-        if not rest or load("scipy.special").fdtrc(between, within, told / between / (rest / within)) < _CHANCE:
+        explained, residual = _variance(bins, response, np.ones(len(bins)))
+        if not residual:
+            return True
+        ratio = explained / between / (residual / within)
+        if load("scipy.special").fdtrc(between, within, ratio) < _SIGNIFICANCE:
             return True
     return False
 
 
-def explained(bins: Ints, responses: Sequence[Response]) -> float:
-    """Which shares of the variance of the responses bins explain, added up."""
+def explained_share(bins: Ints, responses: Sequence[Response]) -> float:
+    """Return the share of the variance that bins explain, added up over the responses."""
     shares = [_variance(bins, response, weights) for response, weights in responses]
-    return sum(told / (told + rest) for told, rest in shares if told + rest > 0)
+    return sum(explained / (explained + residual) for explained, residual in shares if explained + residual > 0)
 
 
-def _lasts(bins: Ints, response: Floats, weights: Floats) -> bool:
-    """Whether what bins tell of some stretches of time they also tell of the others.
+def _generalises(bins: Ints, response: Floats, weights: Floats) -> bool:
+    """Return whether the means of bins over half of the time also explain the response in the other half.
 
-    Members of one time share the partial matches that they meet and the events that come, so that there are fewer
-    independent ones than an analysis of variance takes them for.
+    Members of one time share the partial matches and events that they meet, so fewer of them are independent than an
+    analysis of variance assumes.
     """
-    part = np.arange(len(bins)) * _STRETCHES // max(len(bins), 1) % 2
-    for known in (0, 1):
-        own, other = part == known, part != known
-        if not (weights[own].sum() > 0 and weights[other].sum() > 0):
+    half = np.arange(len(bins)) * _STRETCHES // max(len(bins), 1) % 2
+    for number in (0, 1):
+        train, test = half == number, half != number
+        if not (weights[train].sum() > 0 and weights[test].sum() > 0):
             return False
         size = int(bins.max()) + 1
-        mean = float(np.average(response[own], weights=weights[own]))
-        total = np.bincount(bins[own], weights[own], size)
-        means = np.bincount(bins[own], response[own] * weights[own], size) / np.where(total > 0, total, 1)
-        told = np.where(total > 0, means, mean)[bins[other]]
-        left = ((response[other] - told) ** 2 * weights[other]).sum()
-        if left > (1 - _EXPLAINED) * ((response[other] - mean) ** 2 * weights[other]).sum():
+        mean = float(np.average(response[train], weights=weights[train]))
+        total = np.bincount(bins[train], weights[train], size)
+        means = np.bincount(bins[train], response[train] * weights[train], size) / np.where(total > 0, total, 1)
+        predicted = np.where(total > 0, means, mean)[bins[test]]
+        residual = ((response[test] - predicted) ** 2 * weights[test]).sum()
+        if residual > (1 - _EXPLAINED) * ((response[test] - mean) ** 2 * weights[test]).sum():
             return False
     return True
 
 
 def _variance(bins: Ints, response: Floats, weights: Floats) -> tuple[float, float]:
-    """The squares of a response that bins explain, and those that they do not."""
+    """Return the sums of squares of a response that bins explain, and that they do not."""
     centred = response - np.average(response, weights=weights)
-    told = float((np.bincount(bins, centred * weights) ** 2 / np.bincount(bins, weights)).sum())
-    return told, max(float((centred**2 * weights).sum()) - told, 0.0)
+    explained = float((np.bincount(bins, centred * weights) ** 2 / np.bincount(bins, weights)).sum())
+    return explained, max(float((centred**2 * weights).sum()) - explained, 0.0)

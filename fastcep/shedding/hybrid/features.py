@@ -1,7 +1,7 @@
-"""What the rest of a query wants to know of a partial match, or of an event: by that they are told apart.
+"""Features of partial matches and events: expressions that the remaining conditions of a query depend on.
 
-Of ``a.V + b.V = c.V`` that is ``a.V`` as long as b is not bound, and then ``a.V + b.V``. Attributes that are compared
-for equality with each other only, such as ``a.ID = b.ID``, are keys.
+For ``a.V + b.V = c.V`` this is ``a.V`` until b is bound, then ``a.V + b.V``. Attributes that are only compared for
+equality with each other, such as ``a.ID = b.ID``, are keys.
 """
 
 from __future__ import annotations
@@ -16,45 +16,48 @@ __all__ = ["of_events", "of_matches"]
 
 
 def of_matches(query: ast.Query, keys: bool = False) -> dict[str, list[ast.Expr]]:
-    """By the variable bound last, the expressions over what is bound that open conditions ask for.
+    """Return, by the variable bound last, the expressions over bound variables that open conditions depend on.
 
-    ``keys``: those that conditions on keys ask for, too, and on neighbouring elements of a repeated variable.
+    ``keys`` adds the expressions of conditions on keys, and on adjacent elements of a repeated variable.
     """
     conditions, names = _conditions(query, keys), [leaf.name for leaf in positive_leaves(query.pattern)]
-    found = {}
+    features = {}
     for number, name in enumerate(names[:-1]):
         bound = set(names[: number + 1])
         open_ = [c for c in conditions if not _mentions(c) <= bound]
-        parts = [part for c in open_ for part in _parts(c, bound) if keys or not _runs(part)]
-        if keys:  # what its next element will be compared with
-            of_next = [part for c in conditions if _mentions(c) <= bound for part in ast.walk(c)]
-            parts += [part for part in of_next if isinstance(part, ast.Attribute) and part.leaf == name and _runs(part)]
-        found[name] = list(dict.fromkeys(_last(part) if keys else part for part in parts))
-    return found
+        parts = [part for c in open_ for part in _parts(c, bound) if keys or not _is_relative(part)]
+        if keys:  # attributes that the next element will be compared with
+            closed = [part for c in conditions if _mentions(c) <= bound for part in ast.walk(c)]
+            attributes = [part for part in closed if isinstance(part, ast.Attribute) and part.leaf == name]
+            parts += [part for part in attributes if _is_relative(part)]
+        features[name] = list(dict.fromkeys(_last(part) if keys else part for part in parts))
+    return features
 
 
 def of_events(query: ast.Query, keys: bool = False) -> dict[str, list[ast.Expr]]:
-    """By variable, the expressions over the event alone that conditions with others ask for."""
-    conditions, found = _conditions(query, keys), {}
+    """Return, by variable, the expressions over the event alone that conditions with other variables depend on."""
+    conditions, features = _conditions(query, keys), {}
     for leaf in positive_leaves(query.pattern):
-        own = {leaf.name}
-        wanted = [_last(part) for c in conditions if _mentions(c) != own for part in _parts(c, own)]
-        found[leaf.name] = list(dict.fromkeys(wanted))
-    return found
+        variable = {leaf.name}
+        parts = [_last(part) for c in conditions if _mentions(c) != variable for part in _parts(c, variable)]
+        features[leaf.name] = list(dict.fromkeys(parts))
+    return features
 
 
 def _conditions(query: ast.Query, keys: bool) -> list[ast.Expr]:
-    """The conjuncts, but those that compare keys only, unless these are wanted."""
-    all_ = [c for c in ast.conjuncts(query.where) if not isinstance(c, ast.SameAttributes)]
+    """Return the conjuncts, without those that only compare keys unless ``keys`` is true."""
+    conjuncts = [c for c in ast.conjuncts(query.where) if not isinstance(c, ast.SameAttributes)]
     if keys:
-        return all_
-    joins = [c for c in all_ if _joined(c) is not None]
-    others = {part.name for c in all_ if c not in joins for part in ast.walk(c) if isinstance(part, ast.Attribute)}
-    return [c for c in all_ if c not in joins or _joined(c) in others]
+        return conjuncts
+    joins = [c for c in conjuncts if _joined(c) is not None]
+    others = {
+        part.name for c in conjuncts if c not in joins for part in ast.walk(c) if isinstance(part, ast.Attribute)
+    }
+    return [c for c in conjuncts if c not in joins or _joined(c) in others]
 
 
 def _joined(condition: ast.Expr) -> str | None:
-    """The attribute that two variables have to agree on, if the condition says no more than that."""
+    """Return the attribute that must be equal for two variables, if the condition is such a comparison."""
     match condition:
         case ast.Binary("=", ast.Attribute() as left, ast.Attribute() as right) if left.name == right.name:
             return left.name if left.leaf != right.leaf else None
@@ -66,7 +69,7 @@ def _mentions(node: ast.Expr) -> set[str]:
 
 
 def _parts(node: ast.Expr, bound: set[str]) -> Iterator[ast.Expr]:
-    """The largest sub-expressions that are values over the bound variables only."""
+    """Yield the largest sub-expressions that are values over bound variables only."""
     mentions = _mentions(node)
     if not mentions & bound:
         return
@@ -86,14 +89,14 @@ def _is_value(node: ast.Expr) -> bool:
     return isinstance(node, ast.Attribute | ast.Aggregate | ast.Call)
 
 
-def _runs(node: ast.Expr) -> bool:
-    """Whether it is of all elements of a repeated variable."""
+def _is_relative(node: ast.Expr) -> bool:
+    """Return whether an expression refers to each element of a repeated variable."""
     parts = (part for part in ast.walk(node) if isinstance(part, ast.Attribute))
     return any(part.index is not None and part.index.kind == "relative" for part in parts)
 
 
 def _last(node: ast.Expr) -> ast.Expr:
-    """The same of the element that comes."""
+    """Return the expression for the last element of a repeated variable."""
     if isinstance(node, ast.Attribute):
         return replace(node, index=None if node.index is None else ast.Index("last"))
     if isinstance(node, ast.Binary):

@@ -1,6 +1,6 @@
 """Fit a model of hybrid shedding on history, in this process.
 
-All of it is done by `fit_pieces`, which takes history in pieces; here it is one.
+`fit_pieces` does the work; it is called with the history as a single piece.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from fastcep.shedding.lineage import observe
 
 __all__ = ["fit_hybrid", "observed_piece", "records_per_event"]
 
-#: Of how many partial matches and matches a record may be; docs/hybrid.md tells how much memory each took.
+#: Largest number of partial matches and matches in a lineage record; docs/hybrid.md has their memory use.
 _RECORDS = 8_000_000
-_PILOT = 5_000  # events by which it is found how many there are
+_PILOT = 5_000  # events from which the number of records per event is estimated
 
 
 def fit_hybrid(
@@ -45,44 +45,44 @@ def fit_hybrid(
     Parameters
     ----------
     query
-        WITHIN a time or number of events, or over explicit windows (which are one slice).
+        Query WITHIN a time or number of events, or over explicit windows (which have one slice).
     history
-        What `Engine.process` takes, in order. Of what would make more than eight million partial matches and matches
-        the last part is used that has about so many.
+        Events as `Engine.process` accepts them, in order. If they would create more than about eight million partial
+        matches and matches, only their last part is used.
     slices
-        Into how many slices the window is cut; with more, partial matches can be dropped by age.
+        Number of slices of time of the window. With several, partial matches can be dropped by age.
     clusters, per, percentile
         See `fit_classes`.
     features
-        By variable further expressions by which partial matches that have bound it last may be told apart.
+        Further expressions, by variable, to classify the partial matches that have bound it last.
     consumption
-        What partial matches consume: the work that is spent on them, or memory, the events that they bind.
+        Resource that partial matches consume: work, or memory (the events that they bind).
     cost_table, index
-        Of the engines that are to shed.
+        Cost table and index option of the engines that are to shed.
     seed
-        Of what is drawn.
+        Seed of all random decisions.
 
     Raises
     ------
     ValidationError
-        If an option is wrong, history has no events, or no partial match comes of it.
+        If an option is invalid, or the history has no events or no partial match.
     """
     check_fit(slices=slices, clusters=clusters, per=per, percentile=percentile, consumption=consumption)
     piece = _last_part(query, as_table(history, "history"), index)
-    whole = Pieces([Piece(piece, 0, (0, len(piece)))])
+    pieces = Pieces([Piece(piece, 0, (0, len(piece)))])
     return fit_pieces(
-        query, whole, slices=slices, clusters=clusters, per=per, percentile=percentile,
+        query, pieces, slices=slices, clusters=clusters, per=per, percentile=percentile,
         features=features, consumption=consumption, cost_table=cost_table, index=index, seed=seed,
     )  # fmt: skip
 
 
 def _last_part(query: ast.Query, history: pa.Table, index: Index) -> pa.Table:
-    """The last events of history, as many as make about so many records as there is room for."""
+    """Return the last events of the history, as many as create about `_RECORDS` records."""
     pilot = history.slice(max(0, len(history) - _PILOT))
     room = _RECORDS / max(records_per_event(query, pilot, index), 1e-9)
     return history if len(history) <= room else history.slice(len(history) - max(_PILOT, int(room)))
 
 
 def records_per_event(query: ast.Query, pilot: pa.Table, index: Index) -> float:
-    """How many partial matches and matches come of an event, by a few events."""
+    """Estimate the number of partial matches and matches per event from a few events."""
     return len(observe(query, pilot, index=index).records[0].parents) / max(len(pilot), 1)

@@ -1,4 +1,4 @@
-"""History in pieces, wherever these are: a piece, and how something is asked of all of them."""
+"""History in pieces, in this process or elsewhere: a piece, and a map-reduce over all pieces."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 __all__ = ["History", "Piece", "Pieces"]
 
-Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
@@ -20,13 +20,13 @@ class Piece(NamedTuple):
     Attributes
     ----------
     table
-        Its events, in order: those that it owns, and around them what is needed to know all of these: on either side
-        what `fastcep.plan.slicing.slicing_of` says under ``time``, as a rule as long as a window, and one event more
-        behind (as long as it has not come, a NEG at the end is not decided).
+        Events in order: those that the piece owns, and on either side the context that
+        `fastcep.plan.slicing.slicing_of` gives under ``time``, usually the length of a window. One more event follows,
+        without which a NEG at the end of the pattern is undecided.
     base
-        How many events of the stream come before it.
+        Number of events of the stream before the piece.
     owned
-        The place in the piece of the first event that it owns, and that behind the last one.
+        Positions in the piece of the first owned event, and of the one after the last.
     """
 
     table: pa.Table
@@ -35,24 +35,24 @@ class Piece(NamedTuple):
 
 
 class History(Protocol):
-    """The pieces of a stream, wherever they are, that together own every event once."""
+    """Pieces of a stream, in this process or elsewhere, that together own every event once."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of pieces."""
         ...
 
     def gather(
         self,
         name: str,
-        function: Callable[[Piece], Found],
-        merge: Callable[[Sequence[Found]], Found],
-        split: Callable[[Found], Sequence[Part]],
+        function: Callable[[Piece], Answer],
+        merge: Callable[[Sequence[Answer]], Answer],
+        split: Callable[[Answer], Sequence[Part]],
         each: Callable[[Part], Result],
     ) -> list[Result]:
-        """Apply a function to each piece, merge what comes of it, split that, and give what comes of each part.
+        """Apply a function to each piece, merge the results, split the merged result, and map ``each`` over the parts.
 
-        ``name`` is for people. Functions, and what they give, can be pickled; ``merge`` may be applied to what it has
-        given, in the order of the pieces.
+        ``name`` describes the step. Functions and their results can be pickled. ``merge`` is associative: it may be
+        applied to its own results, in the order of the pieces.
         """
         ...
 
@@ -63,10 +63,10 @@ class Pieces(tuple[Piece, ...]):
     def gather(
         self,
         name: str,
-        function: Callable[[Piece], Found],
-        merge: Callable[[Sequence[Found]], Found],
-        split: Callable[[Found], Sequence[Part]],
+        function: Callable[[Piece], Answer],
+        merge: Callable[[Sequence[Answer]], Answer],
+        split: Callable[[Answer], Sequence[Part]],
         each: Callable[[Part], Result],
     ) -> list[Result]:
-        """One after the other, see `History`."""
+        """Process the pieces one after the other, see `History`."""
         return [each(part) for part in split(merge([function(piece) for piece in self]))]

@@ -1,4 +1,4 @@
-"""The model of hybrid shedding: how classes are told apart, and how one comes of the other."""
+"""Model of hybrid shedding: classes of partial matches and events, and the flow between them."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _NUMBERS = record({
     "event_stride": _CLASSES, "slices": _CLASSES, "memory": FLAG, "prices": record(dict.fromkeys(OPERATIONS, AMOUNT)),
     "cost_table": TEXT, "variables": listed(TEXT),
 })  # fmt: skip
-_MOST = 1e100  # of a count, so that sums and products of a few are finite
+_MOST = 1e100  # largest count, so that sums and products of a few counts are finite
 _COUNTS = {"events": pa.float64()}
 _LISTS = dict.fromkeys(("contribution", "consumption", "mean_contribution", "mean_consumption"), pa.list_(pa.float64()))
-#: Columns of the parts that are no classes; what is in ``varies`` may be missing.
+#: Columns of the parts other than classes; the part ``varies`` may be missing.
 _PARTS: dict[str, dict[str, Any]] = {
     "children": dict.fromkeys(("source", "slice", "kind", "target"), pa.int32())
     | dict.fromkeys(("made", "stored", "matched"), pa.float64()),
@@ -50,25 +50,25 @@ _PARTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class HybridModel:
-    """A model of one query.
+    """Model of one query.
 
     Attributes
     ----------
     query
-        That it was fitted for.
+        Query that the model was fitted for.
     classes, event_classes
-        By variable how the partial matches that have bound it last are told apart, and the events that may be bound to
-        it; those of a variable that is not there are all of one class.
+        Classes, by variable, of the partial matches that have bound it last, and of the events that may be bound to it.
+        A missing variable has a single class.
     flow
-        How partial matches come of each other.
+        Flow of partial matches between classes.
     values
-        What classes are worth, for people: a row per variable and class.
+        Contribution and consumption of the classes, for users: a row per variable and class.
     variables
-        By state the variable that its partial matches have bound last.
-    prices
-        What operations cost.
+        Variable that the partial matches of each state have bound last.
+    costs
+        Costs of operations.
     parameters
-        Of the fit.
+        Parameters of the fit.
     """
 
     query: ast.Query
@@ -77,46 +77,46 @@ class HybridModel:
     flow: Flow
     values: pa.Table
     variables: tuple[str, ...]
-    prices: CostTable
+    costs: CostTable
     parameters: Mapping[str, Any]
 
     @cached_property
-    def more(self) -> Floats:
-        """How much more than its mean counts of a group's contribution, by the percentile: float64[groups, slices]."""
+    def percentile_factor(self) -> Floats:
+        """Ratio of the percentile to the mean of each group's contribution: float64[groups, slices]."""
         flow = self.flow
-        found = np.ones((flow.states, flow.stride, flow.slices))
+        factor = np.ones((flow.states, flow.stride, flow.slices))
         rows = self.values.filter(pc.equal(self.values["of"], pa.scalar("partial match"))).to_pylist()
         for state, variable in enumerate(self.variables):
             for row in rows:
                 if row["variable"] == variable:
-                    typical, mean = np.array(row["contribution"]), np.array(row["mean_contribution"])
-                    some = (mean > 0) & (typical > 0)  # few of a class may contribute, and yet it is worth something
-                    found[state, row["class"]] = np.where(some, typical / np.where(some, mean, 1), 1.0)
-        return found.reshape(-1, flow.slices)
+                    percentile, mean = np.array(row["contribution"]), np.array(row["mean_contribution"])
+                    positive = (mean > 0) & (percentile > 0)  # the percentile is 0 if only few members contribute
+                    factor[state, row["class"]] = np.where(positive, percentile / np.where(positive, mean, 1), 1.0)
+        return factor.reshape(-1, flow.slices)
 
     def stored(self) -> Model:
-        """As it is kept on disk."""
+        """Return the model in the form that is stored on disk."""
         flow = self.flow
-        parts = {_MATCHES + name: classes_to_table(own) for name, own in self.classes.items()}
-        parts |= {_EVENTS + name: classes_to_table(own) for name, own in self.event_classes.items()}
+        parts = {_MATCHES + name: classes_to_table(classes) for name, classes in self.classes.items()}
+        parts |= {_EVENTS + name: classes_to_table(classes) for name, classes in self.event_classes.items()}
         parts |= {"children": flow.children, "looks": flow.looks, "values": self.values}
         parts["asked"] = pa.table({"events": flow.asked})
         parts["lengths"] = pa.table({"events": flow.lengths})
-        if flow.varies is not None:
-            parts["varies"] = pa.table({"by_mean": flow.varies.reshape(-1)})
+        if flow.dispersion is not None:
+            parts["varies"] = pa.table({"by_mean": flow.dispersion.reshape(-1)})
         numbers: dict[str, Any] = {name: getattr(flow, name) for name in _SIZES}
-        numbers |= {"prices": self.prices.nanoseconds, "cost_table": self.prices.name}
+        numbers |= {"prices": self.costs.nanoseconds, "cost_table": self.costs.name}
         numbers["variables"] = list(self.variables)
         return Model("hybrid", self.query, dict(self.parameters), numbers, parts)
 
     @classmethod
     def of(cls, model: Model) -> HybridModel:
-        """From what was kept.
+        """Create the model from its stored form.
 
         Raises
         ------
         ModelError
-            It is of another kind, or its parts do not fit each other.
+            If the model is of another kind, or its parts are inconsistent.
         """
         if model.kind != "hybrid":
             raise ModelError(f"found a model of kind {model.kind!r}, expected 'hybrid'; fit one with kind='hybrid'")
@@ -129,57 +129,58 @@ class HybridModel:
                 children=parts["children"], looks=parts["looks"],
                 asked=parts["asked"].column("events").to_numpy().astype(np.float64),
                 lengths=parts["lengths"].column("events").to_numpy().astype(np.float64),
-                varies=_varies(parts, numbers["states"]),
+                dispersion=_dispersion(parts, numbers["states"]),
             )  # fmt: skip
-            prices = CostTable(numbers["cost_table"], **numbers["prices"])
-            found = cls(
+            costs = CostTable(numbers["cost_table"], **numbers["prices"])
+            result = cls(
                 model.query, _named(parts, _MATCHES), _named(parts, _EVENTS), flow, parts["values"],
-                tuple(numbers["variables"]), prices,
+                tuple(numbers["variables"]), costs,
                 model.parameters,
             )  # fmt: skip
-            found._check()
+            result._check()
         except (LookupError, TypeError, ValueError, ArithmeticError, ValidationError, AssertionError) as error:
-            what = str(error) if isinstance(error, Misfit) else repr(error)
+            problem = str(error) if isinstance(error, Misfit) else repr(error)
             raise ModelError(
-                f"the model of query {model.query.name!r} does not fit together ({what}); fit it again"
+                f"the model of query {model.query.name!r} is inconsistent ({problem}); fit it again"
             ) from None
-        return found
+        return result
 
     def _check(self) -> None:
-        """Refuse numbers of groups, slices and kinds that there are none of."""
+        """Raise an error for numbers of groups, slices or kinds out of range."""
         flow = self.flow
         groups = flow.states * flow.stride
         sizes = [
             ("numbers.variables", len(self.variables), flow.states),
             ("part 'lengths'", len(flow.lengths), flow.states),
             ("part 'asked'", len(flow.asked), flow.members * flow.event_stride),
-            ("part 'varies'", 0 if flow.varies is None else len(flow.varies), 0 if flow.varies is None else 1 + groups),
         ]
+        if flow.dispersion is not None:
+            sizes.append(("part 'varies'", len(flow.dispersion), 1 + groups))
         for name, found, expected in sizes:
             if found != expected:
                 raise Misfit(name, f"{found} entries", f"{expected}")
-        for kinds, most in ((self.classes, flow.stride), (self.event_classes, flow.event_stride)):
-            for name, own in kinds.items():
-                if own.count > most:
-                    raise Misfit(f"classes of {name!r}", f"{own.count}", f"at most {most}")
+        for by_variable, most in ((self.classes, flow.stride), (self.event_classes, flow.event_stride)):
+            for name, classes in by_variable.items():
+                if classes.count > most:
+                    raise Misfit(f"classes of {name!r}", f"{classes.count}", f"at most {most}")
         if self.values.num_columns:
-            whole(groups, groups)(len(self.more), "part 'values'")
-        flow.cascade(self.prices)
+            whole(groups, groups)(len(self.percentile_factor), "part 'values'")
+        flow.cascade(self.costs)
 
 
 def _check_parts(parts: Mapping[str, pa.Table], slices: int) -> None:
-    """Refuse parts with other columns, of other types, or with what is no count: `Misfit`."""
+    """Raise `Misfit` for parts with unexpected columns or types, or with values that are not counts."""
     for name, part in parts.items():
         if name.startswith((_MATCHES, _EVENTS)):
             continue
         types = dict(zip(part.schema.names, part.schema.types, strict=True))
-        if types != _PARTS.get(name) and (types or name != "values"):  # which may have nothing to tell
+        if types != _PARTS.get(name) and (types or name != "values"):  # values may have no columns
             expected = _PARTS.get(name, "one of another name")
             raise Misfit(f"part {name!r}", f"the columns {types}"[:500], f"{expected}"[:500])
         for column in types:
             values: Any = part[column].combine_chunks()
             wrong = values.null_count > 0
-            if pa.types.is_list(values.type):  # of numbers per slice, or of one
+            if pa.types.is_list(values.type):  # lists have a number per slice, or one number
                 wrong |= not set(pc.list_value_length(values).to_pylist()) <= {1, slices}
                 values = values.flatten()
             wrong |= values.null_count > 0
@@ -187,8 +188,8 @@ def _check_parts(parts: Mapping[str, pa.Table], slices: int) -> None:
                 numbers = values.to_numpy()
                 wrong = not ((numbers >= 0) & (numbers <= _MOST)).all()
             if wrong:
-                what = "a null, a list of another length, or what is no count"
-                raise Misfit(f"part {name!r}, {column}", what, "numbers from 0 on")
+                problem = "a null, a list of another length, or an invalid count"
+                raise Misfit(f"part {name!r}, {column}", problem, "numbers from 0 on")
     classes = parts["values"]["class"].to_numpy() if parts["values"].num_columns else np.empty(0, np.int64)
     if len(classes) and not 0 <= classes.min() <= classes.max() < 256:
         raise Misfit("part 'values', class", f"{classes.min()} to {classes.max()}", "0 to 255")
@@ -200,7 +201,7 @@ def _named(parts: Mapping[str, pa.Table], prefix: str) -> dict[str, Classes | Tr
     }
 
 
-def _varies(parts: Mapping[str, pa.Table], states: int) -> Floats | None:
+def _dispersion(parts: Mapping[str, pa.Table], states: int) -> Floats | None:
     if "varies" not in parts:
         return None
     return parts["varies"].column("by_mean").to_numpy().astype(np.float64).reshape(-1, states)

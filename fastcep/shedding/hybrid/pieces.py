@@ -1,12 +1,12 @@
-"""Fit a model by pieces of history: steps that look at one piece each, and what they give added up.
+"""Fit a model from pieces of history: map steps over the pieces, and merge their results.
 
-Data flow: three times something is asked of every piece (`history`), by functions that can be pickled:
+Three functions are mapped over the pieces (`History.gather`):
 
-1. `Observer.look`: summaries of the members that the piece owns; from those of all pieces follow classes (`told_apart`)
-2. `Observer.count`: how often which values occur in each class; so it is known what classes are worth (`valued`)
-3. `Observer.flow`: what came of what, class by class; flows are added up (`total`)
+1. `Observer.summarise`: summaries of the members that the piece owns. Their merge gives the classes (`find_classes`).
+2. `Observer.count`: frequencies of values in each class. Their sum gives the values of classes (`evaluate_classes`).
+3. `Observer.flow`: the flow between classes. Flows are added up (`total`).
 
-What comes out does not depend on how the stream is cut, if pieces have enough around what they own, see `Piece`.
+The model does not depend on how the stream is cut, if pieces have enough context, see `Piece`.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ from fastcep.query.features import parse_feature
 from fastcep.query.source import Problem
 from fastcep.query.types import type_of
 from fastcep.shedding.hybrid.attribution import Account, Names
-from fastcep.shedding.hybrid.classes import check_options, told_apart
+from fastcep.shedding.hybrid.classes import check_options, find_classes
 from fastcep.shedding.hybrid.clusters import Map
 from fastcep.shedding.hybrid.features import of_events, of_matches
 from fastcep.shedding.hybrid.flow import Flow, Windows, count_flow, total
 from fastcep.shedding.hybrid.history import History, Piece
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.hybrid.summary import Summary, merged
-from fastcep.shedding.hybrid.values import Counts, Fitted, Members, Raw, merged_counts, value_counts, valued
+from fastcep.shedding.hybrid.values import Counts, Fitted, Members, Raw, evaluate_classes, merged_counts, value_counts
 from fastcep.shedding.lineage import observe
 from fastcep.shedding.options import as_choice, as_count
 
 __all__ = ["Kind", "Observer", "PieceSummary", "check_cut", "check_fit", "fit_pieces", "observed_piece"]
 
-_SLICES = 64  # that the matcher has room for
-_FEATURES = 16  # that are recorded of one variable
-_WHO = "fit of 'hybrid'"
+_SLICES = 64  # largest number of slices in the matcher
+_FEATURES = 16  # largest number of recorded features of a variable
+_CALLER = "fit of 'hybrid'"
 
-Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 Per = Literal["value", "leaf", "cluster"]
-Kind = tuple[str, str]  #: ``"partial match"`` or ``"event"``, and of which variable
+Kind = tuple[str, str]  #: ``"partial match"`` or ``"event"``, and the variable
 
 
 @dataclass(frozen=True)
 class PieceSummary:
-    """What there is in a piece, or in several: they add up.
+    """Summary of a piece, or of several.
 
     Attributes
     ----------
     summaries
-        Of the members of each kind.
+        Summary of the members of each kind.
     events, stored
-        How many events are owned, and how many partial matches these made.
+        Number of owned events, and of the partial matches that they created.
     reach
         See `Account.reach`.
     variables
@@ -76,65 +76,65 @@ class PieceSummary:
 
     @classmethod
     def merged(cls, several: Sequence[PieceSummary]) -> PieceSummary:
-        """What there is in all of them."""
+        """Merge the summaries of several pieces."""
         kinds = several[0].summaries
         return cls(
-            {kind: merged([own.summaries[kind] for own in several]) for kind in kinds},
-            sum(own.events for own in several), sum(own.stored for own in several), sum(own.reach for own in several),
-            several[0].variables,
+            {kind: merged([piece.summaries[kind] for piece in several]) for kind in kinds},
+            sum(piece.events for piece in several), sum(piece.stored for piece in several),
+            sum(piece.reach for piece in several), several[0].variables,
         )  # fmt: skip
 
 
 @dataclass
 class Observer:
-    """What is asked of a piece: pure functions of it, here and in other processes.
+    """Functions of a piece, which may run in other processes.
 
-    The account of the last piece is kept, as the next question may be on the same, but it is not pickled.
+    The account of the last piece is cached, because the next step may need it again; it is not pickled.
 
     Attributes
     ----------
-    query, features, event_features, slices, prices, index, memory
+    query, features, event_features, slices, costs, index, memory
         See `observed_piece`.
     seed
-        Of samples.
+        Seed of samples.
     """
 
     query: ast.Query
     features: Names
     event_features: Names
     slices: int
-    prices: CostTable
+    costs: CostTable
     index: Index
     memory: bool
     seed: int
 
     def __post_init__(self) -> None:
-        self._last: tuple[Piece, Account] | None = None
-        self._made: dict[Kind, pa.Table] = {}
+        self._account: tuple[Piece, Account] | None = None
+        self._members: dict[Kind, pa.Table] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_last": None, "_made": {}}
+        return self.__dict__ | {"_account": None, "_members": {}}
 
     def account(self, piece: Piece) -> Account:
-        """Observe a piece and account for it."""
-        if self._last is None or self._last[0] is not piece:
-            self._made.clear()
-            self._last = None  # there may be room for one only
+        """Return the account of a piece, cached for the last piece."""
+        if self._account is None or self._account[0] is not piece:
+            self._members.clear()
+            self._account = None  # there may be memory for one only
             account = observed_piece(
-                self.query, piece.table, self.features, self.event_features, self.slices, self.prices, self.index,
+                self.query, piece.table, self.features, self.event_features, self.slices, self.costs, self.index,
                 self.memory, piece.owned, piece.base,
             )  # fmt: skip
-            self._last = piece, account
-        return self._last[1]
+            self._account = piece, account
+        return self._account[1]
 
     def members(self, account: Account, kind: Kind) -> pa.Table:
-        """The owned members of a kind; those of the last piece that `look` has made are given once more."""
-        if self._last is not None and self._last[1] is account and kind in self._made:
-            return self._made.pop(kind)
+        """Return the owned members of a kind; those that `summarise` computed for the last piece are reused once."""
+        if self._account is not None and self._account[1] is account and kind in self._members:
+            return self._members.pop(kind)
         return (account.matches_of if kind[0] == "partial match" else account.events_of)(kind[1])
 
-    def look(self, piece: Piece) -> PieceSummary:
-        """What there is in a piece."""
+    def summarise(self, piece: Piece) -> PieceSummary:
+        """Summarise a piece."""
         account = self.account(piece)
         kinds = [("partial match", name) for name in self.features if account.states_of(name)]
         kinds += [("event", name) for name in self.event_features]
@@ -142,20 +142,23 @@ class Observer:
         for kind in kinds:
             members = self.members(account, kind)
             summaries[kind] = Summary.of(members, self.seed)
-            self._made[kind] = members
+            self._members[kind] = members
         first, last = account.owned
-        stored = int((account.stored & account.mine).sum())
+        stored = int((account.stored & account.is_owned).sum())
         return PieceSummary(summaries, last - first, stored, account.reach, account.variables)
 
     def count(self, piece: Piece, raw: Mapping[Kind, Raw]) -> dict[Kind, Counts]:
-        """How often which values occur in classes."""
+        """Count the values of members in each class."""
         account = self.account(piece)
-        return {kind: value_counts(self.members(account, kind), own) for kind, own in raw.items()}
+        return {kind: value_counts(self.members(account, kind), classes) for kind, classes in raw.items()}
 
-    def value(self, piece: Piece, raw: Mapping[Kind, Raw], percentile: float) -> dict[Kind, Fitted]:
-        """What classes are worth, if the piece is the whole stream: the same as by counts, but faster."""
+    def evaluate(self, piece: Piece, raw: Mapping[Kind, Raw], percentile: float) -> dict[Kind, Fitted]:
+        """Evaluate classes if the piece is the whole stream: equal to the result from counts, but faster."""
         account = self.account(piece)
-        return {kind: valued(own, Members(self.members(account, kind), own), percentile) for kind, own in raw.items()}
+        return {
+            kind: evaluate_classes(classes, Members(self.members(account, kind), classes), percentile)
+            for kind, classes in raw.items()
+        }
 
     def flow(
         self,
@@ -164,7 +167,7 @@ class Observer:
         event_classes: Mapping[str, Classes | Tree],
         windows: Windows,
     ) -> Flow:
-        """What came of what."""
+        """Count the flow of a piece."""
         return count_flow(self.account(piece), classes, event_classes, windows)
 
 
@@ -183,119 +186,120 @@ def fit_pieces(
     seed: int = 0,
     references: Map = map,
 ) -> HybridModel:
-    """Fit a model for a query, by pieces of a stream.
+    """Fit a model for a query from pieces of a stream.
 
     Parameters
     ----------
     query
-        WITHIN a time or number of events, and without what depends on all that came before (`AFTER MATCH`, `CONSUME`,
-        `LIMIT`, `SELECT`); others take one piece only.
+        Query. To use several pieces, it must be WITHIN a time or number of events, and have no clause that depends on
+        all earlier events (`AFTER MATCH`, `CONSUME`, `LIMIT`, `SELECT`).
     pieces
-        Of history.
+        History.
     slices, clusters, per, percentile, features, consumption, cost_table, index, seed
-        See `fit_hybrid`. Costs are measured here, once.
+        See `fit_hybrid`. The cost table is read here, once.
     references
-        See `gap_statistic`.
+        ``map`` of `gap_statistic`.
 
     Raises
     ------
     ValidationError
-        As `fit_hybrid`; or the query takes one piece only.
+        As for `fit_hybrid`; also if there are several pieces and the query requires one.
     """
     check_fit(slices=slices, clusters=clusters, per=per, percentile=percentile, consumption=consumption)
-    _check_cut(query, len(pieces))
+    _check_pieces(query, len(pieces))
     if not isinstance(query.window, ast.TimeWindow | ast.CountWindow):
-        slices = 1  # as `last_in_slices` takes it
-    prices = cost_table_of(cost_table)
-    observer = Observer(query, *_names(query, features), slices, prices, index, consumption == "memory", seed)
-    apart = partial(_apart, clusters=clusters, per=per, seed=seed, references=references)
-    found = pieces.gather("members", observer.look, PieceSummary.merged, _by_kind, apart)
-    looked, told = next(iter(found), None), found[1:]  # nothing of no events
-    if not isinstance(looked, PieceSummary) or not looked.stored:
-        events = looked.events if isinstance(looked, PieceSummary) else 0
+        slices = 1  # as in `last_in_slices`
+    costs = cost_table_of(cost_table)
+    observer = Observer(query, *_names(query, features), slices, costs, index, consumption == "memory", seed)
+    find = partial(_find_classes, clusters=clusters, per=per, seed=seed, references=references)
+    answers = pieces.gather("members", observer.summarise, PieceSummary.merged, _by_kind, find)
+    summary, by_kind = next(iter(answers), None), answers[1:]  # there is no answer without events
+    if not isinstance(summary, PieceSummary) or not summary.stored:
+        events = summary.events if isinstance(summary, PieceSummary) else 0
         raise ValidationError(
-            f"{_WHO}: query {query.name!r} has no partial match in {events:,} events of history; give events in which "
-            "it has some"
+            f"{_CALLER}: query {query.name!r} has no partial match in {events:,} events of history; give events in "
+            "which it has some"
         )
     options: dict[str, Any] = {"clusters": clusters, "per": per, "percentile": percentile, "seed": seed}
-    raw: dict[Kind, Raw] = dict(told)
+    raw: dict[Kind, Raw] = dict(by_kind)
     if len(pieces) == 1:
-        value = partial(observer.value, raw=raw, percentile=percentile)
-        (fitted,) = pieces.gather("values", value, _one, _whole, _same)
+        evaluate = partial(observer.evaluate, raw=raw, percentile=percentile)
+        (fitted,) = pieces.gather("values", evaluate, _one, _as_list, _identity)
     else:
-        worth = partial(_worth, raw=raw, percentile=percentile)
-        fitted = dict(pieces.gather("values", partial(observer.count, raw=raw), _by_kind_merged, _items, worth))
+        evaluate_kind = partial(_evaluate, raw=raw, percentile=percentile)
+        count_values = partial(observer.count, raw=raw)
+        fitted = dict(pieces.gather("values", count_values, _merged_by_kind, _items, evaluate_kind))
     classes, event_classes = (
-        {name: own.classes for (of, name), own in fitted.items() if of == what and own.classes is not None}
-        for what in ("partial match", "event")
+        {name: result.classes for (kind, name), result in fitted.items() if kind == role and result.classes is not None}
+        for role in ("partial match", "event")
     )
-    windows = Windows.of(looked.reach, looked.events)
+    windows = Windows.of(summary.reach, summary.events)
     count = partial(observer.flow, classes=classes, event_classes=event_classes, windows=windows)
-    (flow,) = pieces.gather("flow", count, total, _whole, _same)
+    (flow,) = pieces.gather("flow", count, total, _as_list, _identity)
     return HybridModel(
-        query, classes, event_classes, flow.alone(),
-        pa.concat_tables([_named(own.values, name, of) for (of, name), own in fitted.items()]),
-        looked.variables, prices, {"slices": slices, "index": index, "consumption": consumption, **options},
+        query, classes, event_classes, flow.without_windows(),
+        pa.concat_tables([_labelled(result.values, name, kind) for (kind, name), result in fitted.items()]),
+        summary.variables, costs, {"slices": slices, "index": index, "consumption": consumption, **options},
     )  # fmt: skip
 
 
 def check_fit(*, slices: int, clusters: int | str, per: str, percentile: float, consumption: str) -> None:
-    """Refuse wrong options before anything is observed."""
-    if as_count(_WHO, "slices", slices) > _SLICES:
-        raise ValidationError(f"{_WHO}: slices={slices}; expected at most {_SLICES}, such as 4")
+    """Check the options of a fit."""
+    if as_count(_CALLER, "slices", slices) > _SLICES:
+        raise ValidationError(f"{_CALLER}: slices={slices}; expected at most {_SLICES}, such as 4")
     if clusters != "gap":
-        as_count(_WHO, "clusters", clusters)
-    as_choice(_WHO, "consumption", consumption, ("work", "memory"))
+        as_count(_CALLER, "clusters", clusters)
+    as_choice(_CALLER, "consumption", consumption, ("work", "memory"))
     check_options(per, percentile)
 
 
-def _by_kind(looked: PieceSummary) -> Sequence[PieceSummary | tuple[Kind, Summary]]:
-    """What there is, without summaries; and these, of kind after kind."""
-    return [replace(looked, summaries={}), *looked.summaries.items()]
+def _by_kind(summary: PieceSummary) -> Sequence[PieceSummary | tuple[Kind, Summary]]:
+    """Split a summary into its numbers and the summary of each kind of members."""
+    return [replace(summary, summaries={}), *summary.summaries.items()]
 
 
-def _apart(
+def _find_classes(
     part: PieceSummary | tuple[Kind, Summary], *, clusters: int | Literal["gap"], per: Per, seed: int, references: Map
 ) -> Any:
     if isinstance(part, PieceSummary):
         return part
     kind, summary = part
-    return kind, told_apart(summary, clusters=clusters, per=per, seed=seed, map=references)
+    return kind, find_classes(summary, clusters=clusters, per=per, seed=seed, map=references)
 
 
-def _by_kind_merged(counts: Sequence[Mapping[Kind, Counts]]) -> Mapping[Kind, Counts]:
-    return {kind: merged_counts([own[kind] for own in counts]) for kind in counts[0]}
+def _merged_by_kind(counts: Sequence[Mapping[Kind, Counts]]) -> Mapping[Kind, Counts]:
+    return {kind: merged_counts([of_piece[kind] for of_piece in counts]) for kind in counts[0]}
 
 
-def _worth(
+def _evaluate(
     part: tuple[Kind, Counts], *, raw: Mapping[Kind, Raw], percentile: float
 ) -> tuple[Kind, Fitted]:
     kind, counts = part
-    return kind, valued(raw[kind], counts, percentile)
+    return kind, evaluate_classes(raw[kind], counts, percentile)
 
 
-def _items(found: Mapping[Kind, Counts]) -> Sequence[tuple[Kind, Counts]]:
-    return list(found.items())
+def _items(counts: Mapping[Kind, Counts]) -> Sequence[tuple[Kind, Counts]]:
+    return list(counts.items())
 
 
-def _one(found: Sequence[Found]) -> Found:
-    (only,) = found
+def _one(answers: Sequence[Answer]) -> Answer:
+    (only,) = answers
     return only
 
 
-def _whole(found: Found) -> Sequence[Found]:
-    return [found]
+def _as_list(answer: Answer) -> Sequence[Answer]:
+    return [answer]
 
 
-def _same(part: Found) -> Found:
+def _identity(part: Answer) -> Answer:
     return part
 
 
 def check_cut(query: ast.Query) -> str:
-    """What makes matches depend on all that came before, so that history has to be one piece; empty: nothing."""
-    found = [
-        what
-        for what, is_so in (
+    """Return the clauses that make matches depend on all earlier events, so that history must be one piece."""
+    clauses = [
+        clause
+        for clause, present in (
             ("a window that is neither a time nor a number of events", not isinstance(
                 query.window, ast.TimeWindow | ast.CountWindow)),
             (f"SELECT {query.select}", query.select != "each"),
@@ -304,20 +308,20 @@ def check_cut(query: ast.Query) -> str:
             ("LIMIT", query.limit is not None),
             ("PERIODIC", isinstance(query.pattern, ast.Periodic)),
         )
-        if is_so
+        if present
     ]  # fmt: skip
-    return ", ".join(found)
+    return ", ".join(clauses)
 
 
-def _check_cut(query: ast.Query, pieces: int) -> None:
-    """Refuse what cannot be fitted by pieces."""
+def _check_pieces(query: ast.Query, pieces: int) -> None:
+    """Check that a query can be fitted on this number of pieces."""
     if not pieces:
-        raise ValidationError(f"{_WHO}: found no piece of history, expected at least one")
-    found = check_cut(query) if pieces > 1 else ""
-    if found:
+        raise ValidationError(f"{_CALLER}: found no piece of history, expected at least one")
+    clauses = check_cut(query) if pieces > 1 else ""
+    if clauses:
         raise ValidationError(
-            f"{_WHO}: query {query.name!r} has {found}, so that what an event makes may depend on all that "
-            "came before; give history as one piece"
+            f"{_CALLER}: query {query.name!r} has {clauses}, so the matches of an event may depend on all earlier "
+            "events; give history as one piece"
         )
 
 
@@ -327,37 +331,37 @@ def observed_piece(
     features: Names,
     event_features: Names,
     slices: int,
-    prices: CostTable,
+    costs: CostTable,
     index: Index,
     memory: bool = False,
     owned: tuple[int, int] | None = None,
     base: int = 0,
 ) -> Account:
-    """Observe a query over a piece of history and account for it; features by variable, see `Account`."""
+    """Run a query over a piece of history and return its account; features by variable, see `Account`."""
     (record,) = observe(
-        query, piece, cost_table=prices, index=index, classes=_recorded(features),
+        query, piece, cost_table=costs, index=index, classes=_recorded(features),
         event_classes=_recorded(event_features),
     ).records  # fmt: skip
     times = EventBatch.from_data(query.schema, piece, StringTable(), "history").time
-    return Account(record, times, slices, prices, features, event_features, memory, owned, base)
+    return Account(record, times, slices, costs, features, event_features, memory, owned, base)
 
 
 def _recorded(features: Names) -> dict[str, Classes]:
-    """Classes that tell nothing apart, so that features are recorded."""
-    none = {name: np.zeros((1,) * len(texts), np.uint8) for name, texts in features.items() if texts}
-    return {name: Classes(tuple(features[name]), (0,) * table.ndim, table) for name, table in none.items()}
+    """Return trivial classes over the features, so that the features are recorded."""
+    tables = {name: np.zeros((1,) * len(texts), np.uint8) for name, texts in features.items() if texts}
+    return {name: Classes(tuple(features[name]), (0,) * table.ndim, table) for name, table in tables.items()}
 
 
 def _names(query: ast.Query, features: Mapping[str, Sequence[str]] | None) -> tuple[Names, Names]:
-    """By variable the features of partial matches, and of events."""
-    own = {name: _usable(query, texts) for name, texts in of_matches(query, keys=True).items()}
-    for name, more in (features or {}).items():
-        own[name] = list(dict.fromkeys([*own.get(name, []), *more]))
-    return own, {name: _usable(query, texts) for name, texts in of_events(query, keys=True).items()}
+    """Return the features of partial matches, and of events, by variable."""
+    of_rows = {name: _usable(query, texts) for name, texts in of_matches(query, keys=True).items()}
+    for name, further in (features or {}).items():
+        of_rows[name] = list(dict.fromkeys([*of_rows.get(name, []), *further]))
+    return of_rows, {name: _usable(query, texts) for name, texts in of_events(query, keys=True).items()}
 
 
 def _usable(query: ast.Query, expressions: Sequence[ast.Expr]) -> list[str]:
-    """Texts of those that are numbers, and of which a partial match has one."""
+    """Return the texts of the numeric expressions that have one value per partial match."""
     texts = []
     for expression in expressions:
         text = expression_text(expression)
@@ -369,11 +373,11 @@ def _usable(query: ast.Query, expressions: Sequence[ast.Expr]) -> list[str]:
     return texts[:_FEATURES]
 
 
-def _named(values: pa.Table, name: str, what: str) -> pa.Table:
-    """Values with whose they are, and as lists of any length: events have one slice."""
+def _labelled(values: pa.Table, name: str, kind: str) -> pa.Table:
+    """Add the variable and the kind to values, and convert their lists to lists of any length."""
     lists = [column for column in values.column_names if column not in ("class", "members")]
     for column in lists:
-        at = values.column_names.index(column)
-        values = values.set_column(at, column, values[column].cast(pa.list_(pa.float64())))
-    of, kind = pa.array([name] * len(values)), pa.array([what] * len(values))
-    return values.add_column(0, "of", kind).add_column(0, "variable", of)
+        place = values.column_names.index(column)
+        values = values.set_column(place, column, values[column].cast(pa.list_(pa.float64())))
+    variables, kinds = pa.array([name] * len(values)), pa.array([kind] * len(values))
+    return values.add_column(0, "of", kinds).add_column(0, "variable", variables)

@@ -1,4 +1,4 @@
-"""Hybrid load shedding: drops the classes of events and of partial matches that contribute least per consumption."""
+"""Hybrid load shedding: drop the classes with the least contribution per consumption."""
 
 from __future__ import annotations
 
@@ -23,42 +23,43 @@ from fastcep.shedding.hybrid.drop_order import DropOrder, Selection, TableSizes
 from fastcep.shedding.hybrid.fit import fit_hybrid
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.model import Model, load_model
-from fastcep.shedding.options import as_chance, as_choice
+from fastcep.shedding.options import as_choice, as_probability
 from fastcep.stored import COUNT, NUMBER, SHARE, anything, by_name, number, record
 
 __all__ = ["Hybrid", "HybridFit", "HybridInput", "HybridState"]
 
-#: Partial matches that live are looked through if this share of the work is to be saved more; else fewer are born.
+#: Smallest increase of the saved share of the work for which live partial matches are dropped. For smaller increases,
+#: only more births are refused.
 _WORTH = 0.02
 
-#: After a change of the stream so many times as much is let through, but at most this share of what is dropped.
+#: Factor on the explored share of the drops after a change of the stream, and the upper limit of the product.
 _MORE, _OPEN = 10.0, 0.1
 
-#: Children of at least this share of the events are counted.
+#: Smallest share of the events whose children are counted.
 _LEAST = 1e-6
 
-#: Of the work at least this share is taken to be left, where what is cut off is extrapolated to all of it.
+#: Lower limit of the remaining share of the work, when the loss by the work limit is extrapolated to all of it.
 _LEFT = 0.05
 
-#: A share of the matches that is as good as all.
+#: Share of the matches from which on no loss is assumed.
 _ALL = 1 - 1e-6
 
 Floats = npt.NDArray[np.float64]
-Given = Model | str | PathLike[str]
+ModelSource = Model | str | PathLike[str]
 
 
 @dataclass(slots=True)
 class SheddingState:
-    """How much of a query's work is saved, since it is more than nothing.
+    """State of shedding for one query, from the first demand on.
 
     Attributes
     ----------
     began, since
-        How many events the query had been given when it began, and when what was counted was last looked at.
+        Number of events passed to the query when shedding began, and when counts were last evaluated.
     demand, saved
-        What was demanded last, and for how much what lives was thinned out.
+        Last demand, and the saved share of the work for which live partial matches were dropped.
     share
-        Of which share of the events children are counted.
+        Share of the events whose children are counted.
     """
 
     began: int
@@ -68,7 +69,7 @@ class SheddingState:
     share: float = 1.0
 
 
-_COURSE = record({"began": COUNT, "since": COUNT, "demand": SHARE, "saved": NUMBER, "share": number(1e-9, 1)})
+_SHEDDING_STATE = record({"began": COUNT, "since": COUNT, "demand": SHARE, "saved": NUMBER, "share": number(1e-9, 1)})
 
 
 class Hybrid(Baseline):
@@ -77,26 +78,26 @@ class Hybrid(Baseline):
     Parameters
     ----------
     model
-        What `fastcep.fit` has made, or the folder in which it was saved; of several queries, several.
+        Model from `fastcep.fit`, or the folder in which it was saved; a list of these for several queries.
     seed
-        Of what is drawn.
+        Seed of all random decisions.
     selection
-        How it is chosen what to drop: by the order of `DropOrder`, or by the paper's covering knapsack, solved by
-        dynamic programming (``"knapsack"``) or greedily.
+        Method that chooses what to drop: the order of `DropOrder` (``"order"``), or the covering knapsack of the paper,
+        solved by dynamic programming (``"knapsack"``) or greedily (``"greedy"``).
     adapt
-        Whether the model is kept up with the stream while load is shed.
+        Whether the model is adapted to the stream while load is shed.
     explore
-        Which share of all that is dropped is let through nevertheless, for that.
+        Share of the drops that are let through, to adapt the model.
     cut
-        Whether the work for single events is cut off at a bound on a percentile of the processing latency, and classes
-        are dropped only where that does not hold it: see `fastcep.overload.work_limit`. (Not in the paper.)
+        Whether the work for single events is limited to a bound on a percentile of the processing latency, and classes
+        are dropped only if that does not hold the bound; see `fastcep.overload.work_limit`. (Not in the paper.)
 
     Raises
     ------
     ModelError
         If a model is damaged, or of another kind.
     ValidationError
-        If an option is wrong.
+        If an option is invalid.
     """
 
     name = "hybrid"
@@ -106,7 +107,7 @@ class Hybrid(Baseline):
 
     def __init__(
         self,
-        model: Given | Sequence[Given],
+        model: ModelSource | Sequence[ModelSource],
         seed: int = 0,
         *,
         selection: Literal["order", "knapsack", "greedy"] = "order",
@@ -120,158 +121,159 @@ class Hybrid(Baseline):
                 raise ValidationError(f"shedder {self.name!r}: {option}={value!r}; expected True or False")
         self.cuts = cut
         self._selection = as_choice(f"shedder {self.name!r}", "selection", selection, ("order", "knapsack", "greedy"))
-        self._adapt, self._explore = adapt, as_chance(f"shedder {self.name!r}", "explore", explore) if adapt else 0.0
-        given = [model] if isinstance(model, Model | str | PathLike) else list(model)
-        self._given = [item if isinstance(item, Model) else load_model(item) for item in given]
-        self._models = {item.query.name: HybridModel.of(item) for item in self._given}
+        self._adapt = adapt
+        self._explore = as_probability(f"shedder {self.name!r}", "explore", explore) if adapt else 0.0
+        sources = [model] if isinstance(model, Model | str | PathLike) else list(model)
+        self._stored_models = [item if isinstance(item, Model) else load_model(item) for item in sources]
+        self._models = {item.query.name: HybridModel.of(item) for item in self._stored_models}
         if not self._models:
             raise ValidationError(f"shedder {self.name!r}: model=[]; expected at least one")
         self.slices = max(item.flow.slices for item in self._models.values())
-        self._levels: dict[str, DropOrder | CoveringKnapsack] = {}
-        self._courses: dict[str, SheddingState] = {}
-        self._standing: dict[str, tuple[DropOrder | CoveringKnapsack, float, bool, DropPlan]] = {}
-        self._learned = {name: AdaptedFlow(item.flow) for name, item in self._models.items()}
+        self._selectors: dict[str, DropOrder | CoveringKnapsack] = {}
+        self._states: dict[str, SheddingState] = {}
+        self._plans: dict[str, tuple[DropOrder | CoveringKnapsack, float, bool, DropPlan]] = {}
+        self._flows = {name: AdaptedFlow(item.flow) for name, item in self._models.items()}
 
     @classmethod
     def fit(cls, queries: Sequence[ast.Query], history: pa.Table, **options: Any) -> partial[Hybrid]:
-        """Fit a model for each query, see `HybridFit`; what is returned makes shedders."""
+        """Fit a model for each query, see `HybridFit`; return a function that creates shedders."""
         return HybridFit(cls.name).fit(queries, history, **options)
 
     def check(self, query: ast.Query) -> None:
-        """Refuse a query that no model is of: `ModelError`."""
-        own = next((item for item in self._given if item.query.name == query.name), None)
-        if own is None:
-            known = ", ".join(map(repr, self._models))
-            raise ModelError(f"shedder {self.name!r} has a model of {known}, none of {query.name!r}; fit one for it")
-        own.check(query)
+        """Raise `ModelError` for a query without a model."""
+        model = next((item for item in self._stored_models if item.query.name == query.name), None)
+        if model is None:
+            names = ", ".join(map(repr, self._models))
+            raise ModelError(f"shedder {self.name!r} has a model for {names}, none for {query.name!r}; fit one for it")
+        model.check(query)
         if self.cuts and not is_monotonic(query):
             raise ValidationError(
                 f"shedder {self.name!r}: cut=True is for monotonic queries (no negation, LIMIT, SELECT or CONSUME; "
-                f"skip_till_any), which {query.name!r} is not: it would find matches that are none; leave it out"
+                f"skip_till_any), which {query.name!r} is not: it could report false matches; leave it out"
             )
 
     def classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
-        """How partial matches are told apart."""
+        """Return the classes of partial matches of its model."""
         return self._models[query.name].classes
 
     def event_classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
-        """How events are told apart."""
+        """Return the classes of events of its model."""
         return self._models[query.name].event_classes
 
     def slices_of(self, query: ast.Query) -> int:
-        """Those of its model."""
+        """Return the number of slices of its model."""
         return self._models[query.name].flow.slices
 
     def learn(self, views: Sequence[QueryView]) -> None:
-        """Hold what was counted of each query against its flow, whenever a slice of the window has passed."""
+        """Adapt the flow of each query to the counters, whenever a slice of the window has passed."""
         for view in views if self._adapt else ():
             name = view.plan.query.name
-            if name in self._courses:
-                self._keep_up(name, view, self._courses[name])
+            if name in self._states:
+                self._adapt_flow(name, view, self._states[name])
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
-        """Drop the first classes of each query's order, as many as save the share ``demand`` of the work."""
-        return [self._order(demand, before, view) for view in views]
+        """Return drop plans with the first classes of each query's order, enough to save the share ``demand``."""
+        return [self._drop_plan(demand, before, view) for view in views]
 
-    def rest(self) -> None:
-        """Nothing is counted until load is shed again."""
-        self._courses, self._standing = {}, {}
+    def stop_shedding(self) -> None:
+        """Reset the state; nothing is counted until load is shed again."""
+        self._states, self._plans = {}, {}
 
-    def _order(self, demand: float, before: float, view: QueryView) -> DropPlan:
+    def _drop_plan(self, demand: float, before: float, view: QueryView) -> DropPlan:
         name = view.plan.query.name
-        course = self._courses.setdefault(name, SheddingState(view.taken, view.taken))
-        levels, alert = self._levels_of(name, view), self._learned[name].alert
+        state = self._states.setdefault(name, SheddingState(view.received, view.received))
+        selector, changed = self._selector(name, view), self._flows[name].recently_changed
         if self.cuts:
-            without = view.lost / max(1 - levels.choose(course.demand).saved, _LEFT)
-            demand = max(demand, levels.beside(min(1.0, without)))
-        stands = self._standing.get(name)
-        if stands is not None and stands[:3] == (levels, demand, alert) and stands[3].drops is None:
-            return stands[3]
-        chosen = levels.choose(demand)
-        binds, births = self._dropped(chosen, alert)
-        orders = DropPlan(
-            binds=binds, births=births, steady=True, kept=chosen.kept,
-            saved=chosen.saved if chosen.kept >= _ALL else 0.0,
-            counts=self._share(name, view) if self._adapt else 0.0,
+            without = view.lost / max(1 - selector.choose(state.demand).saved, _LEFT)
+            demand = max(demand, selector.optimal_demand(min(1.0, without)))
+        current = self._plans.get(name)
+        if current is not None and current[:3] == (selector, demand, changed) and current[3].drops is None:
+            return current[3]
+        selection = selector.choose(demand)
+        binds, births = self._drop_probabilities(selection, changed)
+        drop_plan = DropPlan(
+            binds=binds, births=births, steady=True, kept=selection.kept,
+            saved=selection.saved if selection.kept >= _ALL else 0.0,
+            counts=self._counted_share(name, view) if self._adapt else 0.0,
         )  # fmt: skip
-        course.share = orders.counts
-        self._standing[name] = levels, demand, alert, orders
-        if chosen.cells.any() and chosen.saved > course.saved + _WORTH * (course.saved > 0):
-            orders.drops = orders.births
-            held = levels.choose(before).kept if before > 0 else 1.0
-            orders.left = min(1.0, chosen.kept / max(held, 1e-9))
-            course.saved = chosen.saved
-        course.demand, course.saved = demand, min(course.saved, chosen.saved)
-        return orders
+        state.share = drop_plan.counts
+        self._plans[name] = selector, demand, changed, drop_plan
+        if selection.cells.any() and selection.saved > state.saved + _WORTH * (state.saved > 0):
+            drop_plan.drops = drop_plan.births
+            kept_before = selector.choose(before).kept if before > 0 else 1.0
+            drop_plan.left = min(1.0, selection.kept / max(kept_before, 1e-9))
+            state.saved = selection.saved
+        state.demand, state.saved = demand, min(state.saved, selection.saved)
+        return drop_plan
 
-    def _keep_up(self, name: str, view: QueryView, course: SheddingState) -> None:
-        """Hold what was counted against the flow, if a slice of the window has passed."""
-        passed = view.taken - course.since
-        if passed * view.slices < view.window:
+    def _adapt_flow(self, name: str, view: QueryView, state: SheddingState) -> None:
+        """Adapt the flow to the counters, if a slice of the window has passed."""
+        passed = view.received - state.since
+        if passed * view.slices < view.window_size:
             return
-        course.since = view.taken
-        counted, learned = view.flows(), self._learned[name]
-        if course.since - passed < course.began + view.window:  # some do not know for how many they stand
+        state.since = view.received
+        counted, adapted = view.flows(), self._flows[name]
+        if state.since - passed < state.began + view.window_size:  # drop probabilities of older rows are unknown
             return
-        chosen = self._levels_of(name, view).choose(course.demand)
-        dropped = self._dropped(chosen, learned.alert)
-        if learned.learn(counted, passed, view.window, *dropped, course.share):
-            del self._levels[name]
-            course.saved = 0.0
+        selection = self._selector(name, view).choose(state.demand)
+        probabilities = self._drop_probabilities(selection, adapted.recently_changed)
+        if adapted.learn(counted, passed, view.window_size, *probabilities, state.share):
+            del self._selectors[name]
+            state.saved = 0.0
 
-    def _dropped(self, chosen: Selection, alert: bool) -> tuple[Floats, Floats]:
-        """The chances by which events and partial matches of a choice are dropped: of a share is learned.
+    def _drop_probabilities(self, selection: Selection, changed: bool) -> tuple[Floats, Floats]:
+        """Return the drop probabilities of a selection, by variable and event class, and by cell.
 
-        That is more where the stream has just changed: a match whose event and whose partial match are dropped both is
-        seen by the square of it only.
+        A share of the drops is let through to learn from. It is larger after a change of the stream, because a match
+        whose event and partial match would both be dropped is observed only with the square of that share.
         """
-        share = min(_MORE * self._explore, max(_OPEN, self._explore)) if alert else self._explore
-        return (1 - share) * chosen.binds, (1 - share) * chosen.cells
+        share = min(_MORE * self._explore, max(_OPEN, self._explore)) if changed else self._explore
+        return (1 - share) * selection.binds, (1 - share) * selection.cells
 
-    def _share(self, name: str, view: QueryView) -> float:
-        """Of which share of the events children are to be counted."""
-        return min(1.0, max(_LEAST, view.spare / self._learned[name].flow.per_event))
+    def _counted_share(self, name: str, view: QueryView) -> float:
+        """Return the share of the events whose children are to be counted."""
+        return min(1.0, max(_LEAST, view.count_budget / self._flows[name].flow.per_event))
 
-    def _levels_of(self, name: str, view: QueryView) -> DropOrder | CoveringKnapsack:
-        if name not in self._levels:
+    def _selector(self, name: str, view: QueryView) -> DropOrder | CoveringKnapsack:
+        if name not in self._selectors:
             model, plan = self._models[name], view.plan
             shape = TableSizes(len(plan.negated), view.event_classes, len(plan.states), view.classes, view.slices)
-            flow = self._learned[name].flow
+            flow = self._flows[name].flow
             if self._selection == "order":
-                self._levels[name] = DropOrder(flow.steps(model.prices, self.events, self.rows), flow, shape)
+                self._selectors[name] = DropOrder(flow.steps(model.costs, self.events, self.rows), flow, shape)
             else:
                 exact = self._selection == "knapsack"
-                self._levels[name] = CoveringKnapsack(
-                    flow, model.prices, shape, self.events, self.rows, exact, model.more
+                self._selectors[name] = CoveringKnapsack(
+                    flow, model.costs, shape, self.events, self.rows, exact, model.percentile_factor
                 )
-        return self._levels[name]
+        return self._selectors[name]
 
     def metrics(self) -> dict[str, Any]:
-        """How far the stream is from each model: see `AdaptedFlow`."""
+        """Return the drift of the stream from each model, see `AdaptedFlow`."""
         return {
-            name: {"drift": own.drift, "changes": own.changes, "not_counted": own.lost}
-            for name, own in self._learned.items()
+            name: {"drift": adapted.drift, "changes": adapted.changes, "not_counted": adapted.lost}
+            for name, adapted in self._flows.items()
         }
 
     def spec(self) -> dict[str, Any]:
-        """Its name and options, as JSON has them."""
-        models = {item.query.name: item.hash for item in self._given}
+        """Return its name and options as JSON values."""
+        models = {item.query.name: item.hash for item in self._stored_models}
         options = {"selection": self._selection, "adapt": self._adapt, "explore": self._explore}
         return super().spec() | {"models": models, **options, **({"cut": True} if self.cuts else {})}
 
     def state(self) -> dict[str, Any]:
-        """What it has learned, and how much it saves of each query's work."""
-        learned = {name: own.state() for name, own in self._learned.items()} if self._adapt else {}
-        return {"courses": {name: asdict(own) for name, own in self._courses.items()}, "learned": learned}
+        """Return the adapted flows and the shedding states as JSON values."""
+        learned = {name: adapted.state() for name, adapted in self._flows.items()} if self._adapt else {}
+        return {"courses": {name: asdict(query) for name, query in self._states.items()}, "learned": learned}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from `state`."""
-        learned = dict.fromkeys(self._learned, anything) if self._adapt else {}
-        record({"courses": by_name(_COURSE), "learned": record(learned)})(dict(state), "control.shedder")
-        self._courses = {name: SheddingState(**own) for name, own in state["courses"].items()}
-        self._levels, self._standing = {}, {}
-        for name, own in state["learned"].items():
-            self._learned[name].restore(own)
+        """Restore a `state`."""
+        learned = dict.fromkeys(self._flows, anything) if self._adapt else {}
+        record({"courses": by_name(_SHEDDING_STATE), "learned": record(learned)})(dict(state), "control.shedder")
+        self._states = {name: SheddingState(**values) for name, values in state["courses"].items()}
+        self._selectors, self._plans = {}, {}
+        for name, flow_state in state["learned"].items():
+            self._flows[name].restore(flow_state)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self._models)}; seed={self.seed})"
@@ -279,18 +281,18 @@ class Hybrid(Baseline):
 
 @dataclass(frozen=True)
 class HybridFit:
-    """A strategy to evaluate: hybrid shedding with other options than usual.
+    """Strategy to evaluate: hybrid shedding with options.
 
     Parameters
     ----------
     kind
         ``"hybrid"``, ``"hyi"`` or ``"hys"``.
     name
-        In the report; None: the kind.
+        Name in the report; None: the kind.
     fitted
         Options of `fit_hybrid`, such as ``{"slices": 2}``.
     options
-        Of the shedder, such as ``{"adapt": False}``.
+        Options of the shedder, such as ``{"adapt": False}``.
     """
 
     kind: str = "hybrid"
@@ -303,7 +305,7 @@ class HybridFit:
         object.__setattr__(self, "name", self.name or self.kind)
 
     def fit(self, queries: Sequence[ast.Query], history: pa.Table, **options: Any) -> partial[Hybrid]:
-        """Fit a model for each query; what is returned makes shedders."""
+        """Fit a model for each query; return a function that creates shedders."""
         models = tuple(fit_hybrid(query, history, **{**options, **self.fitted}).stored() for query in queries)
         return partial(_KINDS[self.kind], models, **self.options)
 

@@ -1,7 +1,7 @@
-"""Classes as parts of a model: tables and trees to Arrow and back.
+"""Store classes as parts of a model: convert tables and trees to Arrow and back.
 
-A table's column is ``class``, its cells in row-major order; a tree has a row per node. What both are of is in the
-metadata of the schema, as JSON.
+A table has the column ``class`` with its cells in row-major order; a tree has a row per node. Features and other
+attributes are in the metadata of the schema, as JSON.
 """
 
 from __future__ import annotations
@@ -23,34 +23,35 @@ _NODES = {"feature": np.int32, "threshold": np.float64, "left": np.int32, "right
 
 
 def classes_to_table(classes: Classes | Tree) -> pa.Table:
-    """Make a part of a model."""
-    about: dict[str, Any] = {"features": list(classes.features), "other": classes.other}
+    """Return classes as an Arrow table."""
+    metadata: dict[str, Any] = {"features": list(classes.features), "other": classes.other}
     if isinstance(classes, Tree):
         columns = {name: np.asarray(getattr(classes, name), dtype) for name, dtype in _NODES.items()}
-        about["form"] = "tree"
+        metadata["form"] = "tree"
     else:
         columns = {"class": classes.table.ravel()}
-        about |= {"form": "table", "low": list(classes.low), "shape": list(classes.table.shape)}
+        metadata |= {"form": "table", "low": list(classes.low), "shape": list(classes.table.shape)}
     table = pa.table({name: pa.array(column) for name, column in columns.items()})
-    return table.replace_schema_metadata({_KEY: json.dumps(about)})
+    return table.replace_schema_metadata({_KEY: json.dumps(metadata)})
 
 
 def classes_from_table(table: pa.Table) -> Classes | Tree:
-    """Read a part of a model: `ModelError` if it is not what `classes_to_table` gives.
+    """Read classes from an Arrow table; raise `ModelError` if it is not one of `classes_to_table`.
 
-    The matcher looks classes up and walks trees without looking where it goes, so that is done here.
+    The matcher reads tables and trees without bounds checks, so all values are checked here.
     """
     try:
-        about = json.loads((table.schema.metadata or {})[_KEY])
-        features, other = tuple(map(str, about["features"])), int(about["other"])
+        metadata = json.loads((table.schema.metadata or {})[_KEY])
+        features, other = tuple(map(str, metadata["features"])), int(metadata["other"])
         columns = {name: np.array(table[name].to_numpy()) for name in table.column_names}
-        if about["form"] == "tree":
+        if metadata["form"] == "tree":
             return _checked_tree(Tree(features, **columns, other=other))
-        cells = columns["class"].reshape([int(size) for size in about["shape"]])
-        return _checked_table(Classes(features, tuple(map(int, about["low"])), cells, other))
+        cells = columns["class"].reshape([int(size) for size in metadata["shape"]])
+        return _checked_table(Classes(features, tuple(map(int, metadata["low"])), cells, other))
     except (LookupError, TypeError, ValueError, AttributeError, ValidationError, pa.ArrowException) as error:
         raise ModelError(
-            f"a part of a model is no table of classes and no tree ({error!s}); fit a new model with fastcep.fit()"
+            f"a part of a model is neither a table of classes nor a tree ({error!s}); "
+            "fit a new model with fastcep.fit()"
         ) from None
 
 
@@ -60,7 +61,7 @@ def _checked_tree(tree: Tree) -> Tree:
         if getattr(tree, name).dtype != dtype or getattr(tree, name).shape != rows.shape:
             raise ValueError(f"found {name} of another type or length")
     if not len(rows) or tree.feature.min() < -1:
-        raise ValueError("it has no nodes, or one that asks for no feature")
+        raise ValueError("it has no nodes, or a node without a feature")
     tree.check()
     _check_other(tree.other)
     return tree
@@ -68,9 +69,9 @@ def _checked_tree(tree: Tree) -> Tree:
 
 def _checked_table(classes: Classes) -> Classes:
     if classes.table.dtype != np.uint8 or not len(classes.features) == len(classes.low) == classes.table.ndim:
-        raise ValueError("features and cells do not fit each other")
+        raise ValueError("features and cells do not fit together")
     if not math.prod(classes.table.shape) or any(not -(2**63) <= low < 2**63 for low in classes.low):
-        raise ValueError("it has no cells, or of values beyond int64")
+        raise ValueError("it has no cells, or values beyond int64")
     _check_other(classes.other)
     return classes
 

@@ -1,6 +1,6 @@
-"""What classes are worth and cost: from members themselves, or from counts of their values, which add up over pieces.
+"""Contribution and consumption of classes, from members or from counts of their values, which add up over pieces.
 
-Both ways tell the same: the same percentiles to the last bit, and means but for how sums are rounded.
+Both give equal results: percentiles to the last bit, means up to the rounding of sums.
 """
 
 from __future__ import annotations
@@ -17,31 +17,30 @@ import pyarrow.compute as pc
 
 from fastcep.overload.protocols import Classes, Floats, Ints, Tree
 from fastcep.shedding.hybrid.columns import CONSUMPTION, CONTRIBUTION, Flags, Parts, matrix, vectors
-from fastcep.shedding.hybrid.trees import table_in, whole
+from fastcep.shedding.hybrid.trees import all_integers, table_in
 
-__all__ = ["Counts", "Fitted", "Members", "Raw", "merged_counts", "value_counts", "valued"]
+__all__ = ["Counts", "Fitted", "Members", "Raw", "evaluate_classes", "merged_counts", "value_counts"]
 
-Raw = Classes | Tree | None  #: classes as they were found, not yet numbered by worth
+Raw = Classes | Tree | None  #: classes as found, not yet numbered by contribution
 
-#: So many members without a value are a class of their own.
+#: Smallest number of members without a value that form a class of their own.
 _NULLS = 20
-_WHAT = (CONTRIBUTION, CONSUMPTION)
+_QUANTITIES = (CONTRIBUTION, CONSUMPTION)
 _KEYS = ("class", "missing", "what", "slice", "value")
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Classes of the partial matches of a state, or of the events of a variable.
+    """Classes of the partial matches, or of the events, of a variable.
 
     Attributes
     ----------
     classes
-        How they are told apart: by a table where one says the same as the tree. None: no feature tells anything, and
-        all are of class 0.
+        Table, if it is equal to the tree, or tree. None: no feature is informative, and all members have class 0.
     values
-        A row per class, from the one that is worth least to the one that is worth most: ``class`` and ``members``
-        (int64), ``contribution`` and ``consumption`` (float64[slices]: percentiles over the members that are told to
-        be of the class), ``mean_contribution`` and ``mean_consumption``.
+        A row per class, by ascending contribution: ``class`` and ``members`` (int64), ``contribution`` and
+        ``consumption`` (float64[slices]: percentiles over the members classified so), ``mean_contribution`` and
+        ``mean_consumption``.
     """
 
     classes: Classes | Tree | None
@@ -50,67 +49,67 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Range:
-    """Of the features of raw classes over the members that have a value of each: the smallest and largest, if whole."""
+    """Range of the features of raw classes, over the members that have all of them, and whether they are integers."""
 
     low: Floats
     high: Floats
-    whole: bool
+    integers: bool
 
 
 class Source(Protocol):
-    """Where values are taken from."""
+    """Source of the values of members."""
 
     @property
     def range(self) -> Range:
-        """Of the features of the raw classes."""
+        """Range of the features of the raw classes."""
 
     def totals(self, count: int) -> tuple[Floats, Ints]:
-        """By raw class, and whether a value is missing: the sum of contributions, and the number of members."""
+        """Return total contribution and number of members, by raw class and whether a value is missing."""
 
     def table(self, to: Ints, count: int, percentile: float) -> pa.Table:
-        """The values of classes, ``to[raw class, missing]`` of them."""
+        """Return the values of ``count`` classes; ``to[raw class, missing]`` is the class of a member."""
 
 
 class Members:
-    """The members themselves: of one piece."""
+    """Values from the members of one piece."""
 
     def __init__(self, members: pa.Table, raw: Raw) -> None:
-        self.found, self.missing, self.range = _told(members, raw)
-        self.parts = {name: vectors(members, name) for name in _WHAT}
+        self.raw_class, self.missing, self.range = _classified(members, raw)
+        self.parts = {name: vectors(members, name) for name in _QUANTITIES}
 
     def totals(self, count: int) -> tuple[Floats, Ints]:
         """See `Source`."""
-        at = self.found.astype(np.int64) * 2 + self.missing
-        worth = np.bincount(at, self.parts[CONTRIBUTION].sum(axis=1, dtype=np.float64), 2 * count)
-        members = np.bincount(at, minlength=2 * count).astype(np.int64)
-        return worth.astype(np.float64).reshape(-1, 2), members.reshape(-1, 2)
+        cell = self.raw_class.astype(np.int64) * 2 + self.missing
+        contribution = np.bincount(cell, self.parts[CONTRIBUTION].sum(axis=1, dtype=np.float64), 2 * count)
+        members = np.bincount(cell, minlength=2 * count).astype(np.int64)
+        return contribution.astype(np.float64).reshape(-1, 2), members.reshape(-1, 2)
 
     def table(self, to: Ints, count: int, percentile: float) -> pa.Table:
         """See `Source`."""
-        found = to[self.found, self.missing.astype(np.int8)].astype(np.uint8)
-        order = np.argsort(found, kind="stable")
-        ends = np.cumsum(np.bincount(found, minlength=count))
-        sums, typical = {}, {}
+        classes = to[self.raw_class, self.missing.astype(np.int8)].astype(np.uint8)
+        order = np.argsort(classes, kind="stable")
+        ends = np.cumsum(np.bincount(classes, minlength=count))
+        sums, percentiles = {}, {}
         for name, parts in self.parts.items():
             groups = np.split(parts[order], ends[:-1])
             sums[name] = [group.sum(axis=0, dtype=np.float64) for group in groups]
-            typical[name] = [_percentile(group, percentile) for group in groups]
-        return _table(np.diff(ends, prepend=0), typical, sums)
+            percentiles[name] = [_percentile(group, percentile) for group in groups]
+        return _table(np.diff(ends, prepend=0), percentiles, sums)
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How often each value occurs: those of several pieces add up, see `merged_counts`.
+    """Frequencies of the values of members; those of several pieces add up, see `merged_counts`.
 
     Attributes
     ----------
     counts
-        ``class`` (uint8, raw), ``missing`` (bool: of members without a value of some feature), ``what``
-        (``contribution`` or ``consumption``), ``slice`` (int32), ``value`` (float32), ``count`` (int64).
+        ``class`` (uint8, raw), ``missing`` (bool: members without a value of some feature), ``what`` (``contribution``
+        or ``consumption``), ``slice`` (int32), ``value`` (float32), ``count`` (int64).
     slices
-        How many there are.
+        Number of slices.
     range
-        Of the features of the raw classes.
+        Range of the features of the raw classes.
     """
 
     counts: pa.Table
@@ -119,116 +118,119 @@ class Counts:
 
     @cached_property
     def _columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Rows by what, slice, and value."""
+        """Columns, sorted by what, slice and value."""
         table = self.counts.sort_by([(name, "ascending") for name in ("what", "slice", "value", "class", "missing")])
         return {name: table[name].combine_chunks().to_numpy(zero_copy_only=False) for name in table.column_names}
 
     def totals(self, count: int) -> tuple[Floats, Ints]:
         """See `Source`."""
-        own = self._columns
-        worth, members = np.zeros(2 * count), np.zeros(2 * count, np.int64)
-        at = own["class"].astype(np.int64) * 2 + own["missing"]
-        of = own["what"] == CONTRIBUTION
-        np.add.at(worth, at[of], own["value"][of].astype(np.float64) * own["count"][of])
-        of &= own["slice"] == 0
-        np.add.at(members, at[of], own["count"][of])
-        return worth.reshape(-1, 2), members.reshape(-1, 2)
+        columns = self._columns
+        contribution, members = np.zeros(2 * count), np.zeros(2 * count, np.int64)
+        cell = columns["class"].astype(np.int64) * 2 + columns["missing"]
+        rows = columns["what"] == CONTRIBUTION
+        np.add.at(contribution, cell[rows], columns["value"][rows].astype(np.float64) * columns["count"][rows])
+        rows &= columns["slice"] == 0
+        np.add.at(members, cell[rows], columns["count"][rows])
+        return contribution.reshape(-1, 2), members.reshape(-1, 2)
 
     def table(self, to: Ints, count: int, percentile: float) -> pa.Table:
         """See `Source`."""
-        own = self._columns
-        found = to[own["class"], own["missing"].astype(np.int8)]
+        columns = self._columns
+        classes = to[columns["class"], columns["missing"].astype(np.int8)]
         members = np.zeros(count, np.int64)
-        sums = {name: list(np.zeros((count, self.slices))) for name in _WHAT}
-        typical = {name: list(np.zeros((count, self.slices))) for name in _WHAT}
-        for name in _WHAT:
-            for at in range(self.slices):
-                rows = np.flatnonzero((own["what"] == name) & (own["slice"] == at))
-                for number in np.unique(found[rows]):
-                    of = rows[found[rows] == number]
-                    values, counts = own["value"][of].astype(np.float64), own["count"][of]
+        sums = {name: list(np.zeros((count, self.slices))) for name in _QUANTITIES}
+        percentiles = {name: list(np.zeros((count, self.slices))) for name in _QUANTITIES}
+        for name in _QUANTITIES:
+            for age in range(self.slices):
+                rows = np.flatnonzero((columns["what"] == name) & (columns["slice"] == age))
+                for number in np.unique(classes[rows]):
+                    of_class = rows[classes[rows] == number]
+                    values, counts = columns["value"][of_class].astype(np.float64), columns["count"][of_class]
                     members[number] = counts.sum()
-                    sums[name][number][at] = (values * counts).sum()
-                    typical[name][number][at] = _weighted(values, counts, percentile)
-        return _table(members, typical, sums)
+                    sums[name][number][age] = (values * counts).sum()
+                    percentiles[name][number][age] = _weighted_percentile(values, counts, percentile)
+        return _table(members, percentiles, sums)
 
 
 def value_counts(members: pa.Table, raw: Raw) -> Counts:
     """Count the values of the members of raw classes."""
-    found, missing, known = _told(members, raw)
-    kind = found.astype(np.int64) << 33 | missing.astype(np.int64) << 32
+    raw_class, missing, feature_range = _classified(members, raw)
+    kind = raw_class.astype(np.int64) << 33 | missing.astype(np.int64) << 32
     tables, slices = [], 1
-    for name in _WHAT:
+    for name in _QUANTITIES:
         parts = vectors(members, name) + np.float32(0)  # no -0, so that equal values have equal bits
         slices = parts.shape[1]
-        for at in range(slices):
-            bits = np.ascontiguousarray(parts[:, at]).view(np.uint32).astype(np.int64)
+        for age in range(slices):
+            bits = np.ascontiguousarray(parts[:, age]).view(np.uint32).astype(np.int64)
             counted: Any = pc.value_counts(pa.array(kind | bits))
             words = counted.field(0).to_numpy(zero_copy_only=False)
             columns = {
                 "class": (words >> 33).astype(np.uint8), "missing": pa.array((words >> 32 & 1).astype(np.bool_)),
-                "what": pa.array([name] * len(words), pa.string()), "slice": np.full(len(words), at, np.int32),
+                "what": pa.array([name] * len(words), pa.string()), "slice": np.full(len(words), age, np.int32),
                 "value": (words & 0xFFFFFFFF).astype(np.uint32).view(np.float32),
                 "count": counted.field(1).cast(pa.int64()),
             }  # fmt: skip
             tables.append(pa.table(columns))
-    return Counts(pa.concat_tables(tables), slices, known)
+    return Counts(pa.concat_tables(tables), slices, feature_range)
 
 
 def merged_counts(counts: Sequence[Counts]) -> Counts:
-    """The counts of the members of all of them."""
-    summed = pa.concat_tables([own.counts for own in counts]).group_by(list(_KEYS)).aggregate([("count", "sum")])
-    known = [own.range for own in counts]
-    low, high = np.min([own.low for own in known], axis=0), np.max([own.high for own in known], axis=0)
+    """Add up the counts of several pieces."""
+    summed = pa.concat_tables([each.counts for each in counts]).group_by(list(_KEYS)).aggregate([("count", "sum")])
+    ranges = [each.range for each in counts]
+    low, high = np.min([each.low for each in ranges], axis=0), np.max([each.high for each in ranges], axis=0)
     table = summed.rename_columns([*_KEYS, "count"])
-    return Counts(table, counts[0].slices, Range(low, high, all(own.whole for own in known)))
+    return Counts(table, counts[0].slices, Range(low, high, all(each.integers for each in ranges)))
 
 
-def valued(raw: Raw, source: Source, percentile: float = 90) -> Fitted:
-    """Number the classes of a tree by what they are worth, make it a table, and tell what all classes are worth."""
+def evaluate_classes(raw: Raw, source: Source, percentile: float = 90) -> Fitted:
+    """Number the classes of a tree by contribution, convert it to a table if possible, and compute the values."""
     if not isinstance(raw, Tree):
         count = 1 if raw is None else raw.count
         return Fitted(raw, source.table(np.repeat(np.arange(count), 2).reshape(-1, 2), count, percentile))
     trees = replace(raw, other=0).count
-    worth, members = source.totals(trees)
-    own_class = int(members[:, 1].sum()) >= _NULLS
-    worths, sizes = worth[:, 0], members[:, 0]
-    if own_class:
-        worths, sizes = np.append(worths, worth[:, 1].sum()), np.append(sizes, members[:, 1].sum())
+    totals, members = source.totals(trees)
+    null_class = int(members[:, 1].sum()) >= _NULLS
+    contribution, sizes = totals[:, 0], members[:, 0]
+    if null_class:
+        contribution, sizes = np.append(contribution, totals[:, 1].sum()), np.append(sizes, members[:, 1].sum())
     count = len(sizes)
-    order = np.argsort(worths / np.maximum(sizes, 1), kind="stable")
+    order = np.argsort(contribution / np.maximum(sizes, 1), kind="stable")
     rank = np.empty(count, np.uint8)
     rank[order] = np.arange(count)
-    other = int(rank[-1]) if own_class else count - 1
+    other = int(rank[-1]) if null_class else count - 1
     tree = replace(raw, value=rank[raw.value], other=other)
-    known = source.range
-    table = None if own_class else table_in(tree, known.low, known.high, known.whole)
+    feature_range = source.range
+    table = None if null_class else table_in(tree, feature_range.low, feature_range.high, feature_range.integers)
     to = np.column_stack([rank[:trees], np.full(trees, other)]).astype(np.int64)
     return Fitted(table or tree, source.table(to, count, percentile))
 
 
-def _told(members: pa.Table, raw: Raw) -> tuple[npt.NDArray[np.uint8], Flags, Range]:
-    """Of members their raw class (0 where a value is missing), whether one is, and the range of the others' values."""
+def _classified(members: pa.Table, raw: Raw) -> tuple[npt.NDArray[np.uint8], Flags, Range]:
+    """Return the raw class of members (0 if a value is missing), whether one is, and the range of complete members."""
     if raw is None:
-        none = np.zeros(len(members), np.uint8)
-        return none, none.astype(np.bool_), Range(np.empty(0), np.empty(0), False)
+        zeros = np.zeros(len(members), np.uint8)
+        return zeros, zeros.astype(np.bool_), Range(np.empty(0), np.empty(0), False)
     values, null = matrix(members, raw.features)
     missing: Flags = np.asarray(null.any(axis=1))
-    found = np.where(missing, np.uint8(0), raw.of(values, null)).astype(np.uint8)
-    known = values[~missing] if missing.any() else values
-    low, high = known.min(axis=0, initial=np.inf), known.max(axis=0, initial=-np.inf)
-    return found, missing, Range(low, high, whole(known))
+    raw_class = np.where(missing, np.uint8(0), raw.classify(values, null)).astype(np.uint8)
+    present = values[~missing] if missing.any() else values
+    low, high = present.min(axis=0, initial=np.inf), present.max(axis=0, initial=-np.inf)
+    return raw_class, missing, Range(low, high, all_integers(present))
 
 
 def _place(members: int, percentile: float) -> tuple[int, int, float]:
-    """Between which two of so many sorted values a percentile is, and how far."""
-    at = (members - 1) * (percentile / 100)
-    low = min(int(at), members - 1)
-    return low, min(low + 1, members - 1), at - low
+    """Return the places of the two sorted values next to a percentile, and the fraction between them."""
+    place = (members - 1) * (percentile / 100)
+    low = min(int(place), members - 1)
+    return low, min(low + 1, members - 1), place - low
 
 
 def _percentile(group: Parts, percentile: float) -> Floats:
-    """That of each column, 0 of none: of float32 NumPy would tell the place in float32, which has too few digits."""
+    """Return the percentile of each column, 0 without members.
+
+    NumPy would compute the place in float32 for columns of float32, which is not exact enough.
+    """
     if not len(group):
         return np.zeros(group.shape[1])
     low, high, share = _place(len(group), percentile)
@@ -236,11 +238,11 @@ def _percentile(group: Parts, percentile: float) -> Floats:
     return np.asarray(_between(sorted_[low].astype(np.float64), sorted_[high].astype(np.float64), share))
 
 
-def _weighted(values: Floats, counts: Ints, percentile: float) -> float:
-    """The same of ascending values that occur so often."""
-    behind = np.cumsum(counts)
-    low, high, share = _place(int(behind[-1]), percentile)
-    below, above = values[np.searchsorted(behind, [low, high], "right")].tolist()
+def _weighted_percentile(values: Floats, counts: Ints, percentile: float) -> float:
+    """Return the percentile of ascending values with their counts."""
+    ends = np.cumsum(counts)
+    low, high, share = _place(int(ends[-1]), percentile)
+    below, above = values[np.searchsorted(ends, [low, high], "right")].tolist()
     return float(_between(below, above, share))
 
 
@@ -248,13 +250,13 @@ def _between(low: Any, high: Any, share: float) -> Any:
     return low + (high - low) * share
 
 
-def _table(members: Ints, typical: dict[str, list[Floats]], sums: dict[str, list[Floats]]) -> pa.Table:
+def _table(members: Ints, percentiles: dict[str, list[Floats]], sums: dict[str, list[Floats]]) -> pa.Table:
     columns: dict[str, Any] = {"class": pa.array(range(len(members)), pa.int64()), "members": members}
     means = {}
-    for name in _WHAT:
-        columns[name] = _lists(typical[name])
+    for name in _QUANTITIES:
+        columns[name] = _lists(percentiles[name])
         pairs = zip(sums[name], members.tolist(), strict=True)
-        means[f"mean_{name}"] = _lists([total / max(of, 1) for total, of in pairs])
+        means[f"mean_{name}"] = _lists([total / max(count, 1) for total, count in pairs])
     return pa.table(columns | means)
 
 

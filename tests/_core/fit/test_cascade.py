@@ -17,7 +17,7 @@ NEAR: dict[str, Any] = {"rel": 1e-6, "abs": 1e-6}  # shares are settled to 1e-9,
 
 def assert_alike(cascade: Cascade, plain: Plain) -> None:
     cost, found, *weights = plain.weights()
-    assert (cascade.cost, cascade.found) == (pytest.approx(cost, **NEAR), pytest.approx(found, **NEAR))
+    assert (cascade.cost, cascade.matches) == (pytest.approx(cost, **NEAR), pytest.approx(found, **NEAR))
     for own, expected in zip(cascade.weights(), weights, strict=True):
         assert own == pytest.approx(expected, **NEAR)
 
@@ -37,11 +37,11 @@ def test_each_drop_against_plain_python(given: tuple[Plain, list[tuple[bool, int
     cascade = plain.cascade()
     assert_alike(cascade, plain)
     for step in dropped:
-        before = cascade.cost, cascade.found
+        before = cascade.cost, cascade.matches
         cascade.drop([step])
         plain.drop(*step)
         assert_alike(cascade, plain)
-        assert cascade.found <= before[1] + 1e-6
+        assert cascade.matches <= before[1] + 1e-6
         if plain.prices[2] <= min(plain.rows):
             assert cascade.cost <= before[0] + 1e-6
 
@@ -52,13 +52,13 @@ def test_steps(plain: Plain, what: tuple[bool, bool]) -> None:
     """Each step is the least ratio of what was weighed before it, all free ones at once and first; nothing grows."""
     assume(plain.prices[2] <= min(plain.rows))
     cascade = plain.cascade(*what)
-    start = cascade.cost, cascade.found
+    start = cascade.cost, cascade.matches
     steps, left = cascade.steps()
     event(f"steps: {min(len(steps), 5)}")
     again = plain.cascade(*what)
     at = 0
     while at < len(steps):
-        assert again.found > 0
+        assert again.matches > 0
         ratios = _ratios(again, what)
         least = min(ratios.values())
         if least <= 0:  # of a group the first slice from which on nothing is lost, and its rest with it
@@ -72,7 +72,7 @@ def test_steps(plain: Plain, what: tuple[bool, bool]) -> None:
         for step in chosen:
             again.drop([step])
         at += len(chosen)
-        assert left[at - 1].tolist() == pytest.approx([again.cost, again.found], **NEAR)
+        assert left[at - 1].tolist() == pytest.approx([again.cost, again.matches], **NEAR)
     assert all((steps[:, 0] == 1) <= what[0]) and all((steps[:, 0] == 0) <= what[1])
     for column, first in zip(left.T, start, strict=True):
         assert (np.diff(np.append(first, column)) <= 1e-6).all()
@@ -103,16 +103,16 @@ def line(slices: int = 2) -> Plain:
 
 def test_by_hand() -> None:
     cascade = line().cascade()
-    assert (cascade.cost, cascade.found) == (2 * 200 + 2 * 50 + 100 + 80, 20)
+    assert (cascade.cost, cascade.matches) == (2 * 200 + 2 * 50 + 100 + 80, 20)
     lost, _, event_lost, event_spent = cascade.weights()
     by = 20 / 60  # of the matches of B in the second slice, by those that are born in it
     assert lost.tolist() == pytest.approx(np.array([[20, 10 * by], [20, 10], [0, 0]]))
     assert event_lost.tolist() == pytest.approx([20, 20, 20])
     assert event_spent.tolist() == pytest.approx([cascade.cost, cascade.cost - 100, 100])
     cascade.drop([(False, 1, 1)])  # B in the second slice: neither born nor looked at
-    assert (cascade.cost, cascade.found) == (2 * 200 + 50 + 100 + 40, 10)
+    assert (cascade.cost, cascade.matches) == (2 * 200 + 50 + 100 + 40, 10)
     cascade.drop([(True, 1, 0)])  # no B
-    assert (cascade.cost, cascade.found) == (100, 0)
+    assert (cascade.cost, cascade.matches) == (100, 0)
 
 
 def test_ages() -> None:
@@ -121,7 +121,7 @@ def test_ages() -> None:
     cascade.drop([(False, 0, 1)])  # A in the second slice: no B are born there, but those of the first slice go on
     by = 40 / (40 + 20)  # of the B that live in the second slice, 20 of 60 on the mean were born in it
     assert cascade.cost == pytest.approx(200 + 100 + 40 + 50 + 50 * by)
-    assert cascade.found == pytest.approx(10 + 10 * by)
+    assert cascade.matches == pytest.approx(10 + 10 * by)
 
 
 def test_what_is_refused_is_paid_for() -> None:
@@ -144,7 +144,7 @@ def test_rows_may_cost_what_their_group_does() -> None:
 def test_nothing() -> None:
     cascade = Plain([], [], 1, 1, 1, (1.0, 1.0, 1.0), [1.0]).cascade()
     steps, left = cascade.steps()
-    assert (cascade.cost, cascade.found, len(steps), len(left)) == (0, 0, 0, 0)
+    assert (cascade.cost, cascade.matches, len(steps), len(left)) == (0, 0, 0, 0)
 
 
 def test_wrong_numbers() -> None:

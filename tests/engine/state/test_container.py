@@ -1,4 +1,4 @@
-"""The format of snapshots: what is packed comes back, and nothing else is ever taken for a snapshot."""
+"""The format of snapshots: packed data comes back, and no other data is accepted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fastcep.events.convert import from_texts
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 DTYPES = ("int64", "int32", "uint8", "uint16", "float64", "bool")
-# Also what the golden files hold: do not change them.
+# Also the content of the golden files: do not change these.
 HEADER = {"queries": ["PATTERN SEQ(A a) WHERE a.n = 'ä'"], "position": 2**53 + 1, "none": None}
 TABLES: dict[str, dict[str, Any]] = {
     "rows": {name: np.arange(5).astype(name) for name in DTYPES},
@@ -33,7 +33,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 
 
 def same(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
-    """Whether two sets of tables hold the same, bit by bit, in the same order of columns."""
+    """Return True if two sets of tables are equal, bit by bit, in the same order of columns."""
     return list(left) == list(right) and all(
         list(left[name]) == list(right[name]) and all(map(equal, left[name].values(), right[name].values()))
         for name in left
@@ -46,16 +46,16 @@ def equal(left: Any, right: Any) -> bool:
     return left.dtype == right.dtype and left.tobytes() == right.tobytes()
 
 
-def refused(data: Any, told: str = "") -> str:
+def refused(data: Any, expected: str = "") -> str:
     with pytest.raises(SnapshotError) as caught:
         unpack(data, "a.snapshot")
     message = str(caught.value)
-    assert message.startswith("a.snapshot: ") and told in message
+    assert message.startswith("a.snapshot: ") and expected in message
     return message
 
 
 def sealed(data: bytes, header: Any = None, number: int = FORMAT, flags: int = 0, whole: int | None = None) -> bytes:
-    """The snapshot with another header, version or length, and the right checksum of these."""
+    """Return the snapshot with another header, version or length, and a correct checksum of these."""
     _, _, _, length, size = container._START.unpack_from(data)
     text = data[24 : 24 + length] if header is None else json.dumps(header).encode()
     if header is not None:
@@ -70,9 +70,9 @@ def parts_of(data: bytes) -> list[dict[str, Any]]:
     return json.loads(data[24 : 24 + length])["parts"]  # type: ignore[no-any-return]
 
 
-def with_part(stream: bytes, **told: Any) -> bytes:
-    """A snapshot whose only part is this stream, with right checksums."""
-    part = {"name": "rows", "size": len(stream), "rows": 1, "xxh64": xxhash.xxh64_hexdigest(stream)} | told
+def with_part(stream: bytes, **fields: Any) -> bytes:
+    """Return a snapshot whose only part is this stream, with correct checksums."""
+    part = {"name": "rows", "size": len(stream), "rows": 1, "xxh64": xxhash.xxh64_hexdigest(stream)} | fields
     size = len(sealed(pack({}, {}), {"parts": [part]})) + len(stream)
     return sealed(pack({}, {}), {"parts": [part]}, whole=size) + stream
 
@@ -173,7 +173,7 @@ def test_every_part_is_a_stream_of_arrow() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "error", "told"),
+    ("columns", "error", "expected"),
     [
         ({"a": np.zeros(2), "b": np.zeros(3)}, ValueError, "found 3 rows in column 'b', expected 2"),
         ({"a": np.zeros(0), "b": np.zeros(3)}, ValueError, "found 3 rows in column 'b', expected 0"),
@@ -184,8 +184,8 @@ def test_every_part_is_a_stream_of_arrow() -> None:
         ({"a": pa.array([1])}, TypeError, "found an Arrow array of int64, expected one of string"),
     ],
 )
-def test_tables_that_cannot_be_packed(columns: dict[str, Any], error: type[Exception], told: str) -> None:
-    with pytest.raises(error, match=told):
+def test_tables_that_cannot_be_packed(columns: dict[str, Any], error: type[Exception], expected: str) -> None:
+    with pytest.raises(error, match=expected):
         pack({}, {"t": columns})
 
 
@@ -242,24 +242,24 @@ def test_garbage_is_refused(garbage: bytes, first: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "expected"),
     [
         (b"", "is empty, expected a snapshot"),
         (b"PAR1\0", f"is not a snapshot: found {b'PAR1' + bytes(1)!r} as its first bytes, expected {MAGIC!r}"),
         (SMALL[:5], "is truncated: has 5 of at least 32 bytes"),
         (SMALL[:40], f"is truncated: has 40 of {len(SMALL):,} bytes; copy all of it"),
-        (SMALL + b"\0", f"has {len(SMALL) + 1:,} bytes, expected {len(SMALL):,}: something was written behind"),
+        (SMALL + b"\0", f"has {len(SMALL) + 1:,} bytes, expected {len(SMALL):,}: something was written after"),
         (SMALL[:30] + b"~" + SMALL[31:], "its header is damaged: found the checksum "),
         (SMALL[:8] + b"\3" + SMALL[9:], "its header is damaged: found the checksum "),
-        (SMALL[:12] + b"\xff\xff\xff\x00" + SMALL[16:], "its header is damaged: it says that it has 16,777,215 bytes"),
+        (SMALL[:12] + b"\xff\xff\xff\x00" + SMALL[16:], "its header is damaged: it gives itself 16,777,215 bytes"),
         (SMALL[:-9] + b"~" + SMALL[-8:], "part 't' is damaged: found the checksum "),
         ("text", "found str, expected the bytes of a snapshot"),
         (None, "found NoneType, expected the bytes of a snapshot"),
         (memoryview(SMALL)[::2], "found memoryview, expected the bytes of a snapshot"),
     ],
 )
-def test_what_is_told(data: Any, told: str) -> None:
-    refused(data, told)
+def test_errors(data: Any, expected: str) -> None:
+    refused(data, expected)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ NEGATIVE = b"".join(write_table({"a": np.array([7])})[2]).replace(struct.pack("<
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "expected"),
     [
         (with_part(stream(BATCH)[:-48]), "part 'rows' cannot be decoded"),
         (with_part(b"\0" * 16), "part 'rows' cannot be decoded"),
@@ -353,13 +353,13 @@ NEGATIVE = b"".join(write_table({"a": np.array([7])})[2]).replace(struct.pack("<
         (sealed(SMALL, flags=1), "its flags are 1, expected 0"),
     ],
 )
-def test_right_checksums_of_something_else(data: bytes, told: str) -> None:
-    assert "Its checksums are right" in refused(data, told)
+def test_right_checksums_of_something_else(data: bytes, expected: str) -> None:
+    assert "Its checksums are right" in refused(data, expected)
 
 
 @given(st.data())
 def test_streams_changed_under_a_right_checksum(data: st.DataObject) -> None:
-    """Whatever a part holds, it is decoded or refused; texts that come out of it are whole."""
+    """Whatever a part contains, it is decoded or rejected; decoded texts are valid."""
     at = 32 + container._START.unpack_from(SMALL)[3]
     first, second = (part["size"] for part in parts_of(SMALL))
     part = data.draw(st.sampled_from([SMALL[at : at + first], SMALL[at + first : at + first + second]]))

@@ -1,4 +1,4 @@
-"""Snapshots that no engine has written, with right checksums: refused, not believed."""
+"""Forged snapshots with correct checksums are rejected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Edit = Callable[[dict[str, Any], dict[str, dict[str, Any]]], Any]
 
 
 def put(table: str, row: str, value: int) -> Edit:
-    """Write a number over a column."""
+    """Overwrite a column with a number."""
 
     def edit(_: dict[str, Any], tables: dict[str, dict[str, Any]]) -> None:
         tables[table] = tables[table] | {row: np.full_like(tables[table][row], value)}
@@ -39,7 +39,7 @@ def numbers(**values: Any) -> Edit:
     return header(lambda fields: fields["queries"][0]["numbers"].update(values))
 
 
-#: What is forged, and what the error says of it.
+#: The forged fields, and the error messages.
 FORGED: dict[str, tuple[str, Edit, str]] = {
     "sizes that wrap": ("rows", put("0 index 0", "1", 2**62), "'0 index 0', rows, entry 0: found 4611686018427387904"),
     "a window before all": ("windows", put("0 starts", "4", -(10**12)), "'0 starts', window, entry 0: found -1"),
@@ -51,9 +51,9 @@ FORGED: dict[str, tuple[str, Edit, str]] = {
     "more rows than there are": (
         "rows", put("0 starts", "3", 7), "'0 starts', entry 0: found another number of partial",
     ),
-    "a chain without an end": ("rows", put("0 nodes", "2", 0), "found a node of another start before it, expected"),
+    "a chain without an end": ("rows", put("0 nodes", "2", 0), "found a previous node of another start, expected"),
     "a node of no variable": (
-        "rows", put("0 nodes", "1", 99 << 48), "found a variable that there is not, expected one",
+        "rows", put("0 nodes", "1", 99 << 48), "found a variable that does not exist, expected one",
     ),
     "a type of no event": (
         "late", put("held", "type", 60_000), "'held', type, entry 0: found 60000, expected a number",
@@ -63,7 +63,7 @@ FORGED: dict[str, tuple[str, Edit, str]] = {
         "late", put("held", "time", -5), "'held': found batch 0 out of order, or before time",
     ),
     "states that time out": (
-        "events", put("0 timed ", "states", 9), "'0 timed ', states: found 9, expected one of a state",
+        "events", put("0 timed ", "states", 9), "'0 timed ', states: found 9, expected a state that",
     ),
     "events that timed out": (
         "events",
@@ -132,7 +132,7 @@ FORGED: dict[str, tuple[str, Edit, str]] = {
 
 @pytest.mark.parametrize("name", FORGED)
 def test_forged(name: str) -> None:
-    kind, edit, told = FORGED[name]
+    kind, edit, message = FORGED[name]
     text, options = QUERIES[kind]
     engine = quiet(fc.Engine, fc.parse(text, SCHEMA), **options)
     count = 60
@@ -143,5 +143,5 @@ def test_forged(name: str) -> None:
     edit(header, tables)
     with pytest.raises(fc.SnapshotError) as raised:
         fc.Engine.restore(pack(header, tables))
-    assert told in str(raised.value)
+    assert message in str(raised.value)
     assert "take the snapshot again, or use an older one" in str(raised.value)

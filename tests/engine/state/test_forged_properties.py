@@ -1,4 +1,4 @@
-"""Snapshots that are forged in any field, with right checksums: refused by `SnapshotError`, or taken without harm."""
+"""Snapshots forged in any field, with correct checksums: rejected by `SnapshotError`, or loaded without harm."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.forging import forge_snapshot, forgeries
 from fastcep.errors import SnapshotError
 
 SEED = 26
-#: Of each kind of engine.
+#: Number of forgeries for each kind of engine.
 COUNT = max(5, EXAMPLES // 4)
 
 
@@ -39,21 +39,21 @@ def test_what_is_not_forged_is_taken(name: str) -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_forged(name: str) -> None:
     kind, data, taken = KINDS[name], snapshot_of(name), 0
-    for forged, told in forgeries(COUNT, seed_of(name), lambda draw: forge_snapshot(data, draw)):
+    for forged, change in forgeries(COUNT, seed_of(name), lambda draw: forge_snapshot(data, draw)):
         try:
             engine = restored(kind, forged)
             if engine is not None:
                 taken += 1
                 go_on(kind, engine)
         except Exception as error:
-            raise AssertionError(told) from error
+            raise AssertionError(change) from error
     assert taken < COUNT, "nothing was refused"
 
 
 @pytest.mark.property
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.groups])
 def test_forged_groups_are_merged(name: str) -> None:
-    """An engine that refuses a part is as it was."""
+    """An engine that rejects a part has not changed."""
     kind, whole = KINDS[name], snapshot_of(name)
 
     def parted():  # type: ignore[no-untyped-def]
@@ -63,7 +63,7 @@ def test_forged_groups_are_merged(name: str) -> None:
 
     plain, part = parted()
     expected = plain.process(stream(kind, EVENTS, EVENTS + 20)).to_arrow()
-    for forged, told in forgeries(COUNT, seed_of(name), lambda draw: forge_snapshot(part, draw)):
+    for forged, change in forgeries(COUNT, seed_of(name), lambda draw: forge_snapshot(part, draw)):
         engine, _ = parted()
         try:
             try:
@@ -72,4 +72,4 @@ def test_forged_groups_are_merged(name: str) -> None:
                 assert engine.process(stream(kind, EVENTS, EVENTS + 20)).to_arrow() == expected
             go_on(kind, engine)
         except Exception as error:
-            raise AssertionError(told) from error
+            raise AssertionError(change) from error

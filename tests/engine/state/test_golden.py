@@ -1,4 +1,4 @@
-"""Snapshots that are stored in tests/golden can be read, and the engines go on as they did when they were written."""
+"""Snapshots in tests/golden can be read, and the engines continue as they did when the snapshots were written."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_they_hold_what_they_are_for() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_this_version_still_writes_them(name: str) -> None:
-    """Not the same bytes, if compiled otherwise; but what is made anew goes on likewise."""
+    """The bytes may differ with another compiler, but new files continue in the same way."""
     for file, content in stored.make(name).items():
         if file.endswith(".json"):
             assert json.loads(content) == json.loads((GOLDEN / file).read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Key groups: XXH64 of a key, the same for one value and for a million."""
+"""Key groups are the XXH64 of a key, the same for one value and for a million."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_other_scalars() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "told"),
+    ("key", "message"),
     [
         (b"five", "found b'five' (bytes) as a key, expected an int, bool, float or str"),
         ((1, 2), "found (1, 2) (tuple) as a key"),
@@ -97,10 +97,10 @@ def test_other_scalars() -> None:
         ("\ud800", "found the key '\\ud800', expected text that UTF-8 can hold"),
     ],
 )
-def test_what_is_no_key(key: Any, told: str) -> None:
+def test_what_is_no_key(key: Any, message: str) -> None:
     with pytest.raises(fc.ValidationError) as caught:
         key_group(key)
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_groups_are_put_in_order(groups: Any, checked: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("groups", "told"),
+    ("groups", "message"),
     [
         ([], "found no key group, expected one or more key groups, ints from 0 to 63; leave `groups` out"),
         (5, "found 5 as groups, expected one or more key groups, ints from 0 to 63: a list or range of them"),
@@ -137,7 +137,7 @@ def test_groups_are_put_in_order(groups: Any, checked: tuple[int, ...]) -> None:
         (np.zeros((1, 2), int), "found array([0, 0]) (ndarray) as a key group"),
     ],
 )
-def test_what_are_no_groups(groups: Any, told: str) -> None:
+def test_what_are_no_groups(groups: Any, message: str) -> None:
     with pytest.raises(fc.ValidationError) as caught:
         check_groups(groups)
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(message)

@@ -1,4 +1,4 @@
-"""State that moves anywhere in a stream changes nothing that is counted; the matrix compares what is found."""
+"""Moving state anywhere in a stream does not change the counters; the matrix compares the matches."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ import fastcep as fc
 
 @st.composite
 def moving_cases(draw: Draw, cases: st.SearchStrategy[Case]) -> Case:
-    """A case, mostly keyed."""
+    """Draw a case, mostly with a key."""
     case = draw(cases)
     return keyed(case) if draw(st.sampled_from([True, True, False])) else case
 
 
 def travel(data: st.DataObject, case: Case, events: list[Event], **options: Any) -> None:
-    """Compare two engines, of which one moves."""
+    """Compare two engines, of which the state of one moves."""
     engines = [quiet(fc.Engine, case.query, **options) for _ in range(2)]
     event(f"keyed: {is_keyed(engines[0])}")
     random = data.draw(st.randoms(use_true_random=False), "moves")

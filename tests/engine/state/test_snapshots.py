@@ -1,4 +1,4 @@
-"""Snapshots of engines: what is refused and changes nothing, and that whatever an engine can hold comes through."""
+"""Snapshots of engines: rejected ones change nothing, and everything that an engine can hold is restored."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def query(text: str = PAIR, name: str = "q", schema: fc.Schema = SCHEMA) -> fc.Q
 
 
 def stream(rows: int = 120, seed: int = 1, start: int = 0) -> dict[str, Any]:
-    """Events with every kind of key: few numbers, both zeros and NaN, texts, nulls."""
+    """Make events with every kind of key: few numbers, both zeros and NaN, texts, nulls."""
     draw = np.random.default_rng(seed)
     nulls = draw.random(rows) < 0.1
     texts = draw.choice(["", "x", "é", "日本", "\U0001f6b2"], rows)
@@ -55,7 +55,7 @@ def stream(rows: int = 120, seed: int = 1, start: int = 0) -> dict[str, Any]:
 
 
 def more(rows: int) -> dict[str, Any]:
-    """The attributes other than the key."""
+    """Return the attributes other than the key."""
     return {name: [None] * rows for name in "vxsp"}
 
 
@@ -64,14 +64,14 @@ def part(data: dict[str, Any], first: int, last: int | None = None) -> dict[str,
 
 
 def running(text: str = PAIR, events: int = 60, schema: fc.Schema = SCHEMA, **options: Any) -> fc.Engine:
-    """An engine in the middle of the stream."""
+    """Return an engine in the middle of the stream."""
     engine = quiet(fc.Engine, query(text, schema=schema), **options)
     engine.process(part(stream(), 0, events))
     return engine
 
 
-def told(engine: fc.Engine) -> dict[str, Any]:
-    """Its metrics, but for those that tell what is held in memory."""
+def logical_metrics(engine: fc.Engine) -> dict[str, Any]:
+    """Return its metrics, without those that measure memory."""
     metrics = engine.metrics()
     for facts in metrics["queries"].values():
         del facts["memory_bytes"]
@@ -79,7 +79,7 @@ def told(engine: fc.Engine) -> dict[str, Any]:
 
 
 def ending(engine: fc.Engine, first: int = 60, **options: Any) -> str:
-    """What an engine reports of the rest of the stream, as text (NaN is itself then)."""
+    """Return the results of an engine for the rest of the stream, as text (NaN then equals itself)."""
     found = [engine.process(part(stream(), first), **options), engine.flush()]
     late = engine.late().to_pylist()
     out = engine.timed_out().to_pylist() if engine._timed_out else None
@@ -99,7 +99,7 @@ def refuses(call: Callable[[], Any], *words: str, kind: type[Exception] = fc.Sna
 
 @functools.cache
 def moved(*groups: int) -> bytes:
-    """Key groups of an engine in the middle of the stream."""
+    """Return key groups of an engine in the middle of the stream."""
     return running().extract(groups or range(32))
 
 
@@ -110,7 +110,7 @@ def flipped(at: int) -> bytes:
 
 
 def newer() -> bytes:
-    """The snapshot as a later version of the format would begin, its checksum right."""
+    """Return the snapshot with the start of a later version of the format, and a correct checksum."""
     data = bytearray(moved())
     struct.pack_into("<H", data, 8, container.FORMAT + 1)
     end = 24 + struct.unpack_from("<I", data, 12)[0]
@@ -133,7 +133,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "truncated": (lambda: moved()[:-40], ("truncated", "bytes")),
     "its begin": (lambda: moved()[:10], ("truncated",)),
     "empty": (lambda: b"", ("is empty",)),
-    "behind": (lambda: moved() + b"\0" * 8, ("written behind the snapshot",)),
+    "behind": (lambda: moved() + b"\0" * 8, ("written after the snapshot",)),
     "header bit": (lambda: flipped(60), ("header is damaged", "checksum")),
     "table bit": (lambda: flipped(len(moved()) - 60), ("is damaged", "checksum")),
     "length bit": (lambda: flipped(18), ("damaged",)),
@@ -171,20 +171,20 @@ def two() -> fc.Engine:
 
 @pytest.mark.parametrize("call", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_an_engine_is_neither_pickled_nor_copied(call: Callable[[Any], Any]) -> None:
-    with pytest.raises(TypeError, match=r"take snapshot\(\) and make another by Engine\.restore\(\)"):
+    with pytest.raises(TypeError, match=r"take a snapshot\(\) and create another one with Engine\.restore\(\)"):
         call(fc.Engine(fc.parse(PAIR, SCHEMA)))
 
 
 @pytest.mark.parametrize("name", [*REFUSED, *OF_OTHERS, *ELSEWHERE])
 def test_merge_refuses(name: str) -> None:
-    """The engine goes on as if it had never been asked."""
+    """The engine continues as if nothing had happened."""
     make, words = (REFUSED | OF_OTHERS | ELSEWHERE)[name]
     engine = running()
     engine.extract(range(32))
-    before, metrics = engine.snapshot(), told(engine)
+    before, metrics = engine.snapshot(), logical_metrics(engine)
     wrong = make()
     refuses(lambda: engine.merge(wrong), *words)
-    assert (engine.snapshot(), told(engine)) == (before, metrics)
+    assert (engine.snapshot(), logical_metrics(engine)) == (before, metrics)
     assert engine.groups == tuple(range(32, 64))
     engine.merge(moved())
     assert engine.groups == tuple(range(64))
@@ -216,7 +216,7 @@ def test_merge_takes_no_group_twice() -> None:
 
 @pytest.mark.parametrize("late", [0, 3])
 def test_merge_refuses_another_watermark(late: int) -> None:
-    """Two engines that hold back events may have released the same ones, and yet have taken others."""
+    """Two engines that hold back events may have released the same ones, but have received different ones."""
     engines = [fc.Engine(query(), allowed_lateness="40ns") for _ in range(3)]
     for engine in engines:
         engine.process(part(stream(), 0, 60))
@@ -233,7 +233,7 @@ def test_merge_refuses_another_watermark(late: int) -> None:
 
 
 def test_merge_refuses_another_number_of_arrivals() -> None:
-    """An event that is held back, and behind the latest, moves neither position nor watermark."""
+    """An event that is held back, and older than the latest, changes neither position nor watermark."""
     engines = [fc.Engine(query(), allowed_lateness="40ns") for _ in range(2)]
     for engine in engines:
         engine.process(part(stream(), 0, 60))
@@ -276,14 +276,14 @@ def test_which_groups(groups: Any, words: tuple[str, ...]) -> None:
     [
         (UNKEYED, "no attribute is equal"),
         ("PATTERN SEQ(A a, NEG B b, C c) WHERE a.k = c.k WITHIN 9ns", "no attribute is equal"),
-        ("PATTERN SEQ(A a, B b, A c) WHERE a.k = b.v AND b.v = c.v WITHIN 9ns", "type A stands for two variables"),
+        ("PATTERN SEQ(A a, B b, A c) WHERE a.k = b.v AND b.v = c.v WITHIN 9ns", "type A can be bound to two variables"),
         ("PATTERN SEQ(A a, B b) WHERE a.k = b.x WITHIN 9ns", "not of one type"),
         ("PATTERN SEQ(A a, B b) WHERE [k] WITHIN 9ns AFTER MATCH SKIP PAST LAST", "SKIP PAST LAST"),
         ("PATTERN SEQ(A a, B b) WHERE [k] WINDOW OPEN ON A w CLOSE AFTER 3 EVENTS LIMIT 2 PER WINDOW", "LIMIT"),
     ],
 )
 def test_unkeyed_queries(text: str, word: str) -> None:
-    """They move as a whole only; the reason is told, with the query's name."""
+    """Such queries move only as a whole; the error gives the reason and the query's name."""
     engine = running(text)
     for call in (engine.snapshot, engine.extract):
         refuses(lambda call=call: call([1]), "query 'q'", word, "WHERE [attribute]", kind=fc.ValidationError)  # type: ignore[misc]
@@ -297,7 +297,7 @@ def test_one_unkeyed_query_is_enough() -> None:
     refuses(lambda: engine.extract([1]), "query 'odd'", kind=fc.ValidationError)
     engine.remove("odd")
     engine.extract([1])
-    refuses(lambda: engine.add(query(UNKEYED, "odd")), "query 'odd'", "cannot be cut", kind=fc.ValidationError)
+    refuses(lambda: engine.add(query(UNKEYED, "odd")), "query 'odd'", "cannot be divided", kind=fc.ValidationError)
     refuses(lambda: engine.replace("q", query(UNKEYED)), "query 'q'", kind=fc.ValidationError)
     engine.add(query(name="more"))
     assert [item.name for item in engine._stream.queries] == ["q", "more"]
@@ -339,7 +339,7 @@ def test_while_another_thread_is_in() -> None:
 
 
 def test_queries_may_be_given() -> None:
-    """The same ones, parsed or built; nothing else."""
+    """The same queries, parsed or built; no others."""
     engine = running("PATTERN SEQ(A a, B b) WHERE a.k = b.k WITHIN 20ns")
     data = engine.snapshot()
     own = engine._stream.queries["q"].query
@@ -353,7 +353,7 @@ def test_queries_may_be_given() -> None:
 
 
 def test_a_query_is_built() -> None:
-    """What has a ``build`` is one, as for the engine itself."""
+    """An object with a ``build`` method is a builder, as for the engine itself."""
 
     class Builder:
         def build(self) -> fc.Query:
@@ -371,7 +371,7 @@ def own_functions() -> Iterator[None]:
 
 @pytest.mark.usefixtures("own_functions")
 def test_functions_are_registered_first() -> None:
-    """A snapshot has no code, so whoever restores brings the functions."""
+    """A snapshot has no code, so the process that restores it must register the functions."""
 
     def near(x: int, y: int) -> bool:
         return abs(x - y) < 2
@@ -383,7 +383,7 @@ def test_functions_are_registered_first() -> None:
     assert ending(fc.Engine.restore(data)) == ending(engine)
     with own_registry():
         registry._registered.clear()
-        refuses(lambda: fc.Engine.restore(data), "no engine for the snapshot", "near")
+        refuses(lambda: fc.Engine.restore(data), "cannot create an engine for the snapshot", "near")
         fc.function("bool(float64, float64)")(near)
         refuses(lambda: fc.Engine.restore(data), "near")
     assert ending(fc.Engine.restore(data)) == ending(fc.Engine.restore(data, engine._stream.queries["q"].query))
@@ -393,7 +393,7 @@ def test_functions_are_registered_first() -> None:
 
 
 def fill(*engines: fc.Engine, keys: int = 1_800) -> None:
-    """Give engines as many partial matches, together."""
+    """Give each of the engines many partial matches."""
     for first in range(0, keys, 100):
         for engine in engines:
             numbers = np.arange(first, first + 100)
@@ -401,7 +401,7 @@ def fill(*engines: fc.Engine, keys: int = 1_800) -> None:
 
 
 def full(limit: int | None) -> fc.Engine:
-    """An engine with many partial matches."""
+    """Return an engine with many partial matches."""
     engine = fc.Engine(query("PATTERN SEQ(A a, B b) WHERE [k] WITHIN 1h"), memory_limit=limit)
     fill(engine)
     return engine
@@ -409,17 +409,17 @@ def full(limit: int | None) -> fc.Engine:
 
 @pytest.mark.parametrize("restored", [False, True], ids=["as it is", "before the first batch"])
 def test_a_merge_that_does_not_fit(restored: bool) -> None:
-    """It is refused, and nothing has changed."""
+    """The merge is rejected, and nothing has changed."""
     limit = full(None).metrics()["memory_bytes"] * 2 // 3
     engine = fc.Engine(query("PATTERN SEQ(A a, B b) WHERE [k] WITHIN 1h"), memory_limit=limit)
     other = fc.Engine.restore(engine.extract(range(32)))
     fill(engine, other)
     if restored:
         engine = fc.Engine.restore(engine.snapshot())
-    before, metrics = engine.snapshot(), told(engine)
+    before, metrics = engine.snapshot(), logical_metrics(engine)
     taken = other.extract(range(32))
     refuses(lambda: engine.merge(taken), "query 'q'", "memory_limit", kind=fc.MemoryLimitError)
-    assert (engine.snapshot(), told(engine), engine.groups) == (before, metrics, tuple(range(32, 64)))
+    assert (engine.snapshot(), logical_metrics(engine), engine.groups) == (before, metrics, tuple(range(32, 64)))
     key = next(key for key in range(100) if fc.key_group(key) >= 32)
     assert len(engine.process({"ts": [5_000], "type": ["B"], "k": [key], **more(1)})) == 1
 
@@ -437,7 +437,7 @@ def test_a_restored_engine_keeps_to_its_limit() -> None:
 
 
 def test_another_limit() -> None:
-    """An engine may be restored with less or more than it had."""
+    """An engine may be restored with a lower or a higher limit."""
     data = full(None).snapshot()
     refuses(lambda: fc.Engine.restore(data, memory_limit=60_000), "query 'q'", "memory_limit", kind=fc.MemoryLimitError)
     engine = fc.Engine.restore(data, memory_limit="64MiB")
@@ -490,7 +490,7 @@ HELD: dict[str, tuple[str | list[str], dict[str, Any]]] = {
 }
 
 
-#: Those that cannot be cut by a key.
+#: Names of the cases whose state cannot be divided by a key.
 UNKEYED_ONES = ("several", "limit", "two indexes", "an index and a list")
 
 
@@ -501,7 +501,7 @@ def made(name: str, schema: fc.Schema = SCHEMA) -> fc.Engine:
 
 
 def disordered(data: dict[str, Any]) -> dict[str, Any]:
-    """Some events come later than allowed, many a little late."""
+    """Return events of which some are too late, and many a little late."""
     order = np.argsort(np.arange(len(data["ts"])) + np.random.default_rng(5).choice([0, 0, 2, 4, 9], len(data["ts"])))
     return {name: [values[at] for at in order] for name, values in data.items()}
 
@@ -509,7 +509,7 @@ def disordered(data: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("schema", [SCHEMA, NUMBERED], ids=["by time", "numbered"])
 @pytest.mark.parametrize("name", HELD)
 def test_whatever_it_holds(name: str, schema: fc.Schema) -> None:
-    """The restored engine says of the rest what the first one says, its counters included, and snapshots are equal."""
+    """The restored engine reports the same for the rest of the stream, with equal counters and equal snapshots."""
     data = disordered(stream()) if name == "late" else stream()
     engine = made(name, schema)
     matches = 0
@@ -518,11 +518,11 @@ def test_whatever_it_holds(name: str, schema: fc.Schema) -> None:
         before = engine.snapshot()
         assert engine.snapshot() == before, "nothing has come between"
         other = fc.Engine.restore(before)
-        assert told(other) == told(engine)
+        assert logical_metrics(other) == logical_metrics(engine)
         assert other.groups == engine.groups
         again = other.snapshot()
         assert len(again) == len(before)
-        if b'"0 nodes"' not in before:  # they may stand in another order
+        if b'"0 nodes"' not in before:  # they may be in another order
             assert again == before
         rest, again = (
             repr([found.to_arrow().to_pylist() for found in (one.process(part(data, first + 20)), one.flush())]
@@ -535,13 +535,13 @@ def test_whatever_it_holds(name: str, schema: fc.Schema) -> None:
     whole = made(name, schema)
     whole.process(data)
     assert repr(engine.flush().to_arrow().to_pylist()) == repr(whole.flush().to_arrow().to_pylist())
-    assert told(whole)["matches"] == told(engine)["matches"]
+    assert logical_metrics(whole)["matches"] == logical_metrics(engine)["matches"]
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, NUMBERED], ids=["by time", "numbered"])
 @pytest.mark.parametrize("name", [name for name in HELD if name not in UNKEYED_ONES])
 def test_engines_that_share_the_groups(name: str, schema: fc.Schema) -> None:
-    """Three engines with a part of the groups each find together what one finds, and one has all at the end."""
+    """Three engines with a part of the groups each find together what one finds; at the end one has all groups."""
     data = disordered(stream()) if name == "late" else stream()
     whole, first = made(name, schema), made(name, schema)
     parts = [first.extract(range(1, 64, 3)), first.extract(range(2, 64, 3))]
@@ -553,7 +553,8 @@ def test_engines_that_share_the_groups(name: str, schema: fc.Schema) -> None:
         moving = fleet[at % 3].extract(fleet[at % 3].groups[:2])
         fleet[(at + 1) % 3].merge(moving)
         assert sorted(group for engine in fleet for group in engine.groups) == list(range(64))
-        assert sum(engine.metrics()["live_partial_matches"] for engine in fleet) == told(whole)["live_partial_matches"]
+        live = sum(engine.metrics()["live_partial_matches"] for engine in fleet)
+        assert live == whole.metrics()["live_partial_matches"]
     for _ in range(2):
         last = fleet.pop()
         fleet[0].merge(last.extract(last.groups))
@@ -566,11 +567,11 @@ def rows(found: fc.Matches) -> list[str]:
 
 
 def test_an_engine_without_groups() -> None:
-    """It takes the stream, finds nothing and holds nothing; groups may come again."""
+    """It processes the stream, finds nothing and holds nothing; groups may be merged again."""
     engine, whole = running(), running()
     taken = engine.extract(range(64))
     assert engine.groups == ()
-    assert told(engine)["live_partial_matches"] == 0
+    assert logical_metrics(engine)["live_partial_matches"] == 0
     refuses(lambda: engine.extract([0]), "not here", kind=fc.ValidationError)
     other = fc.Engine.restore(taken)
     assert other.groups == tuple(range(64))
@@ -587,7 +588,7 @@ def test_an_engine_without_groups() -> None:
 
 
 def test_foreign_events() -> None:
-    """Events of groups that are not here are counted; those that no query's variables are of belong to no group."""
+    """Events of other groups are counted; events that no variable of a query may bind belong to no group."""
     engine = fc.Engine(query("PATTERN SEQ(A a, B b) WHERE [k] WITHIN 60ns"))
     engine.extract([fc.key_group(2), fc.key_group(None)])
     keys = [1, 2, None, 2, 3]
@@ -604,7 +605,7 @@ def test_both_zeros_are_in_one_group(key: float) -> None:
     engine = fc.Engine(query("PATTERN SEQ(A a, NEG B b) WHERE a.x = b.x WITHIN 20ns"))
     engine.send("A", ts=1, x=key)
     other = fc.Engine.restore(engine.extract([fc.key_group(0.0)]))
-    assert (told(engine)["waiting_matches"], told(other)["waiting_matches"]) == (0, 1)
+    assert (logical_metrics(engine)["waiting_matches"], logical_metrics(other)["waiting_matches"]) == (0, 1)
     other.send("B", ts=2, x=-key)
     assert len(other.flush()) == 0
 
@@ -620,7 +621,7 @@ class Clock:
 
 
 def test_sources_and_held_events() -> None:
-    """Sources keep their watermarks; their wall-clock times begin anew."""
+    """Sources keep their watermarks; their wall-clock times start again."""
     clock = Clock()
     options = {"allowed_lateness": "10ns", "idle_timeout": "1s", "clock": clock}
     data = disordered(stream())
@@ -633,7 +634,7 @@ def test_sources_and_held_events() -> None:
     assert engine.metrics()["held_events"] > 5
     assert engine.metrics()["late_waiting"] > 0
     other = fc.Engine.restore(engine.snapshot(), clock=clock)
-    assert told(other) == told(engine)
+    assert logical_metrics(other) == logical_metrics(engine)
     with pytest.raises(fc.ValidationError, match="no query"):
         other.remove("q")
         other.snapshot()
@@ -647,7 +648,7 @@ def test_sources_and_held_events() -> None:
 
 
 def test_late_events_stay() -> None:
-    """Those that wait for ``late()`` go with the whole, and stay when groups go."""
+    """Events that wait for ``late()`` are in a snapshot of the whole engine, and stay when groups move."""
     engine = fc.Engine(query(), allowed_lateness="4ns")
     engine.process(disordered(part(stream(), 0, 60)))
     count = engine.metrics()["late_waiting"]
@@ -673,7 +674,7 @@ def test_timed_out_rows_stay() -> None:
 
 
 def test_the_clock_is_kept() -> None:
-    """What ``advance`` reached is where the restored engine begins."""
+    """The restored engine starts at the time that ``advance`` reached."""
     engine = running()
     engine.advance(150)
     other = fc.Engine.restore(engine.snapshot())
@@ -686,11 +687,11 @@ def test_the_clock_is_kept() -> None:
 
 @pytest.mark.parametrize("schema", [SCHEMA, NUMBERED], ids=["by time", "numbered"])
 def test_after_texts_were_forgotten(schema: fc.Schema, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Codes that were given back and out again mean the new texts."""
+    """Codes that were freed and reused mean the new texts."""
     monkeypatch.setattr(strings, "_STRINGS", 16)
     text = "PATTERN SEQ(A a, B+ b[], NEG C c) WHERE [s] WITHIN 30ns RETURN a.s AS s"
     engine, plain = (fc.Engine(query(text, schema=schema)) for _ in range(2))
-    plain._stream.unused._due = 1 << 40
+    plain._stream.unused.limit = 1 << 40
     data = stream(400)
     data["s"] = [f"text {at // 9 % 60}" for at in range(400)]
     most = 0
@@ -711,7 +712,7 @@ def test_after_texts_were_forgotten(schema: fc.Schema, monkeypatch: pytest.Monke
 
 
 def test_queries_that_came_later() -> None:
-    """``since`` goes with the state, whether queries were added, replaced or removed before."""
+    """``since`` is part of the state, whether queries were added, replaced or removed before."""
     engine = fc.Engine([query(), query(UNKEYED, "old")])
     engine.process(part(stream(), 0, 20))
     engine.add(query("PATTERN SEQ(A a, B b) WHERE [s] WITHIN 30ns RETURN a.s AS s", "late"))
@@ -720,19 +721,19 @@ def test_queries_that_came_later() -> None:
     engine.process(part(stream(), 40, 60))
     engine.remove("q")
     other = fc.Engine.restore(engine.snapshot())
-    assert told(other) == told(engine)
+    assert logical_metrics(other) == logical_metrics(engine)
     assert {name: facts["since"] for name, facts in other.metrics()["queries"].items()} == {"late": 20, "new": 40}
     for one in (engine, other):
         one.add(query(name="more"))
         one.process(part(stream(), 60, 80))
         one.extract(range(10))
     third = fc.Engine.restore(other.snapshot())
-    assert told(third)["queries"] == told(engine)["queries"]
+    assert logical_metrics(third)["queries"] == logical_metrics(engine)["queries"]
     assert ending(other, 80) == ending(engine, 80) == ending(third, 80)
 
 
 def test_weights_are_kept() -> None:
-    """They are part of the text of a query."""
+    """Weights are part of the text of a query."""
     queries = [query("PATTERN SEQ(A a, B b) WHERE [k] WITHIN 9ns WEIGHT 3", "heavy"), query(name="light")]
     engine = fc.Engine.restore(fc.Engine(queries, memory_limit="8MiB").snapshot())
     assert {name: facts["weight"] for name, facts in engine.metrics()["queries"].items()} == {"heavy": 3, "light": 1}
@@ -775,7 +776,7 @@ def test_a_restored_engine_uses_generated_kernels(kernels: Path) -> None:
 
 
 def test_the_header_tells_what_is_inside() -> None:
-    """As docs/reliability.md says: readable without fastcep, and nothing of the process in it."""
+    """As docs/reliability.md says: readable without fastcep, and free of data about the process."""
     engine = running(UNKEYED)
     data = engine.snapshot()
     assert data[:8] == bytes.fromhex("FC 43 45 50 0D 0A 1A 0A")

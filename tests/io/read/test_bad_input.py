@@ -25,7 +25,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
 
 
 def run(folder: Path, case: Case, *options: str) -> tuple[int, str, str, int]:
-    """Exit code, standard output, message in one line, matches in the output file."""
+    """Run a case; return exit code, standard output, error message, and number of matches in the output file."""
     out = folder / "m.parquet"
     out.unlink(missing_ok=True)
     arguments = ["run", str(folder / "q.cep"), "--input", str(folder / case.name), "--output", str(out), "--json"]
@@ -35,7 +35,7 @@ def run(folder: Path, case: Case, *options: str) -> tuple[int, str, str, int]:
 
 
 @pytest.mark.parametrize("small", [True, False])
-def test_an_error_says_what_is_wrong_and_loses_no_match(case: Case, tmp_path: Path, small: bool) -> None:
+def test_an_error_names_the_fault_and_keeps_all_matches(case: Case, tmp_path: Path, small: bool) -> None:
     rows = ("1000" if "cut off" in case.title else "1") if small else "65536"
     code, _, error, matches = run(tmp_path, case, "--batch-rows", rows)
     assert matches == case.matches

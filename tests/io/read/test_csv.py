@@ -1,4 +1,4 @@
-"""CSV and JSON lines: what the fast and the slow way take, and where rows end."""
+"""CSV and JSON lines: the fast and the slow path accept the same values; ends of rows."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(st.lists(st.tuples(NUMBER, NUMBER, WORD, st.text("ab", max_size=2)), min_size=1, max_size=8))
-def test_both_ways_take_the_same_values(bad: Path, rows: list[tuple[str, ...]]) -> None:
-    """A row alone is read fast if it is right; in a block with a bad row it is read slowly."""
+def test_both_paths_accept_the_same_values(bad: Path, rows: list[tuple[str, ...]]) -> None:
+    """A valid row alone takes the fast path; in a block with a bad row it takes the slow path."""
     with pytest.MonkeyPatch.context() as patch:
         alone: list[dict[str, Any]] = []
         lines = []
-        for at, row in enumerate(rows):
+        for time, row in enumerate(rows):
             out = io.StringIO()
-            csv.writer(out, lineterminator="\n").writerow([at, *row])
+            csv.writer(out, lineterminator="\n").writerow([time, *row])
             lines.append(out.getvalue().encode())
             try:
                 alone += read(patch, b"ts,n,x,ok,s\n" + lines[-1], format="csv")
@@ -58,13 +58,13 @@ def test_both_ways_take_the_same_values(bad: Path, rows: list[tuple[str, ...]]) 
                 continue
         together = read(patch, b"ts,n,x,ok,s\n" + b"".join(lines) + b"99,bad,,,\n", bad, format="csv")
         assert repr(together) == repr(alone)  # repr: NaN is not equal to itself
-    found = [json.loads(line) for line in bad.read_text(encoding="utf-8").splitlines()]
-    assert len(found) == len(rows) - len(alone) + 1
-    assert [row["row"] for row in found] == sorted({row["row"] for row in found})
+    bad_rows = [json.loads(line) for line in bad.read_text(encoding="utf-8").splitlines()]
+    assert len(bad_rows) == len(rows) - len(alone) + 1
+    assert [row["row"] for row in bad_rows] == sorted({row["row"] for row in bad_rows})
 
 
 def test_errors_name_the_line_as_an_editor_counts(tmp_path: Path, bad: Path) -> None:
-    """Line ends in quotes and empty lines count; so does the header. Whoever finds the fault, reading or matching."""
+    """Line ends in quotes, empty lines and the header count, for errors of the reader and of the engine."""
     path = tmp_path / "lines.csv"
     text = 'ts,n,s\n1,1,"two\nlines"\n\n2,x,b\r\n3,3,"c\n\n"\n4\n2,4,d\n'
     path.write_text(text, newline="")
@@ -75,8 +75,8 @@ def test_errors_name_the_line_as_an_editor_counts(tmp_path: Path, bad: Path) -> 
         list(open_source(path, schema))
     with open_source(path, schema, bad_rows=bad) as source:
         assert sum(batch.num_rows for batch in source) == 2
-    found = [json.loads(line) for line in bad.read_text().splitlines()]
-    assert [(row["line"], row["row"]) for row in found] == [(5, 1), (9, 3), (10, 4)]
+    bad_rows = [json.loads(line) for line in bad.read_text().splitlines()]
+    assert [(row["line"], row["row"]) for row in bad_rows] == [(5, 1), (9, 3), (10, 4)]
     path.write_text(text.replace("x", "7").replace("\n4\n", "\n"), newline="")
     engine = fc.Engine(fc.parse("PATTERN SEQ(E a, E b) WITHIN 9s", schema))
     with open_source(path, schema) as source, pytest.raises(DataError, match=r"lines\.csv, line 9, row 3, column 'ts'"):
@@ -88,9 +88,9 @@ FIELD = st.text('a",\n;', max_size=5)
 
 
 @given(st.lists(st.lists(FIELD, min_size=2, max_size=3), max_size=6), st.booleans())
-def test_rows_end_outside_of_quotes(rows: list[list[str]], every: bool) -> None:
+def test_rows_end_outside_of_quotes(rows: list[list[str]], quote_all: bool) -> None:
     out = io.StringIO()
-    writer = csv.writer(out, quoting=csv.QUOTE_ALL if every else csv.QUOTE_MINIMAL, lineterminator="\n")
+    writer = csv.writer(out, quoting=csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL, lineterminator="\n")
     ends = []
     for row in rows:
         writer.writerow(row)
@@ -108,12 +108,12 @@ def test_quotes_inside_of_fields_are_characters() -> None:
     assert cutter.cut(data) == data.index(b"4")
     assert cutter.unclosed(data) == data.index(b"4")
     assert cutter.unclosed(data[:-2]) is None
-    old = b'1,"a\rb"\r2,x\r3,"c\rd'
-    assert cutter.cut(old) == old.index(b"3")
+    with_returns = b'1,"a\rb"\r2,x\r3,"c\rd'
+    assert cutter.cut(with_returns) == with_returns.index(b"3")
 
 
 class Pieces:
-    """A stream of given pieces."""
+    """A stream that returns these pieces."""
 
     prompt = False
 
@@ -132,27 +132,28 @@ def test_an_open_quote_costs_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "BLOCK", 8)
     monkeypatch.setattr(streams, "LONGEST_ROW", 40)
     stream: Any = Pieces(b'1,a\n2,"b\n', *(b"%d,c\n" % k for k in range(3, 30)))
-    found = list(blocks(stream, QuoteCutter(",")))
-    assert [block for block in found if block.fault] == [Block(b'2,"b\n', "a quote that is never closed", 2)]
-    assert b"".join(block.data for block in found) == b'1,a\n2,"b\n' + b"".join(b"%d,c\n" % k for k in range(3, 30))
+    result = list(blocks(stream, QuoteCutter(",")))
+    assert [block for block in result if block.fault] == [Block(b'2,"b\n', "a quote that is never closed", 2)]
+    assert b"".join(block.data for block in result) == b'1,a\n2,"b\n' + b"".join(b"%d,c\n" % k for k in range(3, 30))
     assert stream.closed
     with pytest.raises(pa.ArrowInvalid, match="a row is longer than"):
         list(blocks(Pieces(*[b"xxxxxxxx"] * 9), QuoteCutter(",")))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("line", [b",\n", b"x,1\n", b'"",\n'])
-def test_what_follows_an_open_quote_comes_in_blocks(monkeypatch: pytest.MonkeyPatch, line: bytes) -> None:
-    """Not in one of 16 MB, of which millions of rows may be bad, each with an error of some hundred bytes."""
+def test_rows_after_an_open_quote_come_in_small_blocks(monkeypatch: pytest.MonkeyPatch, line: bytes) -> None:
+    """One block of 16 MB could hold millions of bad rows, each with an error of some hundred bytes."""
     monkeypatch.setattr(streams, "BLOCK", 64)
     monkeypatch.setattr(streams, "LONGEST_ROW", 4096)
     data = b'1,a\n2,"b\n' + line * 3001
-    found = list(blocks(Pieces(*(data[at : at + 64] for at in range(0, len(data), 64))), QuoteCutter(",")))  # type: ignore[arg-type]
-    assert b"".join(block.data for block in found) == data
-    assert max(len(block.data) for block in found if block.fault is None) <= 64
-    assert any(block.fault for block in found)
+    stream: Any = Pieces(*(data[start : start + 64] for start in range(0, len(data), 64)))
+    result = list(blocks(stream, QuoteCutter(",")))
+    assert b"".join(block.data for block in result) == data
+    assert max(len(block.data) for block in result if block.fault is None) <= 64
+    assert any(block.fault for block in result)
 
 
-def test_many_bad_rows_need_little(tmp_path: Path, bad: Path) -> None:
+def test_many_bad_rows_need_little_memory(tmp_path: Path, bad: Path) -> None:
     path = tmp_path / "short.csv"
     path.write_bytes(b"ts,n,x,ok,s\n" + b",\n" * 100_000)
     tracemalloc.start()
@@ -176,7 +177,7 @@ LINE = st.fixed_dictionaries({"ts": st.integers(0, 9)}, optional=FIELDS) | JSON
 
 
 @given(st.lists(LINE, min_size=1, max_size=8))
-def test_both_ways_take_the_same_lines(bad: Path, values: list[Any]) -> None:
+def test_both_paths_accept_the_same_lines(bad: Path, values: list[Any]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         good = b'{"ts": 1, "n": 1, "x": 1, "ok": true, "s": "x"}\n'
         lines = [json.dumps(value).encode() + b"\n" for value in values]
@@ -187,14 +188,14 @@ def test_both_ways_take_the_same_lines(bad: Path, values: list[Any]) -> None:
             except DataError:
                 continue
         together = read(patch, good + b"".join(lines) + b"no JSON\n", bad, format="jsonl")[1:]
-        # Rows without a time are refused later, where nothing else is wrong with them.
+        # A row whose only fault is a missing time is rejected later, by the engine.
         assert repr(together) == repr([row for row in alone if row["ts"] is not None])
 
 
 def test_a_header_with_an_open_quote(tmp_path: Path) -> None:
     path = tmp_path / "open.csv"
     path.write_text('ts,"n\n' + "1,7\n" * 50_000)
-    with pytest.raises(DataError, match="the names of the columns do not end; is a quote not closed"):
+    with pytest.raises(DataError, match="the line with the column names does not end; is a quote not closed"):
         open_source(path, SCHEMA)
 
 

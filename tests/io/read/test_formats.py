@@ -1,4 +1,4 @@
-"""Every format, folder and object gives the same events."""
+"""All formats, folders and objects give the same events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fastcep.errors import DataError, SchemaError, ValidationError
 from fastcep.events import EventBatch, Schema, StringTable
 from fastcep.io import open_source
 
-SAME = (".ndjson", ".ipc", ".tsv")  # but for their names: see test_random_tables_read_back_equal
+ALIASES = (".ndjson", ".ipc", ".tsv")  # endings of formats that other endings cover
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def million() -> pa.Table:
     return datasets.ds1(1_000_000)
 
 
-@pytest.mark.parametrize("ending", [ending for ending in (*PLAIN, *PACKED) if ending not in SAME])
+@pytest.mark.parametrize("ending", [ending for ending in (*PLAIN, *PACKED) if ending not in ALIASES])
 def test_a_million_rows_of_each_format(million: pa.Table, tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"ds1{ending}"
     path.write_bytes(written(million, ending))
@@ -65,8 +65,8 @@ def test_objects(kind: str) -> None:
     expected = events(table, DS1)
     assert events(read(OBJECTS[kind](table), chunk_rows=700), DS1) == expected
     query = parse("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 1ms", DS1)
-    whole = Engine(query).process(table)
-    assert Engine(query).process(OBJECTS[kind](table)).to_arrow().equals(whole.to_arrow())
+    matches = Engine(query).process(table)
+    assert Engine(query).process(OBJECTS[kind](table)).to_arrow().equals(matches.to_arrow())
 
 
 def test_duckdb_decimals_dates_and_times() -> None:
@@ -83,38 +83,38 @@ def test_duckdb_decimals_dates_and_times() -> None:
     assert EventBatch.from_data(days, read(frame, days), StringTable()).time[0] == 1_577_854_800 * 10**9
 
 
-def test_numbers_that_are_none() -> None:
-    """NaN and the infinities as each format's output has them; what is only too large for float64 is refused."""
+def test_nonfinite_numbers() -> None:
+    """NaN and the infinities are read as the writers spell them; finite numbers too large for float64 are rejected."""
     schema = Schema({"T": {"x": "float64"}}, time="ts")
     csv = b"ts,x\n1,nan\n1,NaN\n1,inf\n1,-inf\n1,Infinity\n"
     words = (b'"NaN"', b"NaN", b'"Infinity"', b'"-Infinity"', b"Infinity")
     for data, form in ((csv, "csv"), (b"".join(b'{"ts": 1, "x": %s}\n' % word for word in words), "jsonl")):
         with StandardInput(data):
-            found = read("-", schema, format=form)
-        assert [str(x) for x in found["x"].to_pylist()] == ["nan", "nan", "inf", "-inf", "inf"]
+            table = read("-", schema, format=form)
+        assert [str(x) for x in table["x"].to_pylist()] == ["nan", "nan", "inf", "-inf", "inf"]
     for data, form in ((b"ts,x\n1,inf\n1,-1e309\n", "csv"), (b'{"ts":1}\n{"ts":1,"x":1e309}\n', "jsonl")):
         with StandardInput(data), pytest.raises(DataError, match=r"row 1, column 'x': found .*309.*, expected"):
             read("-", schema, format=form)
 
 
-def test_words_for_numbers_elsewhere() -> None:
-    """Only the value of a column of reals is a number; the rest of the line stays, however much it looks like one."""
+def test_nonfinite_words_in_other_columns() -> None:
+    """Only the value of a float64 column is converted to a number; the same text elsewhere in the line is not."""
     schema = Schema({"T": {"x": "float64", "s": "string", 'a"x': "string"}}, time="ts")
     rows = [
         {"ts": 1, "x": "NaN", "s": "NaN", 'a"x': "Infinity"},
         {"ts": 1, "x": 1.5, "s": '"x": "NaN"', 'a"x': ', "x": "NaN"'},
         {"ts": 1, "s": '\\"x": "NaN"', "more": {"x": "NaN"}},
     ]
-    for extra in (b"", b"\nnull"):  # read fast, and line by line
+    for extra in (b"", b"\nnull"):  # the fast path, and the slow path line by line
         with StandardInput(b"\n".join(json.dumps(row).encode() for row in rows) + extra):
             source = open_source("-", schema, format="jsonl")
             with source, contextlib.suppress(DataError):
-                found = [row for batch in source for row in batch.to_pylist()]
-        assert [str(row["x"]) for row in found] == ["nan", "1.5", "None"]
-        assert [(row["s"], row['a"x']) for row in found] == [(row["s"], row.get('a"x')) for row in rows]
+                result = [row for batch in source for row in batch.to_pylist()]
+        assert [str(row["x"]) for row in result] == ["nan", "1.5", "None"]
+        assert [(row["s"], row['a"x']) for row in result] == [(row["s"], row.get('a"x')) for row in rows]
 
 
-def test_what_is_no_table() -> None:
+def test_objects_without_a_table() -> None:
     for data in (7, [1, 2], [], object()):
         with pytest.raises(ValidationError, match="cannot read events from"):
             open_source(data, DS1)
@@ -132,7 +132,7 @@ ROW = st.tuples(
     st.integers(-(2**63), 2**63 - 1) | st.none(),
     st.floats(allow_nan=False, allow_infinity=False) | st.none(),
     st.booleans() | st.none(),
-    TEXT.filter(bool) | st.none(),  # CSV cannot tell an empty text from null
+    TEXT.filter(bool) | st.none(),  # CSV cannot distinguish an empty string from null
 )
 MIXED = Schema(
     {kind: {"n": "int64", "x": "float64", "ok": "bool", "name": "string"} for kind in "AB"}, type="kind", time="ts"
@@ -147,7 +147,7 @@ def test_random_tables_read_back_equal(rows: list[Any], chunk: int) -> None:
     table = pa.table([*arrays, pa.array(range(len(rows)), pa.int64())], ["kind", "n", "x", "ok", "name", "ts"])
     for ending in (*PLAIN, *PACKED):
         if "json" in ending and not rows:
-            continue  # no object, no columns
+            continue  # without an object there are no columns
         with StandardInput(written(table, ending)):
             result = read("-", MIXED, chunk_rows=chunk, delimiter="\t" if ending == ".tsv" else None)
         assert result.to_pylist() == table.to_pylist(), ending
@@ -161,17 +161,17 @@ def test_any_bytes_are_rows_or_an_error(data: bytes, format: str | None) -> None
 
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".csv.zst", ".jsonl", ".parquet", ".arrow", ".arrows"])
 def test_damaged_files_are_rows_or_an_error(tmp_path: Path, ending: str) -> None:
-    """Never a crash of a library below, never an error of another kind."""
+    """No library crashes, and every error is a DataError or SchemaError."""
     rows = {"kind": ["A", "B"] * 20, "n": range(40), "x": [0.5] * 40, "ok": [True, None] * 20, "ts": range(40)}
-    good = written(pa.table({**rows, "name": [f"é{k}" for k in range(40)]}), ending)
-    chance = random.Random(ending)
+    undamaged = written(pa.table({**rows, "name": [f"é{k}" for k in range(40)]}), ending)
+    generator = random.Random(ending)
     path = tmp_path / f"t{ending}"
     outcomes = set()
     for _ in range(60):
-        data = bytearray(good)
-        for _ in range(chance.choice([1, 1, 3])):
-            data[chance.randrange(len(data))] = chance.randrange(256)
-        path.write_bytes(data[: chance.choice([len(data), len(data), chance.randrange(len(data))])])
+        data = bytearray(undamaged)
+        for _ in range(generator.choice([1, 1, 3])):
+            data[generator.randrange(len(data))] = generator.randrange(256)
+        path.write_bytes(data[: generator.choice([len(data), len(data), generator.randrange(len(data))])])
         try:
             with open_source(path, MIXED) as source:
                 for batch in source:

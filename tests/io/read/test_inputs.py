@@ -1,4 +1,4 @@
-"""Folders, patterns, standard input, and the memory that reading takes."""
+"""Folders, patterns, standard input, and memory use of reading."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from fastcep.io import open_source
 
 
 def parts(table: pa.Table, folder: Path) -> None:
-    """A folder as Spark writes them, and a bit of everything."""
+    """Write a folder as Spark does, with files of several formats."""
     folder.mkdir()
     (folder / "_SUCCESS").write_bytes(b"")
     (folder / ".part-00000.parquet.crc").write_bytes(b"crc")
     (folder / "notes.txt").write_text("no events")
     for number, ending in enumerate([".snappy.parquet", ".snappy.parquet", ".csv", ".jsonl.gz", ".arrow"]):
-        piece = table.slice(1000 * (number - 1), 1000) if number else table.slice(0, 0)  # the first without rows
+        piece = table.slice(1000 * (number - 1), 1000) if number else table.slice(0, 0)  # the first file has no rows
         data = parquet(piece) if "parquet" in ending else written(piece, ending)
         (folder / f"part-{number:05}{ending}").write_bytes(data)
     (folder / "part-00009.csv").write_bytes(b"")
@@ -47,13 +47,13 @@ def test_folders_and_patterns(tmp_path: Path) -> None:
     both = [tmp_path / "events" / "part-00001.snappy.parquet", str(tmp_path / "events" / "part-00002.csv")]
     assert read(both).equals(table.slice(0, 2000))
     with open_source(tmp_path / "events", DS1, chunk_rows=600) as source:
-        places = [(Path(source.origin).name, int(source.rows[0])) for _ in source]
-    assert places[:4] == [("part-00001.snappy.parquet", 0), ("part-00001.snappy.parquet", 600), ("part-00002.csv", 0),
-                          ("part-00002.csv", 600)]  # fmt: skip
+        first_rows = [(Path(source.origin).name, int(source.rows[0])) for _ in source]
+    assert first_rows[:4] == [("part-00001.snappy.parquet", 0), ("part-00001.snappy.parquet", 600),
+                              ("part-00002.csv", 0), ("part-00002.csv", 600)]  # fmt: skip
     (tmp_path / "none").mkdir()
     with pytest.raises(DataError, match=r"none: no file in this folder ends in \.csv"):
         read(tmp_path / "none")
-    with pytest.raises(DataError, match="no file is called like this"):
+    with pytest.raises(DataError, match="no file matches this pattern"):
         read(str(tmp_path / "events" / "*.xml"))
     (tmp_path / "none" / "a.log").write_bytes(csv(table))
     assert read(tmp_path / "none", format="csv").equals(table)
@@ -79,7 +79,7 @@ def test_the_end_of_the_iteration_closes_the_bad_rows(tmp_path: Path, broken: bo
             list(source)
     else:
         list(source)
-    lines = (tmp_path / "bad.jsonl").read_text().splitlines()  # written, with no close()
+    lines = (tmp_path / "bad.jsonl").read_text().splitlines()  # written without close()
     assert len(lines) == source.bad_rows == (not broken)
     assert list(source) == []
     source.close()
@@ -87,7 +87,7 @@ def test_the_end_of_the_iteration_closes_the_bad_rows(tmp_path: Path, broken: bo
 
 @pytest.mark.parametrize("ending", [*PLAIN, *PACKED])
 def test_close_without_reading(tmp_path: Path, ending: str) -> None:
-    """Nothing stays open, read or not (a file that does is a warning, and warnings are errors)."""
+    """No file stays open, read or not. (An open file raises a warning, and warnings are errors.)"""
     path = tmp_path / f"e{ending}"
     path.write_bytes(written(datasets.ds1(100), ending))
     open_source(path, DS1).close()
@@ -100,7 +100,7 @@ def test_close_without_reading(tmp_path: Path, ending: str) -> None:
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
 def test_files_compressed_in_parts(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
-    """Appending to a compressed file makes a second member of it. What the name does not say, the content does."""
+    """Data appended to a compressed file is a second member. Compression is detected from the content too."""
     data = csv(datasets.ds1(5_000))
     for name in ("e.csv.gz" if pack is gzip.compress else "e.csv.zst", "e.csv"):
         (tmp_path / name).write_bytes(pack(data[:10_001]) + pack(data[10_001:]))
@@ -108,8 +108,8 @@ def test_files_compressed_in_parts(tmp_path: Path, pack: Callable[[bytes], bytes
 
 
 def test_a_fault_in_a_folder_names_its_file(tmp_path: Path) -> None:
-    for name, at in (("a.csv", 5), ("b.csv", 3)):
-        (tmp_path / name).write_text(f"type,ts,ID,V\nA,{at},1,1\nB,{'x' if name == 'b.csv' else at},1,1\n")
+    for name, time in (("a.csv", 5), ("b.csv", 3)):
+        (tmp_path / name).write_text(f"type,ts,ID,V\nA,{time},1,1\nB,{'x' if name == 'b.csv' else time},1,1\n")
     with pytest.raises(DataError, match=r"b\.csv, line 3, row 1, column 'ts': found 'x'"):
         read(tmp_path)
 
@@ -132,19 +132,19 @@ def test_standard_input(tmp_path: Path, ending: str) -> None:
 
 
 class Endless(io.RawIOBase):
-    """Text that is made while it is read."""
+    """Text that is generated while it is read."""
 
     def __init__(self, head: bytes, row: Callable[[int], bytes], rows: int) -> None:
-        self._rest = head
+        self._buffer = head
         self._rows: Iterator[bytes] = (b"".join(map(row, range(k, k + 1000))) for k in range(0, rows, 1000))
 
     def readable(self) -> bool:
         return True
 
     def read1(self, size: int = -1) -> bytes:
-        while len(self._rest) < size and (more := next(self._rows, b"")):
-            self._rest += more
-        part, self._rest = self._rest[:size], self._rest[size:]
+        while len(self._buffer) < size and (rows := next(self._rows, b"")):
+            self._buffer += rows
+        part, self._buffer = self._buffer[:size], self._buffer[size:]
         return part
 
     read = read1  # type: ignore[assignment]
@@ -190,12 +190,12 @@ def test_memory_of_an_arrow_stream_on_standard_input(monkeypatch: pytest.MonkeyP
 
 
 def test_no_name() -> None:
-    """An unset variable of a shell is not the folder that one happens to be in."""
+    """An empty name, such as an unset shell variable, does not stand for the current folder."""
     with pytest.raises(DataError, match="found '' as the name of an input"):
         open_source("", DS1)
 
 
-def refused(path: object) -> str:
+def error_for(path: object) -> str:
     with pytest.raises(DataError) as caught:
         open_source(str(path), Schema({"A": {}}, time="ts"))
     return str(caught.value)
@@ -205,13 +205,13 @@ def test_symbolic_links_that_lead_nowhere(tmp_path: Path) -> None:
     loop, dangling = tmp_path / "loop.csv", tmp_path / "dangling.csv"
     loop.symlink_to(loop.name)
     dangling.symlink_to("gone.csv")
-    assert refused(loop) == f"{loop}: is a symbolic link that leads back to itself; mend the link"
-    assert refused(dangling) == f"{dangling}: is a symbolic link to 'gone.csv', which does not exist; mend the link"
-    assert f"{loop / 'e.csv'}: is a symbolic link that leads back to itself" in refused(loop / "e.csv")
-    assert str(dangling) in refused(tmp_path)  # nothing of a folder is left out without a word
+    assert error_for(loop) == f"{loop}: is a symbolic link that leads back to itself; fix the link"
+    assert error_for(dangling) == f"{dangling}: is a symbolic link to 'gone.csv', which does not exist; fix the link"
+    assert f"{loop / 'e.csv'}: is a symbolic link that leads back to itself" in error_for(loop / "e.csv")
+    assert str(dangling) in error_for(tmp_path)  # no file of a folder is skipped silently
     dangling.unlink()
-    assert str(loop) in refused(tmp_path)
-    assert str(loop) in refused(tmp_path / "*.csv")
+    assert str(loop) in error_for(tmp_path)
+    assert str(loop) in error_for(tmp_path / "*.csv")
 
 
 def test_a_folder_inside_of_itself(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_folder_inside_of_itself(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     (inner / "again").symlink_to(tmp_path)
-    assert refused(tmp_path) == f"{inner / 'again'}: is a symbolic link to a folder that it is in; mend the link"
+    assert error_for(tmp_path) == f"{inner / 'again'}: is a symbolic link to a folder that contains it; fix the link"
     (inner / "again").unlink()
     (inner / "other.csv").symlink_to(tmp_path / "e.csv")
     with open_source(str(tmp_path), Schema({"A": {}}, time="ts")) as source:
@@ -229,15 +229,15 @@ def test_a_folder_inside_of_itself(tmp_path: Path) -> None:
 def test_a_path_that_runs_through_a_file_or_is_not_allowed(tmp_path: Path) -> None:
     file = tmp_path / "e.csv"
     file.write_text("ts\n1\n")
-    assert f"{file / 'x.csv'}: " in refused(file / "x.csv")
+    assert f"{file / 'x.csv'}: " in error_for(file / "x.csv")
     long = tmp_path / ("x" * 300 + ".csv")
-    assert refused(long) == f"{long}: cannot be read (File name too long); check the path and its permissions"
+    assert error_for(long) == f"{long}: cannot be read (File name too long); check the path and its permissions"
     closed = tmp_path / "closed"
     closed.mkdir(mode=0)
     try:
-        if not os.access(closed, os.R_OK):  # who may do everything can read it all the same
-            assert refused(closed).startswith(f"{closed}: cannot be read (Permission denied); check the path")
-            assert "cannot be read (Permission denied)" in refused(closed / "e.csv")
+        if not os.access(closed, os.R_OK):  # root can read it anyway
+            assert error_for(closed).startswith(f"{closed}: cannot be read (Permission denied); check the path")
+            assert "cannot be read (Permission denied)" in error_for(closed / "e.csv")
     finally:
         closed.chmod(0o700)
 

@@ -1,4 +1,4 @@
-"""Standard input as it comes: a pipe between two threads of the test."""
+"""Live standard input, through a pipe between two threads of the test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEAD = b"ts,text,n\n"
 
 
 class Pipe:
-    """Standard input of the test; what is written to ``end`` comes out."""
+    """Standard input of the test, connected to the writing end ``end``."""
 
     def __init__(self) -> None:
         self.number, self.end = os.pipe()
@@ -41,14 +41,14 @@ class Pipe:
 
 @pytest.fixture
 def pipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pipe]:
-    one = Pipe()
-    monkeypatch.setattr(sys, "stdin", one)
-    yield one
-    os.close(one.number)
+    stdin = Pipe()
+    monkeypatch.setattr(sys, "stdin", stdin)
+    yield stdin
+    os.close(stdin.number)
 
 
 def rows(data: bytes, pipe: Pipe, schema: Schema = SCHEMA, **options: Any) -> list[list[Any]]:
-    """Batches of what is written at once, as lists of rows."""
+    """Write data at once; return the batches that are read, as lists of rows."""
     writer = threading.Thread(target=lambda: (pipe.write(data), pipe.close()))
     writer.start()
     live = Live(60.0, lambda: None)
@@ -60,7 +60,7 @@ def rows(data: bytes, pipe: Pipe, schema: Schema = SCHEMA, **options: Any) -> li
 
 
 def test_each_silence_gives_all_complete_rows(pipe: Pipe) -> None:
-    """The next text is written by ``on_quiet``, so that it cannot come before the batch has been handed out."""
+    """``on_quiet`` writes the next text, so that it cannot arrive before the previous batch was returned."""
     seen: list[Any] = []
     states: list[int] = []
     texts = [b"ts,te", b"xt,n\n", b"1,x,1", b"\n2,y,2\n3,\"one\n", b"two\",3\n", b"\n", b"4,z,4"]  # fmt: skip
@@ -91,16 +91,16 @@ def test_no_header_and_textual_times(pipe: Pipe) -> None:
     assert [(row[0].timestamp(), row[1]) for row in batch] == [(1, 5), (2, 6)]
 
 
-def test_nothing(pipe: Pipe) -> None:
-    with pytest.raises(DataError, match="standard input: is empty, expected a line with the names"):
+def test_empty_input(pipe: Pipe) -> None:
+    with pytest.raises(DataError, match="standard input: is empty, expected a line with the column names"):
         rows(b"", pipe)
 
 
-def test_nothing_without_header(pipe: Pipe) -> None:
+def test_empty_input_without_header(pipe: Pipe) -> None:
     assert rows(b"", pipe, Schema({"A": {}}, time=0, header=False)) == []
 
 
-def test_only_names(pipe: Pipe) -> None:
+def test_only_a_header(pipe: Pipe) -> None:
     assert rows(HEAD, pipe) == []
 
 
@@ -111,7 +111,7 @@ def test_only_names(pipe: Pipe) -> None:
         (HEAD + b"1,x,1\n2,y,z\n", DataError, "standard input, line 3, row 1, column 'n': found 'z', expected int64"),
         (HEAD + b"1,x\n", DataError, "standard input, line 2, row 0: found 2 fields, expected 3"),
         (b"ts,text,n\nnoon,x,1\n", DataError, "standard input, line 2, row 0, column 'ts': found 'noon'"),
-        (b"\xff\n", DataError, "the names of the columns are not UTF-8"),
+        (b"\xff\n", DataError, "the column names are not UTF-8"),
     ],
 )
 def test_bad_input(pipe: Pipe, data: bytes, error: type[Exception], message: str) -> None:
@@ -128,28 +128,28 @@ def test_an_open_quote_does_not_fill_the_memory(pipe: Pipe, monkeypatch: pytest.
 def test_the_first_row_does_not_wait_for_a_second(pipe: Pipe) -> None:
     schema = Schema({"A": {"n": "int64"}}, time=0, header=False, sources={"A": {"n": 1}})
     inputs = {b"1,5\n": schema, HEAD + b"1,x,5\n": SCHEMA, b'{"ts": 1, "text": "x", "n": 5}\n': SCHEMA}
-    for data, opened in inputs.items():
+    for data, input_schema in inputs.items():
         pipe.write(data)
-        source = open_source("-", opened, live=Live(60.0, lambda: None))
-        assert next(source).column("n" if opened is SCHEMA else 1).to_pylist() == [5]
+        source = open_source("-", input_schema, live=Live(60.0, lambda: None))
+        assert next(source).column("n" if input_schema is SCHEMA else 1).to_pylist() == [5]
 
 
-def test_half_a_row_does_not_tell_the_type_of_the_time(pipe: Pipe) -> None:
+def test_half_a_row_does_not_decide_the_type_of_the_time(pipe: Pipe) -> None:
     texts = [b"-05-01 10:00,y,2\n"]
 
     def on_quiet() -> None:
         pipe.write(texts.pop()) if texts else pipe.close()
 
     pipe.write(HEAD + b"2024-05-01 09:00,x,1\n2024")
-    found = [row for batch in open_source("-", SCHEMA, live=Live(0.001, on_quiet)) for row in batch.to_pylist()]
-    assert [(row["ts"].hour, row["n"]) for row in found] == [(9, 1), (10, 2)]
+    result = [row for batch in open_source("-", SCHEMA, live=Live(0.001, on_quiet)) for row in batch.to_pylist()]
+    assert [(row["ts"].hour, row["n"]) for row in result] == [(9, 1), (10, 2)]
 
 
 def test_bad_rows_and_encodings(pipe: Pipe, tmp_path: Path) -> None:
     data = "ts;text;n\n1;é;1\n2;y;z\n3;é;3\n".encode("utf-16")
     bad = tmp_path / "bad.jsonl"
-    found = rows(data, pipe, format="csv", delimiter=";", encoding="utf-16", bad_rows=bad)
-    assert [row for batch in found for row in batch] == [(1, "é", 1), (3, "é", 3)]
+    batches = rows(data, pipe, format="csv", delimiter=";", encoding="utf-16", bad_rows=bad)
+    assert [row for batch in batches for row in batch] == [(1, "é", 1), (3, "é", 3)]
     assert [json.loads(line)["row"] for line in bad.read_text().splitlines()] == [1]
 
 
@@ -168,13 +168,13 @@ def test_an_arrow_stream_comes_batch_by_batch(pipe: Pipe) -> None:
         states.append(seen)
         pipe.write(steps.pop(0)) if steps else pipe.close()
 
-    for found in open_source("-", SCHEMA, live=Live(0.001, on_quiet)):
-        seen += found.num_rows
+    for read_batch in open_source("-", SCHEMA, live=Live(0.001, on_quiet)):
+        seen += read_batch.num_rows
     assert seen == 3
     assert states == [0, 1, 1, 2]
 
 
-def test_only_standard_input_alone_can_be_waited_for(pipe: Pipe, tmp_path: Path) -> None:
+def test_only_standard_input_can_be_live(pipe: Pipe, tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_bytes(HEAD + b"1,x,1\n")
     live = Live(1.0, lambda: None)
     for data in (tmp_path / "e.csv", ["-", tmp_path / "e.csv"], {"ts": [1], "text": ["x"], "n": [1]}):
@@ -189,12 +189,12 @@ def test_json_lines(pipe: Pipe) -> None:
     assert [set(row) for row in batch] == [{1, "x"}, {2, None}]
 
 
-def test_what_cannot_be_waited_for(pipe: Pipe) -> None:
-    with pytest.raises(ValidationError, match="cannot be waited for: it is compressed"):
+def test_compressed_input_cannot_be_live(pipe: Pipe) -> None:
+    with pytest.raises(ValidationError, match="cannot be read live: it is compressed"):
         rows(gzip.compress(HEAD), pipe)
 
 
 def test_no_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(ValidationError, match="cannot be waited for"):
+    with pytest.raises(ValidationError, match="cannot be read live"):
         open_source("-", SCHEMA, live=Live(1, lambda: None))

@@ -37,7 +37,7 @@ def shuffled(rows: int, seed: int = 3) -> pa.Table:
     st.sampled_from([0, 200, 10**9]),
 )
 def test_sorted_as_python_sorts(rows: list[tuple[int, str, str]], chunk: int, limit: int) -> None:
-    """Stable, whatever goes to files; types to ignore are left out."""
+    """The sort is stable, with or without temporary files; events of ignored types are left out."""
     schema = Schema({"A": {"n": "int64", "s": "string"}}, type="kind", time="ts", other_types="ignore")
     table = pa.table(
         {
@@ -64,22 +64,22 @@ def test_several_files_through_temporary_ones(tmp_path: Path, monkeypatch: pytes
     pv.write_csv(table.slice(90_000, 60_000), tmp_path / "b.csv")
     pv.write_csv(table.slice(150_000), tmp_path / "c.csv")
     monkeypatch.setattr(sorting, "SORT_BYTES", 1 << 20)
-    used: list[str] = []
+    folders: list[str] = []
     make = tempfile.TemporaryDirectory
 
-    def watched(**options: str) -> tempfile.TemporaryDirectory[str]:
+    def recorded(**options: str) -> tempfile.TemporaryDirectory[str]:
         folder = make(**options, dir=tmp_path)
-        used.append(folder.name)
+        folders.append(folder.name)
         return folder
 
-    monkeypatch.setattr(tempfile, "TemporaryDirectory", watched)
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", recorded)
     with open_source([tmp_path / name for name in ("a.parquet", "b.csv", "c.csv")], SCHEMA, sort=True) as source:
         first = next(source)
         assert first.num_rows == 65_536
-        assert len(list(Path(used[0]).iterdir())) > 2
+        assert len(list(Path(folders[0]).iterdir())) > 2
         result = pa.Table.from_batches([first, *source])
     assert result.cast(datasets.ds1(1).schema).equals(datasets.ds1(200_000))
-    assert not Path(used[0]).exists()
+    assert not Path(folders[0]).exists()
 
 
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert peak < size / 2
 
 
-def test_order_of_a_sequence_column_and_of_places() -> None:
+def test_order_by_sequence_number() -> None:
     schema = Schema({"T": {"k": "int64"}}, time="ts", sequence="n")
     table = pa.table({"ts": [2, 1, 1, 2], "n": [7, 5, 3, 6], "k": [0, 1, 2, 3]})
     with open_source(table, schema, sort=True) as source:
@@ -121,12 +121,12 @@ QUERY q PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 1ms
 
 
 def test_files_with_columns_in_another_order(tmp_path: Path) -> None:
-    """Found by name, or by number whatever their names; never taken for each other."""
+    """Columns are found by name, or by number whatever their names, and are never confused."""
     (tmp_path / "1.csv").write_text("ts,ID,V,type\n3,1,10,A\n")
-    (tmp_path / "2.csv").write_text("V,type,more,ts,ID\n20,B,0,1,2\n")
+    (tmp_path / "2.csv").write_text("V,type,extra,ts,ID\n20,B,0,1,2\n")
     with open_source(tmp_path, SCHEMA, sort=True) as source:
-        found = [row for batch in source for row in batch.to_pylist()]
-    assert found == [{"ts": 1, "ID": 2, "V": 20, "type": "B"}, {"ts": 3, "ID": 1, "V": 10, "type": "A"}]
+        rows = [row for batch in source for row in batch.to_pylist()]
+    assert rows == [{"ts": 1, "ID": 2, "V": 20, "type": "B"}, {"ts": 3, "ID": 1, "V": 10, "type": "A"}]
     (tmp_path / "2.csv").write_text("t,i,v\n1,2,20\n")
     numbers = Schema({"T": {"i": "int64", "v": "int64"}}, time=0, sources={"T": {"i": 1, "v": 2}})
     with open_source(tmp_path, numbers, sort=True) as source:
@@ -167,6 +167,6 @@ def test_citibike_months_grouped_by_station() -> None:
     months = [SHARED / f"citibike/JC-{month}-citibike-tripdata.csv.gz" for month in ("201803", "201802", "201801")]
     engine = Engine(query)
     with open_source(months, CITIBIKE, sort=True) as source:
-        found = sum(len(engine.process(batch)) for batch in source)
+        matches = sum(len(engine.process(batch)) for batch in source)
     assert source.rows_read == 12_677 + 15_104 + 17_109
-    assert found > 0
+    assert matches > 0

@@ -133,7 +133,7 @@ def test_numbers_with_header_and_codes(tmp_path: Path) -> None:
 def test_no_rows(tmp_path: Path) -> None:
     assert list(open_source(write(tmp_path / "none.csv", ""), MICRO)) == []
     assert list(open_source(write(tmp_path / "head.csv", TEXT.splitlines()[0] + "\n"), TRIPS)) == []
-    with pytest.raises(DataError, match="is empty, expected a line with the names"):
+    with pytest.raises(DataError, match="is empty, expected a line with the column names"):
         open_source(tmp_path / "none.csv", TRIPS)
 
 
@@ -169,7 +169,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         ("%Y%m%d%H%M", None, "197001020000", 86_400 * 10**9),
         ("%Y-%m-%d %H:%M:%S%z", None, "1970-01-01 01:00:00+0100", 0),
         ("%H:%M:%S.%f %d.%m.%Y", "Europe/Paris", "01:00:00.25 01.01.1970", 250_000_000),
-        # an hour that the clock shows twice is its first, one that it skips is the moment of the change
+        # in a repeated hour the first occurrence, in a skipped hour the moment of the change
         (None, "America/New_York", "2018-11-04 01:30:00", 1_541_309_400 * 10**9),
         (None, "America/New_York", "2018-03-11 02:30:00", 1_520_751_600 * 10**9),
     ],
@@ -202,7 +202,7 @@ def test_zoneless_timestamps_are_local_to_the_zone_of_the_schema(tmp_path: Path)
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("9,2,1", "nine,2,1", r"row 2, column 'bike id': found 'nine', expected int64; mend"),
+        ("9,2,1", "nine,2,1", r"row 2, column 'bike id': found 'nine', expected int64; fix"),
         ("9,2,1", "9,two,1", r"row 2, column 'fare': found 'two', expected float64"),
         ("False", "no", r"row 1, column 'member': found 'no', expected bool"),
         ("07:30:00.250", "27:30", r"row 1, column 'starttime': found '2018-05-01 27:30', expected an ISO 8601 time"),
@@ -274,7 +274,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         open_source(tmp_path / "folder.csv", TRIPS)
     with pytest.raises(DataError, match=r"latin\.csv, line 2, row 0, column 'to': found .*expected UTF-8 text"):
         read(write(tmp_path / "latin.csv", TEXT.encode().replace(b"Pier", b"Pi\xe8r")), TRIPS)
-    with pytest.raises(DataError, match="names of the columns are not UTF-8; give the encoding"):
+    with pytest.raises(DataError, match="column names are not UTF-8; give the encoding"):
         open_source(write(tmp_path / "head.csv", TEXT.encode().replace(b"fare", b"f\xe8re")), TRIPS)
     late = TEXT.encode().replace(b"Pier", b"Pier" * 20_000 + b"\xe8")
     with pytest.raises(DataError, match=r"late\.csv, line 2, row 0, column 'to': found .*expected UTF-8 text"):
@@ -291,7 +291,7 @@ def test_broken_files(tmp_path: Path, make: Callable[[Path], Path]) -> None:
         read(write(path, b"no such thing at all, only text"), TRIPS)
 
 
-def test_large_gzip_cut_off(tmp_path: Path) -> None:
+def test_large_truncated_gzip(tmp_path: Path) -> None:
     text = "\n".join(f"A,{k * 7919 % 10_007},{k % 11},{k}" for k in range(300_000))
     data = gzip.compress(text.encode())
     with pytest.raises(DataError, match=r"cut\.csv\.gz: cannot be read after [1-9]\d* rows"):
@@ -308,7 +308,7 @@ def test_citibike() -> None:
         assert total == source.rows_read == expected
 
 
-def test_texts_whose_offsets_run_backwards_are_damage() -> None:
+def test_strings_with_descending_offsets_are_damage() -> None:
     offsets = pa.array([0, 3, 1, 4], pa.int32()).buffers()[1]
     names = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"ABCD")])
     data = pa.RecordBatch.from_arrays([pa.array([1, 2, 3]), names], ["ts", "to"])

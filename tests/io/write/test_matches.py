@@ -1,4 +1,4 @@
-"""Writing matches: every format out and back, and outputs that fail."""
+"""Writing matches: every format, reading back, and failures of the output."""
 
 from __future__ import annotations
 
@@ -130,11 +130,11 @@ def test_format_overrides_the_ending(tmp_path: Path) -> None:
 
 
 def test_many_small_tables_become_few_groups(tmp_path: Path) -> None:
-    """A batch of one match is no row group of its own, and what is gathered is not kept alive by views."""
+    """A table of one match does not become its own row group, and few small tables are held as views."""
     with MatchWriter(tmp_path / "m.parquet") as writer:
         for number in range(1000):
             writer.write(MATCHES.slice(number % 3, 1))
-            assert len(writer._recent) < writing._GATHERED
+            assert len(writer._recent) < writing._RECENT_TABLES
     file = pq.ParquetFile(tmp_path / "m.parquet")
     assert (file.metadata.num_rows, file.metadata.num_row_groups) == (1000, 1)
     big = pa.table({"x": from_numpy(np.arange(300_000))})
@@ -186,7 +186,7 @@ def test_a_killed_process_leaves_the_old_file(tmp_path: Path) -> None:
     assert left.startswith(".fastcep-") and left.endswith(".part")
 
 
-def test_whole_texts(tmp_path: Path) -> None:
+def test_write_text(tmp_path: Path) -> None:
     write_text(tmp_path / "a.svg", "ü\n")
     assert (tmp_path / "a.svg").read_bytes() == "ü\n".encode()
     with pytest.raises(ValidationError, match="there is no folder"):
@@ -240,7 +240,7 @@ def test_a_full_disk(format: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("m.json", r"a name that ends in \.csv, \.tsv, \.jsonl, .* \(CSV"),
+        ("m.json", r"a name that ends in \.csv, \.tsv, \.jsonl, .* \(for CSV"),
         ("m.parquet.gz", "expected a name that ends in"),
         ("no/m.csv", "there is no folder"),
         ("folder.csv", "it is a folder"),
@@ -269,10 +269,10 @@ def test_wrong_formats(tmp_path: Path) -> None:
 def test_no_permission(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text("old")
     (tmp_path / "m.csv").chmod(0o400)
-    with pytest.raises(ValidationError, match="may not be written"):
+    with pytest.raises(ValidationError, match="the file is not writable"):
         write_matches(MATCHES, tmp_path / "m.csv")
     tmp_path.chmod(0o500)
-    with pytest.raises(ValidationError, match="no file may be made"):
+    with pytest.raises(ValidationError, match=r"the folder .* is not writable"):
         write_matches(MATCHES, tmp_path / "n.csv")
     tmp_path.chmod(0o700)
 
@@ -287,12 +287,12 @@ def test_links_permissions_and_pipes(tmp_path: Path) -> None:
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
     assert real.read_text().startswith('"query"')
     os.mkfifo(pipe)
-    found: list[str] = []
-    reader = threading.Thread(target=lambda: found.append(pipe.read_text()))
+    received: list[str] = []
+    reader = threading.Thread(target=lambda: received.append(pipe.read_text()))
     reader.start()
     write_matches(MATCHES, pipe)
     reader.join()
-    assert found == [real.read_text()]
+    assert received == [real.read_text()]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
@@ -313,8 +313,8 @@ def test_writing_does_not_load_pandas(tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"
 
 
-def test_a_temporary_name_of_ones_own(tmp_path: Path) -> None:
-    """What a killed process left under it is replaced."""
+def test_a_given_temporary_name(tmp_path: Path) -> None:
+    """A file that a killed process left under this name is replaced."""
     (tmp_path / "mine.part").write_text("left")
     writer = MatchWriter(tmp_path / "m.csv", part="mine.part", sync=True)
     writer.write(pa.table({"a": pa.array([1, 2])}))

@@ -1,4 +1,4 @@
-"""The page of an evaluation: all in one file, the same bytes, and nothing that fails is hidden."""
+"""The page of an evaluation: self-contained, reproducible, and prominent about rows that do not count."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VOID = {"meta", "br"}
 
 
 class Reader(HTMLParser):
-    """Reads a page: texts by element, attributes, and whether every element that is opened is closed."""
+    """Parses a page: texts by element, attributes, scripts. Checks that every element is closed."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -73,14 +73,14 @@ def rows_of(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def section(page: str, name: str) -> str:
-    """One part of the page."""
-    found = re.search(rf'<section[^>]* id="{name}".*?</section>', page, re.DOTALL)
-    assert found, name
-    return found[0]
+    """Return a section of the page."""
+    match = re.search(rf'<section[^>]* id="{name}".*?</section>', page, re.DOTALL)
+    assert match, name
+    return match[0]
 
 
 @pytest.mark.parametrize("make", ALL)
-def test_page_is_well_formed_and_needs_nothing_else(pages: dict[Make, str], make: Make) -> None:
+def test_page_is_well_formed_and_self_contained(pages: dict[Make, str], make: Make) -> None:
     reader = Reader(pages[make])
     for tag, name, value in reader.attributes:
         if name in ("src", "href", "xlink:href", "action", "data", "srcset", "poster"):
@@ -105,9 +105,9 @@ def test_pictures_are_xml(pages: dict[Make, str], make: Make) -> None:
 @pytest.mark.parametrize("make", ALL)
 def test_strategies_are_named_everywhere(pages: dict[Make, str], make: Make) -> None:
     for part in ("pictures", "time", "shed", "summary", "rows"):
-        told = Reader(section(pages[make], part)).text()
+        text = Reader(section(pages[make], part)).text()
         for strategy in make()["setting"]["strategies"]:
-            assert strategy["name"] in told, part
+            assert strategy["name"] in text, part
 
 
 def test_same_bytes_twice(pages: dict[Make, str], tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_same_bytes_twice(pages: dict[Make, str], tmp_path: Path) -> None:
 
 
 def test_same_bytes_in_another_process_with_other_styles(pages: dict[Make, str], tmp_path: Path) -> None:
-    """Neither the order of sets nor what a user told the drawing library changes a page."""
+    """Neither the order of sets nor the user's settings of the drawing library change a page."""
     (tmp_path / "matplotlibrc").write_text("axes.facecolor: red\nfont.size: 40\nsvg.fonttype: path\n")
     code = (
         "import sys, support.shedding.evaluation_documents as d, fastcep.report.evaluation as e\n"
@@ -166,26 +166,26 @@ def test_script_is_the_one_that_the_policy_allows(pages: dict[Make, str]) -> Non
     assert policy[1] == f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
 
 
-def test_what_does_not_count_is_loud(pages: dict[Make, str]) -> None:
+def test_rows_that_do_not_count_are_prominent(pages: dict[Make, str]) -> None:
     page = pages[documents.bounds]
     alarm = section(page, "failures")
     assert 'role="alert"' in alarm
-    told = Reader(alarm).text()
-    assert "8 of 30 rows do not count" in told
-    assert "seed 0: bound not held: mean latency 1.623 of the bound" in told
-    assert "detector never fired: nothing was shed" in told
+    text = Reader(alarm).text()
+    assert "8 of 30 rows do not count" in text
+    assert "seed 0: bound not held: mean latency 1.623 of the bound" in text
+    assert "detector never fired: nothing was shed" in text
     assert page.index('id="failures"') < page.index('id="pictures"')
     assert len(re.findall('<tr class="bad">', section(page, "rows"))) == 8
     assert len(re.findall('<tr class="bad">', section(page, "summary"))) == 4
     assert "bound not held: mean latency 1.623 of the bound (and 1 more)" in Reader(section(page, "time")).text()
 
 
-def test_nothing_is_loud_where_all_counts(pages: dict[Make, str]) -> None:
+def test_no_alarm_if_all_rows_count(pages: dict[Make, str]) -> None:
     assert 'id="failures"' not in pages[documents.demands]
 
 
 def test_hollow_markers_and_no_line_where_rows_do_not_count() -> None:
-    """The recall of ``si``: held at 50 % only, so there is no line at all, and two hollow markers."""
+    """``si`` holds its bound at 50 % only: its recall has no line, and two hollow markers."""
     document = documents.bounds()
     document["setting"]["strategies"] = [each for each in document["setting"]["strategies"] if each["name"] == "si"]
     recall = re.findall(r"<svg.*?</svg>", section(html(document), "pictures"), re.DOTALL)[1]
@@ -196,9 +196,9 @@ def test_hollow_markers_and_no_line_where_rows_do_not_count() -> None:
 
 
 def test_winners(pages: dict[Make, str]) -> None:
-    told = Reader(section(pages[documents.bounds], "winners")).text()
-    assert len(re.findall("★", told)) == 3
-    assert "oracle 72.0 %" in told
+    text = Reader(section(pages[documents.bounds], "winners")).text()
+    assert len(re.findall("★", text)) == 3
+    assert "oracle 72.0 %" in text
     assert "rs found the most matches at the bounds 200%" in pages[documents.bounds]
 
 
@@ -212,7 +212,7 @@ def test_strategies_that_do_the_same_are_named(pages: dict[Make, str]) -> None:
 
 def test_unknown_is_not_zero(pages: dict[Make, str]) -> None:
     page = pages[documents.small]
-    assert "No ratios are told: the run without shedding found 312 matches, and a recall needs 1,000." in page
+    assert "No ratios are given: the run without shedding found 312 matches, and a recall needs 1,000." in page
     assert section(page, "summary").count(">n/a</td>") == 5 * 3 * 3
     assert "Recall</h3>" not in section(page, "pictures")
     assert "n/a" in Reader(section(page, "winners")).text()
@@ -254,7 +254,7 @@ def test_strategies_without_series_or_rows() -> None:
 
 
 @pytest.mark.parametrize("document", [None, {}, {"format": 2}])
-def test_other_documents_are_refused(document: Any) -> None:
+def test_other_documents_are_rejected(document: Any) -> None:
     with pytest.raises(ValidationError, match="format 1"):
         html(document)
 

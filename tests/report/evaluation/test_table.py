@@ -25,14 +25,14 @@ def test_rows_and_winners() -> None:
     (won,) = [line for line in lines if "44.0 %" in line]
     assert "rs ★" in won
     assert "0.987" in won
-    assert sum("★" in line for line in lines) == 4  # and what it means
+    assert sum("★" in line for line in lines) == 4  # three winners, and the caption
     names = [line.split("│")[2].strip() for line in lines if line.startswith("│")]
     assert names == ["ri", "si", "rs ★", "pm-bl", "oracle"] * 3
 
 
-def test_what_does_not_count_is_red_with_the_reason_below() -> None:
-    shown = text(documents.bounds(), colour=True)
-    (line,) = [line for line in shown.splitlines() if "1.567" in line]
+def test_rows_that_do_not_count_are_red_with_the_reason_in_the_caption() -> None:
+    output = text(documents.bounds(), colour=True)
+    (line,) = [line for line in output.splitlines() if "1.567" in line]
     assert "\x1b[31m" in line
     plain = text(documents.bounds())
     assert "200%: ri, si and oracle do not count: detector never fired: nothing was shed" in plain
@@ -40,9 +40,9 @@ def test_what_does_not_count_is_red_with_the_reason_below() -> None:
 
 
 def test_unknown_is_not_zero() -> None:
-    shown = text(documents.small())
-    assert shown.count("n/a") == 5 * 3 * 3
-    assert "★" not in shown
+    output = text(documents.small())
+    assert output.count("n/a") == 5 * 3 * 3
+    assert "★" not in output
 
 
 def test_modes() -> None:
@@ -52,10 +52,10 @@ def test_modes() -> None:
     assert "wall clock" in text(documents.wall())
 
 
-def test_names_are_no_markup() -> None:
-    shown = text(documents.nasty())
-    assert "<b>50%</b>" in shown
-    assert "\x1b" not in shown
+def test_names_are_not_markup() -> None:
+    output = text(documents.nasty())
+    assert "<b>50%</b>" in output
+    assert "\x1b" not in output
 
 
 def test_the_table_needs_no_drawing_library() -> None:

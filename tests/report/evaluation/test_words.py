@@ -1,4 +1,4 @@
-"""Numbers as people read them, and looks that stay with a name."""
+"""Formatting of numbers, and line styles that depend on the name only."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def test_numbers() -> None:
         "n/a", "0.0 %", "< 0.1 %", "42.9 %", "> 99.9 %",
     ]  # fmt: skip
     assert (times(2.014), count(1234), count(None)) == ("2.01×", "1,234", "n/a")
-    assert [listed(words) for words in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
+    assert [listed(items) for items in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
 
 
-def test_looks_stay_with_the_name() -> None:
-    ri, own, oracle = Strategy("ri", "", False), Strategy("mine", "", False), Strategy("oracle", "", True)
-    alone, among = looks([own]), looks([ri, oracle, own])
-    assert alone["mine"] == among["mine"]
-    assert (among["ri"].line, among["oracle"].line) == ("-", "--")
+def test_looks_depend_on_the_name_only() -> None:
+    ri, custom, oracle = Strategy("ri", "", False), Strategy("mine", "", False), Strategy("oracle", "", True)
+    alone, together = looks([custom]), looks([ri, oracle, custom])
+    assert alone["mine"] == together["mine"]
+    assert (together["ri"].line, together["oracle"].line) == ("-", "--")
 
 
-def test_no_two_look_alike() -> None:
-    many = [Strategy(f"own {number}", "", number % 2 == 0) for number in range(30)]
+def test_looks_are_distinct() -> None:
+    many = [Strategy(f"custom {number}", "", number % 2 == 0) for number in range(30)]
     assert len(set(looks(many).values())) == 30

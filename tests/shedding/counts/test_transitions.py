@@ -355,7 +355,7 @@ def test_refused(pattern: str, clauses: str, message: str) -> None:
 
 def test_refused_options() -> None:
     query = as_query(Shape("AB", (False, False), False), "WITHIN UNBOUNDED", "skip_till_any")
-    with pytest.raises(ValidationError, match=r"WITHIN UNBOUNDED, so that .* \(owned=None\), or give a window"):
+    with pytest.raises(ValidationError, match=r"WITHIN UNBOUNDED, so a piece .* \(owned=None\), or give a window"):
         counted(query, [], owned=(0, 0))
     query = as_query(Shape("AB", (False, False), False), "WITHIN 5ns", "skip_till_any")
     for owned in ((0, 2), (-1, 1), (1, 0), (1, 2, 3), 4):

@@ -44,7 +44,7 @@ def engine(demand: float = 0.0, binds: float = 0.0, births: float = 0.0) -> tupl
         shape = TableSizes(3, shedding.event_stride, 3, shedding.stride, 4)
         chosen = DropOrder(flow().steps(PAPER), flow(), shape).choose(demand)
         tables = 0.98 * chosen.binds, 0.98 * chosen.cells
-    controlled(live).carry_out(DropPlan(binds=tables[0], births=tables[1], counts=1.0), 0)
+    controlled(live).apply(DropPlan(binds=tables[0], births=tables[1], counts=1.0), 0)
     live.process(BEFORE)
     shedding.flows()
     return live, *tables
@@ -153,11 +153,11 @@ def test_few_events_that_stand_for_many_tell_little() -> None:
 
 def test_it_is_on_the_alert_after_a_change() -> None:
     adapted = AdaptedFlow(flow())
-    assert not adapted.alert
+    assert not adapted.recently_changed
     changed = follow(adapted, ds1(events=WINDOW, seed=37, c_values=(11, 20)), *engine(0.6))
-    assert changed and adapted.alert
+    assert changed and adapted.recently_changed
     follow(adapted, ds1(events=12 * WINDOW, seed=38, c_values=(11, 20)), *engine(0.6))
-    assert not adapted.alert
+    assert not adapted.recently_changed
 
 
 def test_old_counts_fade() -> None:

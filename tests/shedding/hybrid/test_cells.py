@@ -17,7 +17,7 @@ def values(*columns: object) -> np.ndarray:
 def test_each_value_is_a_class_and_so_are_as_many_on_either_side() -> None:
     found = cells_of(("x",), values(np.arange(1_000) % 4 + 5))
     assert found is not None and (found.low, found.table.shape, found.other, found.count) == ((1,), (12,), 12, 13)
-    told = found.of(np.array([[5.0], [8.0], [1.0], [12.0], [0.0], [13.0], [0.0]]), np.eye(7, 1, -6, bool))
+    told = found.classify(np.array([[5.0], [8.0], [1.0], [12.0], [0.0], [13.0], [0.0]]), np.eye(7, 1, -6, bool))
     assert told.tolist() == [4, 7, 0, 11, 12, 12, 12]
     assert len(set(found.table.tolist())) == 12
 
@@ -26,7 +26,7 @@ def test_combinations() -> None:
     x, y = np.arange(1_000) % 3, np.arange(1_000) // 3 % 2
     found = cells_of(("x", "y"), values(x, y))
     assert found is not None and found.table.shape == (9, 6) and found.low == (-3, -2)
-    told = found.of(values(x, y), np.zeros((1_000, 2), bool))
+    told = found.classify(values(x, y), np.zeros((1_000, 2), bool))
     assert len({(a, b, c) for a, b, c in zip(x, y, told, strict=True)}) == 6 == len(set(told.tolist()))
 
 
@@ -56,7 +56,7 @@ def test_classes_by_value_of_what_differs_in_what_completes_it() -> None:
     fitted = fit_classes(members)
     leaves = fit_classes(members, per="leaf")
     assert fitted.classes is not None and leaves.classes is not None
-    told = fitted.classes.of(values(members["total"].to_numpy()), np.zeros((20_000, 1), bool))
+    told = fitted.classes.classify(values(members["total"].to_numpy()), np.zeros((20_000, 1), bool))
     assert len(set(told.tolist())) == 19 > leaves.classes.count
     worth = [sum(row) for row in fitted.values["mean_contribution"].to_pylist()]
     counts = fitted.values["members"].to_pylist()

@@ -76,7 +76,7 @@ def test_costs_of_a_few_do_not_hide_matches(seed: int) -> None:
     cost = random.pareto(1.5, (20_000, 3)) + matches
     fitted = fit_classes(table(np.repeat(matches, 3, 1), cost, place=place, other=other), clusters=15, seed=seed)
     assert fitted.classes is not None
-    found = fitted.classes.of(
+    found = fitted.classes.classify(
         np.column_stack([{"place": place, "other": other}[name] for name in fitted.classes.features]).astype(float),
         np.zeros((20_000, len(fitted.classes.features)), bool),
     )  # fmt: skip
@@ -207,7 +207,7 @@ def test_that_there_is_no_value_may_be_all_there_is_to_tell() -> None:
     columns = {"x": pa.array(np.arange(600) % 7, mask=gone), "y": pa.array(np.arange(600) % 4)}
     fitted = fit_classes(table(gone[:, None], 1 + gone[:, None], **columns))
     assert isinstance(fitted.classes, Tree) and fitted.classes.features == ("x",)
-    assert (fitted.classes.of(np.array([[5.0], [0.0]]), np.array([[False], [True]])).tolist()) == [0, 1]
+    assert (fitted.classes.classify(np.array([[5.0], [0.0]]), np.array([[False], [True]])).tolist()) == [0, 1]
     assert fitted.values["members"].to_pylist() == [400, 200] and worth(fitted) == [0, 1]
     columns["y"] = pa.array(np.where(gone, 0, np.arange(600) % 2))
     fitted = fit_classes(table(np.where(gone, 2, columns["y"])[:, None], gone[:, None], **columns))

@@ -64,9 +64,9 @@ def test_steps_save_more_and_more(observed: tuple[Lineage, np.ndarray]) -> None:
     assert [step.kept for step in steps] == sorted((step.kept for step in steps), reverse=True)
     assert steps[-1].kept == 0
     free = [step for step in steps if step.kept == 1]
-    hopeless = {(step.of, step.number) for step in free if not step.events}
+    hopeless = {(step.owner, step.number) for step in free if not step.events}
     assert {(0, 9), *((1, number) for number in range(9, 19))} <= hopeless  # V = 10, and sums above 10
-    assert {(step.of, step.number) for step in free if step.events} == {(0, 9), (1, 9), (2, 0)}
+    assert {(step.owner, step.number) for step in free if step.events} == {(0, 9), (1, 9), (2, 0)}
     assert 0.45 < free[-1].saved < 0.55
 
 

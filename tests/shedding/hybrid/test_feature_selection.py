@@ -7,7 +7,7 @@ import pytest
 from support.shedding.fit_members import sums
 
 from fastcep.shedding.hybrid.clusters import load
-from fastcep.shedding.hybrid.feature_selection import _variance, responses_of, tells
+from fastcep.shedding.hybrid.feature_selection import _variance, is_informative, responses_of
 
 ONE = np.ones((1, 1), np.float32)
 
@@ -30,19 +30,19 @@ def test_it_is_scipys_analysis_of_variance() -> None:
 def test_chance_and_share_both_decide() -> None:
     bins = np.arange(100_000) % 2
     noise = np.random.default_rng(2).normal(size=100_000)
-    assert not tells(bins, plain(noise))
-    assert not tells(bins, plain(noise + 0.1 * bins))  # no chance, but a share of 0.0025
-    assert tells(bins, plain(noise + 0.2 * bins))  # 0.01
-    assert not tells(bins[:100], plain(noise[:100] + 0.5 * bins[:100]))  # 0.06, but may be chance
-    assert tells(bins[:100], plain(noise[:100] + 2 * bins[:100]))
+    assert not is_informative(bins, plain(noise))
+    assert not is_informative(bins, plain(noise + 0.1 * bins))  # no chance, but a share of 0.0025
+    assert is_informative(bins, plain(noise + 0.2 * bins))  # 0.01
+    assert not is_informative(bins[:100], plain(noise[:100] + 0.5 * bins[:100]))  # 0.06, but may be chance
+    assert is_informative(bins[:100], plain(noise[:100] + 2 * bins[:100]))
 
 
 def test_what_is_told_exactly() -> None:
     bins = np.arange(20) % 2
-    assert tells(bins, plain(bins)) and tells(bins + 7, plain(1e9 * bins))
-    assert not tells(bins, plain(np.ones(20)))
-    assert not tells(np.zeros(20, np.int64), plain(bins))
-    assert not tells(np.zeros(0, np.int64), plain([]))
+    assert is_informative(bins, plain(bins)) and is_informative(bins + 7, plain(1e9 * bins))
+    assert not is_informative(bins, plain(np.ones(20)))
+    assert not is_informative(np.zeros(20, np.int64), plain(bins))
+    assert not is_informative(np.zeros(0, np.int64), plain([]))
 
 
 def test_bins_of_few_members_do_not_count() -> None:
@@ -50,7 +50,7 @@ def test_bins_of_few_members_do_not_count() -> None:
         for count, expected in ((few, False), (enough, True)):
             bins = np.zeros(rows, np.int64)
             bins[np.linspace(0, rows - 1, count).astype(int)] = 1
-            assert tells(bins, plain(bins)) is expected
+            assert is_informative(bins, plain(bins)) is expected
 
 
 def test_what_is_told_at_one_time_only_does_not_count() -> None:
@@ -59,7 +59,7 @@ def test_what_is_told_at_one_time_only_does_not_count() -> None:
     bins = random.integers(0, 5, 8_000)
     worth = random.normal(size=8_000)
     once = worth + 3 * (bins == 2) * (np.arange(8_000) < 1_000)
-    assert not tells(bins, plain(once)) and tells(bins, plain(worth + 3 * (bins == 2)))
+    assert not is_informative(bins, plain(once)) and is_informative(bins, plain(worth + 3 * (bins == 2)))
 
 
 def test_sums_are_of_standardised_slices() -> None:
@@ -67,8 +67,8 @@ def test_sums_are_of_standardised_slices() -> None:
     random = np.random.default_rng(3)
     x = np.arange(5_000) % 2
     parts = np.column_stack([1_000 * random.normal(size=5_000), x + random.normal(size=5_000)]).astype(np.float32)
-    assert tells(x, responses_of(ONE.repeat(5_000, 0), parts))
-    assert not tells(x, plain(parts.sum(axis=1)))
+    assert is_informative(x, responses_of(ONE.repeat(5_000, 0), parts))
+    assert not is_informative(x, plain(parts.sum(axis=1)))
 
 
 def test_rare_contributions_weigh_as_much_as_none() -> None:
@@ -77,5 +77,5 @@ def test_rare_contributions_weigh_as_much_as_none() -> None:
     hopeless = (members["total"].to_numpy() > 10).astype(np.int64)
     *_, (worth, weights) = responses = responses_of(contribution, ONE.repeat(150_000, 0))
     assert weights[worth > 0].sum() == pytest.approx(1) == weights[worth == 0].sum()
-    assert tells(hopeless, responses) and not tells(hopeless, responses[:2])
-    assert not tells(members["key"].to_numpy(), responses)
+    assert is_informative(hopeless, responses) and not is_informative(hopeless, responses[:2])
+    assert not is_informative(members["key"].to_numpy(), responses)

@@ -153,7 +153,7 @@ def test_drops_against_the_record(slices: int, apart: float) -> None:
     seen = 1 + max(int((record.asked >> 32).max()), int((record.classes >> 8).max()))
     assert (seen, flow.event_stride) == (10, 11) and len(steps) > 10
     for number, step in enumerate(steps):
-        item = step.of * (flow.event_stride if step.events else flow.stride) + step.number
+        item = step.owner * (flow.event_stride if step.events else flow.stride) + step.number
         cascade.drop([(step.events, item, step.slice)])
         if number + 1 < len(steps) and steps[number + 1].saved == step.saved:
             continue  # dropped together
@@ -180,7 +180,7 @@ def test_steps(events: bool, rows: bool) -> None:
     saved, kept = [step.saved for step in steps], [step.kept for step in steps]
     assert saved == sorted(saved) and kept == sorted(kept, reverse=True)
     assert saved[0] > 0 and kept[-1] == pytest.approx(0, abs=1e-9)
-    free = {(step.events, step.of, step.number) for step in steps if step.kept == 1}
+    free = {(step.events, step.owner, step.number) for step in steps if step.kept == 1}
     hopeless = {(False, 1, total - 2) for total in range(11, 21)} if rows else set()  # a.V + b.V above 10
     useless = {(True, 0, 9), (True, 1, 9)} if events else set()  # a.V, b.V of 10
     assert hopeless | useless <= free
@@ -214,7 +214,7 @@ def test_classes_of_the_account_are_those_of_the_matcher() -> None:
 
 def _counted(classes: Classes, events: pa.Table, kind: str, size: int) -> list[float]:
     values = events["V"].to_numpy()[np.array(events["type"].to_pylist()) == kind].astype(float)[:, None]
-    return np.bincount(classes.of(values, np.zeros(values.shape, bool)), minlength=size).astype(float).tolist()
+    return np.bincount(classes.classify(values, np.zeros(values.shape, bool)), minlength=size).astype(float).tolist()
 
 
 def test_how_much_counts_vary_from_window_to_window() -> None:
@@ -229,10 +229,10 @@ def test_how_much_counts_vary_from_window_to_window() -> None:
         made[0, place // 10] += kinds[place] == "A"
         made[1, place // 10] += (kinds[max(0, place - 9) : place] == "A").sum() if kinds[place] == "B" else 0
     told = made[:, 1:79].var(axis=1, ddof=1) / made[:, 1:79].mean(axis=1)
-    assert flow.varies is not None and flow.varies.shape == (3, 2)
-    assert flow.varies[0, 0] == pytest.approx(max(1.0, told[0])) and flow.varies[1, 1] == pytest.approx(told[1])
-    assert flow.varies[2].tolist() == [1, 1] and told[1] > 2
+    assert flow.dispersion is not None and flow.dispersion.shape == (3, 2)
+    assert flow.dispersion[0, 0] == pytest.approx(max(1.0, told[0])) and flow.dispersion[1, 1] == pytest.approx(told[1])
+    assert flow.dispersion[2].tolist() == [1, 1] and told[1] > 2
     short = expected(own, events.slice(0, 80), 2)
-    assert short.varies is not None and (short.varies == 1).all()
+    assert short.dispersion is not None and (short.dispersion == 1).all()
     both = total([flow, short])
-    assert both.varies is not None and both.varies[1, 1] == pytest.approx((800 * told[1] + 80) / 880)
+    assert both.dispersion is not None and both.dispersion[1, 1] == pytest.approx((800 * told[1] + 80) / 880)

@@ -91,7 +91,7 @@ def test_members_and_flow(name: str, places: list[int], index: str, memory: bool
     assert equal_flows(total(flows), expected)
     assert equal_flows(total([total(flows[:2]), *flows[2:]]), expected)
     alone = count_flow(whole, classes, of_events)
-    assert alone.by_window is None and np.array_equal(alone.varies, expected.varies)  # type: ignore[arg-type]
+    assert alone.by_window is None and np.array_equal(alone.dispersion, expected.dispersion)  # type: ignore[arg-type]
 
 
 @given(places=PLACES)
@@ -154,7 +154,7 @@ def test_models(options: Any, rows: int, monkeypatch: pytest.MonkeyPatch) -> Non
             assert same_classes(own, pieces.classes[name])
         for name, own in whole.event_classes.items():
             assert same_classes(own, pieces.event_classes[name])
-        assert whole.flow.varies is not None and whole.flow.varies.max() > 1
+        assert whole.flow.dispersion is not None and whole.flow.dispersion.max() > 1
         assert equal_flows(whole.flow, pieces.flow) and pieces.flow.by_window is None
         for column in whole.values.column_names:
             if column.startswith("mean_"):

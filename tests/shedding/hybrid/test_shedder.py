@@ -160,9 +160,9 @@ def test_several_queries() -> None:
 
 
 def test_no_model_of_the_query() -> None:
-    with pytest.raises(fc.errors.ModelError, match="has a model of 'q1', none of 'other'; fit one for it"):
+    with pytest.raises(fc.errors.ModelError, match="has a model for 'q1', none for 'other'; fit one for it"):
         shed(Hybrid(model()), 0.5, own=query(Q1, "other"))
-    with pytest.raises(fc.errors.ModelError, match="has a model of 'q1', none of 'short'"):
+    with pytest.raises(fc.errors.ModelError, match="has a model for 'q1', none for 'short'"):
         shed(Hybrid(model()), 0.5, own=[query(), query(SHORT, "short")])
 
 
@@ -191,21 +191,21 @@ def test_a_model_whose_parts_do_not_fit(part: str) -> None:
     without = {name: table for name, table in own.parts.items() if name != part}
     short = own.parts | {part: own.parts[part].drop_columns(own.parts[part].column_names[0])}
     for parts in (without, short):
-        with pytest.raises(fc.errors.ModelError, match="does not fit together"):
+        with pytest.raises(fc.errors.ModelError, match="is inconsistent"):
             Hybrid(replace(own, parts=parts))
 
 
 @pytest.mark.parametrize("name", ["states", "stride", "members", "event_stride", "slices"])
 def test_a_model_whose_numbers_do_not_fit(name: str) -> None:
     own = model()
-    with pytest.raises(fc.errors.ModelError, match="does not fit together"):
+    with pytest.raises(fc.errors.ModelError, match="is inconsistent"):
         Hybrid(replace(own, numbers=own.numbers | {name: 1 if name != "slices" else 2}))
 
 
 def test_a_model_comes_back_from_disk(tmp_path: Path) -> None:
     own = HybridModel.of(model())
     again = HybridModel.of(own.stored())
-    assert again.stored().hash == own.stored().hash and again.flow.steps(own.prices) == own.flow.steps(own.prices)
+    assert again.stored().hash == own.stored().hash and again.flow.steps(own.costs) == own.flow.steps(own.costs)
     assert model(slices=2).hash != own.stored().hash
 
 
@@ -216,7 +216,7 @@ def test_options() -> None:
     ):  # fmt: skip
         with pytest.raises(fc.ValidationError, match=message):
             Hybrid(**{"model": model()} | options)  # type: ignore[arg-type]
-    with pytest.raises(fc.errors.ModelError, match="'nowhere' is not there"):
+    with pytest.raises(fc.errors.ModelError, match="'nowhere' does not exist"):
         Hybrid("nowhere")
 
 

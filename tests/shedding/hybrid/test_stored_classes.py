@@ -77,5 +77,5 @@ NODES = classes_to_table(TREE)
     ],
 )
 def test_what_is_no_part_of_classes_is_refused(part: pa.Table) -> None:
-    with pytest.raises(ModelError, match=r"no table of classes and no tree \(.+\); fit a new model"):
+    with pytest.raises(ModelError, match=r"neither a table of classes nor a tree \(.+\); fit a new model"):
         classes_from_table(part)

@@ -15,7 +15,7 @@ from support.shedding.fit_members import sums, table
 from fastcep.overload.protocols import Classes
 from fastcep.shedding.hybrid import summary
 from fastcep.shedding.hybrid.summary import Summary, merged
-from fastcep.shedding.hybrid.values import Counts, Members, merged_counts, value_counts, valued
+from fastcep.shedding.hybrid.values import Counts, Members, evaluate_classes, merged_counts, value_counts
 
 ROWS = 60
 
@@ -26,16 +26,17 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def members(rows: int = 900, rate: float = 4.0) -> pa.Table:
-    """Of each event two."""
-    own = sums(rows, rate)
-    at = np.arange(rows)
-    return own.append_column("position", pa.array(10**12 + at // 2)).append_column("ordinal", pa.array(at % 2))
+    """Return members, two per event."""
+    table = sums(rows, rate)
+    number = np.arange(rows)
+    table = table.append_column("position", pa.array(10**12 + number // 2))
+    return table.append_column("ordinal", pa.array(number % 2))
 
 
 def same(one: Summary, other: Summary) -> bool:
-    counted = (one.members, one.worth, one.facts) == (other.members, other.worth, other.facts)
-    tables = ("with_", "without", "sample")
-    return counted and all(getattr(one, name).equals(getattr(other, name)) for name in tables)
+    counts = [(summary.members, summary.contributing, summary.feature_stats) for summary in (one, other)]
+    tables = ("with_contribution", "without_contribution", "sample")
+    return counts[0] == counts[1] and all(getattr(one, name).equals(getattr(other, name)) for name in tables)
 
 
 @given(st.lists(st.integers(0, 900), max_size=6), st.permutations(range(7)), st.integers(0, 3))
@@ -49,32 +50,32 @@ def test_however_members_are_cut(places: list[int], order: list[int], seed: int)
     assert same(merged([*shuffled[:-2], merged(shuffled[-2:])]), whole)
 
 
-@pytest.mark.parametrize(("rate", "worth"), [(0.02, None), (4.0, ROWS // 2), (400.0, None)])
-def test_strata(rate: float, worth: int | None) -> None:
-    own = members(rate=rate)
-    found = Summary.of(own)
-    some = np.array(found.sample["contribution"].to_pylist()).any(axis=1)
-    expected = min(found.worth, max(ROWS // 2, ROWS - (found.members - found.worth))) if worth is None else worth
-    assert len(found.sample) == ROWS and some.sum() == expected
-    assert len(found.with_) <= ROWS and len(found.without) <= ROWS
-    who = list(zip(found.sample["position"].to_pylist(), found.sample["ordinal"].to_pylist(), strict=True))
-    assert who == sorted(who) and len(set(who)) == ROWS
+@pytest.mark.parametrize(("rate", "expected"), [(0.02, None), (4.0, ROWS // 2), (400.0, None)])
+def test_strata(rate: float, expected: int | None) -> None:
+    found = Summary.of(members(rate=rate))
+    contributes = np.array(found.sample["contribution"].to_pylist()).any(axis=1)
+    if expected is None:
+        expected = min(found.contributing, max(ROWS // 2, ROWS - (found.members - found.contributing)))
+    assert len(found.sample) == ROWS and contributes.sum() == expected
+    assert len(found.with_contribution) <= ROWS and len(found.without_contribution) <= ROWS
+    identities = list(zip(found.sample["position"].to_pylist(), found.sample["ordinal"].to_pylist(), strict=True))
+    assert identities == sorted(identities) and len(set(identities)) == ROWS
 
 
-def test_the_seed_decides_who_is_drawn_evenly() -> None:
-    own = members()
-    one, other = (set(Summary.of(own, seed).without["position"].to_pylist()) for seed in (1, 2))
-    assert len(one - other) > ROWS // 4
-    drawn = np.concatenate([Summary.of(own, seed).without["position"].to_numpy() - 10**12 for seed in range(100)])
+def test_the_seed_chooses_a_uniform_sample() -> None:
+    table = members()
+    samples = [Summary.of(table, seed).without_contribution["position"].to_numpy() - 10**12 for seed in range(100)]
+    assert len(set(samples[1].tolist()) - set(samples[2].tolist())) > ROWS // 4
+    drawn = np.concatenate(samples)
     assert abs(drawn.mean() / 225 - 1) < 0.05
 
 
-def test_facts() -> None:
+def test_feature_stats() -> None:
     own = table(np.ones((4, 1)), np.ones((4, 1)), x=pa.array([None, 3.0, float("nan"), -1.0]), y=[0.5, 1.0, 2.0, 3.0])
-    facts = Summary.of(own).facts
-    assert facts["x"] == summary.FeatureStats(-1.0, 3.0, 2, True)
-    assert facts["y"] == summary.FeatureStats(0.5, 3.0, 0, False)
-    assert merged([Summary.of(own.slice(0, 1)), Summary.of(own.slice(1))]).facts == facts
+    stats = Summary.of(own).feature_stats
+    assert stats["x"] == summary.FeatureStats(-1.0, 3.0, 2, True)
+    assert stats["y"] == summary.FeatureStats(0.5, 3.0, 0, False)
+    assert merged([Summary.of(own.slice(0, 1)), Summary.of(own.slice(1))]).feature_stats == stats
 
 
 CLASSES = Classes(("x",), (0,), np.arange(4, dtype=np.uint8))
@@ -91,8 +92,8 @@ def test_percentiles_and_means(drawn: list[tuple[int, float]], percentile: float
     own = table(np.column_stack([x, x]), np.column_stack([cost, cost[::-1]]), x=x)
     parts = [value_counts(piece, CLASSES) for piece in (own.slice(0, place), own.slice(place))]
     counts = merged_counts(parts)
-    by_counts = valued(CLASSES, counts, percentile).values
-    by_members = valued(CLASSES, Members(own, CLASSES), percentile).values
+    by_counts = evaluate_classes(CLASSES, counts, percentile).values
+    by_members = evaluate_classes(CLASSES, Members(own, CLASSES), percentile).values
     for column in ("class", "members", "contribution", "consumption"):
         assert by_counts[column].equals(by_members[column])
     for row, again in zip(by_counts.to_pylist(), by_members.to_pylist(), strict=True):

@@ -30,7 +30,7 @@ def fitted(values: Any, labels: Any, null: Any = None, **options: Any) -> Tree:
 
 def of(tree: Tree, *columns: Any) -> list[int]:
     values = np.column_stack([np.asarray(column, np.float64) for column in columns])
-    found: list[int] = tree.of(values, np.isnan(values)).tolist()
+    found: list[int] = tree.classify(values, np.isnan(values)).tolist()
     return found
 
 
@@ -65,15 +65,15 @@ def test_a_tree_is_walked_from_its_root() -> None:
 def test_what_is_null_is_of_the_other_class() -> None:
     null = np.array([[False, True], [False, False], [True, True]])
     values = np.array([[2.0, 0.0], [3.0, np.nan], [0.0, 0.0]])
-    assert SMALL.of(values, null).tolist() == [2, 2, 2]
-    assert SMALL.of(values[:0], null[:0]).dtype == np.uint8
+    assert SMALL.classify(values, null).tolist() == [2, 2, 2]
+    assert SMALL.classify(values[:0], null[:0]).dtype == np.uint8
 
 
 @pytest.mark.parametrize("per", ["leaf", "cluster"])
 def test_all_rows_are_walked_as_one(per: str) -> None:
     values, labels = mixed(70_000)
     tree = fitted(values, labels, per=per)
-    found = tree.of(values, np.zeros(values.shape, np.bool_))
+    found = tree.classify(values, np.zeros(values.shape, np.bool_))
     some = range(0, len(values), 97)
     assert found[some].tolist() == [walked(tree, values[row]) for row in some]
     assert set(found.tolist()) == set(range(tree.count))
@@ -213,6 +213,7 @@ def test_a_pruned_tree_asks_for_what_is_left_of_it() -> None:
     worth = np.where(a == 1, c, a)
     less = pruned(tree, values, null, responses(worth))
     assert less.count < 27 and less.features[0] == "f0"
-    found = less.of(values[:, [tree.features.index(name) for name in less.features]], null[:, : len(less.features)])
+    columns = [tree.features.index(name) for name in less.features]
+    found = less.classify(values[:, columns], null[:, : len(less.features)])
     assert set(found.tolist()) == set(range(less.count))
     assert all(len(set(worth[found == number].tolist())) == 1 for number in range(less.count))

@@ -1,1 +1,1 @@
-"""Tables in docs/ that are made from tests."""
+"""Tables in docs/ that are generated from tests."""

@@ -1,4 +1,4 @@
-"""Types of columns that libraries hand out, and the values that each role of a column takes of them.
+"""Column types of the supported libraries, and the values that each role of a column reads from them.
 
 ``PYTHONPATH=.:tests python -m support.doc_tables.arrow_types`` writes the table of them into docs/input.md.
 """
@@ -29,7 +29,7 @@ ROLES = (*ATTRIBUTES, "time", "type", "code", "sequence")
 SECOND, DAY = 10**9, 86_400 * 10**9
 CONNECTION = duckdb.connect(config={"threads": 1})
 
-#: What the roles make of the first three values of a family; the fourth is null.
+#: Values that the roles read from the first three values of a family; the fourth is null.
 FAMILIES: dict[str, dict[str, list[Any]]] = {
     "text": {"string": ["A", "B", "C"], "type": ["A", "B", "C"]},
     "whole": {
@@ -54,18 +54,18 @@ TEXTS = ["A", "B", "C"]
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of columns.
+    """A column type.
 
     Attributes
     ----------
     library, name
-        Whose type it is.
+        Library and name of the type.
     family
         A key of `FAMILIES`.
     frame
         Makes a table of the library with the columns ``kind``, ``at`` and ``v``, which has the type, of 3 or 4 rows.
     readable
-        Whether Arrow has the type at all.
+        True if Arrow has the type at all.
     """
 
     library: str
@@ -78,12 +78,12 @@ class Kind:
         return f"{self.library} {self.name}"
 
     def expected(self, role: str) -> list[Any] | None:
-        """What the role makes of the values, without the null; None if it refuses the type."""
+        """Return the values that the role reads, without the null; None if it rejects the type."""
         return FAMILIES[self.family].get(role)
 
 
 def arrow(name: str, family: str, values: Any) -> Kind:
-    """A type of pyarrow: an array of four values, or its type and three."""
+    """Make a type of pyarrow, from an array of four values, or from the type and three values."""
 
     def frame(rows: int) -> pa.Table:
         array = values() if callable(values) else pa.array([*values[1], None], values[0])
@@ -305,7 +305,7 @@ KINDS = [
 
 
 def markdown() -> str:
-    """The table: what each role takes of the types of each library."""
+    """Return the table: the values that each role reads from the types of each library."""
     heads = [*(f"`{role}`" for role in ATTRIBUTES), "time", "type names", "type codes", "sequence"]
     lines = ["| types | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
     groups: dict[tuple[str, tuple[bool, ...]], list[str]] = {}
@@ -319,7 +319,7 @@ def markdown() -> str:
 
 
 def page() -> str:
-    """The page with the table as it should be."""
+    """Return the page with the current table."""
     return with_table(PAGE, START, markdown(), END)
 
 

@@ -1,4 +1,4 @@
-"""Kinds of bad input: what a file holds, and what a run says to it.
+"""Kinds of bad input: the content of a file, and the output of a run.
 
 ``PYTHONPATH=.:tests python -m support.doc_tables.bad_input`` writes the table of them into docs/input.md.
 """
@@ -28,28 +28,28 @@ NUMBERED = SECONDS + " SEQUENCE 'w'"
 DAYS = "STREAM TIME 'ts' TYPE 'kind'"
 FORMAT = "STREAM TIME 'ts' FORMAT '%d/%m/%Y' TYPE 'kind'"
 
-# A pair before row 2, which is the bad one, and two behind it.
+# A pair before row 2, which is the bad one, and two after it.
 PAIRS = [("A", 1, 1), ("B", 2, 1), ("A", 4, 2), ("B", 5, 2), ("A", 6, 3), ("B", 7, 3)]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One kind of bad input.
+    """A kind of bad input.
 
     Attributes
     ----------
     title, name
-        What it is, in words, and the file's name.
+        Description, and name of the file.
     data
         The bytes of the file, a function that makes them, or None for no file.
     message
-        What the error says, behind the file's name.
+        The error message after the name of the file.
     bad
-        How many rows go to ``--bad-rows``; None if it is an error all the same.
+        Number of rows written to ``--bad-rows``; None if it is an error even then.
     matches
-        Found before the error.
+        Number of matches before the error.
     taken
-        Found with ``--bad-rows``.
+        Number of matches with ``--bad-rows``.
     stream
         The STREAM line.
     """
@@ -102,7 +102,7 @@ def not_utf8() -> pa.Table:
 
 
 def flipped() -> bytes:
-    """A Parquet file with a damaged page in its second row group."""
+    """Return a Parquet file with a damaged page in its second row group."""
     data = parquet(table(), write_page_checksum=True, compression="none", use_dictionary=False)
     at = data.index((4).to_bytes(8, "little") + (5).to_bytes(8, "little"))
     return data[:at] + b"\x55" + data[at + 1 :]
@@ -120,7 +120,7 @@ def share(data: bytes, part: float) -> bytes:
 CASES = [
     # ------------------------------------------------------------------ values of CSV
     Case("a text where a number is declared", "e.csv", csv(b"A,3,nine,,,"),
-         "row 2, column 'id': found 'nine', expected int64; mend the value"),
+         "row 2, column 'id': found 'nine', expected int64; fix the value"),
     Case("a number with a fraction for int64", "e.csv", csv(b"A,3,1.5,,,"),
          "row 2, column 'id': found '1.5', expected int64"),
     Case("a number beyond int64", "e.csv", csv(b"A,3,9223372036854775808,,,"),
@@ -132,7 +132,7 @@ CASES = [
     Case("a text that is not UTF-8", "e.csv", csv(b"A,3,9,,,caf\xe9"),
          r"row 2, column 'name': found 'caf\\xe9', expected UTF-8 text"),
     Case("too many fields", "e.csv", csv(b"A,3,9,,,x,y"),
-         "row 2: found 7 fields, expected 6; mend the row 'A,3,9,,,x,y'"),
+         "row 2: found 7 fields, expected 6; fix the row 'A,3,9,,,x,y'"),
     Case("too few fields", "e.csv", csv(b"A,3"), "row 2: found 2 fields, expected 6"),
     Case("a quote that is never closed", "e.csv", csv(b'A,3,9,,,"open'), "row 2: found a quote that is never closed"),
     Case("the same in a file compressed by gzip", "e.csv.gz", gzip.compress(csv(b"A,3,nine,,,")),
@@ -228,7 +228,7 @@ CASES = [
          "no column 'ts' for the time; did you mean 'tss'?", bad=None, matches=0),
     Case("a column that is there twice", "e.csv", csv(b"A,3,9,,,").replace(b"name", b"id"),
          "2 columns are called 'id' (A.id)", bad=None, matches=0),
-    Case("an empty file that should have a header", "e.csv", b"", "is empty, expected a line with the names",
+    Case("an empty file that should have a header", "e.csv", b"", "is empty, expected a line with the column names",
          bad=None, matches=0),
     Case("no such file", "e.csv", None, "no such file; check the path", bad=None, matches=0),
     Case("an unknown ending", "e.xlsx", csv(b"A,3,9,,,"), "expected a name that ends in .csv", bad=None, matches=0),
@@ -236,7 +236,7 @@ CASES = [
 
 
 def markdown() -> str:
-    """The table of the cases."""
+    """Return the table of the cases."""
     lines = ["| input | file | error | with `--bad-rows` |", "|---|---|---|---|"]
     for case in CASES:
         counted = f"{case.bad} row{'s' if case.bad != 1 else ''} there"
@@ -247,7 +247,7 @@ def markdown() -> str:
 
 
 def page() -> str:
-    """The page with the table as it should be."""
+    """Return the page with the current table."""
     return with_table(PAGE, START, markdown(), END)
 
 

@@ -1,4 +1,4 @@
-"""Which clauses stand beside which patterns and windows.
+"""Valid combinations of clauses with patterns and windows.
 
 ``PYTHONPATH=.:tests python -m support.doc_tables.clauses`` writes the table of them into docs/language.md.
 """
@@ -36,7 +36,7 @@ ROWS = {
     "`AFTER MATCH SKIP …`": ["AFTER MATCH SKIP TO NEXT", "AFTER MATCH SKIP PAST LAST"],
     "`WEIGHT w`": ["WEIGHT 2"],
 }
-# A pattern, the windows that it is tried with, PARTITION BY and RETURN.
+# A pattern, the windows that it is combined with, PARTITION BY and RETURN.
 COLUMNS = {
     "`WITHIN`": (TWO, SPANS, "PARTITION BY v", ""),
     "`WINDOW`": (TWO, EXPLICIT, "PARTITION BY v", ""),
@@ -46,22 +46,22 @@ COLUMNS = {
     "`PERIODIC`": ("PERIODIC(A a, 1s, B b)", SPANS[:1], "PARTITION BY v", ""),
     "`RETURN`": (TWO, BOTH, "PARTITION BY v", "RETURN a.v"),
 }
-# What the error says -> the reason in the table.
+# Part of the error message -> the reason in the table.
 REASONS = {
-    "no PARTITION BY": "It is about neighbours in a partition; `[a]` in `WHERE` makes none.",
-    "LIMIT counts": "It counts the results of a window that events open.",
-    "is decided only when": "Such a match is decided only when the window has ended, later than the event it ends in.",
-    "are decided only when": "Ticks are decided only when time has passed them.",
-    "RETURN speaks": "`RETURN` speaks of one match.",
+    "needs PARTITION BY": "It requires adjacent events of a partition; `[a]` in `WHERE` does not define partitions.",
+    "LIMIT needs": "It counts the matches of explicit windows.",
+    "is decided only when": "Such a match is decided only when the window ends, which is later than its last event.",
+    "is decided only after": "A tick is decided only after its time has passed.",
+    "RETURN describes": "`RETURN` describes a single match.",
 }
 
 
 def refusal(row: str, column: str) -> str | None:
-    """Why a clause does not stand beside something, which all queries tried agree in; None if it does."""
+    """Return the reason why a clause cannot be combined, which must be the same for all queries; None if it can."""
     pattern, windows, partition, output = COLUMNS[column]
     found: set[str | None] = set()
     for clause in ROWS[row]:
-        # Where LIMIT cannot stand anyway is shown in the column of WITHIN.
+        # The column of WITHIN shows where LIMIT is never possible.
         for window in EXPLICIT if clause == LIMIT and windows is BOTH else windows:
             try:
                 parse(f"PATTERN {pattern} {window} {partition} {clause} {output}", SCHEMA)
@@ -73,7 +73,7 @@ def refusal(row: str, column: str) -> str | None:
 
 
 def markdown() -> str:
-    """The table: a row for each clause; the numbers are reasons below."""
+    """Return the table: a row for each clause; the numbers refer to the reasons below."""
     cells = {(row, column): refusal(row, column) for row in ROWS for column in COLUMNS}
     numbers = {reason: number for number, reason in enumerate(dict.fromkeys(filter(None, cells.values())), 1)}
     lines = ["| | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
@@ -85,7 +85,7 @@ def markdown() -> str:
 
 
 def page() -> str:
-    """The page with the table as it should be."""
+    """Return the page with the current table."""
     return with_table(PAGE, START, markdown(), END)
 
 

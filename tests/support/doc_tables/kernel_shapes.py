@@ -1,7 +1,7 @@
-"""The fixed list of shapes on which both tiers and the reference must agree: conditions and values as users write them.
+"""A fixed list of shapes on which both tiers and the reference must agree: conditions and values as users write them.
 
 Attributes of ``a`` and ``b``: int64 i j, float64 x y, bool p q, string s t. A shape is called in one of the ways in
-which the engine calls a program (``WAYS``); the list takes them in turn.
+which the engine calls a program (``WAYS``); the list uses them in turn.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-#: Way of calling: role of the program, and the kinds of input that the attributes of ``a`` and of ``b`` are.
+#: Ways of calling: role of the program, and the kind of input that holds the attributes of ``a`` and of ``b``.
 WAYS = {
     "bucket": ("predicate", "row", "event"),
     "elements": ("predicate", "elem", "out"),
@@ -22,7 +22,7 @@ _FILTERING, _STORING = ("bucket", "elements", "events"), ("registers", "events",
 
 @dataclass(frozen=True)
 class Shape:
-    """Conditions to filter by (``WHERE`` conjuncts), or one value to store."""
+    """Conditions of a filter (``WHERE`` conjuncts), or one value to store."""
 
     texts: tuple[str, ...]
     filters: bool
@@ -97,7 +97,7 @@ SEVERAL = [
 
 
 def generated(number: int, seed: int = 20) -> list[tuple[str, bool]]:
-    """Random conditions and values, always the same."""
+    """Generate random conditions and values, the same ones for a seed."""
     draw = random.Random(seed)
 
     def value(depth: int) -> str:

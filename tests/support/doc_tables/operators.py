@@ -1,4 +1,4 @@
-"""Which operators combine with which.
+"""Valid combinations of operators.
 
 ``PYTHONPATH=.:tests python -m support.doc_tables.operators`` writes the table of them into docs/language.md.
 """
@@ -40,7 +40,7 @@ INSIDE = {
     names.APERIODIC: "APERIODIC(A a, B b, C c)",
     names.PERIODIC: "PERIODIC(A a, 2ns, C c)",
 }
-# Words of which one is in the error.
+# The error has one of these words.
 ERRORS = {
     names.NEG_IN_SEQ: ["NEG"],
     names.ANY_OF_TYPES: ["ANY", "expected"],
@@ -57,7 +57,7 @@ NOTES = [
 
 
 def example(outer: str, inner: str) -> str:
-    """The text of a query in which ``inner`` is a direct part of ``outer``."""
+    """Return the text of a query in which ``inner`` is a direct part of ``outer``."""
     part = INSIDE[inner]
     if outer in (names.GROUP, names.OPTIONAL_GROUP) and inner not in names.WHOLE:
         part = f"SEQ({part})"
@@ -65,7 +65,7 @@ def example(outer: str, inner: str) -> str:
 
 
 def notes_of(outer: str, inner: str) -> list[str]:
-    """Reason that a pair is refused, or limits of one that is allowed."""
+    """Return the reason why a pair is invalid, or the limits of a valid one."""
     why = refusal(outer, inner)
     if why is not None:
         return [why]
@@ -76,7 +76,7 @@ def notes_of(outer: str, inner: str) -> list[str]:
 
 
 def markdown() -> str:
-    """The table: a row for each operator, a column for each direct part; the numbers are notes below."""
+    """Return the table: a row for each operator, a column for each direct part; numbers refer to notes below."""
     found = [note for outer in OUTER for inner in INNER for note in notes_of(outer, inner)]
     numbers = {note: number for number, note in enumerate(dict.fromkeys(found), 1)}
     lines = ["| | " + " | ".join(f"`{inner}`" for inner in INNER) + " |", "|---" * (len(INNER) + 1) + "|"]
@@ -91,12 +91,12 @@ def markdown() -> str:
 
 
 def plain(numbers: dict[str, int]) -> dict[str, int]:
-    """Without the stop at the end, and with a capital letter where a note begins with a word."""
+    """Return notes without the final stop, starting with a capital letter."""
     return {note[:1].upper() + note[1:].rstrip("."): number for note, number in numbers.items()}
 
 
 def page() -> str:
-    """The page with the table as it should be."""
+    """Return the page with the current table."""
     return with_table(PAGE, START, markdown(), END)
 
 

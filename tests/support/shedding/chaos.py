@@ -1,4 +1,4 @@
-"""A shedder that orders anything, and a detector that always asks for it: what the engine must bear."""
+"""A shedder with random orders, and a detector that always demands them: the engine must handle any order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TABLE = np.array([0, 1, 2], np.uint8)
 
 
 class Always(Detector):
-    """Demands the same whatever is measured."""
+    """Demands a constant amount, whatever the load."""
 
     name = "always"
 
@@ -31,7 +31,7 @@ class Always(Detector):
 
 
 class Chaos(Shedder):
-    """Returns chances drawn anew at every decision. ``calm`` orders none of them."""
+    """Returns new random drop probabilities at every decision; with ``calm`` all are 0."""
 
     name, slices, drops_matches, in_windows = "chaos", 3, True, True
 
@@ -40,7 +40,7 @@ class Chaos(Shedder):
         self._random = random.Random(seed)
 
     def classes(self, query: ast.Query) -> Mapping[str, Classes]:
-        """By a number of the event that is bound last, where all its types have one."""
+        """Return classes by a number of the event that is bound last, if all its types have one."""
         found = {}
         for leaf in positive_leaves(query.pattern) if self._classes else ():
             kinds = [dict(query.schema.attributes(name)) for name in leaf.member.types]

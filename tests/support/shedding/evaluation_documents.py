@@ -1,4 +1,4 @@
-"""Documents of evaluations: one of real runs with a reference that is invented, and others made from it."""
+"""Documents of evaluations: one of real runs with an invented reference, and others derived from it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NASTY = '<script>alert("x")</script>'
 
 
 def bounds() -> dict[str, Any]:
-    """Q1 on DS1 with 50,000 events: at 200 % some never fire, at 10 % ``si`` does not hold the bound."""
+    """Q1 on DS1 with 50,000 events: at 200 % some shedders never act, at 10 % ``si`` does not keep the bound."""
     path = Path(__file__).parents[2] / "report" / "evaluation" / "bounds.json"
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return document
@@ -50,7 +50,7 @@ def wall() -> dict[str, Any]:
 
 
 def small() -> dict[str, Any]:
-    """A truth of few matches: no ratios."""
+    """Few true matches: no ratios."""
     document = bounds()
     document["truth"]["matches"] = 312
     document["wins"] = dict.fromkeys(document["wins"])
@@ -60,7 +60,7 @@ def small() -> dict[str, Any]:
 
 
 def nasty() -> dict[str, Any]:
-    """All that a user names has HTML, formulas and characters in it that steer a terminal."""
+    """User-defined names that contain HTML, formulas and control characters of terminals."""
     document = bounds()
     text = f"QUERY {NASTY}\n-- \x1b[31m & </script>\n"
     document["query"] = {"names": [NASTY, "$x_1$"], "text": text, "monotonic": False}

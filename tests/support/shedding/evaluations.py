@@ -1,4 +1,4 @@
-"""What tests of evaluations share: a small stream of DS1, Q1 over it, and strategies that learn and refer."""
+"""Shared parts of evaluation tests: a small stream of DS1, Q1 over it, and strategies that learn and refer."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ def stream(events: int = EVENTS) -> pa.Table:
 
 
 def evaluated(shedders: Any, events: Any = None, queries: Any = None, **options: Any) -> Report:
-    """Judge on the small stream, by the paper's table."""
+    """Evaluate shedders on the small stream, with the paper's cost table."""
     own = query() if queries is None else queries
     return fc.evaluate(own, stream() if events is None else events, shedders=shedders, **PAPER | options)
 
 
 class Sums(ShedderFit):
-    """Learns of Q1 which sums a.V + b.V ever were in a match, and how often; it refuses all others, and of these all
-    but the most frequent.
+    """Learns from Q1 which sums a.V + b.V were in a match, and how often.
+
+    It rejects all other sums, and of these all but the most frequent.
     """
 
     name = "sums"

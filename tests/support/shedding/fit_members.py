@@ -1,4 +1,4 @@
-"""Members of classes as a record of partial matches would give them."""
+"""Members of classes, as a record of partial matches contains them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ def _lists(parts: Any) -> Any:
 
 
 def sums(rows: int = 6_000, rate: float = 3.0, seed: int = 1, slices: int = 4) -> pa.Table:
-    """Partial matches (a, b) of Q1 with c.V from 2 to 10: no match comes of those with a.V + b.V > 10.
+    """Return partial matches (a, b) of Q1 with c.V from 2 to 10; those with a.V + b.V > 10 lead to no match.
 
-    What is left of the window when they are born decides how much comes of the others, and how much all cost.
+    The part of the window that remains at their birth determines how many matches the others lead to, and the cost of
+    all.
     """
     random = np.random.default_rng(seed)
     a, b, key = random.integers(1, 11, (3, rows))

@@ -1,4 +1,4 @@
-"""What a shedder is shown, without an engine: plans with counters that a test chooses."""
+"""The views that a shedder gets, without an engine: plans with counters that a test sets."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ TYPED = ("seen", "dropped_events", "tried", "yielded")
 
 
 class Counters:
-    """Stands for `Shedding`."""
+    """Replaces `Shedding`."""
 
     def __init__(self, plan: Plan, counted: Mapping[str, Any], classes: int) -> None:
         self.plan, self.stride, self.given = plan, classes, counted
 
     def counted(self) -> dict[str, Any]:
-        """Counters by type as given, else 0; ``born`` and the like have one number per state, all of class 0."""
+        """Return counters as set, otherwise 0; ``born`` and similar ones have a number per state, all for class 0."""
         types, states = len(self.plan.type_members), len(self.plan.states)
         found = {name: np.array(self.given.get(name, [0] * types), np.int64) for name in TYPED}
         for name in ("born", "refused", "dropped"):
@@ -37,6 +37,6 @@ class Counters:
 
 
 def view(text: str = Q1, classes: int = 1, slices: int = 1, weight: float = 1.0, **counted: Any) -> QueryView:
-    """A view of a query with these counters."""
+    """Return a view of a query with these counters."""
     plan = make_plan(replace(fc.parse(text, SCHEMA, name="q"), weight=weight), store="rows")
     return QueryView(plan, cast(Shedding, Counters(plan, counted, classes)), slices)

@@ -8,9 +8,9 @@ import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import peers.Stream.Event;
 
-/** What the programs on Flink share: the runs, the source with the events in memory, and the number of matches. */
+/** Shared code of the Flink programs: runs, the source with the events in memory, and the number of matches. */
 final class Flink {
-    /** Counted where Flink hands over a match: one task in the process of the clock, so a plain field will do. */
+    /** Number of matches. One task in this process counts them, so a plain field suffices. */
     static long matches;
 
     private static final Stream.Clock CLOCK = new Stream.Clock();
@@ -38,11 +38,11 @@ final class Flink {
     static StreamExecutionEnvironment environment() {
         Configuration options = new Configuration();
         options.setString("pipeline.object-reuse", "true");
-        options.setString("pipeline.auto-watermark-interval", "5 ms"); // fewer events wait in the operator's queue
+        options.setString("pipeline.auto-watermark-interval", "5 ms"); // keeps the operator's queue short
         return StreamExecutionEnvironment.createLocalEnvironment(1, options);
     }
 
-    /** The events that the query asks for, in event time. */
+    /** The events of the query, in event time. */
     static DataStream<Event> source(StreamExecutionEnvironment env, String query) {
         WatermarkStrategy<Event> ascending =
                 WatermarkStrategy.<Event>forMonotonousTimestamps().withTimestampAssigner((e, time) -> e.ts);

@@ -32,7 +32,7 @@ public final class FlinkCep {
         env.execute();
     }
 
-    /** Takes every match as Flink gives it, a map of lists of events. */
+    /** Counts the matches, which Flink passes as maps of lists of events. */
     private static final class Count extends PatternProcessFunction<Event, Long> {
         @Override
         public void processMatch(Map<String, List<Event>> match, Context context, Collector<Long> out) {
@@ -40,7 +40,7 @@ public final class FlinkCep {
         }
     }
 
-    /** Times are microseconds given to Flink as milliseconds; its windows are strict, so one unit longer is inclusive. */
+    /** Passes microseconds to Flink as milliseconds. Its windows are strict, so one unit more makes them inclusive. */
     private static Pattern<Event, ?> pattern(String query) {
         switch (query) {
             case "Q1":

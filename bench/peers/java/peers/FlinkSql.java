@@ -36,8 +36,9 @@ public final class FlinkSql {
     }
 
     /**
-     * Every A with its first match. Events between are taken by X and Y, as rows of a match follow each other. Times are
-     * microseconds given to Flink as milliseconds; its windows are strict, so one unit longer is inclusive.
+     * Returns every A with its first match. X and Y match the events in between, because the rows of a match are
+     * contiguous. Microseconds are passed to Flink as milliseconds. Its windows are strict, so one unit more makes them
+     * inclusive.
      */
     private static String sql(String query) {
         String b = "B.type = 1" + (query.equals("QK") ? " AND B.v = A.v" : "");

@@ -9,7 +9,7 @@ import java.nio.file.Path;
 
 /** The events of a file of little-endian int64 rows (type, id, v, ts), and the clock of the process. */
 public final class Stream {
-    /** One event; a public class with public fields, so that Flink has its own serialiser for it. */
+    /** An event: a public class with public fields, for which Flink uses its POJO serialiser. */
     public static final class Event {
         public int type;
         public long id;
@@ -27,7 +27,7 @@ public final class Stream {
         }
     }
 
-    /** CPU (user and system, all threads: also the compiler's and the collector's) and wall time between two moments. */
+    /** CPU time (user and system, of all threads, the compiler and the collector included) and wall time. */
     public static final class Clock {
         private long cpu;
         private long wall;

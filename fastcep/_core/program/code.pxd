@@ -1,0 +1,6 @@
+# Programs as C arrays. See code.pyx.
+from fastcep._core.program.machine cimport Code
+
+
+cdef int code_new(Code* out, object program, object intern) except -1
+cdef void code_free(Code* code) noexcept

@@ -1,0 +1,146 @@
+"""The methods of `Engine` that store, restore and move its state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn, Self
+
+from fastcep._core.matcher.event_loop import HasEventLoop
+from fastcep.engine.queries import Buildable
+from fastcep.engine.state_transfer import StateTransfer, make_like, read_snapshot
+from fastcep.engine.thread_pool import make_pool
+from fastcep.overload.protocols import Detector, Shedder
+from fastcep.query import ast
+
+__all__ = ["StateMethods"]
+
+
+class StateMethods(HasEventLoop):
+    """Base class of `Engine`: snapshots and key groups."""
+
+    _transfer: StateTransfer
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """The key groups whose events the engine takes: all of them, except those removed by `extract`."""
+        return self._transfer.groups
+
+    def __reduce__(self) -> NoReturn:
+        """Raise `TypeError`: an engine cannot be pickled or copied."""
+        raise TypeError(
+            "an engine cannot be pickled or copied; take a snapshot() and create another one with Engine.restore()"
+        )
+
+    def snapshot(self, groups: Iterable[int] | None = None) -> bytes:
+        """Return the engine's state; the engine itself does not change.
+
+        Parameters
+        ----------
+        groups
+            Only the state of these key groups, which `merge` can add to another engine: partial matches, the events
+            that they bind, the events kept for ``NEG``, and open windows. Counters, late events and timed-out partial
+            matches are not included; they stay here. None: the whole state.
+
+        Returns
+        -------
+        bytes
+            See docs/reliability.md.
+
+        Raises
+        ------
+        ValidationError
+            If the engine does not have such a group, if the state of a query cannot be divided by key, if the engine
+            has no queries, after :meth:`flush`, or while another thread uses the engine.
+        """
+        return self._transfer.snapshot(groups)
+
+    def extract(self, groups: Iterable[int]) -> bytes:
+        """Remove the state of key groups and return it; the engine ignores events of these groups from now on.
+
+        The ignored events still count as events of the stream. So another engine that gets the same events, and these
+        groups by `merge`, finds the matches that this one would have found.
+
+        Parameters
+        ----------
+        groups
+            As for `snapshot`.
+
+        Raises
+        ------
+        ValidationError, MemoryLimitError
+            As `snapshot`; also if there is no room to rebuild the remaining state. Nothing has changed then.
+        """
+        return self._transfer.extract(groups)
+
+    def merge(self, snapshot: bytes | bytearray | memoryview) -> None:
+        """Add the key groups of a snapshot, with their state, to this engine.
+
+        Engine and snapshot must have reached the same event of the same stream, and the engine must have none of the
+        snapshot's groups. Counters, late events and timed-out partial matches stay in the other engine: take them
+        there.
+
+        Parameters
+        ----------
+        snapshot
+            Result of `extract` or `snapshot` of an engine with the same queries.
+
+        Raises
+        ------
+        SnapshotError
+            The snapshot is damaged, of another version, of other queries, of another place in the stream, or has groups
+            that this engine already has. Nothing has changed then.
+        MemoryLimitError
+            A query would need more than its share. Nothing has changed then.
+        """
+        self._transfer.merge(snapshot)
+
+    @classmethod
+    def restore(
+        cls,
+        snapshot: bytes | bytearray | memoryview,
+        queries: ast.Query | Buildable | Sequence[ast.Query | Buildable] | None = None,
+        *,
+        clock: str | Callable[[], int] | None = None,
+        memory_limit: str | int | None = "same",
+        threads: int = 1,
+        shedder: Shedder | None = None,
+        detector: Detector | Sequence[Detector] | None = None,
+    ) -> Self:
+        """Create an engine that continues where a snapshot was taken.
+
+        Parameters
+        ----------
+        snapshot
+            Result of `snapshot` or `extract`. The engine has its groups.
+        queries
+            The queries of the snapshot, which also contains them; other queries are an error.
+        clock
+            As for the engine that took the snapshot; None: the same clock. Other options come from the snapshot.
+        memory_limit
+            As for an engine; ``"same"``: the limit of the engine that took the snapshot.
+        threads
+            As for an engine. It may differ from the engine that took the snapshot: a snapshot does not depend on it.
+        shedder, detector
+            As for the engine that took the snapshot, with the same options; what they have learned is in the snapshot.
+            An engine that is restored from key groups may have others, which start without history.
+
+        Raises
+        ------
+        SnapshotError
+            The snapshot is damaged, of another version, of other queries, or of queries that this version plans
+            differently or cannot read; functions that they call must be registered.
+        MemoryLimitError
+            A query would need more than its share.
+        ValidationError
+            `threads` is not a valid number of threads.
+        """
+        make_pool(threads)  # raises for an invalid number of threads
+        stored = read_snapshot(snapshot)
+        options: dict[str, Any] = {"threads": threads, "shedder": shedder, "detector": detector}
+        if memory_limit != "same":
+            options["memory_limit"] = memory_limit
+        if clock is not None:
+            options["clock"] = clock
+        engine = make_like(cls, stored.header, queries, options)
+        engine._transfer.resume(stored)
+        return engine
