@@ -300,10 +300,10 @@ def _produce(queue: _ReplayQueue) -> None:
         queue.close()
 
 
-def _check_declared(taken: int, put: int) -> None:
-    if taken != put:
+def _check_declared(accepted: int, put: int) -> None:
+    if accepted != put:
         raise ValidationError(
-            f"the engine accepted {taken:,} of the first {put:,} rows of the source: some have event types that the "
+            f"the engine accepted {accepted:,} of the first {put:,} rows of the source: some have event types that the "
             "schema ignores (other_types); remove them from the source, because a replay counts rows as events"
         )
 

@@ -185,7 +185,7 @@ def _progress() -> Iterator[Callable[[int, int], None] | None]:
     columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
         task = bar.add_task("runs", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield lambda finished, total: bar.update(task, completed=finished, total=total)
 
 
 def _print_report(report: Report, json: bool) -> None:

@@ -60,13 +60,13 @@ def features(query: ast.Query, values: Mapping[str, Values]) -> dict[str, Classe
         Range of each attribute.
     """
     classes = {name: _classes(expressions, values) for name, expressions in of_matches(query).items()}
-    return {name: own for name, own in classes.items() if own is not None}
+    return {name: table for name, table in classes.items() if table is not None}
 
 
 def event_features(query: ast.Query, values: Mapping[str, Values]) -> dict[str, Classes]:
     """Return the classes of events, by variable, from the conditions that compare it with other variables."""
     classes = {name: _classes(expressions, values) for name, expressions in of_events(query).items()}
-    return {name: own for name, own in classes.items() if own is not None}
+    return {name: table for name, table in classes.items() if table is not None}
 
 
 # ----------------------------------------------------------------------------------------------------------- classes

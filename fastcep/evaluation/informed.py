@@ -58,7 +58,7 @@ def expected_model(query: ast.Query, generator: Generator, setting: Setting) -> 
     per_event = records_per_event(query, generator.draw(_PILOT, _SEED), setting.index)
     events = int(min(max(_PILOT, _RECORDS / max(per_event, 1 / _MAX_EVENTS)), _MAX_EVENTS))
     match_names, event_names = (
-        {name: own.features for name, own in classes.items()} for classes in (match_classes, event_classes)
+        {name: table.features for name, table in classes.items()} for classes in (match_classes, event_classes)
     )
     table = generator.draw(events, _SEED)
     account = observed_piece(query, table, match_names, event_names, _SLICES, setting.costs, setting.index)

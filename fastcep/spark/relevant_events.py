@@ -44,7 +44,7 @@ def condition(plan: Plan) -> str | None:
             continue
         conditions = [_condition_of(plan.query, leaf, name) for leaf in variables] if plan.partition is None else []
         unconditional = not all(conditions) or not variables or not conditions
-        any_of = "true" if unconditional else " OR ".join(f"({one})" for one in conditions)
+        any_of = "true" if unconditional else " OR ".join(f"({condition})" for condition in conditions)
         cases.append(any_of if schema.type is None else f"({TYPE} = {number} AND ({any_of}))")
     text = " OR ".join(cases) or "false"
     if schema.type is None:

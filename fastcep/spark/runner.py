@@ -74,9 +74,9 @@ class SparkRunner:
 
         frame = self._session.createDataFrame(table).repartitionById(len(tasks), F.col("number"))
         with stage(self._session, f"fastcep: {len(tasks):,} work items"):
-            done = frame.mapInArrow(fastcep_task, "number int, result binary").toArrow()
+            answers = frame.mapInArrow(fastcep_task, "number int, result binary").toArrow()
         results: list[Result] = []
-        for packed in done.sort_by("number")["result"]:
+        for packed in answers.sort_by("number")["result"]:
             succeeded, result = pickle.loads(packed.as_py())
             if not succeeded:
                 raise result

@@ -95,14 +95,14 @@ def test_the_file_is_that_of_one_engine(spark: Any, tmp_path: Path, form: str, t
     stream, sources = written(trips(), tmp_path, form)
     inputs = [part for source in sources for part in ("--input", source)]
     file = queries(tmp_path, stream, text)
-    here, there = tmp_path / f"here.{ending}", tmp_path / f"there.{ending}"
-    expected = json.loads(run("run", file, *inputs, "--sort", "--output", str(here), "--json").stdout)
-    result = json.loads(run("run", file, *inputs, "--spark", "--output", str(there), "--json").stdout)
+    local, remote = tmp_path / f"local.{ending}", tmp_path / f"remote.{ending}"
+    expected = json.loads(run("run", file, *inputs, "--sort", "--output", str(local), "--json").stdout)
+    result = json.loads(run("run", file, *inputs, "--spark", "--output", str(remote), "--json").stdout)
     if ending == "jsonl":
-        assert there.read_text() == here.read_text()
+        assert remote.read_text() == local.read_text()
     else:
         read = pq.read_table if ending == "parquet" else lambda path: pa.ipc.open_file(path).read_all()
-        assert read(there).equals(read(here))
+        assert read(remote).equals(read(local))
     assert expected["matches"] > 50
     assert list(result) == list(expected)
     for key in ("events", "matches", "matches_by_query", "bad_rows", "late", "estimated_recall"):
@@ -148,14 +148,14 @@ def ds1(tmp_path: Path) -> tuple[str, str]:
 def test_models_are_those_of_one_process(spark: Any, ds1: tuple[str, str], tmp_path: Path) -> None:
     import fastcep as fc
 
-    here, there = tmp_path / "here", tmp_path / "there"
+    local, remote = tmp_path / "local", tmp_path / "remote"
     options = ["--cost-table", "paper", "--index", "key", "--clusters", "3"]
-    run("fit", ds1[0], "--input", ds1[1], "--output", str(here), *options)
+    run("fit", ds1[0], "--input", ds1[1], "--output", str(local), *options)
     report = json.loads(
-        run("fit", ds1[0], "--input", ds1[1], "--output", str(there), *options, "--spark", "--json").stdout
+        run("fit", ds1[0], "--input", ds1[1], "--output", str(remote), *options, "--spark", "--json").stdout
     )
     assert report["events"] == 20_000
-    one, other = fc.load_model(here), fc.load_model(there)
+    one, other = fc.load_model(local), fc.load_model(remote)
     assert one.query == other.query
     assert one.parts["values"].select(["variable", "of", "members"]).equals(
         other.parts["values"].select(["variable", "of", "members"])
@@ -223,9 +223,9 @@ def test_jobs_and_spark_exclude_each_other(ds1: tuple[str, str]) -> None:
 
 def test_without_java_it_says_what_to_do(ds1: tuple[str, str], tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
-    here = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tmp_path)}
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tmp_path)}
     command = [sys.executable, "-m", "fastcep", "run", ds1[0], "--input", ds1[1], "--spark"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, env=here)
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert result.returncode == 2
     assert "--spark needs Java 17 or newer" in result.stderr
 

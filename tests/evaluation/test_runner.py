@@ -15,15 +15,15 @@ from fastcep.shedding import RandomEvents
 
 def test_processes_give_the_same_bytes() -> None:
     shedders = ["ri", "rs", RandomMatchesOfOwn, Sums(), Everything()]
-    here = evaluated(shedders, bounds=["90%", "50%"], seeds=2)
+    local = evaluated(shedders, bounds=["90%", "50%"], seeds=2)
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
         runner: Runner = pool
         progress: list[int] = []
-        there = evaluated(
+        remote = evaluated(
             shedders, bounds=["90%", "50%"], seeds=2, runner=runner, progress=lambda done, of: progress.append(done)
         )
         again = evaluated(shedders, stream().slice(0, 15_000), bounds=["90%"], runner=runner)
-    assert there.to_json() == here.to_json() and progress == list(range(21))
+    assert remote.to_json() == local.to_json() and progress == list(range(21))
     assert again.to_json() == evaluated(shedders, stream().slice(0, 15_000), bounds=["90%"]).to_json()
 
 
