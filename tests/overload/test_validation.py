@@ -41,15 +41,15 @@ class Broken(Shedder):
 
     name, drops_matches = "broken", True
 
-    def __init__(self, orders: Any = None, **fields: Any) -> None:
-        self.orders, self.fields = orders, fields
+    def __init__(self, drop_plans: Any = None, **fields: Any) -> None:
+        self.drop_plans, self.fields = drop_plans, fields
 
     def detector(self, of: str) -> Detector:
         return Always()
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Any:
-        if self.orders is not None:
-            return self.orders
+        if self.drop_plans is not None:
+            return self.drop_plans
         return [DropPlan(**self.right(view) | self.fields) for view in views]
 
     def right(self, view: QueryView) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def refused(words: str, shedder: Any, detector: Any = None) -> None:
     assert words in str(caught.value)
 
 
-def test_right_orders_are_carried_out() -> None:
+def test_valid_drop_plans_are_applied() -> None:
     assert run(Broken()).metrics()["shedding"]["dropped_partial_matches"] > 0
 
 
@@ -95,7 +95,7 @@ def test_tables_of_another_shape_or_type(field: str, value: Any) -> None:
 
 @pytest.mark.parametrize("field", ["events", "binds", "births", "drops"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1, 1.1])
-def test_chances_out_of_range(field: str, value: float) -> None:
+def test_probabilities_out_of_range(field: str, value: float) -> None:
     class Own(Broken):
         def right(self, view: QueryView) -> dict[str, Any]:
             states, types = len(view.plan.states), len(view.plan.type_members)
@@ -122,16 +122,17 @@ def test_other_fields(field: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("orders", "words"),
+    ("drop_plans", "words"),
     [
         (DropPlan(), "decide(): found DropPlan("), (0.5, "decide(): found 0.5"), ("x", "decide(): found 'x'"),
-        ([], "decide(): found 0 drop plans, expected a list of 1 DropPlan"), ([DropPlan()] * 2, "decide(): found 2 drop plans"),
+        ([], "decide(): found 0 drop plans, expected a list of 1 DropPlan"),
+        ([DropPlan()] * 2, "decide(): found 2 drop plans"),
         ([None], "decide(), query 'q1': found None, expected a DropPlan"), ({}, "decide(): found {}"),
         (np.zeros(1), "decide(): found an array of float64 of the shape (1,)"),
     ],
 )  # fmt: skip
-def test_other_than_a_list_of_orders(orders: Any, words: str) -> None:
-    refused(words, Broken(orders))
+def test_other_than_a_list_of_drop_plans(drop_plans: Any, words: str) -> None:
+    refused(words, Broken(drop_plans))
 
 
 @pytest.mark.parametrize(
