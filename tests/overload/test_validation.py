@@ -1,4 +1,4 @@
-"""A shedder or detector of a user's own returns anything: what cannot be is refused by name, and harms nothing."""
+"""A user's shedder or detector may return anything: invalid values raise an error that names the field."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STREAM = ds1(events=600, seed=3)
 
 
 class Always(Detector):
-    """Demands half."""
+    """Demands a half."""
 
     name = "always"
 
@@ -37,7 +37,7 @@ class Always(Detector):
 
 
 class Broken(Shedder):
-    """Orders what it was given; without anything given it is right."""
+    """Returns the given drop plans; without any it is valid."""
 
     name, drops_matches = "broken", True
 
@@ -251,7 +251,7 @@ FIELDS = [field.name for field in dataclasses.fields(DropPlan)]
 
 @given(st.dictionaries(st.sampled_from(FIELDS), SCALARS | ARRAYS, max_size=3))
 def test_whatever_is_ordered(fields: Mapping[str, Any]) -> None:
-    """It is carried out, or refused by a name of a field that was drawn; nothing else is raised."""
+    """Any drop plan is applied, or the error names a field that was drawn; there is no other error."""
     try:
         run(Broken(**fields)).flush()
     except ValidationError as error:
@@ -263,7 +263,7 @@ def test_whatever_is_ordered(fields: Mapping[str, Any]) -> None:
 
 
 def test_a_recall_that_nobody_knows() -> None:
-    """A shedder that does not say what is kept gives none, from the first decision that drops something."""
+    """Without `DropPlan.kept` the recall is unknown from the first decision that drops something."""
     live = engine(Broken(kept=None))
     assert live.metrics()["shedding"]["estimated_recall"] == 1.0
     live.process(STREAM)
@@ -279,7 +279,7 @@ def test_a_shedder_that_drops_nothing_need_not_say_what_it_keeps() -> None:
 
 
 def test_without_asserts() -> None:
-    """As above under ``python -O``."""
+    """Repeat the checks under ``python -O``."""
     code = (
         "import numpy as np, test_validation as t\n"
         "assert False\n"  # does nothing

@@ -1,4 +1,4 @@
-"""What every shedder has to keep: a module of tests for one sets ``make`` and imports these by `*`.
+"""Contract tests that every shedder must pass: a test module defines ``make`` and imports `Contract`.
 
 Streams are DS1 (Q1 of the limit queries with a window of 2 ms), on the virtual clock, so that every run is the same.
 """
@@ -40,39 +40,39 @@ def found(matches: fc.Matches) -> list[tuple[int, ...]]:
 
 
 def unshed(stream: pa.Table) -> tuple[list[tuple[int, ...]], float]:
-    """All matches, and the mean latency."""
+    """Return all matches, and the mean latency."""
     live = engine(None, 1e9)
     matches = found(live.process(stream))
     return matches, live.metrics()["shedding"]["processing_latency"]["mean"]
 
 
 def latencies(live: fc.Engine) -> list[np.ndarray[Any, Any]]:
-    """Where the processing latencies of an engine's events are collected from now on."""
+    """Return a list that collects the processing latencies of an engine from now on."""
     blocks: list[np.ndarray[Any, Any]] = []
     live.listen(lambda processing, event: blocks.append(processing))
     return blocks
 
 
 class Contract:
-    """Tests of one shedder; ``make`` makes it."""
+    """Tests of one shedder, created by ``make``."""
 
     make: Make
-    free = 1.0  #: at this share of the latency and above all may be found: what is worth nothing is enough to drop
+    free = 1.0  #: from this share of the latency on, dropping useless work may be enough to find all matches
 
     @pytest.mark.parametrize("share", [0.8, 0.5, 0.2])
     def test_bound_and_precision(self, stream: pa.Table, share: float) -> None:
-        """The mean latency is within 2 % of the bound behind the first tenth, and every match is a true one."""
+        """After the first tenth, the mean latency is within 2 % of the bound, and every match is true."""
         truth, mean = unshed(stream)
         live = engine(type(self).make, share * mean)
         blocks = latencies(live)
         matches = found(live.process(stream))
-        told = live.metrics()["shedding"]
+        metrics = live.metrics()["shedding"]
         assert np.concatenate(blocks)[EVENTS // 10 :].mean() <= 1.02 * share * mean
         rest = iter(truth)
         assert all(match in rest for match in matches)
         assert len(matches) > 0 and (len(matches) < len(truth) or share >= type(self).free)
-        assert told["episodes"] >= 1 and told["active"] and told["why"]
-        assert told["dropped_events"] + told["dropped_partial_matches"] > 0
+        assert metrics["episodes"] >= 1 and metrics["active"] and metrics["why"]
+        assert metrics["dropped_events"] + metrics["dropped_partial_matches"] > 0
 
     def test_estimated_recall(self, stream: pa.Table) -> None:
         truth, mean = unshed(stream)
@@ -81,16 +81,16 @@ class Contract:
         assert live.metrics()["shedding"]["estimated_recall"] == pytest.approx(len(matches) / len(truth), abs=0.08)
 
     def test_deterministic(self, stream: pa.Table) -> None:
-        """The same seed drops the same, however the stream is cut."""
+        """The same seed drops the same, for any batches."""
         _, mean = unshed(stream)
         one, other = engine(type(self).make, mean / 2), engine(type(self).make, mean / 2)
         whole = found(one.process(stream))
         parts = [found(other.process(part)) for part in stream.to_batches(max_chunksize=777)]
         assert [match for part in parts for match in part] == whole
-        assert told(one) == told(other)
+        assert comparable_metrics(one) == comparable_metrics(other)
 
     def test_snapshot(self, stream: pa.Table) -> None:
-        """An engine that is restored amid an episode goes on as if nothing had been."""
+        """An engine restored during an episode continues as without the restore."""
         _, mean = unshed(stream)
         one, other = engine(type(self).make, mean / 2), engine(type(self).make, mean / 2)
         whole = found(one.process(stream))
@@ -101,10 +101,10 @@ class Contract:
             fc.Engine.restore(data)
         again = fc.Engine.restore(data, shedder=type(self).make())
         assert matches + found(again.process(stream.slice(half))) == whole
-        assert told(one) == told(again)
+        assert comparable_metrics(one) == comparable_metrics(again)
 
     def test_load_that_goes_is_not_shed_any_more(self, stream: pa.Table) -> None:
-        """When the events get few again everything is found again."""
+        """When the arrival rate falls, all matches are found again."""
         _, mean = unshed(stream)
         thin = stream.slice(EVENTS // 2)
         times = pa.array(thin["ts"].to_numpy() * 20 - thin["ts"][0].as_py() * 19)
@@ -144,7 +144,7 @@ class Contract:
         assert clocks["free"] == 0 < clocks["dear"]
 
     def test_queue(self, stream: pa.Table) -> None:
-        """With half as much time as is needed no event waits longer than the bound."""
+        """At twice the maximum arrival rate, no event waits longer than the bound."""
         _, mean = unshed(stream)
         bound = 2000 * mean
         live = engine(type(self).make, bound, detector=QueueLength())
@@ -155,8 +155,8 @@ class Contract:
         assert live.metrics()["shedding"]["episodes"] >= 1
 
 
-def told(live: fc.Engine) -> dict[str, Any]:
-    """What two engines that did the same tell alike."""
+def comparable_metrics(live: fc.Engine) -> dict[str, Any]:
+    """Return the metrics that are equal for engines that did the same."""
     metrics = live.metrics()
     names = ("matches", "rows_created", "rows_visited", "live_partial_matches")
     return {name: metrics[name] for name in names} | {"shedding": metrics["shedding"]}

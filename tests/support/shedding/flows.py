@@ -1,4 +1,4 @@
-"""Flows of a query whose classes are known, by the record of a run from which nothing is dropped."""
+"""Flows of a query with given classes, from the lineage of a run without drops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KLEENE = "PATTERN SEQ(A a, B+ b[], C c) WHERE [ID] AND SUM(b[].V) > c.V WITHIN 5
 
 
 def expected(own: fc.Query, events: pa.Table, slices: int, index: str = "key") -> Flow:
-    """The flow of a stream."""
+    """Return the flow of a stream."""
     classes, of_events = features(own, VALUES), event_features(own, VALUES)
     (record,) = observe(own, events, index=index, classes=classes, event_classes=of_events).records
     names = [{name: list(item.features) for name, item in told.items()} for told in (classes, of_events)]

@@ -1,4 +1,4 @@
-"""What a shedder is shown, without an engine: plans with counters that a test chooses."""
+"""Query views for shedders without an engine: plans with counters chosen by a test."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ TYPED = ("seen", "dropped_events", "tried", "yielded")
 
 
 class Counters:
-    """Stands for `Shedding`."""
+    """Fake of `Shedding`."""
 
     def __init__(self, plan: Plan, counted: Mapping[str, Any], classes: int) -> None:
         self.plan, self.stride, self.given = plan, classes, counted
 
     def counted(self) -> dict[str, Any]:
-        """Counters by type as given, else 0; ``born`` and the like have one number per state, all of class 0."""
+        """Return counters by type, 0 by default; ``born`` and others have one number per state, for class 0."""
         types, states = len(self.plan.type_members), len(self.plan.states)
-        found = {name: np.array(self.given.get(name, [0] * types), np.int64) for name in TYPED}
+        counters = {name: np.array(self.given.get(name, [0] * types), np.int64) for name in TYPED}
         for name in ("born", "refused", "dropped"):
             cells = np.zeros((states, self.stride), np.int64)
             values = np.array(self.given.get(name, np.zeros((states, 1))), np.int64).reshape(states, -1)
             cells[:, : values.shape[1]] = values
-            found[name] = cells
-        return found
+            counters[name] = cells
+        return counters
 
 
 def view(text: str = Q1, classes: int = 1, slices: int = 1, weight: float = 1.0, **counted: Any) -> QueryView:
-    """A view of a query with these counters."""
+    """Return a view of a query with these counters."""
     plan = make_plan(replace(fc.parse(text, SCHEMA, name="q"), weight=weight), store="rows")
     return QueryView(plan, cast(Shedding, Counters(plan, counted, classes)), slices)
