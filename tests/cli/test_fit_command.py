@@ -124,7 +124,7 @@ def test_evaluate_finds_the_same_by_history_as_by_its_model() -> None:
         (["--shedder", "ri", "--model", "m"], "--model is for a shedder that learns; give --shedder hybrid, "),
         (["--model", "m"], "--model is for a shedder that learns"),
         (["--shedder", "hybrid", "--model", "none"], "'none' does not exist"),
-        (["--shedder", "hybrid", "--model", "m", "--query", "q2"], "has a model for 'q1', none for 'q2'; fit one for it"),
+        (["--shedder", "hybrid", "--model", "m", "--query", "q2"], "has a model for 'q1', none for 'q2'; fit one"),
     ],
 )
 def test_what_cannot_be_run(more: list[str], message: str) -> None:
