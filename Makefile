@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 LONG := slow or shared
 STAMP := $(VENV)/.installed
+DEMO_STAMP := $(if $(wildcard $(STAMP)),$(STAMP),$(VENV)/.installed-report)
+BUILD_FILES := pyproject.toml setup.py ci/setup.sh ci/requirements.py ci/find_python.sh
 CORE := $(wildcard fastcep/_core/*/*.pyx fastcep/_core/*/*.pxd fastcep/_core/*/*.h)
 export PYTHON
 
@@ -22,11 +24,15 @@ help:
 	@echo "make lint     ruff and mypy"
 	@echo "make clean    remove what was built"
 
-$(STAMP): pyproject.toml setup.py ci/setup.sh ci/find_python.sh $(CORE)
-	@ci/setup.sh $(VENV)
+$(STAMP): $(BUILD_FILES) $(CORE)
+	@ci/setup.sh $(VENV) dev
 	@touch $@
 
-demo: $(STAMP)
+$(VENV)/.installed-report: $(BUILD_FILES) $(CORE)
+	@ci/setup.sh $(VENV) report
+	@touch $@
+
+demo: $(DEMO_STAMP)
 	@mkdir -p build
 	@$(BIN)/fastcep demo --picture build/hot_paths.png
 

@@ -1,4 +1,4 @@
-"""Births that are refused by the slice of the window, and partial matches that fall with age: match by match."""
+"""Refused births by slice of the window, and partial matches dropped by age, checked match by match."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def parsed(text: str, window: str) -> fc.Query:
 
 
 def states_of(plan: Plan, members: list[int]) -> list[int]:
-    """The states through which a match goes, by the variables that it binds one after the other."""
+    """Return the states of the partial matches of a match, by the variables that it binds in turn."""
     state, found = -1, []
     for member in members:
         targets = {edge.target for edge in plan.edges if (edge.source, edge.member) == (state, member)}
@@ -44,7 +44,7 @@ def states_of(plan: Plan, members: list[int]) -> list[int]:
 
 
 class Rule:
-    """Which matches are found, by chances per state, class and slice; these never fall from slice to slice."""
+    """Predicts the matches found, from probabilities by state, class and slice that never decrease with the slice."""
 
     def __init__(self, engine: fc.Engine, events: pa.Table, seed: int, of_v: bool = False) -> None:
         self.plan, self.seed, self.of_v = controlled(engine).plan, seed, of_v
@@ -55,10 +55,10 @@ class Rule:
         bound = sorted((at, member) for member, cell in enumerate(cells) for at in cell)
         events, states = [at for at, _ in bound], states_of(self.plan, [member for _, member in bound])
         pairs = zip(events, events[1:], states, strict=False)
-        return all(self.lives(events[0], last, then, state, table_at(then)) for last, then, state in pairs)
+        return all(self.is_extended(events[0], last, then, state, table_at(then)) for last, then, state in pairs)
 
-    def lives(self, first: int, last: int, then: int, state: int, table: Any) -> bool:
-        """Whether a partial match of a state is extended by an event."""
+    def is_extended(self, first: int, last: int, then: int, state: int, table: Any) -> bool:
+        """Return whether a partial match of a state survives until an event extends it."""
         number = int(self.values[last]) if self.of_v else 0
         slices = table.shape[2]
         at = slice_of(self.plan.query.window, self.times, first, then, slices)
@@ -66,7 +66,7 @@ class Rule:
 
 
 def in_batches(engine: fc.Engine, events: pa.Table, size: int, shedder: Any, cut: int | None = None) -> Any:
-    """What is found, and the engine; which is restored before the batch with the number ``cut``."""
+    """Return the matches and the engine, which is restored from a snapshot before batch number ``cut``."""
     rows: list[Any] = []
     for number, at in enumerate(range(0, len(events), size)):
         if number == cut:
@@ -79,10 +79,10 @@ def in_batches(engine: fc.Engine, events: pa.Table, size: int, shedder: Any, cut
 
 @st.composite
 def tables(draw: Any, states: int, classes: int) -> Any:
-    """Chances that grow with the slices."""
+    """Draw drop probabilities that grow with the slice."""
     slices = draw(st.integers(1, 4))
-    chances = st.sampled_from([0.0, 0.0, 0.25, 0.6, 1.0])
-    drawn_ = [draw(chances) for _ in range(states * classes * slices)]
+    probabilities = st.sampled_from([0.0, 0.0, 0.25, 0.6, 1.0])
+    drawn_ = [draw(probabilities) for _ in range(states * classes * slices)]
     return np.sort(np.array(drawn_).reshape(states, classes, slices), axis=2)
 
 
@@ -93,7 +93,7 @@ def tables(draw: Any, states: int, classes: int) -> Any:
 def test_exactly_the_matches_that_the_chances_leave(
     data: st.DataObject, text: str, window: str, index: str, of_v: bool, seed: int, size: int, cut: int
 ) -> None:
-    """A match is found if no partial match of it falls at its birth, or in the slice in which it is extended."""
+    """A match is found if none of its partial matches is dropped at birth or in the slice in which it is extended."""
     own, events = parsed(TEXTS[text], window), stream(60, seed)
     names = [leaf.name for leaf in leaves_of(own.pattern)]
     last = {name: f"{name}[last].V" if "+ b[]" in TEXTS[text] and name == "b" else f"{name}.V" for name in names}
@@ -120,7 +120,7 @@ def test_exactly_the_matches_that_the_chances_leave(
 @pytest.mark.parametrize("window", ["160ns", "16 EVENTS"])
 @pytest.mark.parametrize("cut", [1, 2, 3])
 def test_those_of_an_age_fall(text: str, window: str, cut: int) -> None:
-    """With the chance 1 from a slice on, nothing is found that waits so long, and all else is."""
+    """With probability 1 from a slice on, exactly the matches that do not wait so long are found."""
     own, events = parsed(TEXTS[text], window), stream(1_000, 5)
     engine = made(own, Quiet())
     rule, states = Rule(engine, events, 0), len(controlled(engine).plan.states)
@@ -146,7 +146,7 @@ def made_of(own: fc.Query, events: pa.Table) -> Any:
 @pytest.mark.parametrize("index", ["full", "key"])
 @pytest.mark.parametrize("close", ["320ns", "30 EVENTS"])
 def test_explicit_windows_that_are_isolated(close: str, index: str, size: int) -> None:
-    """In each window partial matches fall by the age of the window."""
+    """In each window, partial matches are dropped by the age of the window."""
     text, events = f"PATTERN {TEXTS['keys']} WINDOW OPEN ON D o CLOSE AFTER {close}", stream(400, 5)
     own, shedder = fc.parse(text, SCHEMA, name="q1"), Quiet(seed=2)
     shedder.in_windows = True
@@ -162,7 +162,7 @@ def test_explicit_windows_that_are_isolated(close: str, index: str, size: int) -
     times = events["ts"].to_numpy()
     truth = found(made(own, Quiet(), index=index).process(events))
 
-    def lives(window: int, first: int, last: int, then: int, state: int) -> bool:
+    def is_extended(window: int, first: int, last: int, then: int, state: int) -> bool:
         span = int(close.split()[0].removesuffix("ns"))
         age = times[then] - times[window] if "ns" in close else then - window  # named by the event that opens it
         return bool(drawn(2, first, last) >= table[state, 0, min(2, age * 3 // span)])
@@ -170,13 +170,13 @@ def test_explicit_windows_that_are_isolated(close: str, index: str, size: int) -
     states = states_of(plan, [0, 1, 2])
     left = [
         (window, a, b, c) for window, a, b, c in truth
-        if lives(window, a, a, b, states[0]) and lives(window, a, b, c, states[1])
+        if is_extended(window, a, a, b, states[0]) and is_extended(window, a, b, c, states[1])
     ]  # fmt: skip
     assert sorted(rows) == sorted(left) and 0 < len(left) < len(truth)
 
 
 def test_a_fall_is_counted_once_and_paid_for_once() -> None:
-    """Of three A two are in the second half of the window when B comes: they are dropped, not looked at, and gone."""
+    """Two of three A are in the second half of the window at B: they are dropped without a visit and do not return."""
     own = parsed("SEQ(A a, B b)", "100ns")
     events = pa.table({
         "type": ["A", "A", "A", "B", "B"], "ID": [0] * 5, "V": [0] * 5, "x": [0.0] * 5, "ts": [0, 10, 50, 60, 61],
@@ -203,7 +203,7 @@ def test_steady_drops_are_of_those_whose_birth_would_be_refused(text: str, low: 
     truth = found(made(own, Quiet()).process(events))
     engine = made(own, Quiet(seed=3))
     rule, states = Rule(engine, events, 3), len(controlled(engine).plan.states)
-    before, after = (np.full((states, 1, 1), chance) for chance in (low, high))
+    before, after = (np.full((states, 1, 1), probability) for probability in (low, high))
     controlled(engine).apply(DropPlan(births=before), 0)
     rows = found(engine.process(events.slice(0, half)))
     stay = engine.metrics()["live_partial_matches"]
@@ -211,7 +211,7 @@ def test_steady_drops_are_of_those_whose_birth_would_be_refused(text: str, low: 
     left = engine.metrics()["live_partial_matches"]
     assert left < stay and left == pytest.approx(stay * (1 - high) / (1 - low), abs=3 * np.sqrt(stay) + 1)
     controlled(engine).apply(DropPlan(births=after, drops=after, steady=True), 18)
-    assert engine.metrics()["live_partial_matches"] == left  # all that would fall have
+    assert engine.metrics()["live_partial_matches"] == left  # all that would be dropped are gone
     rows += found(engine.process(events.slice(half)))
     assert rows == [match for match in truth if rule.finds(match, lambda at: before if at < half else after)]
 
@@ -219,12 +219,12 @@ def test_steady_drops_are_of_those_whose_birth_would_be_refused(text: str, low: 
 def test_drops_that_are_not_steady_are_drawn_anew() -> None:
     own, events = parsed(TEXTS["keys"], "2us"), stream(400, 6)
     engine = made(own, Quiet(seed=3))
-    chances = np.full((len(controlled(engine).plan.states), 1, 1), 0.3)
-    controlled(engine).apply(DropPlan(births=chances), 0)
+    probabilities = np.full((len(controlled(engine).plan.states), 1, 1), 0.3)
+    controlled(engine).apply(DropPlan(births=probabilities), 0)
     engine.process(events)
     counts = [engine.metrics()["live_partial_matches"]]
     for salt in (5, 5, 6):
-        controlled(engine).apply(DropPlan(births=chances, drops=chances), salt)
+        controlled(engine).apply(DropPlan(births=probabilities, drops=probabilities), salt)
         counts.append(engine.metrics()["live_partial_matches"])
     assert counts[1] == pytest.approx(0.7 * counts[0], rel=0.1)
     assert counts[2] == counts[1] and counts[3] == pytest.approx(0.7 * counts[2], rel=0.1)

@@ -1,4 +1,4 @@
-"""Clocks: the virtual one against a plain loop."""
+"""Clocks; the virtual clock is compared with a plain loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def ints(values: list[int]) -> Any:
 
 
 def loop(time: int, costs: list[int], arrivals: list[int] | None) -> tuple[int, list[int]]:
-    """The time (ps) when the last event is done, and of each the picoseconds since its arrival."""
+    """Return the completion time (ps) of the last event, and the picoseconds since the arrival of each event."""
     latencies = []
     for k, cost in enumerate(costs):
         arrival = time if arrivals is None else arrivals[k] * 1000
@@ -39,7 +39,7 @@ FAR = st.sampled_from([0, LATEST - 10_000])
 def test_as_a_loop(
     events: list[tuple[int, int, bool]], queued: bool, sort: bool, begin: int, cuts: list[int], spent: int
 ) -> None:
-    """Whatever the blocks, with a decision after each; at the end of what a clock can count, too."""
+    """Any division into blocks, with a decision after each; also near the end of the clock's range."""
     costs = [cost for cost, _, _ in events]
     arrivals = [begin + gap for _, gap, _ in events]
     if sort:

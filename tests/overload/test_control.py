@@ -1,4 +1,4 @@
-"""What the overload control of a real engine tells and does, on the virtual clock with the paper's cost table."""
+"""Overload control of a real engine, on the virtual clock with the paper's cost table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FIVE = {"type": ["A", "A", "B", "C", "D"], "ts": [0, 1, 2, 3, 4], "ID": [1] * 5,
 
 
 def test_latencies_are_those_counted_by_hand() -> None:
-    """Two beginnings; both looked at and extended; both pairs looked at, neither a match; nothing."""
+    """Two partial matches begin; both are visited and extended; both pairs are visited without a match; nothing."""
     live = engine(query())
     told: list[list[float]] = []
     live.listen(lambda processing, event: told.append([*processing, -1, *event]))
@@ -47,7 +47,7 @@ def test_latencies_are_those_counted_by_hand() -> None:
 
 
 def test_event_latency_has_the_time_in_the_queue() -> None:
-    """Done at 1, 2, 6, 12 and 12."""
+    """Events are complete at 1, 2, 6, 12 and 12."""
     live = engine(query())
     told: list[list[float]] = []
     live.listen(lambda processing, event: told.append(event.tolist()))
@@ -96,7 +96,7 @@ def test_metrics_while_it_sheds(stream: pa.Table) -> None:
 def test_decisions_are_an_eighth_of_a_window_apart(
     stream: pa.Table, events: int, apart: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if apart == 4096:  # the most that may lie between two
+    if apart == 4096:  # largest number of events between two decisions
         monkeypatch.setattr("fastcep.overload.decision_schedule.MOST_EVENTS", apart)
     live = engine(query(f"PATTERN {SAME} AND a.V + b.V = c.V WITHIN {events} EVENTS"), RandomMatches())
     for block in stream.to_batches(max_chunksize=333):
@@ -125,7 +125,7 @@ def test_what_fixed_classes_refuse_is_counted_by_class(stream: pa.Table) -> None
 
 
 def bursts(stream: pa.Table) -> pa.Table:
-    """The stream, in which every other quarter takes thirty times as long."""
+    """Return the stream with every other quarter stretched to thirty times its duration."""
     gaps = np.diff(stream["ts"].to_numpy(), prepend=0)
     quarter = np.arange(len(gaps)) * 4 // len(gaps)
     times = pa.array(np.cumsum(np.where(quarter % 2, gaps * 30, gaps)))
@@ -167,7 +167,7 @@ def test_episodes_far_from_each_other_are_told_apart(caplog: pytest.LogCaptureFi
 
 
 def test_a_bound_that_cannot_be_held_is_told_once(stream: pa.Table, caplog: pytest.LogCaptureFixture) -> None:
-    """A shedder of partial matches cannot save what an event costs that no partial match is dropped of."""
+    """A shedder of partial matches cannot save the fixed cost of an event."""
     live = fc.Engine(query(), clock="virtual", cost_table="paper", latency_bound=0.01, shedder=RandomMatches())
     live.process(stream)
     before = [record.levelname for record in caplog.records]
@@ -235,7 +235,7 @@ def test_every_baseline_sheds_in_every_window(
 
 
 def test_an_event_is_kept_out_of_some_of_its_windows_only(stream: pa.Table) -> None:
-    """In overlapping windows there are matches that one window has and another one lacks."""
+    """With overlapping windows, some matches are in one window and missing from another."""
     text = WINDOWS["isolated"]
     live = engine(query(text), shedding.by_name("bl"), 8)
     windows = Counter(match[1:] for match in found(live.process(stream.slice(0, 5000))))
@@ -255,7 +255,7 @@ def two() -> list[fc.Query]:
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_several_queries_share_a_shedder(stream: pa.Table, name: str) -> None:
-    """With shared filters every match of each is a true one, and what is dropped of a type is so for both."""
+    """With shared filters, every match of each query is true, and events dropped by type are dropped for both."""
     plain = engine(two())
     truth = plain.process(stream)
     live = engine(two(), shedding.by_name(name), mean(plain) / 2)
@@ -307,7 +307,7 @@ def test_queries_come_and_go_while_load_is_shed(stream: pa.Table, name: str, cap
 
 
 def test_the_estimate_survives_a_query_that_goes(stream: pa.Table, caplog: pytest.LogCaptureFixture) -> None:
-    """What it had found before any shedding is not subtracted from what the others find now."""
+    """Matches that the removed query found before shedding are not subtracted from those of the others."""
     gaps = np.diff(stream["ts"].to_numpy(), prepend=0)
     times = pa.array(np.cumsum(np.where(np.arange(len(gaps)) < 5000, gaps * 3, gaps)))
     late = stream.set_column(stream.column_names.index("ts"), "ts", times)

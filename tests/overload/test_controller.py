@@ -1,4 +1,4 @@
-"""The controller on simple plants: a queue in front of work that follows the demand a window later."""
+"""Controller on simple plants: a queue before work that follows the demand a window later."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ LIMIT, LONGEST = 80.0, 100.0
 
 
 class Plant:
-    """A queue, in milliseconds of work; of what is demanded it is free of a part at once, of the rest a window later.
+    """Queue in milliseconds of work. Part of the demand takes effect at once, the rest a window later.
 
-    A decision is made every 5 ms, eight of them are a window.
+    There is a decision every 5 ms, and a window has eight decisions.
     """
 
     def __init__(self, at_once: float = 0.5) -> None:
@@ -24,7 +24,7 @@ class Plant:
         self.told: list[tuple[float, float]] = []
 
     def run(self, load: float, decisions: int) -> list[tuple[float, float]]:
-        """The queue and the demand, decision by decision."""
+        """Return queue and demand at each decision."""
         self.told = []
         for _ in range(decisions):
             demand = self.controller.demand
@@ -66,7 +66,7 @@ def test_a_queue_that_is_not_long_is_left_alone() -> None:
 def test_what_was_dropped_for_nothing_does_not_take_the_demand_back() -> None:
     controller = Controller()
     assert controller.update(DetectorReading(0.1, 1.5)) > 0.3
-    for _ in range(100):  # four tenths are saved, a third is asked for
+    for _ in range(100):  # 0.4 of the work is saved, a third is demanded
         controller.update(DetectorReading(-1.0, 0.9), saved=0.4)
     assert controller.demand > 0.2
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""Cost tables: the two of the package, files, and what is wrong with some."""
+"""Cost tables: the two built-in ones, files, and invalid tables."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_hash_is_of_the_numbers() -> None:
     assert table.hash == replace(table, name="other").hash == CostTable("x", event=1.2501, match=3.0).hash
     assert table.hash != replace(table, match=3.001).hash
     assert table.hash != CostTable("one", relevant=1.25, match=3).hash
-    assert CostTable.named("paper").hash == "e80d625ac2be3b16"  # reports of other versions name it
+    assert CostTable.named("paper").hash == "e80d625ac2be3b16"  # other versions report this hash
 
 
 def test_picoseconds_are_rounded() -> None:

@@ -1,4 +1,4 @@
-"""Events that are not tried for a variable, by a class that their values give them."""
+"""Events that are not tried for a variable, by event class."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ OF_V = {name: Classes((f"{name}.V",), (1,), TENS, 10) for name in "abc"}
 
 
 class Withholds(Shedder):
-    """Withholds events with given chances, by variable and class."""
+    """Withholds events with given probabilities, by variable and class."""
 
     name = "withholds"
 
-    def __init__(self, classes: Mapping[str, Classes], chances: Mapping[str, Sequence[float]], seed: int = 0) -> None:
-        self._classes, self._chances, self.seed = classes, chances, seed
+    def __init__(
+        self, classes: Mapping[str, Classes], probabilities: Mapping[str, Sequence[float]], seed: int = 0
+    ) -> None:
+        self._classes, self._probabilities, self.seed = classes, probabilities, seed
 
     def event_classes(self, query: ast.Query) -> Mapping[str, Classes]:
         return self._classes
@@ -35,14 +37,14 @@ class Withholds(Shedder):
         return Always()
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
-        orders = []
+        plans = []
         for view in views:
             binds = np.zeros((len(view.plan.negated), view.event_classes))
             for member, name in enumerate(found_names(view)):
-                own = self._chances.get(name, ())
+                own = self._probabilities.get(name, ())
                 binds[member, : len(own)] = own
-            orders.append(DropPlan(binds=binds))
-        return orders
+            plans.append(DropPlan(binds=binds))
+        return plans
 
     def spec(self) -> dict[str, Any]:
         return {"name": self.name, "seed": self.seed}
@@ -55,12 +57,12 @@ def found_names(view: QueryView) -> list[str]:
 
 
 def warm(live: fc.Engine, events: pa.Table) -> list[Any]:
-    """What is found behind the first decision, which is made after 32 events."""
+    """Return the matches after the first decision, which is made after 32 events."""
     return found(live.process(events))
 
 
 def without(events: pa.Table, type_: str, values: set[int], first: int = 32) -> pa.Table:
-    """The events but those of a type with some values, from the first decision on."""
+    """Return the events without those of a type with some values, from the first decision on."""
     kinds, own = events["type"].to_pylist(), events["V"].to_pylist()
     keep = [k < first or kind != type_ or v not in values for k, (kind, v) in enumerate(zip(kinds, own, strict=True))]
     return events.filter(pa.array(keep))
@@ -75,8 +77,8 @@ def values_of(events: pa.Table, rows: Sequence[Any]) -> list[Any]:
 @pytest.mark.parametrize(("variable", "kind"), [("a", "A"), ("b", "B"), ("c", "C")])
 def test_a_class_that_is_withheld_is_as_if_it_had_not_come(variable: str, kind: str, index: str, store: str) -> None:
     events = ds1(events=3_000, seed=8)
-    chances = {variable: [float(v in (3, 7)) for v in range(1, 11)]}
-    live = engine(query(), Withholds(OF_V, chances), index=index, store=store)
+    probabilities = {variable: [float(v in (3, 7)) for v in range(1, 11)]}
+    live = engine(query(), Withholds(OF_V, probabilities), index=index, store=store)
     rows = warm(live, events)
     left = without(events, kind, {3, 7})
     plain = engine(query(), index=index, store=store)
@@ -87,7 +89,7 @@ def test_a_class_that_is_withheld_is_as_if_it_had_not_come(variable: str, kind: 
 
 
 def test_an_event_may_be_kept_for_another_variable() -> None:
-    """Events A that must not begin a match may still be the second one of one."""
+    """Events A that are not tried as the first of a match can still be the second."""
     text = "PATTERN SEQ(A a, A b) WHERE a.ID = b.ID WITHIN 200us"
     events, own = ds1(events=3_000, seed=8), query(text)
     shedder = Withholds({"a": OF_V["a"]}, {"a": [1.0] * 5})
@@ -98,7 +100,7 @@ def test_an_event_may_be_kept_for_another_variable() -> None:
 
 
 def test_chances_are_drawn_by_position() -> None:
-    """Two variables that want to drop an event by the same chance drop the same ones."""
+    """Two variables with the same probability drop the same events."""
     text = "PATTERN SEQ(A a, A b) WHERE a.ID = b.ID WITHIN 200us"
     events, own = ds1(events=3_000, seed=8), query(text)
     both = engine(own, Withholds({}, {"a": [0.4], "b": [0.4]}, 3))
@@ -127,7 +129,7 @@ def test_reals_are_classified_by_their_whole_part() -> None:
 
 
 def _row(events: pa.Table, sequence: int) -> int:
-    """The row of the event with a number: events of other types have none."""
+    """Return the row of the event with a number; events of other types have none."""
     return int(np.flatnonzero(np.isin(events["type"].to_pylist(), ["A", "B"]))[sequence])
 
 

@@ -1,4 +1,4 @@
-"""What is counted of children by what they come of: the record's counts, or what these are expected to be."""
+"""Counts of children by source, compared with the lineage record or with their expectation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
-from reference.attribution import is_told, times_of
+from reference.attribution import is_output_ordered, times_of
 from strategies import queries as strategies
 from strategies.queries import Case
 from strategies.whole_cases import is_planned, query_cases
@@ -56,7 +56,7 @@ def test_where_nothing_is_dropped_they_are_those_of_the_record(text: str, slices
 @given(st.one_of(strategies.cases(), query_cases("stores")), st.sampled_from(INDEXES), st.integers(1, 4))
 @settings(max_examples=min(100, settings().max_examples))
 def test_of_any_query(case: Case, index: str, slices: int) -> None:
-    assume(is_planned(case.query) and is_told(case.query) and case.events)
+    assume(is_planned(case.query) and is_output_ordered(case.query) and case.events)
     batch = next(iter(harness.batches(case.query.schema, case.events)))
     (record,) = quiet(observe, case.query, batch, index=index).records
     flow = count_flow(Account(record, times_of(case.query, batch), slices, PAPER, {}, {}), {}, {})
@@ -87,7 +87,7 @@ def long() -> tuple[pa.Table, Flow]:
     ],
 )  # fmt: skip
 def test_what_is_left_stands_for_what_is_not_there(binds: list[float], births: list[list[float]]) -> None:
-    """By state and slice, the mean of ten seeds: 1 % and 5 deviations of the mean apart at most; all of them 4 %."""
+    """By state and slice, the mean of ten seeds differs by at most 1 % and 5 standard errors; in total by 4 %."""
     events, flow = long()
     rows = flow.children.to_pydict()
     truth = np.zeros((3, 4))
@@ -102,7 +102,7 @@ def test_what_is_left_stands_for_what_is_not_there(binds: list[float], births: l
         own.apply(DropPlan(binds=tables[0], births=tables[1], counts=1.0), 0)
         engine.process(events)
         keys, counts, squares, lost, asked = own.shedding.flows()
-        assert lost == 0 and asked.reshape(-1).tolist() == flow.asked.tolist()  # those that are withheld, too
+        assert lost == 0 and asked.reshape(-1).tolist() == flow.asked.tolist()  # including withheld events
         assert (squares >= counts).all() and counts.sum() != truth.sum()
         total = np.zeros((3, 4))
         keys = keys.astype(np.int64)
@@ -115,7 +115,7 @@ def test_what_is_left_stands_for_what_is_not_there(binds: list[float], births: l
 
 
 def test_a_share_of_the_events_stands_for_all() -> None:
-    """The mean of thirty seeds, whatever the batches; of an event all children are counted, or none."""
+    """The mean of thirty seeds, for any batches; all children of an event are counted, or none."""
     events, flow = long()
     truth = flow.children["made"].to_numpy().sum()
     totals = []
@@ -136,14 +136,14 @@ def test_a_share_of_the_events_stands_for_all() -> None:
 
 @pytest.mark.parametrize("drops", [False, True])
 @pytest.mark.parametrize(("first", "then"), [(0.9, 0.5), (0.9, 0.0), (0.2, 0.8), (0.8, 0.8)])
-def test_orders_that_change_are_made_up_for_at_once(first: float, then: float, drops: bool) -> None:
-    """Rows stand for as many as the chances say that they had so far: the mean of twenty seeds, 5 deviations apart."""
+def test_changed_drop_plans_are_corrected_at_once(first: float, then: float, drops: bool) -> None:
+    """Rows are weighted by the probabilities in force so far: the mean of twenty seeds is within 5 standard errors."""
     events, sums = long()[0], []
-    for seed, chances in [(0, (0.0, 0.0)), *((seed, (first, then)) for seed in range(20))]:
+    for seed, probabilities in [(0, (0.0, 0.0)), *((seed, (first, then)) for seed in range(20))]:
         engine = made(query(), shedder(query(), 4, seed), index="key")
         own = controlled(engine)
-        for chance, part in zip(chances, (events.slice(0, 5_000), events.slice(5_000, 400)), strict=True):
-            births = np.full((len(own.plan.states), own.shedding.stride, 4), chance)
+        for probability, part in zip(probabilities, (events.slice(0, 5_000), events.slice(5_000, 400)), strict=True):
+            births = np.full((len(own.plan.states), own.shedding.stride, 4), probability)
             own.apply(DropPlan(births=births, drops=births if drops else None, steady=True, counts=1.0), 0)
             own.shedding.flows()
             engine.process(part)
@@ -153,15 +153,15 @@ def test_orders_that_change_are_made_up_for_at_once(first: float, then: float, d
     assert np.mean(told) == pytest.approx(truth, rel=0.25)
 
 
-@pytest.mark.parametrize("chance", [0.99999, 1 - 1e-9])
-def test_births_are_all_refused_by_a_chance_of_one_only(chance: float) -> None:
-    """Some are let through, and stand for as many as are not: the mean of twenty seeds."""
+@pytest.mark.parametrize("probability", [0.99999, 1 - 1e-9])
+def test_births_are_all_refused_by_a_chance_of_one_only(probability: float) -> None:
+    """Births that are let through represent the refused ones: the mean of twenty seeds."""
     events, sums, made_ = long()[0], [], []
     for seed in range(20):
         engine = made(query(), shedder(query(), 4, seed), index="key")
         own = controlled(engine)
         births = np.zeros((len(own.plan.states), own.shedding.stride, 4))
-        births[0] = chance
+        births[0] = probability
         own.apply(DropPlan(births=births, counts=1.0), 0)
         engine.process(events)
         keys, counts, *_ = own.shedding.flows()
@@ -202,7 +202,7 @@ def test_a_snapshot_goes_on_counting(cut: int) -> None:
     before = found(live.process(events.slice(0, cut)))
     again = fc.Engine.restore(live.snapshot(), shedder=shedder(own, 4, 2))
     assert before + found(again.process(events.slice(cut))) == rows
-    found(live.process(events.slice(cut)))  # what has been written goes on, too
+    found(live.process(events.slice(cut)))  # a restored snapshot continues to count, too
     flows = [controlled(engine).shedding.flows() for engine in (whole, again, live)]
     for one in flows[1:]:
         for own_, expected_ in zip(one, flows[0], strict=True):

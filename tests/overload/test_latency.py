@@ -1,4 +1,4 @@
-"""The monitor of latencies, against NumPy over all values."""
+"""Latency monitor, compared with NumPy over all values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fastcep.overload.latency import LatencyMonitor
 
 
 def drawn(count: int, seed: int = 1) -> Any:
-    """Latencies over nine decades, whole picoseconds as a virtual clock gives them."""
+    """Draw latencies over nine decades, in integer picoseconds as on a virtual clock."""
     logs = np.random.default_rng(seed).uniform(0, np.log(1e12), count)
     return np.exp(logs).astype(np.int64) / 1000.0
 
@@ -38,7 +38,7 @@ def nearest_rank(values: Any, share: float) -> float:
     st.lists(st.integers(0, 60), max_size=8), st.integers(1, 100), st.integers(1, 40), st.integers(1, 7), st.booleans()
 )
 def test_as_all_values(sizes: list[int], count: int, window: int, every: int, queued: bool) -> None:
-    """Windows, sums and shares, whatever the blocks."""
+    """Windows, sums and shares, for any division into blocks."""
     processing = drawn(count)
     event = processing + drawn(count, 2) if queued else processing
     monitor = LatencyMonitor(window, every, bound=1000.0)
@@ -60,7 +60,7 @@ def test_as_all_values(sizes: list[int], count: int, window: int, every: int, qu
 
 @given(st.lists(st.integers(0, 60), max_size=8), st.integers(1, 40), st.integers(1, 7))
 def test_blocks_do_not_matter(sizes: list[int], window: int, every: int) -> None:
-    """To the last bit: a detector decides the same whatever the batches."""
+    """Equal to the last bit, so that a detector decides the same for any batches."""
     values = drawn(200)
     whole, parts = LatencyMonitor(window, every), LatencyMonitor(window, every)
     whole.record(values)
@@ -137,7 +137,7 @@ def test_state_goes_through_json() -> None:
     values = drawn(5_000)
     monitor, other = (LatencyMonitor(window=100, every=3, bound=50.0) for _ in range(2))
     monitor.record(values[:2_345], values[:2_345] * 2)
-    other.record(values[:7])  # what is restored replaces it
+    other.record(values[:7])  # replaced by the restored state
     state = json.loads(json.dumps(monitor.state()))
     other.restore(state)
     for each in (monitor, other):

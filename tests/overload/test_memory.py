@@ -1,4 +1,4 @@
-"""``on_memory_limit="shed"``: a shedder drops what would not fit, and the engine goes on without an error."""
+"""``on_memory_limit="shed"``: a shedder drops partial matches that exceed the limit, without an error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def truth(stream: pa.Table) -> set[tuple[Any, ...]]:
 
 
 def run(stream: pa.Table, limit: int, shedder: str | None, **options: Any) -> tuple[fc.Engine, list[Any], int]:
-    """The engine at the end, its matches, and how many batches ended with an error; it stays below the limit."""
+    """Return the engine, its matches, and the number of batches with an error; check that it stays below the limit."""
     own = {} if shedder is None else {"on_memory_limit": "shed", "shedder": shedding.by_name(shedder)}
     live = fc.Engine(QUERY, memory_limit=limit, index="key", clock="virtual", cost_table="paper", **own, **options)
     matches, errors = [], 0
@@ -60,7 +60,7 @@ def test_an_engine_goes_on_where_it_would_raise(
     told = live.metrics()["shedding"]
     assert told["detectors"] == ["memory"] and told["episodes"] >= 1
     assert told["dropped_events"] + told["dropped_partial_matches"] > 0
-    if shedder != "ri":  # dropping events frees nothing at once
+    if shedder != "ri":  # dropping events frees no memory at once
         assert live.metrics()["dropped_partial_matches"] == 0
         assert len(matches) > len(without)
 
@@ -88,7 +88,7 @@ def test_nothing_is_shed_while_there_is_room(stream: pa.Table, truth: set[tuple[
 
 
 def test_an_episode_ends_when_the_memory_is_free_again(stream: pa.Table) -> None:
-    """When events come a hundred times as slowly."""
+    """The arrival rate falls to a hundredth."""
     times = np.concatenate([np.arange(5000), 5000 + np.arange(5000) * 100])
     slow = stream.set_column(stream.column_names.index("ts"), "ts", pa.array(times))
     live, _, _ = run(slow, 400_000, "rs")

@@ -1,4 +1,4 @@
-"""What is refused of the options that concern overload, and what is said then."""
+"""Invalid overload options and their error messages."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_what_a_bound_may_be(bound: Any, nanoseconds: float) -> None:
 
 
 def test_no_bound_can_be_below_the_cost_of_an_event_that_is_dropped() -> None:
-    """That is what events cost whose types no variable names, too: a mean may be near it."""
+    """Events of types that no variable names cost as much, so a mean can be near it."""
     refused("below the cost of a dropped event", latency_bound=1, cost_table="measured")
     engine(latency_bound=CostTable.named("measured").event, cost_table="measured")
     own = CostTable("own", event=3.5, relevant=4)
@@ -90,7 +90,7 @@ def test_what_is_no_detector(detector: Any) -> None:
 
 
 def test_a_detector_needs_its_limit() -> None:
-    """Else it would fail amid a batch."""
+    """Otherwise it would fail in the middle of a batch."""
     for options in ({}, {"memory_limit": "64MiB"}):
         refused("detector 'memory' has no limit", shedder=RandomMatches(), detector=MemoryUse(), **options)
     shed = {"shedder": RandomMatches(), "memory_limit": "64MiB", "on_memory_limit": "shed", "latency_bound": None}
@@ -265,7 +265,7 @@ def test_the_wall_clock_of_a_snapshot_may_be_a_function() -> None:
 
 
 def test_key_groups_go_to_an_engine_that_sheds() -> None:
-    """Groups leave shedder and detectors behind; an engine made from them begins with its own."""
+    """Key groups do not include shedder and detectors; the new engine starts with its own."""
     query = fc.parse("PATTERN SEQ(A a, B b) WHERE [ID] WITHIN 1s", shed_runs.SCHEMA, name="pair")
     shedders = [fc.shedding.by_name(name) for name in ("rs", "ri")]
     engine = shed_runs.engine(query, shedders[0])

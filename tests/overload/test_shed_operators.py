@@ -1,4 +1,4 @@
-"""Load is shed of every store and operator; of a monotonic query nothing is found that would not have been."""
+"""Shedding with every store and operator; a monotonic query has no false matches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_events_are_dropped_from_the_factorised_store(stream: pa.Table) -> None:
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_skip_till_next_match(stream: pa.Table, name: str) -> None:
-    """It runs; without monotony nothing is promised of the matches."""
+    """It runs; without monotonicity nothing is guaranteed about the matches."""
     text = f"PATTERN {SAME} WITHIN 2ms STRATEGY skip_till_next"
     plain = engine(query(text))
     plain.process(stream)
@@ -68,7 +68,7 @@ def test_dropped_partial_matches_bring_no_match_that_negation_forbids(stream: pa
 
 
 def test_what_is_shed_does_not_time_out(stream: pa.Table) -> None:
-    """What times out is what would have, less what was shed."""
+    """The timed-out partial matches are a subset of those without shedding."""
     text = f"PATTERN {SAME} WITHIN 1ms"
     plain = engine(query(text), timed_out=True)
     live = engine(query(text), RandomMatches(), 1, timed_out=True)

@@ -1,4 +1,4 @@
-"""Decision trees in the matcher: the classes that Python tells, and the same as by a table that says the same."""
+"""Decision trees in the matcher: same classes as in Python, and as by an equal table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def parsed(text: str = TEXT) -> fc.Query:
 
 
 def tree(features: tuple[str, ...], nodes: list[Any], other: int = 0) -> Tree:
-    """Of nodes (feature, threshold, left, right, class)."""
+    """Create a tree from nodes (feature, threshold, left, right, class)."""
     feature, threshold, left, right, value = (list(column) for column in zip(*nodes, strict=True))
     return Tree(
         features, np.array(feature, np.int32), np.array(threshold, float), np.array(left, np.int32),
@@ -35,7 +35,7 @@ def tree(features: tuple[str, ...], nodes: list[Any], other: int = 0) -> Tree:
 
 @st.composite
 def trees(draw: Any, *features: str) -> Tree:
-    """Any tree of up to seven leaves, whose thresholds are values that there are, or between them."""
+    """Draw a tree of up to seven leaves, with thresholds at or between existing values."""
     nodes: list[list[Any]] = [[-1, 0.0, 0, 0, 0]]
     for _ in range(draw(st.integers(0, 6))):
         leaf = draw(st.sampled_from([number for number, node in enumerate(nodes) if node[0] < 0]))
@@ -49,7 +49,7 @@ def trees(draw: Any, *features: str) -> Tree:
 
 
 def holes(events: pa.Table, seed: int) -> pa.Table:
-    """Some values are null, or no number."""
+    """Replace some values by null or NaN."""
     random = np.random.default_rng(seed)
     for name in ("V", "x"):
         column = events[name].to_pylist()
@@ -66,7 +66,7 @@ def holes(events: pa.Table, seed: int) -> pa.Table:
 @given(trees("a.V", "a.x"), trees("a.V + b.V", "b.x"), trees("c.x", "c.V"), st.integers(0, 9))
 @settings(max_examples=min(100, settings().max_examples))
 def test_the_matcher_tells_the_classes_that_python_does(of_a: Tree, of_b: Tree, of_c: Tree, seed: int) -> None:
-    """Null and what is no number are of the other class."""
+    """Nulls and NaN have the class ``other``."""
     own, events = parsed(), holes(stream(150, seed), seed)
     record: Lineage
     told: Any = {"a": of_a, "b": of_b}
@@ -96,7 +96,7 @@ def test_by_hand() -> None:
 
 
 def same_as(table: np.ndarray, low: float, step: float, feature: str, other: int) -> Tree:
-    """The tree that asks for one value of a table after the other; what is behind its ends is of the ends' classes."""
+    """Return a tree that compares with each value of a table in turn; values beyond get the classes of the ends."""
     nodes: list[Any] = []
     for number, own in enumerate(table[:-1]):
         border = np.nextafter(low + step * (number + 1), -np.inf)
@@ -110,12 +110,12 @@ def same_as(table: np.ndarray, low: float, step: float, feature: str, other: int
     [("b.V * 2 + a.V", "b.V * 2 + a.V", 1.0, 7), ("b.x * 4", "b.x", 0.25, 4)],
 )
 def test_the_same_as_a_table(feature: str, tree_feature: str, step: float, size: int, index: str) -> None:
-    """The same is refused, by events and by partial matches, so that the same is found at the same cost."""
+    """The same events and partial matches are refused, so matches and costs are equal."""
     own, events = parsed(), holes(stream(600, 4), 4)
     random = np.random.default_rng(5)
     table = random.integers(0, 3, size).astype(np.uint8)
     chances = random.choice([0.0, 0.5, 1.0], 4)
-    if feature == "b.x * 4":  # of a table's reals, null and what is no number are of the other class as well
+    if feature == "b.x * 4":  # nulls and NaN in a float column have the class ``other`` of a table, too
         assert np.isnan([x for x in events["x"].to_pylist() if x is not None]).any()
     runs = []
     for of in (Classes((feature,), (0,), table, 3), same_as(table, 0, step, tree_feature, 3)):

@@ -1,4 +1,4 @@
-"""A shedder or detector of a user's own returns anything: what cannot be is refused by name, and harms nothing."""
+"""A user's shedder or detector may return anything: invalid values raise an error that names the field."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STREAM = ds1(events=600, seed=3)
 
 
 class Always(Detector):
-    """Demands half."""
+    """Demands a half."""
 
     name = "always"
 
@@ -37,19 +37,19 @@ class Always(Detector):
 
 
 class Broken(Shedder):
-    """Orders what it was given; without anything given it is right."""
+    """Returns the given drop plans; without any it is valid."""
 
     name, drops_matches = "broken", True
 
-    def __init__(self, orders: Any = None, **fields: Any) -> None:
-        self.orders, self.fields = orders, fields
+    def __init__(self, drop_plans: Any = None, **fields: Any) -> None:
+        self.drop_plans, self.fields = drop_plans, fields
 
     def detector(self, of: str) -> Detector:
         return Always()
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Any:
-        if self.orders is not None:
-            return self.orders
+        if self.drop_plans is not None:
+            return self.drop_plans
         return [DropPlan(**self.right(view) | self.fields) for view in views]
 
     def right(self, view: QueryView) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def refused(words: str, shedder: Any, detector: Any = None) -> None:
     assert words in str(caught.value)
 
 
-def test_right_orders_are_carried_out() -> None:
+def test_valid_drop_plans_are_applied() -> None:
     assert run(Broken()).metrics()["shedding"]["dropped_partial_matches"] > 0
 
 
@@ -95,7 +95,7 @@ def test_tables_of_another_shape_or_type(field: str, value: Any) -> None:
 
 @pytest.mark.parametrize("field", ["events", "binds", "births", "drops"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1, 1.1])
-def test_chances_out_of_range(field: str, value: float) -> None:
+def test_probabilities_out_of_range(field: str, value: float) -> None:
     class Own(Broken):
         def right(self, view: QueryView) -> dict[str, Any]:
             states, types = len(view.plan.states), len(view.plan.type_members)
@@ -122,7 +122,7 @@ def test_other_fields(field: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("orders", "words"),
+    ("drop_plans", "words"),
     [
         (DropPlan(), "decide(): found DropPlan("), (0.5, "decide(): found 0.5"), ("x", "decide(): found 'x'"),
         ([], "decide(): found 0 drop plans, expected a list of 1 DropPlan"),
@@ -131,8 +131,8 @@ def test_other_fields(field: str, value: Any) -> None:
         (np.zeros(1), "decide(): found an array of float64 of the shape (1,)"),
     ],
 )  # fmt: skip
-def test_other_than_a_list_of_orders(orders: Any, words: str) -> None:
-    refused(words, Broken(orders))
+def test_other_than_a_list_of_drop_plans(drop_plans: Any, words: str) -> None:
+    refused(words, Broken(drop_plans))
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ FIELDS = [field.name for field in dataclasses.fields(DropPlan)]
 
 @given(st.dictionaries(st.sampled_from(FIELDS), SCALARS | ARRAYS, max_size=3))
 def test_whatever_is_ordered(fields: Mapping[str, Any]) -> None:
-    """It is carried out, or refused by a name of a field that was drawn; nothing else is raised."""
+    """Any drop plan is applied, or the error names a field that was drawn; there is no other error."""
     try:
         run(Broken(**fields)).flush()
     except ValidationError as error:
@@ -263,7 +263,7 @@ def test_whatever_is_ordered(fields: Mapping[str, Any]) -> None:
 
 
 def test_a_recall_that_nobody_knows() -> None:
-    """A shedder that does not say what is kept gives none, from the first decision that drops something."""
+    """Without `DropPlan.kept` the recall is unknown from the first decision that drops something."""
     live = engine(Broken(kept=None))
     assert live.metrics()["shedding"]["estimated_recall"] == 1.0
     live.process(STREAM)
@@ -279,7 +279,7 @@ def test_a_shedder_that_drops_nothing_need_not_say_what_it_keeps() -> None:
 
 
 def test_without_asserts() -> None:
-    """As above under ``python -O``."""
+    """Repeat the checks under ``python -O``."""
     code = (
         "import numpy as np, test_validation as t\n"
         "assert False\n"  # does nothing

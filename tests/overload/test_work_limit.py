@@ -1,4 +1,4 @@
-"""The work for single events, cut off at a bound on a percentile."""
+"""Work limit for single events, for a bound on a percentile."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ pytestmark = pytest.mark.usefixtures("decide_often")
 
 
 class OfPercentile(Always):
-    """Demands nothing, of a bound on the 95th percentile."""
+    """Detector for a bound on the 95th percentile, without a demand."""
 
     allowed = 0.05
 
 
 class Cutting(Chaos):
-    """Cuts off, and orders anything beside."""
+    """Limits the work, and returns random drop plans."""
 
     cuts = True
 
 
 class Only(Quiet):
-    """Cuts off, and orders nothing."""
+    """Limits the work, and drops nothing."""
 
     cuts = True
 
@@ -55,7 +55,7 @@ def engine(query: Any, shedder: Any, bound: float, amount: float = 0.0, **option
 
 
 def costs(live: fc.Engine) -> list[float]:
-    """Where what each event costs is written from now on."""
+    """Return a list that collects the cost of each event from now on."""
     told: list[float] = []
     live.listen(lambda processing, _: told.extend(processing.tolist()))
     return told
@@ -71,7 +71,7 @@ def events(number: int, seed: int = 0, keys: int = 2) -> Any:
 
 @given(queries, st.integers(1, 9), st.sampled_from(INDEXES), st.booleans())
 def test_no_event_is_dearer(case: Case, bound: int, index: str, chaos: bool) -> None:
-    """What is found is true and in its order, and no more events than the share that may are dearer than the bound."""
+    """Matches are true and in order, and at most the allowed share of events costs more than the bound."""
     assume(is_monotonic(case.query) and is_planned(case.query))
     shedder = Cutting(bound, classes=True) if chaos else Only()
     live = engine(case.query, shedder, bound, 0.5 if chaos else 0.0, index=index)
@@ -90,7 +90,7 @@ def test_no_event_is_dearer(case: Case, bound: int, index: str, chaos: bool) -> 
 
 
 def test_matches_of_one_event_stay_in_order() -> None:
-    """Though those that need a partial match are tried first where nothing else reports matches."""
+    """Although edges that complete matches are tried first if nothing else reports matches."""
     schema = fc.Schema({"A": {"k": "int64"}}, time="ts", type="type", time_unit="ns")
     live = engine(fc.parse("PATTERN SEQ(A a, A? b) WITHIN 5ns", schema), Only(), 2)
     rows = live.process({"type": ["A", "A"], "ts": [0, 0], "k": [1, 1]}).to_arrow().select(["a", "b"]).to_pylist()
@@ -99,7 +99,7 @@ def test_matches_of_one_event_stay_in_order() -> None:
 
 @given(queries, st.integers(1, 9), st.integers(0, 9))
 def test_batches_and_snapshots(case: Case, bound: int, cut: int) -> None:
-    """The same is cut off, however the stream comes in batches, and if the engine is restored in between."""
+    """The same work is skipped for any batches, and if the engine is restored in between."""
     assume(is_monotonic(case.query) and is_planned(case.query))
     whole, live = (engine(case.query, Cutting(3, classes=True), bound, 0.5) for _ in range(2))
     at_once, in_parts = [], []
@@ -117,7 +117,7 @@ def test_batches_and_snapshots(case: Case, bound: int, cut: int) -> None:
 
 @pytest.mark.parametrize("classes", [False, True])
 def test_a_partial_match_that_fell_in_one_of_its_indexes(classes: bool) -> None:
-    """It falls where an event looks for it; the snapshot has it in the other index yet."""
+    """It is dropped from the index that an event probes; the snapshot still has it in the other index."""
     schema = fc.Schema({"A": {"k": "int64"}}, time="ts", type="type", time_unit="ns")
     query = fc.parse("PATTERN SEQ(A a, A+ b[], A c) WHERE a.k = c.k WITHIN 5ns", schema)
     live = engine(query, Cutting(3, classes=classes), 3, 0.5)
@@ -133,7 +133,7 @@ def test_a_partial_match_that_fell_in_one_of_its_indexes(classes: bool) -> None:
 
 @pytest.mark.parametrize("text", [SEQUENCE, KLEENE])
 def test_what_is_cut_off(text: str) -> None:
-    """A bound that costs half of the matches: as many are told to be lost, an episode says why, and costs hold."""
+    """A bound that costs half of the matches: the estimate agrees, an episode has the reason, and costs hold."""
     query = fc.parse(text, SCHEMA, name="q")
     stream = events(20_000)
     truth = found(fc.Engine(query).process(stream))
@@ -146,11 +146,11 @@ def test_what_is_cut_off(text: str) -> None:
     assert shed["estimated_recall"] == pytest.approx(len(got) / len(truth), abs=0.1 if text == SEQUENCE else 0.2)
     assert shed["passed_over"] > 1000 and shed["episodes"] == 1 and "would cost more" in shed["why"]
     over = (np.array(told) > 12).mean()
-    assert 0.03 < over <= 0.045  # what may run on does
+    assert 0.03 < over <= 0.045  # the allowed share runs without a limit
 
 
 def test_completing_comes_first() -> None:
-    """An event that may be the last one, or one of many, completes matches with all that it may cost."""
+    """An event that can be the last one, or an earlier one, completes matches up to its limit first."""
     query = fc.parse("PATTERN SEQ(A+ a[], A b) WHERE a[i].ID = b.ID WITHIN 2ms", SCHEMA, name="q")
     live = engine(query, Only(), 2)
     stream = {"type": ["A"] * 3, "ID": [1] * 3, "V": [0] * 3, "ts": [0, 1, 2]}
@@ -161,7 +161,7 @@ def test_completing_comes_first() -> None:
 
 
 def test_several_queries() -> None:
-    """Each has its part of the bound; one that is added is cut off, too, and one that goes takes its counters along."""
+    """Each query has its part of the bound; an added one is limited, too; a removed one takes its counters along."""
     one, other = (fc.parse(SEQUENCE, SCHEMA, name=name) for name in ("one", "other"))
     live = engine([one], Only(), 12)
     live.process(events(4_000))
@@ -169,7 +169,7 @@ def test_several_queries() -> None:
     told = costs(live)
     rest = {name: values[4_000:] for name, values in events(20_000).items()}
     live.process({name: values[:8_000] for name, values in rest.items()})
-    assert 0 < (np.array(told) > 12).mean() <= 0.053  # with what was not used before
+    assert 0 < (np.array(told) > 12).mean() <= 0.053  # with the budget left over before
     before = live.metrics()["shedding"]["passed_over"]
     live.remove("one")
     assert 0 < live.metrics()["shedding"]["passed_over"] < before
@@ -178,7 +178,7 @@ def test_several_queries() -> None:
 
 
 def test_expected() -> None:
-    """A tenth of the looks that make children, and a half of those that complete, were cut off."""
+    """A tenth of the visits that create children, and half of those that complete matches, were skipped."""
     live = engine(fc.parse(SEQUENCE, SCHEMA, name="q"), Only(), 1e6)
     plan = controlled(live).plan
     tried = np.zeros((len(plan.edges), 3))

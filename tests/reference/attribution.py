@@ -14,8 +14,8 @@ from fastcep.query.patterns import leaves_of
 from fastcep.shedding.lineage import Lineage
 
 
-def is_told(query: ast.Query) -> bool:
-    """Return True if all rows live as long as their window, and matches are reported as they are completed."""
+def is_output_ordered(query: ast.Query) -> bool:
+    """Whether all rows live as long as their window, and matches are told as they come."""
     return (
         not any(leaf.negated for leaf in leaves_of(query.pattern))
         and not isinstance(query.pattern, ast.Periodic)

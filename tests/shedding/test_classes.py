@@ -1,4 +1,4 @@
-"""A shedder that refuses given classes."""
+"""Shedder that refuses partial matches by class."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def test_births_are_refused_whenever_anything_is_demanded() -> None:
         born=np.array([[8, 0, 0], [4, 2, 2], [0, 0, 0]]),
         refused=np.array([[0, 0, 0], [0, 2, 0], [0, 0, 0]]),
     )
-    (orders,) = shedder.decide(0.01, 0.0, [now])
-    assert orders.births is not None and orders.births.tolist() == [[0, 0, 0], [0, 1, 0.25], [0, 0, 0]]
-    assert orders.drops is None and orders.events is None
-    assert orders.kept == pytest.approx((4 + 0 + 1.5) / 10)
-    assert shedder.decide(0.9, 0.01, [now])[0].births.tolist() == orders.births.tolist()  # type: ignore[union-attr]
+    (drop_plan,) = shedder.decide(0.01, 0.0, [now])
+    assert drop_plan.births is not None and drop_plan.births.tolist() == [[0, 0, 0], [0, 1, 0.25], [0, 0, 0]]
+    assert drop_plan.drops is None and drop_plan.events is None
+    assert drop_plan.kept == pytest.approx((4 + 0 + 1.5) / 10)
+    assert shedder.decide(0.9, 0.01, [now])[0].births.tolist() == drop_plan.births.tolist()  # type: ignore[union-attr]
     assert shedder.decide(0.0, 0.9, [now])[0].births is None
 
 
 def test_a_variable_without_classes_has_one_chance() -> None:
-    (orders,) = FixedClasses({}, {"a": [0.5]}).decide(0.5, 0.0, [view()])
-    assert orders.births is not None and orders.births.tolist() == [[0.5], [0], [0]]
-    assert orders.kept == 0.5
+    (drop_plan,) = FixedClasses({}, {"a": [0.5]}).decide(0.5, 0.0, [view()])
+    assert drop_plan.births is not None and drop_plan.births.tolist() == [[0.5], [0], [0]]
+    assert drop_plan.kept == 0.5
 
 
 def test_another_query_or_schema_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""The baselines keep the contract."""
+"""Contract tests of the baselines."""
 
 from __future__ import annotations
 

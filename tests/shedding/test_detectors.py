@@ -1,4 +1,4 @@
-"""Detectors: worked numbers."""
+"""Detectors: worked examples."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def test_percentiles_are_smoothed_ones() -> None:
     [("mean", {"recent": BOUND}, {"recent": 1.02 * BOUND}), ("p95", {"over": 0.048}, {"over": 0.048 * 1.02})],
 )
 def test_what_was_used_too_much_is_paid_back(statistic: str, at: dict[str, float], above: dict[str, float]) -> None:
-    """Two hundredths too much lower the set point by six times as much, until they are paid back."""
+    """An account overdrawn by 2 % lowers the set point by six times as much, until it is balanced."""
     detector = SmoothedLatency(statistic, set_point=1.0)
     before = Load(BOUND, smoothed=9 * BOUND, recent=9 * BOUND, over=1.0, events=500)
     assert detector.read(before).excess == pytest.approx(8)
-    assert detector.state() == {"begun": False, "events": 0.0, "used": 0.0}  # what it takes to get there
+    assert detector.state() == {"begun": False, "events": 0.0, "used": 0.0}  # the start is not counted
     load = Load(BOUND, smoothed=BOUND, events=100, shedding=True)
     for name, value in at.items():
         setattr(load, name, value)
@@ -65,7 +65,7 @@ def test_no_more_than_half_of_the_set_point_is_paid_back() -> None:
 def test_the_longest_queue_follows_the_latency_without_shedding() -> None:
     detector = QueueLength()
     first = detector.read(Load(BOUND, queue=10**6))
-    assert first.excess == 0 and first.utilisation is None  # nothing is known yet
+    assert first.excess == 0 and first.utilisation is None  # not measured yet
     detector.read(Load(BOUND, recent=250, events=1000))
     assert detector.q_max == pytest.approx(2000)
     load = Load(BOUND, recent=100, busy=100, events=10**6, shedding=True, queue=1800, arrivals=1 / 200)
@@ -128,7 +128,7 @@ def test_prediction_drops_what_does_not_fit_into_the_time_left() -> None:
     what = "predicted latency 7us (1us in the queue, 6us to process, 0ns to shed, 0ns buffer), bound 6us"
     assert reading.why == what
     assert detector.read(Load(7000.0, waited=1000, partial_matches=100)).amount is None  # just fits
-    assert detector.read(Load(1500.0, waited=1000, partial_matches=100)).amount == 1.0  # not even none fit
+    assert detector.read(Load(1500.0, waited=1000, partial_matches=100)).amount == 1.0  # not even 0 fit
 
 
 def test_prediction_foresees_how_long_events_wait_until_the_next_decision() -> None:

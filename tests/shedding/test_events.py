@@ -1,4 +1,4 @@
-"""Baselines that drop events: from a demand to chances by type."""
+"""Baselines that drop events: drop probabilities by type for a demand."""
 
 from __future__ import annotations
 
@@ -16,60 +16,60 @@ COUNTED = {"seen": [100, 300, 50, 0], "tried": [100, 900, 400, 0], "yielded": [1
 DEMANDS = np.linspace(0, 1, 101)
 
 
-def chances(shedder: type[RandomEvents], demand: float, text: str = Q1) -> list[float]:
-    (orders,) = shedder().decide(demand, 0.0, [view(text, **COUNTED)])
-    return [0.0] * 4 if orders.events is None else orders.events.tolist()
+def probabilities(shedder: type[RandomEvents], demand: float, text: str = Q1) -> list[float]:
+    (drop_plan,) = shedder().decide(demand, 0.0, [view(text, **COUNTED)])
+    return [0.0] * 4 if drop_plan.events is None else drop_plan.events.tolist()
 
 
 @pytest.mark.parametrize("shedder", SHEDDERS)
 def test_chances_grow_with_the_demand_from_0_to_1(shedder: type[RandomEvents]) -> None:
-    found = np.array([chances(shedder, demand) for demand in DEMANDS])
+    found = np.array([probabilities(shedder, demand) for demand in DEMANDS])
     assert (np.diff(found, axis=0) >= 0).all()
     assert found[0].tolist() == [0, 0, 0, 0]
     assert found[-1].tolist() == [1, 1, 1, 0]  # no variable binds D
-    assert np.abs(np.diff(found[:91], axis=0)).max() < 0.15  # no jump
-    assert (np.array(chances(shedder, 1e-9)) < 1e-6).all()
+    assert np.abs(np.diff(found[:91], axis=0)).max() < 0.15  # continuous
+    assert (np.array(probabilities(shedder, 1e-9)) < 1e-6).all()
 
 
 @pytest.mark.parametrize("shedder", SHEDDERS)
 def test_the_same_each_time(shedder: type[RandomEvents]) -> None:
-    assert chances(shedder, 0.37) == chances(shedder, 0.37)
+    assert probabilities(shedder, 0.37) == probabilities(shedder, 0.37)
 
 
 def test_at_random_a_match_of_three_is_left_as_often_as_work_is() -> None:
-    (orders,) = RandomEvents().decide(0.488, 0.0, [view()])
-    assert orders.events == pytest.approx([0.2, 0.2, 0.2, 0])
-    assert orders.kept == pytest.approx(0.512)
+    (drop_plan,) = RandomEvents().decide(0.488, 0.0, [view()])
+    assert drop_plan.events == pytest.approx([0.2, 0.2, 0.2, 0])
+    assert drop_plan.kept == pytest.approx(0.512)
 
 
 def test_negated_types_are_dropped_too_but_cost_no_match() -> None:
     text = "PATTERN SEQ(A a, NEG D n, C c) WITHIN 8ms"
-    (orders,) = RandomEvents().decide(0.75, 0.0, [view(text)])
-    assert orders.events == pytest.approx([0.5, 0, 0.5, 0.5])
-    assert orders.kept == pytest.approx(0.25)
-    (orders,) = SelectivityEvents().decide(0.75, 0.0, [view(text, tried=[9, 0, 9, 9], yielded=[9, 0, 9, 0])])
-    assert orders.events == pytest.approx([0.5, 0, 0.5, 0.5])
+    (drop_plan,) = RandomEvents().decide(0.75, 0.0, [view(text)])
+    assert drop_plan.events == pytest.approx([0.5, 0, 0.5, 0.5])
+    assert drop_plan.kept == pytest.approx(0.25)
+    (drop_plan,) = SelectivityEvents().decide(0.75, 0.0, [view(text, tried=[9, 0, 9, 9], yielded=[9, 0, 9, 0])])
+    assert drop_plan.events == pytest.approx([0.5, 0, 0.5, 0.5])
 
 
 def test_low_selectivity_is_dropped_more() -> None:
-    a, b, c, _ = chances(SelectivityEvents, 0.5)  # selectivities 1, 1/3, 1/20
+    a, b, c, _ = probabilities(SelectivityEvents, 0.5)  # selectivities 1, 1/3, 1/20
     assert a < b < c
-    (orders,) = SelectivityEvents().decide(0.5, 0.0, [view(seen=[5, 5, 5, 0])])  # nothing tried yet
-    assert orders.events is not None and np.ptp(orders.events[:3]) == 0
+    (drop_plan,) = SelectivityEvents().decide(0.5, 0.0, [view(seen=[5, 5, 5, 0])])  # nothing tried yet
+    assert drop_plan.events is not None and np.ptp(drop_plan.events[:3]) == 0
 
 
 def test_types_weigh_by_repetition_and_frequency() -> None:
     text = "PATTERN SEQ(A a, A b, B c, C d) WITHIN 8ms"
-    a, b, c, _ = chances(TypeWeightedEvents, 0.5, text)  # 2 * 100, 1 * 300, 1 * 50
+    a, b, c, _ = probabilities(TypeWeightedEvents, 0.5, text)  # 2 * 100, 1 * 300, 1 * 50
     assert b < a < c
     found = TypeWeightedEvents().decide(0.5, 0.0, [view(text, seen=[100, 200, 100, 0])])[0].events
     assert found is not None and found[0] == pytest.approx(found[1])
 
 
 def test_what_was_dropped_changes_nothing() -> None:
-    """That it came is in the estimate of what was seen."""
+    """Dropped events are included in the estimated frequencies."""
     one = TypeWeightedEvents().decide(0.5, 0.0, [view(seen=[100, 300, 50, 0], dropped_events=[60, 0, 0, 0])])[0].events
-    assert one is not None and one.tolist() == chances(TypeWeightedEvents, 0.5)
+    assert one is not None and one.tolist() == probabilities(TypeWeightedEvents, 0.5)
 
 
 def test_several_queries_drop_the_same_events() -> None:
@@ -81,7 +81,7 @@ def test_several_queries_drop_the_same_events() -> None:
         assert (first.events > 0).all()
     random = RandomEvents().decide(0.6, 0.0, views)
     q = 0.4 ** (1 / 2.25)  # events per match: (3 + 3 * 2) / (1 + 3)
-    assert [orders.kept for orders in random] == pytest.approx([q**3, q**2])
+    assert [drop_plan.kept for drop_plan in random] == pytest.approx([q**3, q**2])
 
 
 def test_the_baseline_of_espice_drops_from_windows() -> None:
@@ -112,10 +112,10 @@ def test_how_many_events_a_match_has(pattern: str, events: float) -> None:
 
 
 def test_a_match_is_left_by_the_chances_of_its_types() -> None:
-    (orders,) = SelectivityEvents().decide(0.5, 0.0, [view("PATTERN SEQ((A|B) x, C c) WITHIN 8ms", **COUNTED)])
-    assert orders.events is not None
-    a, b, c, _ = 1 - orders.events
-    assert orders.kept == pytest.approx((100 * a + 300 * b) / 400 * c)
+    (drop_plan,) = SelectivityEvents().decide(0.5, 0.0, [view("PATTERN SEQ((A|B) x, C c) WITHIN 8ms", **COUNTED)])
+    assert drop_plan.events is not None
+    a, b, c, _ = 1 - drop_plan.events
+    assert drop_plan.kept == pytest.approx((100 * a + 300 * b) / 400 * c)
 
 
 @given(

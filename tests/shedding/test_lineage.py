@@ -1,4 +1,4 @@
-"""The record of all partial matches is the truth: it adds up to what the engine counts, and tells every match."""
+"""The lineage record agrees with the engine's counters and has every match."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from fastcep.shedding.lineage import Lineage, observe
 TABLE = fc.CostTable("mixed", event=3, relevant=5, visited=7, created=11, match=13)
 
 
-def is_told(query: ast.Query) -> bool:
-    """Whether matches are told in the order of the output: none waits, is chosen, or comes once per window."""
+def is_output_ordered(query: ast.Query) -> bool:
+    """Return whether matches are recorded in output order: none waits, is selected, or occurs once per window."""
     return (
         not any(leaf.negated for leaf in leaves_of(query.pattern))
         and not isinstance(query.pattern, ast.Periodic)
@@ -36,7 +36,7 @@ def is_told(query: ast.Query) -> bool:
 
 
 def chain(record: Lineage, number: int) -> list[int]:
-    """The positions of the events of a record, oldest first."""
+    """Return the positions of the events of a record, oldest first."""
     found = []
     while number >= 0:
         found.append(int(record.events[number]))
@@ -46,7 +46,7 @@ def chain(record: Lineage, number: int) -> list[int]:
 
 
 def spent(record: Lineage, events: int) -> Any:
-    """What each event cost, by the record, but what is the same for all."""
+    """Return the cost of each event by the record, without the fixed cost."""
     costs = np.zeros(events)
     np.add.at(costs, record.probed, TABLE.visited * record.visited)
     stored = np.unique(record.placed)
@@ -57,7 +57,7 @@ def spent(record: Lineage, events: int) -> Any:
 
 @given(st.one_of(strategies.cases(), query_cases("stores")), st.sampled_from(INDEXES))
 def test_the_record_adds_up(case: Case, index: str) -> None:
-    assume(is_planned(case.query) and is_told(case.query) and case.events)
+    assume(is_planned(case.query) and is_output_ordered(case.query) and case.events)
     batch = next(iter(harness.batches(case.query.schema, case.events)))
     found = quiet(observe, case.query, batch, cost_table=TABLE, index=index)
     (record,) = found.records
@@ -81,10 +81,10 @@ def test_the_record_adds_up(case: Case, index: str) -> None:
 
 @given(st.one_of(strategies.cases(), query_cases("stores")), st.sampled_from(INDEXES))
 def test_rows_are_met_by_the_probes_of_their_bucket(case: Case, index: str) -> None:
-    """A row is met by every later probe of its bucket while its window stands."""
-    assume(is_planned(case.query) and is_told(case.query) and case.events)
+    """Every later probe of its bucket visits a row until its window ends."""
+    assume(is_planned(case.query) and is_output_ordered(case.query) and case.events)
     assume(isinstance(case.query.window, ast.CountWindow | ast.Unbounded) and case.query.strategy == "skip_till_any")
-    assume(case.query.after_match == "no skip" and case.query.consume == "zero")  # else rows go before their time
+    assume(case.query.after_match == "no skip" and case.query.consume == "zero")  # otherwise rows are removed early
     batch = next(iter(harness.batches(case.query.schema, case.events)))
     (record,) = quiet(observe, case.query, batch, index=index).records
     first = [chain(record, number)[0] for number in range(len(record.parents))]

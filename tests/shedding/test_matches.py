@@ -1,4 +1,4 @@
-"""Baselines that drop partial matches: from a demand to chances by state."""
+"""Baselines that drop partial matches: drop probabilities by state for a demand."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Q3 = "PATTERN SEQ(A a, B b, C c, D d) WITHIN 5ms"
 
 
 def order(shedder: RandomMatches | BernoulliMatches, demand: float, before: float = 0.0, text: str = Q1) -> DropPlan:
-    (orders,) = shedder.decide(demand, before, [view(text, **(COUNTED if text == Q1 else {}))])
-    return orders
+    (drop_plan,) = shedder.decide(demand, before, [view(text, **(COUNTED if text == Q1 else {}))])
+    return drop_plan
 
 
 @pytest.mark.parametrize("shedder", [RandomMatches(), SelectivityMatches()])
@@ -29,7 +29,7 @@ def test_births_are_refused_the_more_the_more_is_demanded(shedder: RandomMatches
         assert births is not None
         found.append(births[:, 0])
     assert (np.diff(found, axis=0) >= 0).all()
-    assert found[-1].tolist() == [1, 1, 0]  # of the last state nothing is stored
+    assert found[-1].tolist() == [1, 1, 0]  # the last state has no rows
     assert (found[0] < 0.05).all()
     assert order(shedder, 0.0) == DropPlan()
     again = order(shedder, 0.4).births
@@ -37,14 +37,14 @@ def test_births_are_refused_the_more_the_more_is_demanded(shedder: RandomMatches
 
 
 def test_at_random_all_states_have_the_same_chance() -> None:
-    orders = order(RandomMatches(), 0.75)
-    assert orders.births is not None and orders.drops is not None
-    assert orders.births[:, 0] == pytest.approx([0.5, 0.5, 0])
-    assert orders.kept == pytest.approx(0.25)
+    drop_plan = order(RandomMatches(), 0.75)
+    assert drop_plan.births is not None and drop_plan.drops is not None
+    assert drop_plan.births[:, 0] == pytest.approx([0.5, 0.5, 0])
+    assert drop_plan.kept == pytest.approx(0.25)
 
 
 def test_growing_demand_drops_what_would_not_have_been_born() -> None:
-    """From q = 0.8 to q = 0.6: of (a) 0.6 / 0.8 are left, of (a, b), which was born twice, the square of it."""
+    """From q = 0.8 to q = 0.6: the share left of (a) is 0.6 / 0.8, that of (a, b), with two births, its square."""
     drops = order(RandomMatches(), 0.64, 0.36).drops
     assert drops is not None
     assert drops[:, 0, 0] == pytest.approx([1 - 0.6 / 0.8, 1 - (0.6 / 0.8) ** 2, 0])
@@ -56,9 +56,9 @@ def test_growing_demand_drops_what_would_not_have_been_born() -> None:
 
 
 def test_tables_have_the_shapes_of_the_matcher() -> None:
-    (orders,) = RandomMatches().decide(0.5, 0.0, [view(classes=3, slices=4)])
-    assert orders.births is not None and orders.births.shape == (3, 3)
-    assert orders.drops is not None and orders.drops.shape == (3, 3, 4)
+    (drop_plan,) = RandomMatches().decide(0.5, 0.0, [view(classes=3, slices=4)])
+    assert drop_plan.births is not None and drop_plan.births.shape == (3, 3)
+    assert drop_plan.drops is not None and drop_plan.drops.shape == (3, 3, 4)
 
 
 def test_low_selectivity_is_refused_more() -> None:
@@ -67,12 +67,13 @@ def test_low_selectivity_is_refused_more() -> None:
 
 
 def test_bernoulli_drops_live_ones_only() -> None:
-    orders = order(BernoulliMatches(), 0.3, 0.5)
-    assert orders.births is None and orders.drops is not None
-    chance = orders.drops[0, 0, 0]
-    assert orders.drops[:, 0, 0].tolist() == [chance, chance, 0]
-    assert (1 - (1 - chance) ** 8) / (8 * chance) == pytest.approx(0.7)  # so much of its window a row is there
-    assert (orders.known_kept(), orders.left) == (1.0, 1 - chance)  # what comes is kept; the rest is in test_episodes
+    drop_plan = order(BernoulliMatches(), 0.3, 0.5)
+    assert drop_plan.births is None and drop_plan.drops is not None
+    probability = drop_plan.drops[0, 0, 0]
+    assert drop_plan.drops[:, 0, 0].tolist() == [probability, probability, 0]
+    lifetime = (1 - (1 - probability) ** 8) / (8 * probability)  # as a share of the window
+    assert lifetime == pytest.approx(0.7)
+    assert (drop_plan.known_kept(), drop_plan.left) == (1.0, 1 - probability)  # future matches are kept
     assert order(BernoulliMatches(), 0.0, 0.5) == DropPlan()
     grown = order(BernoulliMatches(), 0.3, 0.0)
     assert grown.drops is not None and grown.drops[0, 0, 0] == pytest.approx(0.3)  # at once

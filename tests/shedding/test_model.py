@@ -1,4 +1,4 @@
-"""Models on disk: what is written is read again; what is damaged, or of something else, is refused."""
+"""Models on disk: round trips, and rejection of damaged or wrong files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def saved(tmp_path: Path) -> Path:
 
 
 def manifest(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Change the manifest, as if it had been written so."""
+    """Change the manifest and update its checksum."""
     path = folder / "manifest.json"
     content = json.loads(path.read_text("utf-8"))
     content.pop("xxh64")

@@ -1,4 +1,4 @@
-"""Shedders and detectors by name, and what is wrong with their options."""
+"""Shedders and detectors by name, and errors of their options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves: each family is found again, and the inverse is one."""
+"""Curves: each family is recovered, and the inverse is correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is dropped, of whatever query: no match appears that would not have been there, and nothing else changes."""
+"""For any query and any drops, there is no false match, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("decide_often")
 
 
 def is_monotonic(query: ast.Query) -> bool:
-    """SEMANTICS, Quality under shedding."""
+    """Return whether a query is monotonic; see SEMANTICS, Quality under shedding."""
     return (
         not any(leaf.negated for leaf in leaves_of(query.pattern))
         and query.select == "each" and query.consume == "zero" and query.limit is None
@@ -49,32 +49,32 @@ def tables(engine: fc.Engine, case: Case, sizes: list[int]) -> pa.Table:
 
 
 def assert_counted(engine: fc.Engine) -> None:
-    """What is found by looking at all rows is what was counted."""
+    """Check that counters agree with a walk through all rows."""
     for query in engine._stream.queries.control.queries:
         assert query.shedding.count_rows(3).sum() == query.matcher.live - query.matcher.waiting
 
 
 def alike(query: ast.Query) -> list[set[str]]:
-    """The variables of each ANY that may bind the same events in several ways."""
+    """Return the variables of each ANY that can bind the same events in several ways."""
     names = [leaf.name for leaf in leaves_of(query.pattern)]
     return [{names[member] for member in members} for members in make_plan(query).sets]
 
 
 def merged(row: Any, sets: list[set[str]]) -> str:
-    """A match without which of these variables binds which event; what it returns goes by the variables."""
+    """Return a match without the assignment of events to these variables, and without its RETURN values."""
     bound, _, *more = row
     rest = {name: events for name, events in bound.items() if not any(name in names for names in sets)}
     return repr((rest, [sorted(str(bound[name]) for name in names) for names in sets], more))
 
 
 def planned(case: Case) -> None:
-    """Leave out what cannot be planned with one index per state, such as too many registers."""
+    """Skip queries that cannot be planned with one index per state, such as those with too many registers."""
     assume(is_planned(case.query))
 
 
 @given(queries, st.integers(0, 99), st.booleans(), st.sampled_from(INDEXES))
 def test_precision(case: Case, seed: int, classes: bool, index: str) -> None:
-    """Of a monotonic query every match is one of those without shedding, in their order."""
+    """Every match of a monotonic query is also found without shedding, in the same order."""
     planned(case)
     found = tables(engine(case, Chaos(seed, classes=classes), index), case, case.batch_sizes)
     truth = harness.rows(case.query, None, case.events)
@@ -83,14 +83,14 @@ def test_precision(case: Case, seed: int, classes: bool, index: str) -> None:
     if is_monotonic(case.query):
         sets = alike(case.query)
         rest: Any = iter([repr(row) for row in truth])
-        if sets:  # one of several ways to bind the same events is told, and it may be another one, in its place
+        if sets:  # one of several ways to bind the same events is reported; under shedding it may be another one
             rows, rest = [merged(row, sets) for row in rows], {merged(row, sets) for row in truth}
         assert all((row if sets else repr(row)) in rest for row in rows), f"{case!r}\n{rows}\n{truth}"
 
 
 @given(queries, st.booleans(), st.sampled_from(INDEXES))
 def test_calm(case: Case, classes: bool, index: str) -> None:
-    """An engine that is ready to shed and does not finds what it would have found."""
+    """An engine that can shed but does not has to finds all matches."""
     planned(case)
     found = tables(engine(case, Chaos(0, classes=classes, calm=True), index), case, case.batch_sizes)
     rows = harness.table_rows(case.query, found)
@@ -99,7 +99,7 @@ def test_calm(case: Case, classes: bool, index: str) -> None:
 
 @given(queries, st.integers(0, 99), st.booleans(), st.integers(0, 9))
 def test_batches_and_snapshots(case: Case, seed: int, classes: bool, cut: int) -> None:
-    """The same seed drops the same, however the stream comes in batches, and if the engine is restored in between."""
+    """The same seed drops the same, for any batches, and if the engine is restored in between."""
     planned(case)
     whole = engine(case, Chaos(seed, classes=classes))
     one = tables(whole, case, [max(1, len(case.events))])
@@ -118,14 +118,14 @@ def test_batches_and_snapshots(case: Case, seed: int, classes: bool, cut: int) -
     own, theirs = whole.metrics()["shedding"], live.metrics()["shedding"]
     names = ["decisions", "dropped_events", "dropped_partial_matches", "processing_latency", "estimated_recall"]
     if any(index.latest >= 0 for index in make_plan(case.query).indexes):
-        names.remove("dropped_partial_matches")  # those that contiguity has cut off are there until a sweep finds them
+        names.remove("dropped_partial_matches")  # rows that contiguity has ended remain until a sweep
     for name in names:
         assert own[name] == theirs[name], name
 
 
 @given(strategies.cases(), st.integers(0, 99))
 def test_several(case: Case, seed: int) -> None:
-    """Two queries with one shedder: each finds what it may."""
+    """Two queries with one shedder: each has only true matches."""
     planned(case)
     other = dataclasses.replace(case.query, name="other")
     live = quiet(
@@ -139,7 +139,7 @@ def test_several(case: Case, seed: int) -> None:
 
 @given(queries)
 def test_plan(case: Case) -> None:
-    """A plan for shedding is that for rows."""
+    """A plan for shedding equals that for the row store."""
     planned(case)
     plan, plain = make_plan(case.query, classes={}), make_plan(case.query, store="rows")
     event(f"indexes of a state: {max((len(state.indexes) for state in plan.states), default=0)}")

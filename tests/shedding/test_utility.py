@@ -1,4 +1,4 @@
-"""The share that is asked for goes, and nothing that is worth more goes before what is worth less."""
+"""The requested share is dropped, in the order of utility."""
 
 from __future__ import annotations
 

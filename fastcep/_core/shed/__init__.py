@@ -1,1 +1,1 @@
-"""Load shedding inside the matcher: drop events and partial matches, and record the lineage from which models are fitted."""
+"""Load shedding in the matcher: drop events and partial matches, and record the lineage to which models are fitted."""

@@ -91,10 +91,10 @@ class CoveringKnapsack:
         """Return the share of the matches that is kept, and the share of the work that is saved."""
         cascade = self._flow.cascade(self._prices)
         fixed = self._flow.fixed(self._prices)
-        cost, found = cascade.cost + fixed, cascade.found
+        cost, found = cascade.cost + fixed, cascade.matches
         rows = np.flatnonzero(dropped.any(axis=1)).tolist() if self._rows else []
         cascade.drop(
             [(1, kind, 0) for kind in np.flatnonzero(withheld).tolist()]
             + [(0, group, int(np.argmax(dropped[group]))) for group in rows]
         )
-        return cascade.found / max(found, 1e-9), 1 - (cascade.cost + fixed) / max(cost, 1e-9)
+        return cascade.matches / max(found, 1e-9), 1 - (cascade.cost + fixed) / max(cost, 1e-9)

@@ -1,4 +1,4 @@
-"""Position counts are those of the reference matcher's windows and matches, and pieces add up to the whole."""
+"""Position counts agree with the reference matcher, and pieces add up to the whole stream."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ SCHEMA = fc.Schema({name: {"k": "int64"} for name in "ABC"}, time="ts", type="ty
 
 def counted(query: ast.Query, events: list[Event], **options: Any) -> pa.Table:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # windows that nothing closes are meant
+        warnings.simplefilter("ignore")  # windows that nothing closes are intended
         return position_counts(query, harness.batch(query.schema, events), **options)
 
 
 def defined(
     query: ast.Query, events: list[Event], bins: int, first: int, last: int
 ) -> tuple[dict[tuple[str, int], tuple[int, int]], dict[int, int]]:
-    """By type and bin how many events there are, and matched; and windows by size, of those opened from first on."""
+    """Return the numbers of events and matched events by type and bin, and windows by size, for owned windows."""
     there, matched, sizes = Counter[tuple[str, int]](), Counter[tuple[str, int]](), Counter[int]()
     place = {one.seq: position for position, one in enumerate(events)}
     windows = [window for window in naive_windows.windows(query, events) if first <= window.start < last]
@@ -77,7 +77,7 @@ def sizes_of(table: pa.Table) -> dict[int, int]:
     st.tuples(st.integers(0, 9), st.integers(0, 9)),
 )
 def test_by_definition(case: Case, bins: int, own: tuple[int, int]) -> None:
-    """Of any query over explicit windows, whatever its policies."""
+    """Counts agree with the definition for any query over explicit windows, with any policies."""
     query, events = case.query, case.events
     assume(isinstance(query.window, ast.ExplicitWindow) and is_planned(query))
     first, last = sorted(min(at, len(events)) for at in own)
@@ -93,7 +93,7 @@ def test_by_definition(case: Case, bins: int, own: tuple[int, int]) -> None:
 @often_refused
 @given(query_cases("windows"), st.lists(st.integers(0, 9), max_size=3), st.integers(1, 3))
 def test_pieces_add_up(case: Case, cuts: list[int], bins: int) -> None:
-    """With no more context than is said to be needed."""
+    """Pieces have only the documented context."""
     query, events = case.query, case.events
     assume(isinstance(query.window, ast.ExplicitWindow) and is_planned(query) and not numbers_matter(query))
     assert isinstance(query.window, ast.ExplicitWindow)
@@ -116,7 +116,7 @@ def test_pieces_add_up(case: Case, cuts: list[int], bins: int) -> None:
 
 
 def test_a_match_counts_once_for_each_of_its_events() -> None:
-    """A1 B3 and A2 B3 are two matches with B3; shed or not, positions are those of all events."""
+    """A1 B3 and A2 B3 are two matches with B3; positions count all events, dropped or not."""
     query = fc.parse("PATTERN SEQ(A a, B b) WINDOW OPEN ON C o CLOSE AFTER 5 EVENTS", SCHEMA, name="q")
     found = counted(query, harness.stream(SCHEMA, "C A A B C A B"))
     assert rows(found) == {
@@ -129,7 +129,7 @@ def test_a_match_counts_once_for_each_of_its_events() -> None:
 
 
 def test_only_reported_matches_count() -> None:
-    """SELECT and LIMIT, as the paper's queries have them."""
+    """SELECT and LIMIT as in the queries of the paper."""
     window = "WINDOW OPEN ON C o CLOSE AFTER 5 EVENTS"
     query = fc.parse(f"PATTERN SEQ(A a, B b) {window} SELECT first LIMIT 1 PER WINDOW", SCHEMA, name="q")
     found = rows(counted(query, harness.stream(SCHEMA, "C A A B B")))
@@ -137,7 +137,7 @@ def test_only_reported_matches_count() -> None:
 
 
 def test_undeclared_types_are_no_part_of_the_stream() -> None:
-    """Positions are those of events of declared types, also where a piece begins before its first window."""
+    """Positions count events of declared types, even if a piece begins before its first window."""
     schema = fc.Schema({"A": {}, "B": {}}, time="ts", type="type", time_unit="ns", other_types="ignore")
     query = fc.parse("PATTERN SEQ(A a, B b) WINDOW OPEN EVERY 3 EVENTS CLOSE AFTER 2 EVENTS", schema, name="q")
     piece = pa.table({"type": list("xBxxAxBxA"), "ts": range(9)})
@@ -147,7 +147,7 @@ def test_undeclared_types_are_no_part_of_the_stream() -> None:
 
 
 def test_numbers_of_the_stream() -> None:
-    """Windows and matches are named by a column's numbers."""
+    """Windows and matches are identified by a sequence column."""
     schema = fc.Schema({"A": {}, "B": {}}, time="ts", type="type", time_unit="ns", sequence="no")
     query = fc.parse("PATTERN SEQ(A a, B+ b[]) WINDOW OPEN ON A o CLOSE AFTER 3 EVENTS", schema, name="q")
     found = position_counts(query, {"type": list("AAB"), "ts": [1, 2, 3], "no": [7, 10, 500]})

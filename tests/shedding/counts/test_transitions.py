@@ -1,4 +1,4 @@
-"""Transition counts are what a simulation finds, event by event, and pieces add up to the whole."""
+"""Transition counts agree with a simulation, event by event, and pieces add up to the whole stream."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def streams(draw: Any, most: int = 14) -> list[Event]:
 
 def counted(query: ast.Query, events: list[Event], **options: Any) -> pa.Table:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # windows that nothing closes are meant
+        warnings.simplefilter("ignore")  # windows that nothing closes are intended
         return transition_counts(query, harness.batch(query.schema, events), **options)
 
 
@@ -89,7 +89,7 @@ def test_as_simulated(
 
 
 def before(query: ast.Query, events: list[Event], first: int) -> int:
-    """The first event that a piece needs that owns what begins at ``first``."""
+    """Return the first event needed by a piece that owns the events from ``first`` on."""
     window, times = query.window, [one.time for one in events]
     if first == len(events):
         return first
@@ -109,7 +109,7 @@ def before(query: ast.Query, events: list[Event], first: int) -> int:
     st.sampled_from(["skip_till_any", "skip_till_next"]), streams(24), st.lists(st.integers(0, 24), max_size=3),
 )  # fmt: skip
 def test_pieces_add_up(shape: Shape, window: str, strategy: str, events: list[Event], cuts: list[int]) -> None:
-    """With no more context than is said to be needed, and none behind."""
+    """Pieces have only the documented context, and none after the owned events."""
     query = as_query(shape, window, strategy)
     assert in_pieces(query, events, cuts).equals(counted(query, events), check_metadata=True)
 
@@ -139,13 +139,13 @@ def test_pieces_of_any_query_add_up(case: Case, cuts: list[int]) -> None:
 
 @given(st.one_of(cases(), query_cases("policies"), query_cases("windows")), st.sampled_from(INDEXES))
 def test_any_query(case: Case, index: str) -> None:
-    """All matches are met, all costs are there; what cannot be counted is refused for a reason that is named."""
+    """All matches and all costs are counted; unsupported queries are rejected with a reason."""
     assume(case.events)
     try:
         found = counted(case.query, case.events, cost_table=TABLE, index=index)
     except ValidationError as error:
         event(f"refused: {str(error).partition('query')[2][:40]}")
-        assert "times, and" not in str(error)  # lives are as long as the engine's
+        assert "times, and" not in str(error)  # lifetimes are as in the engine
         return
     batch = harness.batch(case.query.schema, case.events)
     engine = quiet(fc.Engine, case.query)
@@ -162,7 +162,7 @@ def test_any_query(case: Case, index: str) -> None:
     st.sampled_from(["skip_till_next", "skip_till_any"]), st.sampled_from(INDEXES),
 )  # fmt: skip
 def test_live_partial_matches(case: Case, strategy: str, index: str) -> None:
-    """With each event there are as many partial matches as the engine counts: those that stayed, and the new ones."""
+    """After each event, the counts give the engine's number of live partial matches: those that stayed, and new."""
     query = dataclasses.replace(case.query, strategy=strategy)
     try:
         counted(query, case.events, index=index)
@@ -179,7 +179,7 @@ def test_live_partial_matches(case: Case, strategy: str, index: str) -> None:
     event(f"{strategy}, live: {min(3, max(live, default=0))}")
 
 
-#: As Q3 and Q4 of pSPICE, and others in which a condition on all elements decides whether an event is taken.
+#: Q3 and Q4 of pSPICE, and other queries in which a condition on all elements decides whether to take an event.
 TAKEN = (
     "SEQ(A s, ANY(2, B d[] DISTINCT k)) WITHIN 9 EVENTS",
     "SEQ(A s, ANY(3, B d[] DISTINCT v)) WHERE d[i].k = s.k WITHIN 9 EVENTS",
@@ -193,7 +193,7 @@ TAKEN = (
 @given(st.sampled_from(TAKEN), streams(20), st.lists(st.integers(0, 1), min_size=20, max_size=20),
        st.sampled_from(INDEXES))  # fmt: skip
 def test_taken_or_not(text: str, events: list[Event], values: list[int], index: str) -> None:
-    """An event that a condition on all elements keeps out uses nothing up."""
+    """An event that a condition on all elements rejects uses up nothing."""
     schema = fc.Schema({name: {"k": "int64", "v": "int64"} for name in "ABC"}, time="ts", type="type", time_unit="ns")
     query = fc.parse(f"PATTERN {text} STRATEGY skip_till_next", schema, name="q")
     events = [dataclasses.replace(one, values={**one.values, "v": v}) for one, v in zip(events, values, strict=False)]
@@ -207,7 +207,7 @@ def test_taken_or_not(text: str, events: list[Event], values: list[int], index: 
 
 
 def test_not_known_whether_used_up() -> None:
-    """C is used up if b[i].k < c.k holds for all, even where its null joins no D; the record does not tell which."""
+    """C is used up if b[i].k < c.k holds for all, even if its null joins no D; the lineage does not show which."""
     text = "PATTERN SEQ(A a, B+ b[], C c, A d) WHERE b[i].k < c.k AND c.k = d.k WITHIN 9 EVENTS STRATEGY skip_till_next"
     query, events = fc.parse(text, SCHEMA, name="q"), harness.stream(SCHEMA, "A(k=null) B(k=5) C(k=1) A(k=1)")
     with pytest.raises(ValidationError, match=r"every event bound to 'c' whether .*; count with index='off'"):
@@ -218,7 +218,7 @@ def test_not_known_whether_used_up() -> None:
 
 
 def test_time_of_a_step() -> None:
-    """What is looked at counts where it stayed or moved, what is made with what it came of."""
+    """Visits count with the pair in which the partial match stayed or moved; children count with their source."""
     events = harness.stream(SCHEMA, "A(k=1) A(k=2) B(k=2) B(k=3) C(k=2)")
     query = fc.parse("PATTERN SEQ(A a, B b, C c) WHERE a.k=b.k AND a.k=c.k WITHIN 9 EVENTS", SCHEMA, name="q")
     found = counted(query, events, cost_table=TABLE, index="off")
@@ -245,7 +245,7 @@ def test_time_of_a_step() -> None:
 
 
 def test_used_up() -> None:
-    """A key without a value joins nothing: under skip_till_next the partial match is gone."""
+    """A null key joins nothing: under skip_till_next the partial match is gone."""
     schema = fc.Schema({name: {"k": "int64", "v": "int64"} for name in "ABC"}, time="ts", type="type", time_unit="ns")
     query = fc.parse(
         "PATTERN SEQ(A a, B b, C c) WHERE b.v = c.v WITHIN 9 EVENTS STRATEGY skip_till_next", schema, name="q"
@@ -259,7 +259,7 @@ def test_used_up() -> None:
 
 
 def test_before_the_first_window_of_a_piece() -> None:
-    """Events that lie in no window still cost something, also where the piece is read from a window on."""
+    """Events in no window still have a cost, even if the piece is read from its first window on."""
     query = as_query(Shape("A", (False,), False), "WINDOW OPEN EVERY 5 EVENTS CLOSE AFTER 2 EVENTS", "skip_till_any")
     events = harness.stream(SCHEMA, "A A A B A A A")
     found = counted(query, events[2:], cost_table=TABLE, owned=(0, 4), base=2)
@@ -269,7 +269,7 @@ def test_before_the_first_window_of_a_piece() -> None:
 
 # ------------------------------------------------------------------------------------------------------- the matrices
 
-#: Completion from s1, s2, s3 with so many events left, probability 1/3 a step; ALGORITHMS, section 2, Exact checks.
+#: Completion from s1, s2, s3 by number of events left, probability 1/3 per step; ALGORITHMS, section 2, Exact checks.
 EXACT = {
     1: (0, 0, 1 / 3),
     2: (0, 1 / 9, 5 / 9),
@@ -310,7 +310,7 @@ def uniform(events: int) -> pa.Table:
 
 @pytest.mark.parametrize("window", ["WITHIN 40 EVENTS", "WINDOW OPEN EVERY 20 EVENTS CLOSE AFTER 40 EVENTS"])
 def test_the_papers_numbers_from_a_stream(window: str) -> None:
-    """Of 10,000 events and more a step, so that a probability is within 0.015 of 1/3, and these within 0.03."""
+    """Each step has 10,000 events or more, so its probability is within 0.015 of 1/3, and completion within 0.03."""
     query = as_query(Shape("ABC", (False,) * 3, False), window, "skip_till_next")
     counts = transition_counts(query, uniform(40_000))
     for n, expected in EXACT.items():
@@ -327,7 +327,7 @@ def test_mean_offspring() -> None:
     assert completion(counts, 5)[1:] == pytest.approx([10 / 9, 5 / 3], abs=0.1)
     repeated = as_query(Shape("ABC", (False, True, False), False), "WITHIN 6 EVENTS", "skip_till_any")
     again = matrix(transition_counts(repeated, uniform(5_000)))
-    assert again[2, 2] == pytest.approx(4 / 3, abs=0.05)  # it stays, and every third event makes another one
+    assert again[2, 2] == pytest.approx(4 / 3, abs=0.05)  # it stays, and every third event creates another one
 
 
 # ---------------------------------------------------------------------------------------------------------- refusals

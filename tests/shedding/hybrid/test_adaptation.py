@@ -1,4 +1,4 @@
-"""A flow that is kept up with the stream: it changes when the stream does, and not by chance."""
+"""Adaptation of a flow: it changes when the stream does, and not by chance."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fastcep.shedding.hybrid.adaptation import AdaptedFlow
 from fastcep.shedding.hybrid.drop_order import DropOrder, TableSizes
 from fastcep.shedding.hybrid.flow import Flow
 
-WINDOW, STEP = 800, 200  # events of a window, and of a slice
+WINDOW, STEP = 800, 200  # number of events in a window, and in a slice
 
 
 def q1() -> fc.Query:
@@ -54,13 +54,13 @@ BEFORE = ds1(events=2 * WINDOW, seed=30)
 
 
 def later(events: pa.Table) -> pa.Table:
-    """A stream that comes behind what an engine has had before."""
+    """Return a stream that follows the events of an engine."""
     times = pa.array(events["ts"].to_numpy() + BEFORE["ts"][-1].as_py() + 10)
     return events.set_column(events.column_names.index("ts"), "ts", times)
 
 
 def follow(adapted: AdaptedFlow, events: pa.Table, *run: Any) -> list[int]:
-    """Learn of a stream slice by slice; at which events the flow has changed."""
+    """Learn from a stream slice by slice; return the events after which the flow changed."""
     live, binds, cells = run or engine()
     events, changed = later(events), []
     for at in range(0, len(events), STEP):
@@ -71,7 +71,7 @@ def follow(adapted: AdaptedFlow, events: pa.Table, *run: Any) -> list[int]:
 
 
 def worth(flow: Flow) -> Any:
-    """Per sum a.V + b.V how many matches come of partial matches that have it: the second state's."""
+    """Return the number of matches per partial match of the second state, by sum a.V + b.V."""
     lost, *_ = flow.cascade(PAPER).weights()
     return lost[flow.stride : flow.stride + 19, 0]
 
@@ -81,7 +81,7 @@ def worth(flow: Flow) -> Any:
     [(100_000, {"demand": 0.3}), (100_000, {"demand": 0.7}), (50_000, {}), (50_000, {"binds": 0.3, "births": 0.5})],
 )  # fmt: skip
 def test_a_stream_that_stays_as_it_is(events: int, chances: Any) -> None:
-    """Nothing changes in 500 windows, whatever is dropped."""
+    """The flow does not change in 500 windows, for any drop plan."""
     adapted = AdaptedFlow(flow())
     assert follow(adapted, ds1(events=events, seed=31), *engine(**chances)) == []
     assert (adapted.changes, adapted.lost) == (0, 0) and 0 < adapted.drift < 0.5
@@ -90,7 +90,7 @@ def test_a_stream_that_stays_as_it_is(events: int, chances: Any) -> None:
 
 @pytest.mark.parametrize("demand", [0.3, 0.6])
 def test_when_other_events_come(demand: float) -> None:
-    """C.V from 11 to 20: within four windows it is found, and soon those that were worth nothing are worth all."""
+    """C.V from 11 to 20: the change is detected within four windows, and useless classes soon become useful."""
     adapted, run = AdaptedFlow(flow()), engine(demand)
     calm = ds1(events=8_000, seed=32)
     assert follow(adapted, calm, *run) == [] and worth(adapted.flow)[9:].sum() == 0 < worth(adapted.flow)[:9].min()
@@ -109,7 +109,7 @@ def test_when_other_events_come(demand: float) -> None:
 
 
 def test_when_twice_as_many_come() -> None:
-    """All types as before, but half the gaps: twice the children of a partial match."""
+    """All types as before at twice the rate: a partial match has twice the children."""
     table = ds1(events=8_000, seed=34)
     times = pa.array(table["ts"].to_numpy() // 2)
     adapted = AdaptedFlow(flow())
@@ -120,7 +120,7 @@ def test_when_twice_as_many_come() -> None:
 
 
 def test_one_child_that_stands_for_very_many_stops_nothing() -> None:
-    """Of what it tells little is believed, and what the others tell is."""
+    """Its weight in the comparison is small, and the other children still count."""
     live, binds, cells = engine(0.6)
     events = later(ds1(events=8_000, seed=37, c_values=(11, 20)))
     adapted, plain = AdaptedFlow(flow()), AdaptedFlow(flow())
@@ -139,7 +139,7 @@ def test_one_child_that_stands_for_very_many_stops_nothing() -> None:
 
 
 def test_few_events_that_stand_for_many_tell_little() -> None:
-    """Of one event in fifty the children are counted: they differ by much from the flow, and nothing has changed."""
+    """The children of one event in fifty are counted: counts differ much from the flow although nothing has changed."""
     live, binds, cells = engine()
     controlled(live).shedding.count_share(0.02)
     adapted, events = AdaptedFlow(flow()), later(ds1(events=20_000, seed=37))
@@ -161,7 +161,7 @@ def test_it_is_on_the_alert_after_a_change() -> None:
 
 
 def test_old_counts_fade() -> None:
-    """Two slices of a window of four: what was counted before half of it counts half."""
+    """After two of four slices of a window, older counts have half their weight."""
     live, binds, cells = engine()
     live.process(later(ds1(events=2 * STEP, seed=37)))
     counted = controlled(live).shedding.flows()
@@ -176,7 +176,7 @@ def test_old_counts_fade() -> None:
 
 @pytest.mark.parametrize("c_values", [(1, 10), (11, 20)])
 def test_state(c_values: tuple[int, int]) -> None:
-    """What is restored, from JSON, goes on alike."""
+    """A flow restored from JSON continues equally."""
     events = ds1(events=12_000, seed=36, c_values=c_values)
     one, again, run = AdaptedFlow(flow()), AdaptedFlow(flow()), engine(0.3)
     changed = follow(one, events.slice(0, 6_000), *run)
@@ -206,7 +206,7 @@ def test_what_had_no_room_is_told() -> None:
 
 
 def test_few_counts_neither_fade_nor_tell_anything() -> None:
-    """Less than a hundred children are kept until there are more, however differently they come."""
+    """Fewer than a hundred children do not decay until there are more, however much they differ."""
     live, binds, cells = engine()
     adapted = AdaptedFlow(flow())
     events = later(ds1(events=40, seed=37))

@@ -1,4 +1,4 @@
-"""What is accounted for is what the record says of each partial match, looked at one by one."""
+"""The account agrees with the lineage record, partial match by partial match."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
-from reference.attribution import Definition, is_told, lists, times_of
+from reference.attribution import Definition, is_output_ordered, lists, times_of
 from strategies import queries as strategies
 from strategies.queries import Case
 from strategies.whole_cases import is_planned, query_cases
@@ -32,7 +32,7 @@ EVENT_FEATURES = {"a": ["a.V"], "b": ["b.V"], "c": ["c.V", "c.ID"]}
 
 @given(st.one_of(strategies.cases(), query_cases("stores")), st.sampled_from(INDEXES), st.integers(1, 5))
 def test_by_definition(case: Case, index: str, slices: int) -> None:
-    assume(is_planned(case.query) and is_told(case.query) and case.events)
+    assume(is_planned(case.query) and is_output_ordered(case.query) and case.events)
     batch = next(iter(harness.batches(case.query.schema, case.events)))
     (record,) = quiet(observe, case.query, batch, cost_table=TABLE, index=index).records
     assume(len(record.parents) < 2_000)
@@ -53,8 +53,8 @@ def test_by_definition(case: Case, index: str, slices: int) -> None:
 
 @given(st.one_of(strategies.cases(), query_cases("stores")), st.sampled_from(INDEXES), st.integers(1, 5))
 def test_sums_are_the_engines_counters(case: Case, index: str, slices: int) -> None:
-    """All work comes of what begins a match, and all matches of more than one event do."""
-    assume(is_planned(case.query) and is_told(case.query) and case.events)
+    """All work, and all matches of more than one event, descend from partial matches of one event."""
+    assume(is_planned(case.query) and is_output_ordered(case.query) and case.events)
     batch = next(iter(harness.batches(case.query.schema, case.events)))
     found = quiet(observe, case.query, batch, cost_table=TABLE, index=index)
     (record,) = found.records
@@ -73,7 +73,7 @@ def test_sums_are_the_engines_counters(case: Case, index: str, slices: int) -> N
 @pytest.mark.parametrize("window", ["2ms", "150 EVENTS"])
 @pytest.mark.parametrize("index", INDEXES)
 def test_tables_of_q1(window: str, index: str) -> None:
-    """Each row has its features and what it is worth, in the order of the stream."""
+    """Each row has its features, contribution and consumption, in the order of the stream."""
     own, events = query(Q1.replace("2ms", window)), ds1(events=700, seed=3)
     account = observed_piece(own, events, FEATURES, EVENT_FEATURES, 3, TABLE, index)
     record, truth = account.record, Definition(account.record, times_of(own, events), 3, TABLE)
@@ -94,14 +94,14 @@ def test_tables_of_q1(window: str, index: str) -> None:
     for member, name in enumerate("abc"):
         table = account.events_of(name)
         kind = np.flatnonzero(np.array(events["type"].to_pylist()) == "ABC"[member])
-        assert table[f"{name}.V"].to_pylist() == values[kind].tolist()  # all are tried: no condition is on one alone
+        assert table[f"{name}.V"].to_pylist() == values[kind].tolist()  # all are tried
         led, spent = _of_events(account, truth, member, len(events))
         assert lists(table, "contribution").tolist() == led[kind, None].tolist()
         assert lists(table, "consumption").tolist() == spent[kind, None].tolist()
 
 
 def _of_events(account: Account, truth: Definition, member: int, events: int) -> tuple[Any, Any]:
-    """What was led to by each event as a variable, and spent on it: its probes, and what they have made."""
+    """Return contribution and consumption of each event tried for a variable: its probes, and its descendants."""
     record = account.record
     led, spent = np.zeros((2, events))
     for r in np.flatnonzero(record.members == member):
@@ -114,7 +114,7 @@ def _of_events(account: Account, truth: Definition, member: int, events: int) ->
 
 
 def test_memory() -> None:
-    """What is consumed may be the lengths of partial matches: of itself, and of what comes of it, in its slice."""
+    """Memory consumption is the length of the partial match and of its descendants, by slice."""
     own, events = query(Q1), ds1(events=700, seed=3)
     account = observed_piece(own, events, FEATURES, EVENT_FEATURES, 3, TABLE, "key", memory=True)
     record, truth = account.record, Definition(account.record, times_of(own, events), 3, TABLE)
@@ -142,7 +142,7 @@ def test_without_a_value() -> None:
 @pytest.mark.parametrize("window", [ast.TimeWindow(1000), ast.CountWindow(6), ast.CountWindow(2)])
 @pytest.mark.parametrize("slices", [1, 2, 3, 4])
 def test_borders_of_slices(window: ast.TimeWindow | ast.CountWindow, slices: int) -> None:
-    """An event exactly on the border is in the later slice, at the end of the window still in the last one."""
+    """An event exactly on a border is in the later slice; at the end of the window, in the last slice."""
     times = np.array([0, 200, 250, 499, 750, 1000, 1001])
     found = last_in_slices(window, times, slices)
     for s in range(slices):
@@ -158,7 +158,7 @@ def test_borders_of_slices(window: ast.TimeWindow | ast.CountWindow, slices: int
 
 @pytest.mark.parametrize("slices", [1, 2, 3, 4, 7])
 def test_born_exactly_on_a_border(slices: int) -> None:
-    """The account and the matcher cut the window alike: B comes at every border, a nanosecond before and behind it."""
+    """Account and matcher divide the window equally: B occurs at every border, and a nanosecond before and after it."""
     schema = fc.Schema({"A": {"V": "int64"}, "B": {"V": "int64"}}, time="ts", type="type", time_unit="ns")
     span = 1000
     own = fc.parse(f"PATTERN SEQ(A a, B b, B c) WITHIN {span}ns", schema, name="q1")

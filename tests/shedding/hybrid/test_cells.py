@@ -1,4 +1,4 @@
-"""A class for each combination of few values."""
+"""Classes by combination of feature values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_without_room_beside() -> None:
     "x",
     [
         np.arange(3_000) % 65,  # too many
-        np.arange(500) % 21,  # of too few members each
+        np.arange(500) % 21,  # too few members each
         np.arange(3_000) % 4 + 0.5,
         np.append(np.arange(3_000) % 4, 2.0**60),
         np.append(np.arange(3_000) % 4, np.inf),
@@ -51,7 +51,7 @@ def test_where_there_are_none(x: np.ndarray) -> None:
 
 
 def test_classes_by_value_of_what_differs_in_what_completes_it() -> None:
-    """Sums below 10 that are each as good are classes of their own."""
+    """Equally useful sums below 10 are separate classes."""
     members = sums(20_000).select(["total", "contribution", "consumption"])
     fitted = fit_classes(members)
     leaves = fit_classes(members, per="leaf")

@@ -1,4 +1,4 @@
-"""From members to classes: which features tell, what classes are worth, what is counted to which class."""
+"""Classes from members: informative features, values of classes, classification."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def worth(fitted: Fitted, name: str = "mean_contribution") -> list[float]:
 
 
 def by_x(rows: int = 400, **other: Any) -> dict[str, Any]:
-    """Members whose contribution is x, 0 to 3, and whose consumption is 10 x."""
+    """Return members with contribution x, from 0 to 3, and consumption 10 x."""
     x = np.arange(rows) % 4
     return {"contribution": x[:, None], "consumption": 10 * x[:, None], "x": x} | other
 
@@ -58,7 +58,7 @@ def test_what_only_consumption_knows_is_told() -> None:
 
 
 def test_rare_matches_are_enough() -> None:
-    """Fewer than 50 of 150,000 become matches: next to nothing of the variance, but one half never does."""
+    """Fewer than 50 of 150,000 become matches: hardly any variance, but one half never becomes one."""
     members = sums(150_000, rate=0.01)
     assert 30 < sum(pc.list_flatten(members["contribution"]).to_numpy()) < 60
     assert choose_features(members) == ("total",)
@@ -69,7 +69,7 @@ def test_rare_matches_are_enough() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_costs_of_a_few_do_not_hide_matches(seed: int) -> None:
-    """K-means has clusters of costs, and of a few members far from all others; matches are of few, by one feature."""
+    """K-means finds clusters of costs and of outliers; few members, separated by one feature, have matches."""
     random = np.random.default_rng(seed)
     place, other = random.integers(0, 70, 20_000), random.integers(0, 300, 20_000)
     matches = random.poisson(np.where(place < 4, 0.6, 0.0))[:, None]
@@ -156,7 +156,7 @@ def test_clusters_may_be_classes() -> None:
 
 
 def test_leaves_that_differ_by_chance_are_one() -> None:
-    """With the sum known, neither of its parts tells anything more."""
+    """If the sum is known, its terms are not informative."""
     for seed in range(4):
         assert table_of(fit_classes(sums(20_000, rate=20, seed=seed), seed=seed)).features == ("total",)
 

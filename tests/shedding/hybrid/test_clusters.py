@@ -1,4 +1,4 @@
-"""Clusters by K-means on standardised vectors, and how many there are."""
+"""K-means clusters on standardised vectors, and the number of clusters."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CENTRES = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0], [10.0, 10.0], [5.0, 20
 
 
 def blobs(count: int, rows: int = 300, seed: int = 1) -> tuple[Floats, Ints]:
-    """Points around the first centres, mixed, and which centre each is of."""
+    """Return shuffled points around the first centres, and the centre of each."""
     random = np.random.default_rng(seed)
     whose = random.permutation(np.repeat(np.arange(count), rows))
     return CENTRES[whose] + random.normal(0, 1, (len(whose), 2)), whose
 
 
 def same(left: Ints, right: Ints) -> float:
-    """The share of rows that two clusterings agree on, if each cluster of one is named after the most in the other."""
+    """Return the share of rows on which two clusterings agree, after majority matching of their clusters."""
     counts = np.zeros((left.max() + 1, right.max() + 1))
     np.add.at(counts, (left, right), 1)
     return float(min(counts.max(axis=0).sum(), counts.max(axis=1).sum()) / len(left))
@@ -39,7 +39,7 @@ def test_the_gap_statistic_finds_how_many_there_are(count: int) -> None:
 
 
 def test_the_gap_statistic_looks_along_the_axes_of_the_points() -> None:
-    """A long thin cloud that lies aslant is one: in a box along the coordinates it would seem to be several."""
+    """A long thin oblique cloud is one cluster; a box along the coordinates would suggest several."""
     random = np.random.default_rng(3)
     along = random.uniform(0, 100, 1_000)
     cloud = np.column_stack([along, along]) + random.normal(0, 0.5, (1_000, 2))
@@ -55,7 +55,7 @@ def test_the_gap_statistic_ends_where_it_must() -> None:
 
 
 def test_columns_are_standardised() -> None:
-    """Matches come in ones, costs in thousands of ns: raw clusters would tell costs apart only."""
+    """Matches are counted in ones, costs in thousands of ns: raw clusters would separate costs only."""
     random = np.random.default_rng(4)
     worth = random.integers(0, 2, 2_000)
     points = np.column_stack([worth, random.uniform(0, 50_000, 2_000)])

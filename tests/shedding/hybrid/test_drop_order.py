@@ -1,4 +1,4 @@
-"""How much of an order of drops a demand asks for."""
+"""Drop probabilities for a demand, from an order of drops."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fastcep.shedding.hybrid.drop_order import DropOrder, TableSizes
 from fastcep.shedding.hybrid.flow import Flow, Step
 
 SHAPE = TableSizes(members=2, event_classes=3, states=2, classes=3, slices=4)
-#: Of a come b of the same class; all are begun, or extended, by events of their own class.
+#: a extends to b of the same class; events of the same class begin and extend them.
 CHILDREN = [(-1, 0, c, c) for c in range(2)] + [(c, s, 2 + c, 2 + c) for c in range(2) for s in range(4)]
 
 
 def flow(children: Any = CHILDREN) -> Flow:
-    """Two states, of two classes each, two variables, of two classes each."""
+    """Return a flow of two states and two variables with two classes each."""
     columns = [np.array(column, np.int32) for column in zip(*children, strict=True)]
     ones = np.ones(len(children))
     table = pa.table([*columns, ones, ones, ones], ["source", "slice", "kind", "target", "made", "stored", "matched"])
@@ -27,8 +27,8 @@ def flow(children: Any = CHILDREN) -> Flow:
 
 
 @st.composite
-def orders(draw: Any) -> list[Step]:
-    """Drops that save more and more, some together, and lose more and more; the first may be free."""
+def drop_orders(draw: Any) -> list[Step]:
+    """Draw drops that save and lose more and more, some of them together; the first may lose nothing."""
     size = draw(st.integers(0, 8))
     saved = np.cumsum([draw(st.sampled_from([0.0, 0.02, 0.1])) for _ in range(size)])
     lost = np.cumsum([draw(st.sampled_from([0.0, 0.0, 0.01, 0.1])) for _ in range(size)])
@@ -43,24 +43,24 @@ def orders(draw: Any) -> list[Step]:
 demands = st.floats(0.001, 0.999)
 
 
-@given(orders(), demands, demands)
+@given(drop_orders(), demands, demands)
 def test_what_a_smaller_demand_drops_a_larger_one_drops_too(steps: list[Step], one: float, other: float) -> None:
     levels = DropOrder(steps, flow(), SHAPE)
     less, more = (levels.choose(demand) for demand in sorted((one, other)))
     assert (less.binds <= more.binds + 1e-12).all() and less.kept >= more.kept - 1e-12
     assert less.saved <= more.saved + 1e-12
     assert ((less.cells <= more.cells + 1e-12) | (more.cells == 0).all(axis=2, keepdims=True)).all()
-    if all(not step.events and step.slice for step in steps):  # else some may not be reached any more
+    if all(not step.events and step.slice for step in steps):  # otherwise some may be unreachable
         assert (less.cells <= more.cells + 1e-12).all()
     for chosen in (less, more):
         for chances in (chosen.binds, chosen.cells):
             assert ((chances >= 0) & (chances <= 1)).all()
-        assert (np.diff(chosen.cells, axis=2) >= 0).all()  # from some slice on
+        assert (np.diff(chosen.cells, axis=2) >= 0).all()  # from a slice on
         assert chosen.binds.shape == (2, 3) and chosen.cells.shape == (2, 3, 4)
-        assert not chosen.binds[:, 2].any() and not chosen.cells[:, 2].any()  # classes that the flow does not know
+        assert not chosen.binds[:, 2].any() and not chosen.cells[:, 2].any()  # classes that are not in the flow
 
 
-@given(orders(), demands)
+@given(drop_orders(), demands)
 def test_a_demand_is_met_and_no_more_but_what_is_free(steps: list[Step], demand: float) -> None:
     levels = DropOrder(steps, flow(), SHAPE)
     assert (np.diff(levels.saved) >= 0).all() and (np.diff(levels.kept) <= 0).all()
@@ -88,7 +88,7 @@ def test_what_is_free_is_always_dropped(demand: float) -> None:
 
 
 def test_chances_are_mixed() -> None:
-    """Half of what the next step saves: each drop of it by half."""
+    """Half of the saving of the next step: each of its drops has probability one half."""
     levels = DropOrder(STEPS, flow(), SHAPE)
     half, three = levels.choose(0.4), levels.choose(0.65)
     assert half.cells[0, 0].tolist() == pytest.approx([0, 0.5, 0.5, 0.5]) and half.binds[1, 0] == 0
@@ -99,7 +99,7 @@ def test_chances_are_mixed() -> None:
 
 
 def test_what_is_not_born_is_not_refused() -> None:
-    """No b of class 1 are born: their a are begun by events that are not tried. Those of other groups are refused."""
+    """No b of class 1 is created, as the events that begin its a are not tried. Births of other groups are refused."""
     steps = [Step(False, 1, 1, 0, 0.1, 1.0), Step(False, 1, 0, 2, 0.2, 1.0)]
     before = DropOrder(steps, flow(), SHAPE).choose(0.2)
     assert before.cells[1].tolist() == [[0, 0, 1, 1], [1, 1, 1, 1], [0, 0, 0, 0]]
@@ -111,7 +111,7 @@ def test_what_is_not_born_is_not_refused() -> None:
     assert not b_is_not_tried.cells[1, 1].any() and b_is_not_tried.cells[1, 0].tolist() == [0, 0, 1, 1]
     a_is_not_tried = DropOrder([*steps, Step(True, 0, 1, 0, 0.3, 1.0)], flow(), SHAPE).choose(0.3)
     assert a_is_not_tried.binds[0].tolist() == [0, 1, 0]
-    assert a_is_not_tried.cells[1, 1].tolist() == [1] * 4  # an a of history may still be there
+    assert a_is_not_tried.cells[1, 1].tolist() == [1] * 4  # an older a may still be live
 
 
 def test_what_saves_nothing_more_does_not_go_with_what_is_free() -> None:

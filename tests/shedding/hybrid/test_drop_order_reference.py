@@ -1,4 +1,4 @@
-"""The exact order of drops: its contributions are what the generator lets expect; a flow gives about the same order."""
+"""Exact order of drops: its contributions agree with the generator, and a flow gives nearly the same order."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_windows_of_events() -> None:
 
 @pytest.mark.parametrize("slices", [1, 4])
 def test_a_flow_gives_about_the_same_order(observed: tuple[Lineage, np.ndarray], slices: int) -> None:
-    """At any share of the work that is saved, about as many matches are left."""
+    """At any saved share of the work, nearly the same share of matches is kept."""
     record, times = observed
     own, of_events = features(query(), VALUES), event_features(query(), VALUES)
     names = ({name: of.features for name, of in told.items()} for told in (own, of_events))

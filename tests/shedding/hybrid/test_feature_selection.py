@@ -1,4 +1,4 @@
-"""Whether bins tell anything, by an analysis of variance."""
+"""Informative bins, by analysis of variance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_chance_and_share_both_decide() -> None:
     bins = np.arange(100_000) % 2
     noise = np.random.default_rng(2).normal(size=100_000)
     assert not is_informative(bins, plain(noise))
-    assert not is_informative(bins, plain(noise + 0.1 * bins))  # no chance, but a share of 0.0025
+    assert not is_informative(bins, plain(noise + 0.1 * bins))  # significant, but explains only 0.0025
     assert is_informative(bins, plain(noise + 0.2 * bins))  # 0.01
     assert not is_informative(bins[:100], plain(noise[:100] + 0.5 * bins[:100]))  # 0.06, but may be chance
     assert is_informative(bins[:100], plain(noise[:100] + 2 * bins[:100]))
@@ -54,7 +54,7 @@ def test_bins_of_few_members_do_not_count() -> None:
 
 
 def test_what_is_told_at_one_time_only_does_not_count() -> None:
-    """A key of which many matches come in one stretch tells nothing that lasts."""
+    """A key with many matches in only one stretch of time is not informative."""
     random = np.random.default_rng(4)
     bins = random.integers(0, 5, 8_000)
     worth = random.normal(size=8_000)
@@ -63,7 +63,7 @@ def test_what_is_told_at_one_time_only_does_not_count() -> None:
 
 
 def test_sums_are_of_standardised_slices() -> None:
-    """Else one slice with large numbers would be all there is."""
+    """Otherwise one slice with large numbers would dominate."""
     random = np.random.default_rng(3)
     x = np.arange(5_000) % 2
     parts = np.column_stack([1_000 * random.normal(size=5_000), x + random.normal(size=5_000)]).astype(np.float32)

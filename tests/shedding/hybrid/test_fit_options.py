@@ -1,4 +1,4 @@
-"""Options of a fit that are wrong, and what is missing, are told before anything is observed."""
+"""Invalid options of a fit, and missing libraries, raise errors before anything is observed."""
 
 from __future__ import annotations
 

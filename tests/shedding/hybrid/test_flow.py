@@ -1,4 +1,4 @@
-"""The flow of a run adds up to the run, and what it says of drops is what the record says of them."""
+"""The flow of a run agrees with the run, and its prediction of drops with the lineage record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from reference.attribution import Definition, is_told, times_of
+from reference.attribution import Definition, is_output_ordered, times_of
 from reference.drop_order import drops
 from strategies import queries as strategies
 from strategies.queries import Case
@@ -66,7 +66,7 @@ def test_a_run_adds_up(text: str, table: fc.CostTable, index: str, slices: int) 
 
 @pytest.mark.parametrize("text", [Q1, KLEENE])
 def test_memory(text: str) -> None:
-    """The lengths of all partial matches are what there is to be saved, and births are what saves them."""
+    """Memory consumption is the lengths of all partial matches, and refusing births saves it."""
     own, events = query(text), ds1(events=3_000, seed=3)
     flow, record = flow_of(own, events, 4, TABLE, "key", memory=True)
     account = Account(record, times_of(own, events), 4, TABLE, {}, {})
@@ -84,7 +84,7 @@ def test_memory(text: str) -> None:
 @settings(max_examples=min(100, settings().max_examples))
 def test_children_and_looks_by_definition(case: Case, index: str, slices: int) -> None:
     """One by one, all of one class."""
-    assume(is_planned(case.query) and is_told(case.query) and case.events)
+    assume(is_planned(case.query) and is_output_ordered(case.query) and case.events)
     batch = next(iter(harness.batches(case.query.schema, case.events)))
     (record,) = quiet(observe, case.query, batch, cost_table=TABLE, index=index).records
     assume(len(record.parents) < 2_000)
@@ -134,14 +134,14 @@ def test_the_whole_is_the_sum_of_its_pieces() -> None:
 
 @cache
 def q1(slices: int) -> tuple[Flow, Lineage, Any]:
-    """Of Q1 with the paper's C, whose V is from 2 to 10: its classes say all that its conditions ask for."""
+    """Return Q1 with the paper's C (V from 2 to 10), and classes over all features of its conditions."""
     events = ds1(events=60_000, seed=11, c_values=(2, 10))
     return *flow_of(query(), events, slices, PAPER, "key"), times_of(query(), events)
 
 
 @pytest.mark.parametrize(("slices", "apart"), [(1, 0.02), (4, 0.02)])
 def test_drops_against_the_record(slices: int, apart: float) -> None:
-    """Whatever falls in the order of an exact search, the flow says the same of it as the record, but 2 points.
+    """For drops in the order of an exact search, flow and lineage record agree within 2 percentage points.
 
     It takes what falls for evenly thinned out, where the record knows which fell. Single groups differ by more, but the
     order is that of least loss.
@@ -173,7 +173,7 @@ def test_its_order_is_as_good_as_that_of_an_exact_search(slices: int, saved: flo
 
 @pytest.mark.parametrize(("events", "rows"), [(True, True), (True, False), (False, True)])
 def test_steps(events: bool, rows: bool) -> None:
-    """What loses nothing falls first, whatever may be dropped; the work and the matches only get fewer."""
+    """Drops without a loss come first; work and matches only decrease."""
     flow, *_ = q1(4)
     steps = flow.steps(PAPER, events, rows)
     assert {step.events for step in steps} == {of for of, wanted in ((True, events), (False, rows)) if wanted}
@@ -187,7 +187,7 @@ def test_steps(events: bool, rows: bool) -> None:
 
 
 def test_fixed_costs_cannot_be_saved() -> None:
-    """Of the work of each event, and of each that is tried, nothing is saved by what is dropped later."""
+    """No drop saves the fixed work of each event, and of each event that is tried."""
     flow, *_ = q1(1)
     dear = fc.CostTable("dear", event=100, relevant=50, visited=1, created=1)
     cost = flow.cascade(dear).cost
@@ -198,7 +198,7 @@ def test_fixed_costs_cannot_be_saved() -> None:
 
 
 def test_classes_of_the_account_are_those_of_the_matcher() -> None:
-    """Groups and kinds are by classes as the matcher told them when it observed."""
+    """Groups and kinds have the classes that the matcher recorded."""
     own, events = query(), ds1(events=3_000, seed=3)
     flow, record = flow_of(own, events, 2, PAPER, "key")
     made = flow.children
@@ -218,7 +218,7 @@ def _counted(classes: Classes, events: pa.Table, kind: str, size: int) -> list[f
 
 
 def test_how_much_counts_vary_from_window_to_window() -> None:
-    """By hand: pairs a, b in windows of ten events; and 1 where there are too few windows."""
+    """Computed by hand for pairs a, b in windows of ten events; 1 for too few windows."""
     own = query("PATTERN SEQ(A a, B b) WITHIN 10 EVENTS")
     rng = np.random.default_rng(5)
     kinds = rng.choice(["A", "B", "D"], 800, p=[0.3, 0.3, 0.4])

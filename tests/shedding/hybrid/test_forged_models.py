@@ -1,4 +1,4 @@
-"""Models that are forged in any field, with right checksums: refused by `ModelError`, or used without harm."""
+"""Models with any field forged and valid checksums: they raise `ModelError`, or are harmless."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def used(folder: Path) -> bool:
-    """Shed load by a model; False if it is refused."""
+    """Shed load with a model; return False if it is rejected."""
     try:
         shedder = shedding.by_name("hybrid", model=folder)
     except ModelError as error:

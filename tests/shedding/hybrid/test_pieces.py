@@ -1,4 +1,4 @@
-"""A stream that is cut gives the same partial matches, classes, values and flow as the whole."""
+"""A stream cut into pieces gives the same partial matches, classes, values and flow as the whole."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_members_and_flow(name: str, places: list[int], index: str, memory: bool
 @given(places=PLACES)
 @settings(max_examples=min(20, settings().max_examples))
 def test_contributions_in_explicit_windows(places: list[int]) -> None:
-    """Contribution and memory; work is not, as rows of shared windows are taken for looked at up to the end."""
+    """Contribution and memory are equal; work is not, as visits of rows in shared windows are counted to the end."""
     own, events = query(f"PATTERN {SAME} WINDOW OPEN ON A o CLOSE AFTER 500us"), stream()
     asking = Observer(own, FEATURES, {"a": ["a.V"]}, 1, TABLE, "key", True, 0)
     whole = asking.account(whole_of(events))
@@ -119,7 +119,7 @@ def test_half_a_window_is_not_enough(name: str, around: Any) -> None:
 
 
 def test_a_neg_at_the_end_needs_one_event_more() -> None:
-    """It is decided by the first event behind the window."""
+    """The first event after the window decides it."""
     own = query(QUERIES["neg at the end"])
     events = pa.table({"type": ["A", "B", "D"], "ID": [1, 1, 1], "V": [1, 1, 1], "ts": [0, 1, 5_000]})
     for more in (0, 1):

@@ -1,4 +1,4 @@
-"""Hybrid shedding, HyI and HyS: that they keep the contract, and find what their model says."""
+"""Hybrid shedding, HyI and HyS: they keep the contract, and find the matches that their model predicts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TestHybridState(Contract):
 
 @cache
 def rows() -> list[dict[str, Any]]:
-    """Of Q1 with C.V from 2 to 10 and windows as in the paper, fitted on other events of the kind."""
+    """Run Q1 with C.V from 2 to 10 and the paper's windows, fitted on other events of the same kind."""
     events, history = (ds1(events=EVENTS, seed=seed, c_values=(2, 10)) for seed in (11, 21))
     shedders = ["ri", "rs", "hybrid", "hyi", "hys", "informed"]
     report = evaluated(shedders, events, query(LONG), bounds=["60%", "40%", "20%"], history=history, skip=0.1)
@@ -87,7 +87,7 @@ def test_each_drops_what_it_is_named_for(bound: str) -> None:
 
 @pytest.mark.parametrize("demand", [0.001, 0.3])
 def test_what_is_worth_nothing_goes_first(demand: float) -> None:
-    """Whatever is demanded: half of the work is for partial matches of which nothing comes."""
+    """At any demand: half of the work is for useless partial matches."""
     matches, live = shed(Hybrid(model()), demand)
     plain = fc.Engine(query(), index="key", store="rows")
     whole = found(plain.process(stream()))
@@ -138,7 +138,7 @@ SHORT = Q1.replace("2ms", "1ms")
 
 
 def test_several_queries() -> None:
-    """Each sheds by its own model, and finds more than by chance."""
+    """Each query sheds by its own model, and finds more than at random."""
     both = [query(), query(SHORT, "short")]
     models = [model(), model(SHORT, "short")]
     live = fc.Engine(both, clock="virtual", latency_bound=1e9, shedder=Hybrid(models), **PAPER)
@@ -240,14 +240,14 @@ def test_what_cannot_be_fitted(options: Any, message: str) -> None:
 
 
 def changing() -> pa.Table:
-    """C.V from 2 to 10, and from the middle on from 12 to 20."""
+    """Return a stream with C.V from 2 to 10, and from the middle on from 12 to 20."""
     one, other = (ds1(events=EVENTS // 2, seed=41, c_values=values) for values in ((2, 10), (12, 20)))
     late = pa.array(other["ts"].to_numpy() + one["ts"][-1].as_py() + 10)
     return pa.concat_tables([one, other.set_column(other.column_names.index("ts"), "ts", late)]).combine_chunks()
 
 
 def test_it_follows_the_stream() -> None:
-    """Without adaptation nothing would be found any more; with it, within 13 windows most of it is again."""
+    """Without adaptation nothing would be found after the change; with it, most is found again within 13 windows."""
     own, events, last = query(LONG), changing(), EVENTS * 3 // 4
     whole = [match for match in found(fc.Engine(own, index="key").process(events)) if match[1] >= last]
     recalls, told = [], []
@@ -290,7 +290,7 @@ def test_what_is_learned_goes_on_from_a_snapshot() -> None:
 
 
 def test_what_is_saved_for_nothing_does_not_end_the_demand() -> None:
-    """The latency would be 10 % too high; what is free saves half. The demand stays, and so does what is free."""
+    """The latency is 10 % too high, and drops without a loss save half. The demand and these drops last."""
     controller, saved, demands = Controller(), 0.0, []
     for _ in range(300):
         latency = 1.1 * (1 - saved)
@@ -299,7 +299,7 @@ def test_what_is_saved_for_nothing_does_not_end_the_demand() -> None:
         demands.append(demand)
     assert min(demands) > 0 and demands[-1] < 0.5
     controller, saved, off = Controller(), 0.0, 0
-    for _ in range(300):  # which is not so if nobody tells it
+    for _ in range(300):  # it falls to 0 if the saved share is not reported
         demand = controller.update(DetectorReading(1.1 * (1 - saved) - 1))
         saved = 0.5 if demand > 0 else 0.0
         off += demand == 0
@@ -316,7 +316,7 @@ def test_the_demand_goes_when_it_is_not_needed() -> None:
 
 
 def test_the_demand_stands_in_an_engine() -> None:
-    """A bound at 90 %: half of the work is dropped for nothing, all of the time, and nothing is lost."""
+    """A bound at 90 %: half of the work is saved without a loss, all of the time."""
     plain = fc.Engine(query(), clock="virtual", latency_bound=1e9, shedder=Hybrid(model()), **PAPER)
     blocks: list[Any] = []
     plain.listen(lambda processing, _: blocks.append(processing))
@@ -333,7 +333,7 @@ def test_the_demand_stands_in_an_engine() -> None:
 
 
 def test_half_of_the_live_partial_matches_come_to_nothing() -> None:
-    """Hybrid, Fig. 6c: without half of them HyS finds all, and RS half (C.V from 2 to 10)."""
+    """Hybrid, Fig. 6c: without half of them, HyS finds all matches and RS half (C.V from 2 to 10)."""
     from fastcep.evaluation.constant import ConstantDemand, SameDemand
     from fastcep.shedding import by_name
 
@@ -354,7 +354,7 @@ def test_half_of_the_live_partial_matches_come_to_nothing() -> None:
 
 
 def test_queries_whose_windows_are_cut_differently() -> None:
-    """An explicit window is one slice: both are shed for by one shedder."""
+    """An explicit window is one slice; one shedder serves both queries."""
     explicit = query(f"{Q1.split(' WITHIN')[0]} WINDOW EVERY 2ms CLOSE AFTER 2ms", "explicit")
     models = [model(), fc.fit(explicit, ds1(events=EVENTS, seed=44), cost_table="paper", index="key")]
     both = Hybrid(models)

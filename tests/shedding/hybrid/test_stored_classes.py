@@ -1,4 +1,4 @@
-"""Classes to parts of a model and back."""
+"""Conversion of classes to parts of a model and back."""
 
 from __future__ import annotations
 

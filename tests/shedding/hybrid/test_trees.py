@@ -1,4 +1,4 @@
-"""Compiled decision trees, and tables that say the same."""
+"""Compiled decision trees, and equal tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastcep.overload.protocols import Classes, Floats, Ints, Tree
 from fastcep.shedding.hybrid.trees import as_table, fit_tree, pruned
 
 INT32 = np.int32
-#: x <= 2.5: y <= 1.5: class 3, else 0; else class 1.
+#: Class 3 for x <= 2.5 and y <= 1.5, class 0 for x <= 2.5 and other y, class 1 for other x.
 SMALL = Tree(
     ("x", "y"), np.array([0, 1, -1, -1, -1], INT32), np.array([2.5, 1.5, 0, 0, 0]), np.array([1, 3, 0, 0, 0], INT32),
     np.array([2, 4, 0, 0, 0], INT32), np.array([9, 9, 1, 3, 0], np.uint8), 2,
@@ -43,14 +43,14 @@ def walked(tree: Tree, row: Floats) -> int:
 
 
 def looked_up(table: Classes, row: Floats) -> int:
-    """As the matcher does it: reals are rounded down."""
+    """Look up classes as the matcher does: floats are rounded down."""
     at = tuple(int(np.floor(value)) - low for value, low in zip(row, table.low, strict=True))
     inside = all(0 <= place < size for place, size in zip(at, table.table.shape, strict=True))
     return int(table.table[at]) if inside else table.other
 
 
 def mixed(rows: int = 4_000, seed: int = 1) -> tuple[Floats, Ints]:
-    """Whole numbers, and clusters by their sum, by whether the third is even, and by chance."""
+    """Draw integers, and clusters by their sum, by the parity of the third, and at random."""
     random = np.random.default_rng(seed)
     values = random.integers([-3, 0, 5], [8, 11, 9], (rows, 3)).astype(float)
     labels = values[:, :2].sum(axis=1) // 4 + 5 * (values[:, 2] % 2) + random.integers(0, 2, rows)
@@ -90,7 +90,7 @@ def test_leaves_are_classes_or_clusters_are() -> None:
 
 def test_small_clusters_count_as_much_as_large_ones() -> None:
     x = np.array([0.0] * 9_000 + [1.0] * 1_000)
-    labels = np.array([0] * 9_500 + [1] * 500)  # half of the second value are of the small cluster
+    labels = np.array([0] * 9_500 + [1] * 500)  # half of the members with the second value are in the small cluster
     assert of(fitted(x, labels, per="cluster"), [0, 1]) == [0, 1]
 
 
@@ -124,7 +124,7 @@ def test_members_without_a_value_are_left_out() -> None:
 
 
 def test_large_numbers_are_told_apart() -> None:
-    """scikit-learn itself would take them for one: it knows 24 bits."""
+    """scikit-learn itself would not distinguish them: it uses 24 bits."""
     x = 1_700_000_000_000_000_000.0 + 256 * np.repeat(np.arange(3.0), 50)
     assert sorted(of(fitted(x, np.repeat([0, 1, 2], 50)), np.unique(x))) == [0, 1, 2]
     far = np.repeat([-np.inf, 1e308, 1.5e308, np.inf], 50)
@@ -143,9 +143,9 @@ def test_a_table_says_what_the_tree_says(per: str) -> None:
 
 
 def test_tree_and_table_round_down_alike() -> None:
-    """History had whole numbers in a column of reals, and then others come."""
+    """The history had integers in a float column, and then fractions occur."""
     values, labels = mixed()
-    values *= [1, 3, 1]  # values that are far apart, too
+    values *= [1, 3, 1]  # including distant values
     tree = fitted(values, labels)
     table = as_table(tree, values)
     assert table is not None
@@ -171,7 +171,7 @@ def test_there_is_no_table_of_reals_or_many_values(column: list[float]) -> None:
 
 def test_the_seed_decides() -> None:
     values, labels = mixed()
-    values = np.column_stack([values, values])  # every split is as good on another column
+    values = np.column_stack([values, values])  # every split is equally good on another column
     one, again = fitted(values, labels, seed=1), fitted(values, labels, seed=1)
     assert all(np.array_equal(vars(one)[name], vars(again)[name]) for name in vars(one))
     assert len({tuple(fitted(values, labels, seed=seed).feature) for seed in range(8)}) > 1

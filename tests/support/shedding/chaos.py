@@ -1,4 +1,4 @@
-"""A shedder with random orders, and a detector that always demands them: the engine must handle any order."""
+"""Shedder with random drop plans, and detector with a constant demand, to stress the engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TABLE = np.array([0, 1, 2], np.uint8)
 
 
 class Always(Detector):
-    """Demands a constant amount, whatever the load."""
+    """Detector with a constant demand."""
 
     name = "always"
 
@@ -31,7 +31,7 @@ class Always(Detector):
 
 
 class Chaos(Shedder):
-    """Returns new random drop probabilities at every decision; with ``calm`` all are 0."""
+    """Shedder with random drop probabilities at every decision; with ``calm``, all are 0."""
 
     name, slices, drops_matches, in_windows = "chaos", 3, True, True
 
@@ -40,15 +40,15 @@ class Chaos(Shedder):
         self._random = random.Random(seed)
 
     def classes(self, query: ast.Query) -> Mapping[str, Classes]:
-        """Return classes by a number of the event that is bound last, if all its types have one."""
-        found = {}
+        """Return classes by an integer attribute of the last event, for variables whose types all have one."""
+        classes = {}
         for leaf in positive_leaves(query.pattern) if self._classes else ():
             kinds = [dict(query.schema.attributes(name)) for name in leaf.member.types]
             keys = [key for key in kinds[0] if all(kind.get(key) == "int64" for kind in kinds)]
             if keys and leaf.group is None:
                 end = "[last]" if leaf.repeated else ""
-                found[leaf.name] = Classes((f'{leaf.name}{end}."{keys[0]}"',), (0,), TABLE, 3)
-        return found
+                classes[leaf.name] = Classes((f'{leaf.name}{end}."{keys[0]}"',), (0,), TABLE, 3)
+        return classes
 
     def event_classes(self, query: ast.Query) -> Mapping[str, Classes]:
         return self.classes(query)
@@ -61,14 +61,14 @@ class Chaos(Shedder):
         return np.array(self._random.choices(choices, k=int(np.prod(shape)))).reshape(shape)
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
-        orders = []
+        plans = []
         for view in views:
             states, types = len(view.plan.states), len(view.plan.type_members)
             assert view.live.sum() >= 0
             slices = (view.slices,) if self._random.random() < 0.5 else ()
             assert (view.flows()[1] > 0).all()
             windows = view.plan.windows is not None and view.plan.windows.isolated
-            orders.append(DropPlan(
+            plans.append(DropPlan(
                 events=self._draw(types) if self._random.random() < 0.5 else None,
                 binds=self._draw(len(view.plan.negated), view.event_classes) if self._random.random() < 0.5 else None,
                 windows=self._draw(types, 3) if windows else None,
@@ -78,7 +78,7 @@ class Chaos(Shedder):
                 steady=self._random.random() < 0.3, counts=float(self._random.choice([0.0, 0.01, 1.0])),
                 kept=0.5,
             ))  # fmt: skip
-        return orders
+        return plans
 
     def spec(self) -> dict[str, Any]:
         return {"name": self.name, "seed": self.seed}

@@ -1,4 +1,4 @@
-"""The contract of every shedder: a test module for one sets ``make`` and imports these tests with `*`.
+"""Contract tests that every shedder must pass: a test module defines ``make`` and imports `Contract`.
 
 Streams are DS1 (Q1 of the limit queries with a window of 2 ms), on the virtual clock, so that every run is the same.
 """
@@ -40,28 +40,28 @@ def found(matches: fc.Matches) -> list[tuple[int, ...]]:
 
 
 def unshed(stream: pa.Table) -> tuple[list[tuple[int, ...]], float]:
-    """Return all matches, and the mean latency without shedding."""
+    """Return all matches, and the mean latency."""
     live = engine(None, 1e9)
     matches = found(live.process(stream))
     return matches, live.metrics()["shedding"]["processing_latency"]["mean"]
 
 
 def latencies(live: fc.Engine) -> list[np.ndarray[Any, Any]]:
-    """Return the list that collects the processing latencies of an engine's events from now on."""
+    """Return a list that collects the processing latencies of an engine from now on."""
     blocks: list[np.ndarray[Any, Any]] = []
     live.listen(lambda processing, event: blocks.append(processing))
     return blocks
 
 
 class Contract:
-    """Tests of one shedder; ``make`` creates it."""
+    """Tests of one shedder, created by ``make``."""
 
     make: Make
-    free = 1.0  #: at this share of the latency and above all may be found: what is worth nothing is enough to drop
+    free = 1.0  #: from this share of the latency on, dropping useless work may be enough to find all matches
 
     @pytest.mark.parametrize("share", [0.8, 0.5, 0.2])
     def test_bound_and_precision(self, stream: pa.Table, share: float) -> None:
-        """The mean latency is within 2 % of the bound after the first tenth, and every match is a true one."""
+        """After the first tenth, the mean latency is within 2 % of the bound, and every match is true."""
         truth, mean = unshed(stream)
         live = engine(type(self).make, share * mean)
         blocks = latencies(live)
@@ -81,7 +81,7 @@ class Contract:
         assert live.metrics()["shedding"]["estimated_recall"] == pytest.approx(len(matches) / len(truth), abs=0.08)
 
     def test_deterministic(self, stream: pa.Table) -> None:
-        """The same seed drops the same, however the stream is divided into batches."""
+        """The same seed drops the same, for any batches."""
         _, mean = unshed(stream)
         one, other = engine(type(self).make, mean / 2), engine(type(self).make, mean / 2)
         whole = found(one.process(stream))
@@ -90,7 +90,7 @@ class Contract:
         assert comparable_metrics(one) == comparable_metrics(other)
 
     def test_snapshot(self, stream: pa.Table) -> None:
-        """An engine that is restored during an episode continues as if nothing had happened."""
+        """An engine restored during an episode continues as without the restore."""
         _, mean = unshed(stream)
         one, other = engine(type(self).make, mean / 2), engine(type(self).make, mean / 2)
         whole = found(one.process(stream))
@@ -104,7 +104,7 @@ class Contract:
         assert comparable_metrics(one) == comparable_metrics(again)
 
     def test_load_that_goes_is_not_shed_any_more(self, stream: pa.Table) -> None:
-        """Shedding ends with the overload: when events become rare, all matches are found again."""
+        """When the arrival rate falls, all matches are found again."""
         _, mean = unshed(stream)
         thin = stream.slice(EVENTS // 2)
         times = pa.array(thin["ts"].to_numpy() * 20 - thin["ts"][0].as_py() * 19)
@@ -144,7 +144,7 @@ class Contract:
         assert clocks["free"] == 0 < clocks["dear"]
 
     def test_queue(self, stream: pa.Table) -> None:
-        """With half of the time that is needed, no event waits longer than the bound."""
+        """At twice the maximum arrival rate, no event waits longer than the bound."""
         _, mean = unshed(stream)
         bound = 2000 * mean
         live = engine(type(self).make, bound, detector=QueueLength())
@@ -156,7 +156,7 @@ class Contract:
 
 
 def comparable_metrics(live: fc.Engine) -> dict[str, Any]:
-    """Return the metrics that are equal in two engines with the same history."""
+    """Return the metrics that are equal for engines that did the same."""
     metrics = live.metrics()
     names = ("matches", "rows_created", "rows_visited", "live_partial_matches")
     return {name: metrics[name] for name in names} | {"shedding": metrics["shedding"]}

@@ -1,4 +1,4 @@
-"""Engines with drop plans made by hand, and the random draws that decide which partial matches they drop."""
+"""Engines with drop plans set by hand, and the random draws of the matcher."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Told = Mapping[str, Classes | Tree]
 
 
 class Quiet(Shedder):
-    """Has classes, and orders no drops."""
+    """Shedder with classes that drops nothing."""
 
     name, drops_matches = "quiet", True
 
@@ -45,9 +45,9 @@ class Quiet(Shedder):
         return {"name": self.name, "seed": self.seed}
 
 
-def made(own: fc.Query, shedder: Shedder, **options: Any) -> fc.Engine:
-    given = {"clock": "virtual", "cost_table": "paper", "latency_bound": "1s"} | options
-    return quiet(fc.Engine, own, shedder=shedder, **given)
+def made(query: fc.Query, shedder: Shedder, **options: Any) -> fc.Engine:
+    all_options = {"clock": "virtual", "cost_table": "paper", "latency_bound": "1s"} | options
+    return quiet(fc.Engine, query, shedder=shedder, **all_options)
 
 
 def controlled(engine: fc.Engine) -> QueryShedding:
@@ -56,20 +56,20 @@ def controlled(engine: fc.Engine) -> QueryShedding:
 
 
 def mixed(word: int) -> int:
-    """Apply the finaliser of splitmix64."""
+    """Apply the finaliser of SplitMix64."""
     word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 & WORD
     word = (word ^ word >> 27) * 0x94D049BB133111EB & WORD
     return word ^ word >> 31
 
 
 def drawn(seed: int, first: int, last: int) -> float:
-    """Return the draw for a partial match, from 0 to 1, by its first and last event."""
-    own = mixed(seed + 0x9E3779B97F4A7C15 & WORD)
-    return (mixed(mixed((~own & WORD) ^ first) ^ last) >> 32) / 2**32
+    """Return the draw from 0 to 1 for a partial match, by its first and last event."""
+    start = mixed(seed + 0x9E3779B97F4A7C15 & WORD)
+    return (mixed(mixed((~start & WORD) ^ first) ^ last) >> 32) / 2**32
 
 
 def stream(events: int, seed: int, gap: int = 10, keys: int = 2, values: int = 3) -> Any:
-    """Return events of the types A to D, with few keys and values, and some equal times."""
+    """Return events of types A to D with few keys and values, and some equal times."""
     import pyarrow as pa
 
     random = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Shared parts of evaluation tests: a small stream of DS1, Q1 over it, and strategies that learn and refer."""
+"""Fixtures for tests of evaluations: a small stream of DS1, Q1 over it, and strategies that learn and refer."""
 
 from __future__ import annotations
 

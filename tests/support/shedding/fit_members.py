@@ -1,4 +1,4 @@
-"""Members of classes, as a record of partial matches contains them."""
+"""Tables of members to fit classes to, as from a lineage record."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ def table(contribution: Any, consumption: Any, **features: Any) -> pa.Table:
 
 
 def _lists(parts: Any) -> Any:
-    own = np.asarray(parts, np.float32)
-    return pa.FixedSizeListArray.from_arrays(pa.array(own.ravel()), own.shape[1])
+    values = np.asarray(parts, np.float32)
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
 
 
 def sums(rows: int = 6_000, rate: float = 3.0, seed: int = 1, slices: int = 4) -> pa.Table:
-    """Return partial matches (a, b) of Q1 with c.V from 2 to 10; those with a.V + b.V > 10 lead to no match.
+    """Return partial matches (a, b) of Q1 with c.V from 2 to 10; those with a.V + b.V > 10 have no match.
 
-    The part of the window that remains at their birth determines how many matches the others lead to, and the cost of
-    all.
+    The contribution of the others, and the cost of all, depend on the remaining part of the window at their birth.
     """
     random = np.random.default_rng(seed)
     a, b, key = random.integers(1, 11, (3, rows))
-    lives = random.uniform(0, 1, (rows, 1)) > np.arange(slices) / slices
-    matches = random.poisson(lives * (rate / slices / 9) * (a + b <= 10)[:, None])
-    visits = random.poisson(lives * 40 / slices)
+    live = random.uniform(0, 1, (rows, 1)) > np.arange(slices) / slices
+    matches = random.poisson(live * (rate / slices / 9) * (a + b <= 10)[:, None])
+    visits = random.poisson(live * 40 / slices)
     return table(matches, 100 * visits + 700 * matches, total=a + b, a=a, b=b, key=key, noise=random.normal(size=rows))

@@ -1,4 +1,4 @@
-"""Models of hybrid shedding, fitted once, and engines that shed with them at a constant demand."""
+"""Cached models of hybrid shedding, and engines that use them at a constant demand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVENTS = 40_000
 
 @cache
 def model(text: str = Q1, name: str = "q1", slices: int = 4) -> Model:
-    """Fit a model on events that no test sheds."""
+    """Fit a model on events that no test processes."""
     history = ds1(events=EVENTS, seed=21)
     return fc.fit(query(text, name), history, slices=slices, **PAPER)
 
@@ -35,7 +35,7 @@ def truth(text: str = Q1, seed: int = 11) -> list[Any]:
 
 
 def shed(shedder: Shedder, demand: float, events: pa.Table | None = None, own: Any = None) -> tuple[Any, fc.Engine]:
-    """Return the matches while a share of the work is to be saved, from the first decision on; also the engine."""
+    """Return the matches at a constant demand from the first decision on, and the engine."""
     live = fc.Engine(
         query() if own is None else own, clock="virtual", latency_bound="1s", detector=SameDemand(demand),
         shedder=ConstantDemand(shedder, demand), **PAPER,

@@ -1,4 +1,4 @@
-"""Flows of a query with known classes, computed from the record of a run without drops."""
+"""Flows of a query with given classes, from the lineage of a run without drops."""
 
 from __future__ import annotations
 

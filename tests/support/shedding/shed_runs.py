@@ -21,7 +21,7 @@ def query(text: str = Q1, name: str = "q1") -> fc.Query:
 
 
 def cep_text(**texts: str) -> str:
-    """Return the text of a ``.cep`` file with queries over `SCHEMA`, by their names."""
+    """Return the text of a ``.cep`` file with queries over `SCHEMA`, by name."""
     return document_text(Document(SCHEMA, tuple(query(text, name) for name, text in texts.items())))
 
 
@@ -31,7 +31,7 @@ def engine(queries: Any, shedder: Shedder | None = None, bound: float = 1e9, **o
 
 
 def found(matches: fc.Matches, name: str | None = None) -> list[tuple[Any, ...]]:
-    """Return window and events of each match, those of lists as tuples."""
+    """Return window and events of each match, with lists as tuples."""
     table = (matches if name is None else matches.query(name)).to_arrow()
     columns = [table[column].to_pylist() for column in table.column_names if column not in ("query", "detected_at")]
     rows = zip(*columns, strict=True)
@@ -43,6 +43,6 @@ def mean(live: fc.Engine) -> float:
 
 
 def assert_within(matches: Sequence[Any], truth: Sequence[Any]) -> None:
-    """Check that every match is a true one, in the right order."""
+    """Check that every match is true, in order."""
     rest = iter(truth)
     assert all(match in rest for match in matches)

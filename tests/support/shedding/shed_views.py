@@ -1,4 +1,4 @@
-"""The views that a shedder gets, without an engine: plans with counters that a test sets."""
+"""Query views for shedders without an engine: plans with counters chosen by a test."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ TYPED = ("seen", "dropped_events", "tried", "yielded")
 
 
 class Counters:
-    """Replaces `Shedding`."""
+    """Fake of `Shedding`."""
 
     def __init__(self, plan: Plan, counted: Mapping[str, Any], classes: int) -> None:
         self.plan, self.stride, self.given = plan, classes, counted
 
     def counted(self) -> dict[str, Any]:
-        """Return counters as set, otherwise 0; ``born`` and similar ones have a number per state, all for class 0."""
+        """Return counters by type, 0 by default; ``born`` and others have one number per state, for class 0."""
         types, states = len(self.plan.type_members), len(self.plan.states)
-        found = {name: np.array(self.given.get(name, [0] * types), np.int64) for name in TYPED}
+        counters = {name: np.array(self.given.get(name, [0] * types), np.int64) for name in TYPED}
         for name in ("born", "refused", "dropped"):
             cells = np.zeros((states, self.stride), np.int64)
             values = np.array(self.given.get(name, np.zeros((states, 1))), np.int64).reshape(states, -1)
             cells[:, : values.shape[1]] = values
-            found[name] = cells
-        return found
+            counters[name] = cells
+        return counters
 
 
 def view(text: str = Q1, classes: int = 1, slices: int = 1, weight: float = 1.0, **counted: Any) -> QueryView:
