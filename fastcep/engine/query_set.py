@@ -236,7 +236,7 @@ class QuerySet:
 
     @property
     def is_plain(self) -> bool:
-        """Whether matches are exactly what the matchers put out, without sequence numbers or RETURN columns."""
+        """True if matches are exactly what the matchers put out, without sequence numbers or RETURN columns."""
         return not self._numbered and all(item.returns is None for item in self.running)
 
     def _run_kernels(self, running: Sequence[RunningQuery]) -> None:

@@ -202,7 +202,7 @@ cdef class EventLoop:
         return 0
 
     cdef bint in_order(self, const Events* events) noexcept:
-        """Whether the events, whose times ascend, run on from where the stream stands."""
+        """Return whether the events, whose times ascend, continue the stream."""
         cdef const int64_t* sequence = events.sequence
         cdef Py_ssize_t i
         cdef bint wrong = self.is_timed and events.time[0] < self.last_time
