@@ -50,7 +50,7 @@ lint: $(STAMP)
 	$(BIN)/python ci/check_prose.py
 
 test: lint
-	$(BIN)/python -m pytest -q -n 2 -m "not ($(LONG) or thorough or spark)"
+	FASTCEP_EXAMPLES=10 $(BIN)/python -m pytest -q -n 2 -m "not ($(LONG) or thorough or spark)"
 	ci/spark_tests.sh $(BIN)/python "not (slow or thorough)"
 
 ci: $(STAMP)

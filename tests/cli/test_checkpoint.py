@@ -80,6 +80,7 @@ def test_a_run_that_is_not_stopped_gives_the_same(folder: Path) -> None:
     assert not [name for name in files("state-0s") if name.startswith("state-")], "a finished run needs no state"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "options", [[], ["--attributes"], ["--query", "alone"], ["--sort"], ["--allowed-lateness", "3s"]]
 )

@@ -61,6 +61,7 @@ def finish(warm: Warm) -> None:
     assert not [name for name in files(warm) if name.endswith((".part", ".fcs"))]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("room", [1000, 3000, 6000, 12_000, 25_000, 50_000, 100_000])
 def test_a_disk_that_is_full(warm: Warm, room: int) -> None:
     """Each amount of disk space runs out at another place: in a segment, the state, the record, the output."""
@@ -124,6 +125,7 @@ def test_folders_that_cannot_be_written(warm: Warm) -> None:
     assert "cannot use --checkpoint 'q.cep/state': not a directory; give another folder" in errors(warm)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["flipped", "cut", "empty", "missing", "longer"])
 @pytest.mark.parametrize("prefix", ["state", "matches"])
 def test_files_that_are_damaged(warm: Warm, prefix: str, kind: str) -> None:

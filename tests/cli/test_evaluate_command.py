@@ -38,6 +38,7 @@ def start(*options: str, source: str = "e.csv", **invoke: Any) -> Any:
     return runner.invoke(app, ["evaluate", "q.cep", "--input", source, *options], catch_exceptions=False, **invoke)
 
 
+@pytest.mark.thorough
 def test_json_is_the_document_and_nothing_else() -> None:
     result = start(*PAPER, "--shedders", "ri, rs", "--bounds", "90%,60%", "--seeds", "2", "--json")
     assert (result.exit_code, result.stderr) == (0, "")
@@ -94,11 +95,13 @@ def test_all_queries_and_fixed_demands() -> None:
     assert document["setting"]["mode"] == "demands" and document["setting"]["skip"] == 0.1
 
 
+@pytest.mark.thorough
 def test_several_jobs_give_the_same() -> None:
     options = [*PAPER, "--shedders", "ri,rs", "--bounds", "60%", "--json"]
     assert start(*options, "--jobs", "2").stdout == start(*options).stdout
 
 
+@pytest.mark.thorough
 def test_functions_are_known_in_all_processes(folder: Path) -> None:
     (folder / "f.py").write_text(
         "import fastcep\n\n@fastcep.function('int64(int64)')\ndef double(x):\n    return 2 * x\n"

@@ -97,6 +97,7 @@ def test_run_with_a_model(shedder: str) -> None:
     assert shed["estimated_recall"] < 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [["--model", "m"], ["--history", "h.csv"], []])
 def test_evaluate(options: list[str]) -> None:
     shedders = ["--shedders", "rs,hybrid,hyi,hys", "--bounds", "40%", "--skip", "0.1"]

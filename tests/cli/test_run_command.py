@@ -118,6 +118,7 @@ def test_attributes(files: tuple[str, str], tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["csv", "jsonl", "arrow"])
 def test_output_to_standard_output(files: tuple[str, str], form: str) -> None:
     """Only matches are written to standard output; the summary is written to standard error."""

@@ -169,6 +169,7 @@ def restore(row: int, original: str) -> None:
     Path("e.csv").write_text("".join(lines))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [[], ["--detector", "prediction"], ["--seed", "4"]])
 @pytest.mark.parametrize("shedder", ["ri", "rs"])
 def test_a_run_that_sheds_resumes(shedder: str, options: list[str]) -> None:
@@ -206,6 +207,7 @@ def stopped(*options: str) -> list[str]:
     return command
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("option", "now", "message"),
     [

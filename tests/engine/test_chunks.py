@@ -59,6 +59,7 @@ def joined(data: dict[str, Any], condition: str) -> set[tuple[int, ...]]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("size", [1_000, 256, 1])
 def test_large_buckets(condition: str, size: int) -> None:

@@ -36,6 +36,7 @@ def joined(tables: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("store", ["rows", "factorised"])
 @pytest.mark.parametrize("name", COUNTS)
 def test_counts(stream: pa.Table, name: str, store: str) -> None:
@@ -64,6 +65,7 @@ def test_stores(stream: pa.Table, name: str, window: str) -> None:
     assert len(rows) > 0 or (name, window) == ("QS", "200us")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("size", "events"), [(7, 100_000), (1, 20_000)])
 def test_small_batches(stream: pa.Table, size: int, events: int) -> None:
     """All four queries in one engine over tiny batches give the tables of each query alone in one batch."""

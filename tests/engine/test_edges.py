@@ -58,6 +58,7 @@ def run(text: str, events: list[Event]) -> list[harness.Row]:
 # ---------------------------------------------------------------------- numbers
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("operator", ["+", "-", "*", "//", "%", "/"])
 @pytest.mark.parametrize("kind", ["i", "f", "mixed"])
 def test_arithmetic(operator: str, kind: str) -> None:

@@ -58,6 +58,7 @@ def test_same_as_comparisons(attribute: str, data: st.DataObject, negated: bool)
     harness.assert_same(query, events, harness.rows(query, None, events), "IN")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("negated", [False, True])
 @pytest.mark.parametrize("attribute", "ixs")
 def test_same_with_kernels(attribute: str, negated: bool, kernels: Path) -> None:

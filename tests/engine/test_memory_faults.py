@@ -188,6 +188,7 @@ def check_limit(name: str, limit: int, size: int, rows: int) -> bool:
     return errors > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", FAULTS)
 def test_wherever_the_memory_ends(name: str) -> None:
     """Limits in small steps refuse an allocation at every place, one after the other."""

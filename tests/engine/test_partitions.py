@@ -175,6 +175,7 @@ def test_each_partition_is_a_stream(name: str) -> None:
     assert by_events(whole) == by_events(parts)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("store", ["auto", "rows", "factorised"])
 def test_partition_beside_other_equalities(store: str) -> None:
     """No store ignores the partition where ``WHERE`` has keys of its own."""
@@ -244,6 +245,7 @@ def test_what_partitions_have_reported_goes_with_the_window() -> None:
     assert max(strings) < 75_000  # of 90,000
 
 
+@pytest.mark.thorough
 def test_texts_of_partitions_that_have_reported_are_kept() -> None:
     """If its code were reused, another text would be suppressed by the matches of the first one."""
     engine = fc.Engine(query(f"{AB} WINDOW OPEN ON C w CLOSE AFTER 9s PARTITION BY card LIMIT 1 PER WINDOW"))

@@ -343,6 +343,7 @@ assert first > 0
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "rest",
     [

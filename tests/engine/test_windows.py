@@ -227,6 +227,7 @@ def test_memory_is_bounded(text: str) -> None:
     assert max(held) < 10**6
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [7, 4_000])
 @pytest.mark.parametrize(("clauses", "stays"), [
     ("", True), (" SELECT first", True), (" STRATEGY skip_till_next", False), (" LIMIT 1 PER WINDOW", False),

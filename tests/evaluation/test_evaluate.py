@@ -236,6 +236,7 @@ def test_events_of_types_to_ignore_are_left_out() -> None:
     assert document["truth"]["matches"] == len(fc.Engine(the_query).process(stream()))
 
 
+@pytest.mark.thorough
 def test_lines_over_time_and_what_the_document_says() -> None:
     document = evaluated(["ri", "rs"], bounds=["90%", 3], seeds=2, source="/some/where/ds1.csv").document
     assert [(row["target"], row["shedder"], row["seed"]) for row in document["rows"]] == [
@@ -252,6 +253,7 @@ def test_lines_over_time_and_what_the_document_says() -> None:
     assert document["query"]["monotonic"] and "PATTERN SEQ(A a, B b, C c)" in document["query"]["text"]
 
 
+@pytest.mark.thorough
 def test_the_same_bytes_twice_however_the_events_come() -> None:
     first = evaluated(["ri", "rs"], bounds="50%").to_json()
     batches = stream().to_batches(max_chunksize=777)
@@ -273,6 +275,7 @@ def test_episodes_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.records == []
 
 
+@pytest.mark.thorough
 def test_what_is_logged_afterwards_is_what_was_before() -> None:
     """Logging is unchanged even if threads share the runs."""
     level = logging.getLogger("fastcep.shedding").level

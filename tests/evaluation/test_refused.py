@@ -26,6 +26,7 @@ def test_informed_knows_more_than_chance_with_demands_too() -> None:
     assert all(row["counts"] for row in rows)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("where", [
     "[ID] AND AVG(b[].V) > c.V",  # events whose type creates no partial match have a feature
     "[ID] AND a.V / (b[0].V - 5) < c.V AND sqrt(a.V - 4) < c.V",  # undefined values

@@ -13,6 +13,7 @@ from fastcep.engine.runner import Runner
 from fastcep.shedding import RandomEvents
 
 
+@pytest.mark.thorough
 def test_processes_give_the_same_bytes() -> None:
     shedders = ["ri", "rs", RandomMatchesOfOwn, Sums(), Everything()]
     local = evaluated(shedders, bounds=["90%", "50%"], seeds=2)

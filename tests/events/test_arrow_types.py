@@ -209,8 +209,18 @@ FROM_SOURCES = (source, source_of_chunks, sorted_source, with_bad_rows, parquet,
 READABLE = [kind for kind in KINDS if kind.readable]
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("kind", READABLE, ids=str)
+#: Every type on every path; `make test` takes each type on one path, the paths in turn.
+COMBINATIONS = [
+    pytest.param(
+        kind, path, id=f"{kind}-{path.__name__}",
+        marks=() if number % len(PATHS) == place else pytest.mark.thorough,
+    )
+    for number, kind in enumerate(READABLE)
+    for place, path in enumerate(PATHS)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "path"), COMBINATIONS)
 def test_values_or_a_remedy(kind: Kind, path: Callable[..., list[Any]], tmp_path: Path) -> None:
     for role in ROLES:
         expected = kind.expected(role)

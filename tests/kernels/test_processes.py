@@ -67,6 +67,7 @@ def start_together(method: str, processes: int, queries: int, monkeypatch: pytes
     assert kernels <= warm.metrics()["kernels"]["total"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # fork beside threads, from Python 3.12 on
 def test_four_processes_of_four_queries(method: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -80,6 +81,7 @@ def test_eight_processes_of_sixteen_queries(method: str, monkeypatch: pytest.Mon
     start_together(method, 8, 16, monkeypatch, tmp_path)
 
 
+@pytest.mark.thorough
 def test_a_fork_while_the_parent_compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The child does not own the parent's compiler, so it neither waits for it nor warns about it."""
     import subprocess

@@ -94,6 +94,7 @@ def expected() -> pa.Table:
         os.environ["FASTCEP_JIT"] = "1"
 
 
+@pytest.mark.thorough
 def test_cold_then_swapped_then_warm(folder: Path) -> None:
     with compiler_not_polled():
         cold = engine()
@@ -117,6 +118,7 @@ def test_cold_then_swapped_then_warm(folder: Path) -> None:
     assert ended is None or not Path(f"/proc/{ended}").exists(), "batches reap the compiler, no zombie stays"
 
 
+@pytest.mark.thorough
 def test_queries_that_come_and_go_bring_and_take_their_kernels(folder: Path) -> None:
     assert engine().compile(LIMIT_TEXT)
     changing = engine()
@@ -136,6 +138,7 @@ def test_queries_that_come_and_go_bring_and_take_their_kernels(folder: Path) -> 
     assert changing.metrics()["kernels"]["generated"] == 0 and changing.compile("0s")
 
 
+@pytest.mark.thorough
 def test_thresholds_share_kernels(folder: Path) -> None:
     assert engine(" AND a.v > 10").compile(LIMIT_TEXT)
     files = len(list(folder.glob("*.kernel")))
@@ -144,6 +147,7 @@ def test_thresholds_share_kernels(folder: Path) -> None:
     assert len(list(folder.glob("*.kernel"))) == files
 
 
+@pytest.mark.thorough
 def test_damaged_files_are_compiled_again(folder: Path) -> None:
     assert engine().compile(LIMIT_TEXT)
     for path in folder.glob("*.kernel"):
@@ -194,6 +198,7 @@ def test_without_a_python_to_start_the_interpreter_serves(folder: Path, monkeypa
     assert alone.process(EVENTS).to_arrow() == expected()
 
 
+@pytest.mark.thorough
 def test_a_killed_compiler_costs_one_kernel_and_no_error(folder: Path) -> None:
     compiler = background.BACKGROUND
     start = compiler._start
@@ -220,6 +225,7 @@ def test_a_killed_compiler_costs_one_kernel_and_no_error(folder: Path) -> None:
     assert engine().metrics()["kernels"]["pending"] == 0, "it is not tried for ever"
 
 
+@pytest.mark.thorough
 def test_source_that_does_not_compile_is_remembered(folder: Path) -> None:
     bad = f"def kernel({PARAMETERS}):\n    return nope(n)\n"
     key = key_of(bad)
@@ -256,6 +262,7 @@ def test_no_home_is_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert engine().process(EVENTS).to_arrow() == expected()
 
 
+@pytest.mark.thorough
 def test_two_programs_in_one_process_share_the_compiler(folder: Path) -> None:
     first = engine()
     process = background.BACKGROUND.process
@@ -284,6 +291,7 @@ engine = fc.Engine(fc.parse({QUERY!r}, schema))
 """
 
 
+@pytest.mark.thorough
 def test_a_warm_start_imports_no_numba_and_exit_is_silent(folder: Path) -> None:
     cold = run(SCRIPT + "print(len(engine.process(" + repr(EVENTS) + ")))", folder)
     assert (cold.returncode, cold.stdout, cold.stderr) == (0, "4\n", ""), "the compiler is left alone at exit"

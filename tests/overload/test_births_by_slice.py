@@ -116,6 +116,7 @@ def test_exactly_the_matches_that_the_chances_leave(
         assert controlled(engine).shedding.counted()[name].sum() >= 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", sorted(TEXTS))
 @pytest.mark.parametrize("window", ["160ns", "16 EVENTS"])
 @pytest.mark.parametrize("cut", [1, 2, 3])
@@ -142,6 +143,7 @@ def made_of(own: fc.Query, events: pa.Table) -> Any:
     return engine.metrics()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [1, 60, 400])
 @pytest.mark.parametrize("index", ["full", "key"])
 @pytest.mark.parametrize("close", ["320ns", "30 EVENTS"])

@@ -215,6 +215,7 @@ def unshed(stream: pa.Table) -> dict[str, tuple[list[tuple[Any, ...]], float]]:
     return told
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:.*its state grows with the stream")
 @pytest.mark.parametrize("name", BASELINES)
 @pytest.mark.parametrize("kind", WINDOWS)
@@ -253,6 +254,7 @@ def two() -> list[fc.Query]:
     return [query(TRIPLE, "triple"), query(PAIR, "pair")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", BASELINES)
 def test_several_queries_share_a_shedder(stream: pa.Table, name: str) -> None:
     """With shared filters, every match of each query is true, and events dropped by type are dropped for both."""

@@ -73,6 +73,7 @@ def values_of(events: pa.Table, rows: Sequence[Any]) -> list[Any]:
     return [tuple(times[position] for position in row if position is not None) for row in rows]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("index", "store"), [("key", "rows"), ("full", "rows"), ("full", "factorised")])
 @pytest.mark.parametrize(("variable", "kind"), [("a", "A"), ("b", "B"), ("c", "C")])
 def test_a_class_that_is_withheld_is_as_if_it_had_not_come(variable: str, kind: str, index: str, store: str) -> None:
@@ -112,6 +113,7 @@ def test_chances_are_drawn_by_position() -> None:
     assert [row for part in parts for row in part] == rows
 
 
+@pytest.mark.thorough
 def test_reals_are_classified_by_their_whole_part() -> None:
     schema = fc.Schema(
         {"A": {"ID": "int64", "x": "float64"}, "B": {"ID": "int64", "x": "float64"}}, time="ts", type="type",

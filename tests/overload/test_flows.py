@@ -35,6 +35,7 @@ def counted(flow: Flow) -> tuple[list[int], list[float]]:
     return keys[order].tolist(), flow.children["made"].to_numpy()[order].tolist()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", [Q1, Q1.replace("2ms", "200 EVENTS"), KLEENE])
 @pytest.mark.parametrize("slices", [1, 4])
 @pytest.mark.parametrize("size", [1, 777, 3_000])
@@ -76,6 +77,7 @@ def long() -> tuple[pa.Table, Flow]:
     return events, expected(query(), events, 4)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("binds", "births"),
     [
@@ -114,6 +116,7 @@ def test_what_is_left_stands_for_what_is_not_there(binds: list[float], births: l
     assert (np.abs(mean - truth[there]) <= 0.01 * truth[there] + 5 * spread).all()
 
 
+@pytest.mark.thorough
 def test_a_share_of_the_events_stands_for_all() -> None:
     """The mean of thirty seeds, for any batches; all children of an event are counted, or none."""
     events, flow = long()
@@ -134,6 +137,7 @@ def test_a_share_of_the_events_stands_for_all() -> None:
     assert np.mean(totals) == pytest.approx(truth, rel=0.03) and np.std(totals) > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("drops", [False, True])
 @pytest.mark.parametrize(("first", "then"), [(0.9, 0.5), (0.9, 0.0), (0.2, 0.8), (0.8, 0.8)])
 def test_changed_drop_plans_are_corrected_at_once(first: float, then: float, drops: bool) -> None:
@@ -153,6 +157,7 @@ def test_changed_drop_plans_are_corrected_at_once(first: float, then: float, dro
     assert np.mean(told) == pytest.approx(truth, rel=0.25)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("probability", [0.99999, 1 - 1e-9])
 def test_births_are_all_refused_by_a_chance_of_one_only(probability: float) -> None:
     """Births that are let through represent the refused ones: the mean of twenty seeds."""

@@ -47,6 +47,7 @@ def run(stream: pa.Table, limit: int, shedder: str | None, **options: Any) -> tu
     return live, matches, errors
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shedder", ["ri", "rs", "pm-bl"])
 @pytest.mark.parametrize("limit", [300_000, 400_000, 500_000])
 def test_an_engine_goes_on_where_it_would_raise(

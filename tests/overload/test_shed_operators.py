@@ -29,6 +29,7 @@ def test_events_are_dropped_from_the_factorised_store(stream: pa.Table) -> None:
     assert live.metrics()["queries"]["q1"]["store"] == "factorised"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", BASELINES)
 def test_skip_till_next_match(stream: pa.Table, name: str) -> None:
     """It runs; without monotonicity nothing is guaranteed about the matches."""
@@ -53,6 +54,7 @@ NEGATED = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", OF_MATCHES)
 @pytest.mark.parametrize("kind", NEGATED)
 def test_dropped_partial_matches_bring_no_match_that_negation_forbids(stream: pa.Table, kind: str, name: str) -> None:

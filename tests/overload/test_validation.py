@@ -278,6 +278,7 @@ def test_a_shedder_that_drops_nothing_need_not_say_what_it_keeps() -> None:
     assert run(Broken(births=None, kept=None)).metrics()["shedding"]["estimated_recall"] == 1.0
 
 
+@pytest.mark.thorough
 def test_without_asserts() -> None:
     """Repeat the checks under ``python -O``."""
     code = (

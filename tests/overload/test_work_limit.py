@@ -131,6 +131,7 @@ def test_a_partial_match_that_fell_in_one_of_its_indexes(classes: bool) -> None:
         fc.Engine.restore(moved.snapshot())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", [SEQUENCE, KLEENE])
 def test_what_is_cut_off(text: str) -> None:
     """A bound that costs half of the matches: the estimate agrees, an episode has the reason, and costs hold."""
@@ -160,6 +161,7 @@ def test_completing_comes_first() -> None:
     assert made == {(True, 0): [2, 2, 1], (False, 0): [0, 0, 3], (False, 1): [3, 3, 0]}
 
 
+@pytest.mark.thorough
 def test_several_queries() -> None:
     """Each query has its part of the bound; an added one is limited, too; a removed one takes its counters along."""
     one, other = (fc.parse(SEQUENCE, SCHEMA, name=name) for name in ("one", "other"))

@@ -47,6 +47,7 @@ def call(function: Function, *arguments: Any) -> tuple[int, Any]:
 # ------------------------------------------------------------------------ values
 
 
+@pytest.mark.thorough
 def test_every_dtype_goes_in_and_out() -> None:
     @fc.function("int64(int64, float64, bool)")
     def whole(k: int, x: float, b: bool) -> int:
@@ -118,6 +119,7 @@ def test_eight_arguments() -> None:
 # -------------------------------------------------------------------- exceptions
 
 
+@pytest.mark.thorough
 def test_what_raises_in_python_raises_here(capfd: pytest.CaptureFixture[str]) -> None:
     @fc.function("float64(float64, float64)")
     def divided(x: float, y: float) -> float:

@@ -244,6 +244,7 @@ def test_a_function_that_is_gone_is_refused(registered: dict[str, Function], sch
         fc.Engine(query)
 
 
+@pytest.mark.thorough
 def test_registration_needs_no_numba() -> None:
     code = (
         "import sys, fastcep as fc\n"

@@ -100,6 +100,7 @@ def test_bounds_against_all_sets(drawn: list[tuple[float, float]], part: float, 
     assert found <= min(2 * best, best_above) * CLOSE
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [30, 45, 60])
 def test_bounds_against_an_exact_solver(kind: str, n: int) -> None:

@@ -506,6 +506,7 @@ def disordered(data: dict[str, Any]) -> dict[str, Any]:
     return {name: [values[at] for at in order] for name, values in data.items()}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("schema", [SCHEMA, NUMBERED], ids=["by time", "numbered"])
 @pytest.mark.parametrize("name", HELD)
 def test_whatever_it_holds(name: str, schema: fc.Schema) -> None:
@@ -538,6 +539,7 @@ def test_whatever_it_holds(name: str, schema: fc.Schema) -> None:
     assert logical_metrics(whole)["matches"] == logical_metrics(engine)["matches"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("schema", [SCHEMA, NUMBERED], ids=["by time", "numbered"])
 @pytest.mark.parametrize("name", [name for name in HELD if name not in UNKEYED_ONES])
 def test_engines_that_share_the_groups(name: str, schema: fc.Schema) -> None:

@@ -34,6 +34,7 @@ def run(folder: Path, case: Case, *options: str) -> tuple[int, str, str, int]:
     return result.exit_code, result.stdout, result.stderr, pq.read_table(out).num_rows if out.exists() else 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("small", [True, False])
 def test_an_error_names_the_fault_and_keeps_all_matches(case: Case, tmp_path: Path, small: bool) -> None:
     rows = ("1000" if "cut off" in case.title else "1") if small else "65536"
@@ -47,6 +48,7 @@ def test_an_error_names_the_fault_and_keeps_all_matches(case: Case, tmp_path: Pa
     assert case.name in error and case.message in error
 
 
+@pytest.mark.thorough
 def test_bad_rows_go_to_their_file(case: Case, tmp_path: Path) -> None:
     code, out, error, matches = run(tmp_path, case, "--bad-rows", str(tmp_path / "bad.jsonl"))
     if case.bad is None:

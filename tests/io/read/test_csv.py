@@ -153,6 +153,7 @@ def test_rows_after_an_open_quote_come_in_small_blocks(monkeypatch: pytest.Monke
     assert any(block.fault for block in result)
 
 
+@pytest.mark.thorough
 def test_many_bad_rows_need_little_memory(tmp_path: Path, bad: Path) -> None:
     path = tmp_path / "short.csv"
     path.write_bytes(b"ts,n,x,ok,s\n" + b",\n" * 100_000)

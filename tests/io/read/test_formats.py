@@ -35,6 +35,7 @@ def million() -> pa.Table:
     return datasets.ds1(1_000_000)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", [ending for ending in (*PLAIN, *PACKED) if ending not in ALIASES])
 def test_a_million_rows_of_each_format(million: pa.Table, tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"ds1{ending}"

@@ -114,6 +114,7 @@ def test_a_fault_in_a_folder_names_its_file(tmp_path: Path) -> None:
         read(tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", [".csv.zst", ".jsonl.gz", ".parquet", ".arrow", ".arrows"])
 def test_standard_input(tmp_path: Path, ending: str) -> None:
     table = datasets.ds1(3_000)
@@ -158,6 +159,7 @@ def fields(rows: int) -> Endless:
     return Endless(b"type,ts,ID,V,pad\n", lambda k: b'A,%d,1,2,"%s"\n' % (k, b"x" * 80), rows)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", [lines, fields])
 def test_memory_does_not_grow_with_the_input(monkeypatch: pytest.MonkeyPatch, make: Callable[[int], Endless]) -> None:
     peaks = []

@@ -82,6 +82,7 @@ def test_several_files_through_temporary_ones(tmp_path: Path, monkeypatch: pytes
     assert not Path(folders[0]).exists()
 
 
+@pytest.mark.thorough
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(shuffled(500_000), tmp_path / "e.parquet", row_group_size=20_000)
     size = shuffled(500_000).nbytes

@@ -79,6 +79,7 @@ def section(page: str, name: str) -> str:
     return match[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", ALL)
 def test_page_is_well_formed_and_self_contained(pages: dict[Make, str], make: Make) -> None:
     reader = Reader(pages[make])
@@ -110,6 +111,7 @@ def test_strategies_are_named_everywhere(pages: dict[Make, str], make: Make) -> 
             assert strategy["name"] in text, part
 
 
+@pytest.mark.thorough
 def test_same_bytes_twice(pages: dict[Make, str], tmp_path: Path) -> None:
     document = documents.bounds()
     before = copy.deepcopy(document)
@@ -118,6 +120,7 @@ def test_same_bytes_twice(pages: dict[Make, str], tmp_path: Path) -> None:
     assert document == before
 
 
+@pytest.mark.thorough
 def test_same_bytes_in_another_process_with_other_styles(pages: dict[Make, str], tmp_path: Path) -> None:
     """Neither the order of sets nor the user's settings of the drawing library change a page."""
     (tmp_path / "matplotlibrc").write_text("axes.facecolor: red\nfont.size: 40\nsvg.fonttype: path\n")
@@ -202,6 +205,7 @@ def test_winners(pages: dict[Make, str]) -> None:
     assert "rs found the most matches at the bounds 200%" in pages[documents.bounds]
 
 
+@pytest.mark.thorough
 def test_strategies_that_do_the_same_are_named(pages: dict[Make, str]) -> None:
     document = documents.bounds()
     for row, other in zip(rows_of(document, "pm-bl"), rows_of(document, "rs"), strict=True):
@@ -243,6 +247,7 @@ def test_classes_are_tinted_boxes(pages: dict[Make, str]) -> None:
     assert "class 19: 1 born, 1 refused, 0 dropped" in shed
 
 
+@pytest.mark.thorough
 def test_strategies_without_series_or_rows() -> None:
     document = documents.bounds()
     document["series"] = [each for each in document["series"] if each["shedder"] != "oracle"]

@@ -62,6 +62,7 @@ def row(name: str, bound: str) -> dict[str, Any]:
     return one
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("bound", ["60%", "40%", "20%"])
 @pytest.mark.parametrize("name", KINDS)
 def test_what_is_found_is_what_is_said(name: str, bound: str) -> None:
@@ -85,6 +86,7 @@ def test_each_drops_what_it_is_named_for(bound: str) -> None:
     assert row("hybrid", bound)["shed_events"] > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("demand", [0.001, 0.3])
 def test_what_is_worth_nothing_goes_first(demand: float) -> None:
     """At any demand: half of the work is for useless partial matches."""
@@ -105,6 +107,7 @@ def test_of_nothing_that_is_demanded_nothing_is_dropped() -> None:
     assert (told["dropped_events"], told["dropped_partial_matches"]) == (0, 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS.values())
 def test_the_seed_decides(kind: type[Hybrid]) -> None:
     one, again, other = (shed(kind(model(), seed), 0.7)[0] for seed in (3, 3, 4))
