@@ -181,9 +181,9 @@ def _pauses(results: dict[str, Any]) -> list[str]:
         return []
     return [
         "## Pauses\n",
-        "DS1 at 60 % of the maximum rate with a bound of 50 ms, on the wall clock. The consumer pauses once. The last "
-        "column is the share of the matches lost, divided by the share of the events that wait longer than the bound "
-        "when the pause ends.\n",
+        "DS1 at 60 % of the maximum rate with a bound of 50 ms, on the wall clock. The consumer pauses once, or not at "
+        "all. The last column is the share of the matches lost, divided by the share of the events that wait longer "
+        "than the bound when the pause ends.\n",
         table(
             ("pause, ms", "shedder", "recall", "estimate", "events dropped", "partial matches dropped", "decisions",
              "loss"),
