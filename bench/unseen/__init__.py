@@ -1,0 +1,1 @@
+"""Load shedding on streams and queries that the shedders were not tuned to; docs/unseen.md describes the results."""

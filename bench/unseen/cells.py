@@ -1,0 +1,168 @@
+"""Run a case on the virtual clock: every shedder, for every bound on the mean and on the 95th percentile.
+
+Every run uses one of two cost tables. ``measured`` is the default of `fastcep.evaluate`. A decision costs 30 us there,
+as much as hundreds of events, so the streams of this benchmark are over after a few dozen decisions. ``free`` is the
+same table with decisions that cost nothing: it shows what a shedder reaches when the stream is long.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import fastcep as fc
+from bench.unseen.case import Case
+from fastcep.evaluation.judging import targets_of, truth_of
+from fastcep.evaluation.measure import Measured, measure
+from fastcep.evaluation.options import setting_of
+from fastcep.evaluation.outcome import outcome_of
+from fastcep.evaluation.rows import LEAST_MATCHES
+from fastcep.evaluation.setting import Setting
+from fastcep.evaluation.strategies import Strategy, strategies_of
+from fastcep.evaluation.stream import Stream
+from fastcep.evaluation.targets import TargetSpec, wanted
+from fastcep.evaluation.trial import Trial, Truth
+from fastcep.shedding.names import SHEDDERS
+
+__all__ = [
+    "BASELINES",
+    "BOUNDS",
+    "COLUMNS",
+    "COSTS",
+    "STATISTICS",
+    "TOLERANCE",
+    "UNATTAINABLE",
+    "available_shedders",
+    "run_case",
+]
+
+BASELINES = ("ri", "si", "rs", "ss")
+BOUNDS = ("80%", "50%", "25%", "10%")
+STATISTICS = ("mean", "p95")
+_MEASURED = fc.CostTable.named("measured")
+COSTS = {"measured": _MEASURED, "free": replace(_MEASURED, name="measured, decisions free", decision=0.0)}
+#: Error of a row whose bound cannot be held even if every event is dropped.
+UNATTAINABLE = "bound below the cost of an event"
+#: Values of a row, in the order in which they are stored. Latencies are shares of the bound.
+COLUMNS = (
+    "costs", "statistic", "bound", "shedder", "seed", "held", "recall", "precision", "estimated", "low", "high", "over",
+    "mean", "p95", "decisions", "overhead", "drift", "changes", "error",
+)  # fmt: skip
+#: Largest latency, as a share of the bound, with which the bound counts as held.
+TOLERANCE = 1.01
+_SKIP = 0.05  #: share of the events at the start whose latencies are not judged
+
+
+def available_shedders() -> tuple[str, ...]:
+    """Return the names of the shedders to compare that this version of fastcep has."""
+    return tuple(name for name in (*BASELINES, "hybrid", "auto") if name in SHEDDERS)
+
+
+def run_case(case: Case, seeds: Sequence[int] = (0,), shedders: Iterable[str] = ()) -> dict[str, Any]:
+    """Run all shedders on a case.
+
+    Parameters
+    ----------
+    case
+        Stream and queries. Models are fitted on the first half; the second half is measured.
+    seeds
+        Seeds of the shedders.
+    shedders
+        Their names; by default all available ones.
+
+    Returns
+    -------
+    dict
+        Query, number of events and of true matches, mean and p95 (ns) without shedding, the seconds that fits took,
+        and ``rows``: a dict from `COLUMNS` for each run.
+    """
+    stream = Stream.of(case.measured, case.queries[0].schema)
+    chosen = tuple(shedders) or available_shedders()
+    strategies, errors, seconds = _fitted(case, chosen, _setting("measured", "mean", seeds))
+    truth = truth_of(case.queries, stream, _setting("measured", "mean", seeds))
+    rows = []
+    for costs, statistic, bound in product(COSTS, STATISTICS, BOUNDS):
+        trial = _trial(case, stream, truth, _setting(costs, statistic, seeds), bound)
+        for name, seed in product(chosen, seeds):
+            labels = {"costs": costs, "statistic": statistic, "bound": bound, "shedder": name, "seed": seed}
+            values = {"error": errors[name]} if name in errors else _cell(trial, strategies[name], seed)
+            rows.append({**dict.fromkeys(COLUMNS), **labels, **values})
+    return {
+        "query": case.document.partition("QUERY")[2], "notes": list(case.notes), "events": len(stream),
+        "matches": len(truth.identities), "mean": truth.mean, "p95": truth.p95, "fit_seconds": seconds, "rows": rows,
+    }  # fmt: skip
+
+
+def _setting(costs: str, statistic: str, seeds: Sequence[int]) -> Setting:
+    return setting_of(
+        bounds=BOUNDS, rates=None, demands=None, statistic=statistic, latency_bound=None, seeds=seeds, clock="virtual",
+        cost_table=COSTS[costs], index="full", detector=None, skip=_SKIP, repeats=None,
+    )  # fmt: skip
+
+
+def _fitted(
+    case: Case, names: Iterable[str], setting: Setting
+) -> tuple[dict[str, Strategy], dict[str, str], dict[str, float]]:
+    """Fit the shedders that need it; return strategies, errors and seconds by name."""
+    strategies, errors, seconds, history = {}, {}, {}, case.history
+    for name in names:
+        (strategy,) = strategies_of(name, setting.seeds, None)
+        begin = time.perf_counter()
+        try:
+            strategies[name] = strategy.fitted(case.queries, history, setting)
+        except Exception as error:  # a failed fit is a result
+            errors[name] = f"fit: {type(error).__name__}: {error}"
+        if strategy.fits is not None:
+            seconds[name] = round(time.perf_counter() - begin, 2)
+    return strategies, errors, seconds
+
+
+def _trial(case: Case, stream: Stream, truth: Truth, setting: Setting, bound: str) -> Trial:
+    """Return the trial for a bound; without a target if dropping every event would not meet the bound."""
+    (goal,) = wanted("bounds", bound)
+    assert isinstance(goal, TargetSpec)
+    try:
+        targets, _ = targets_of((goal,), truth, case.queries, stream, setting)
+    except fc.ValidationError:
+        targets = ()
+    return Trial(case.queries, stream, setting, truth, targets, stream.bindable(case.queries))
+
+
+def _cell(trial: Trial, strategy: Strategy, seed: int) -> dict[str, Any]:
+    if not trial.targets:
+        return {"error": UNATTAINABLE}
+    (target,) = trial.targets
+    try:
+        engine = trial.setting.shedding(trial.queries, strategy.shedder(seed), target)
+        run = measure(engine, trial.queries, trial.stream)
+    except Exception as error:  # a failed run is a result
+        return {"error": f"run: {type(error).__name__}: {error}"}
+    assert target.bound is not None
+    return _values(trial, run, target.bound)
+
+
+def _values(trial: Trial, run: Measured, bound: float) -> dict[str, Any]:
+    (target,) = trial.targets
+    outcome, metrics, truth = outcome_of(trial, target, run), run.metrics["shedding"], len(trial.truth.identities)
+    latency = outcome.latency(trial.setting.statistic) / bound
+    low, high = _interval(metrics)
+    models = [model for model in (metrics["model"] or {}).values() if isinstance(model, dict)]
+    values = {
+        "held": latency <= TOLERANCE, "recall": outcome.right / truth if truth >= LEAST_MATCHES else None,
+        "precision": outcome.right / outcome.found if outcome.found else None,
+        "estimated": outcome.estimated_recall, "low": low, "high": high, "over": outcome.share_over,
+        "mean": outcome.mean / bound, "p95": outcome.p95 / bound, "decisions": metrics["decisions"],
+        "overhead": outcome.overhead / (outcome.processing + outcome.overhead),
+        "drift": max((model["drift"] for model in models if model.get("drift") is not None), default=None),
+        "changes": sum(model["changes"] for model in models if "changes" in model) if models else None,
+    }  # fmt: skip
+    return {key: round(value, 4) if isinstance(value, float) else value for key, value in values.items()}
+
+
+def _interval(metrics: dict[str, Any]) -> tuple[float | None, float | None]:
+    """Return the interval of the estimated recall, or (None, None) if this version has none."""
+    interval = metrics.get("estimated_recall_interval")
+    return (None, None) if interval is None else (float(interval[0]), float(interval[1]))

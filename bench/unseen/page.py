@@ -1,0 +1,225 @@
+"""Write docs/unseen.md from ``results/unseen.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.shedding_page import table
+from bench.unseen.cells import BASELINES, BOUNDS, COSTS, STATISTICS
+from bench.unseen.results import read, rows_of
+from bench.unseen.summary import CLOSE, Cell, Summary, cells_of, estimate_error, summary_of
+
+__all__ = ["PAGE", "main", "page"]
+
+PAGE = Path(__file__).parents[2] / "docs" / "unseen.md"
+_WORST = 12  #: number of rows of the tables of the worst cells
+_GROUPS = {"real": "real data", "random": "random streams"}
+_COSTS = {"measured": "decisions cost 30 us", "free": "decisions free"}
+
+
+def page(results: dict[str, Any]) -> str:
+    """Return the page."""
+    environment = results["environment"]
+    text = [
+        "# Load shedding on unseen streams\n",
+        "This page compares [shedders](shedding.md#shedders) on streams and queries that were not used to develop "
+        "them: real data sets, each with one or two queries, and streams and queries drawn at random. Models are "
+        "fitted on the first half of each stream; the second half is measured. `python -m bench.unseen` repeats the "
+        "measurements and writes this page.\n",
+        f"Measured on {environment['date']} at revision {environment['commit']} with Python {environment['python']}.\n",
+        *_virtual(results), *_wall(results), *_pauses(results), *_queries(results),
+    ]  # fmt: skip
+    return "\n".join(text).rstrip() + "\n"
+
+
+def _virtual(results: dict[str, Any]) -> list[str]:
+    groups = {part: cells_of(rows_of(results, part)) for part in _GROUPS}
+    groups = {part: cells for part, cells in groups.items() if cells}
+    if not groups:
+        return []
+    whole = summary_of([cell for cells in groups.values() for cell in cells])
+    by_group = [
+        (f"{_GROUPS[part]}, {_COSTS[costs]}, {statistic}",
+         [cell for cell in cells if cell.key[1:3] == (costs, statistic)])
+        for part, cells in groups.items() for costs in COSTS for statistic in STATISTICS
+    ]  # fmt: skip
+    by_bound = [
+        (f"{_COSTS[costs]}, {statistic} {bound}",
+         [cell for cells in groups.values() for cell in cells if cell.key[1:4] == (costs, statistic, bound)])
+        for costs in COSTS for statistic in STATISTICS for bound in BOUNDS
+    ]  # fmt: skip
+    header = (
+        "group", "cells", "at least as good", "mean gain", "largest loss", "bound missed", "by all", "estimate close",
+        "in interval", "largest error",
+    )  # fmt: skip
+    return [
+        "## Virtual clock\n",
+        "A cell is a stream with a cost table, a bound, and a seed. Bounds are 80, 50, 25 and 10 % of the mean or of "
+        "the 95th percentile of the processing latency without shedding, with the default index and detector. The "
+        "baselines are `ri`, `si`, `rs` and `ss`. A bound is held if the latency after the first 5 % of the events is "
+        "at most 1 % above it. `hybrid` is compared with the baselines that hold the bound or, where `hybrid` misses "
+        "it, that have at most its latency. Two cost tables are used: `measured`, in which a decision takes 30 us, and "
+        "the same with decisions that cost nothing. With the first, a stream is over after a few dozen decisions.\n",
+        "* *at least as good*: the share of the cells in which no such baseline has a recall that is higher by more "
+        "than 0.005;\n"
+        "* *mean gain*, *largest loss*: recall of `hybrid` minus that of the best baseline;\n"
+        "* *bound missed*: the number of cells in which `hybrid` misses the bound, and in which all baselines miss it "
+        "too;\n"
+        f"* *estimate close*, *in interval*: the share of the estimated recalls of `hybrid` that are within {CLOSE} of "
+        "the recall, and the share of the recalls inside the interval of the estimate.\n",
+        table(header, [_figures(name, summary_of(cells)) for name, cells in [*by_group, ("all", whole.cells)]]),
+        "By bound:\n",
+        table(header, [_figures(name, summary_of(cells)) for name, cells in by_bound]),
+        *_worst(whole), *_overview(groups),
+    ]  # fmt: skip
+
+
+def _figures(name: str, summary: Summary) -> list[str]:
+    cells = len(summary.cells)
+    if not cells:
+        return [name, "0", *["–"] * 8]
+    worst = summary.gains[0].gain if summary.gains else None
+    errors = [estimate_error(row) for _, row in summary.estimates]
+    return [
+        name, str(cells), f"{summary.as_good / cells:.0%}", "–" if not summary.gains else f"{summary.mean_gain:+.3f}",
+        "–" if worst is None else f"{max(0.0, -worst):.3f}",
+        f"{len(summary.missed) + len(summary.failed)}", f"{len(summary.missed_by_all)}", f"{summary.close:.0%}",
+        "–" if summary.inside is None else f"{summary.inside:.0%}", f"{max(errors, default=float('nan')):.3f}",
+    ]  # fmt: skip
+
+
+def _worst(summary: Summary) -> list[str]:
+    losses = [cell for cell in summary.gains if (cell.gain or 0.0) < 0][:_WORST]
+    missed = sorted(summary.missed, key=lambda cell: cell.latency or 0.0, reverse=True)
+    text = [
+        "**Largest losses.** Latencies are shares of the bound.\n",
+        table(
+            ("cell", "`hybrid`", "latency", "baseline", "recall", "latency", "decisions", "drift", "changes"),
+            [[cell.label, f"{cell.hybrid['recall']:.3f}", f"{cell.latency:.2f}", f"`{best['shedder']}`",
+              f"{best['recall']:.3f}", f"{best[cell.key[2]]:.2f}", str(cell.hybrid["decisions"]),
+              _number(cell.hybrid["drift"]), _number(cell.hybrid["changes"])]
+             for cell in losses if (best := cell.best) is not None],
+        ),
+        "**Largest errors of the estimate** of `hybrid`.\n",
+        table(
+            ("cell", "recall", "estimate", "decisions", "drift", "changes"),
+            [[cell.label, f"{row['recall']:.3f}", f"{row['estimated']:.3f}", str(row["decisions"]),
+              _number(row["drift"]), _number(row["changes"])] for cell, row in summary.estimates[:_WORST]],
+        ),
+        f"**Missed bounds.** The worst {min(_WORST, len(missed))} of {len(missed)} cells in which `hybrid` misses its "
+        "bound, with the latency as a share of the bound, and the lowest latency of a baseline.\n",
+        table(
+            ("cell", "latency", "recall", "decisions", "lowest of a baseline"),
+            [[cell.label, f"{cell.latency:.2f}", f"{cell.hybrid['recall']:.3f}", str(cell.hybrid["decisions"]),
+              f"{min(row[cell.key[2]] for name, row in cell.rows.items() if name in BASELINES):.2f}"]
+             for cell in missed[:_WORST]],
+        ),
+        "All cells in which `hybrid` misses its bound: " + "; ".join(_grouped(missed)) + ".\n" if missed else "",
+    ]  # fmt: skip
+    if summary.failed:
+        text += ["Failed: " + "; ".join(f"{cell.label}: {cell.hybrid['error']}" for cell in summary.failed) + ".\n"]
+    return text
+
+
+def _grouped(cells: Sequence[Cell]) -> list[str]:
+    """Return one item for each case, costs and statistic, with the bounds that are missed."""
+    bounds: dict[str, list[str]] = {}
+    for cell in sorted(cells, key=lambda cell: (*map(str, cell.key[:3]), -int(cell.key[3].rstrip("%")))):
+        case, costs, statistic, bound, _ = cell.key
+        bounds.setdefault(f"{case} ({costs}, {statistic}", []).append(bound)
+    return [f"{name} {', '.join(dict.fromkeys(missed))})" for name, missed in bounds.items()]
+
+
+def _overview(groups: dict[str, list[Cell]]) -> list[str]:
+    """Return a table with the recall of hybrid and the best baseline for each case, where decisions are free."""
+    columns = [(statistic, bound) for statistic in STATISTICS for bound in BOUNDS]
+    cells = {cell.key: cell for group in groups.values() for cell in group if cell.key[1] == "free"}
+    pairs = list(dict.fromkeys((key[0], key[4]) for key in cells))
+    rows = [
+        [f"{case}, seed {seed}", *(_pair(cells.get((case, "free", *column, seed))) for column in columns)]
+        for case, seed in pairs
+    ]
+    return [
+        "**Recall by stream**, with free decisions: `hybrid` / best baseline at its latency. An asterisk marks a bound "
+        "that `hybrid` misses.\n",
+        table(("stream", *(f"{statistic} {bound}" for statistic, bound in columns)), rows),
+    ]
+
+
+def _pair(cell: Cell | None) -> str:
+    if cell is None or cell.latency is None:
+        return ""
+    best = cell.best
+    missed = "" if cell.hybrid["held"] else "\\*"
+    return f"{cell.hybrid['recall']:.2f}{missed} / {'–' if best is None else format(best['recall'], '.2f')}"
+
+
+def _wall(results: dict[str, Any]) -> list[str]:
+    rows = list(rows_of(results, "wall"))
+    if not rows:
+        return []
+    return [
+        "## Wall clock\n",
+        "Events arrive at 120, 150 and 200 % of the maximum rate. Each row has, after the first 10 % of the events, "
+        "the share of the events within the bound, the longest event latency, the recall, the estimated recall, the "
+        "number of decisions, and the share of the time that shedding took.\n",
+        table(
+            ("stream", "bound", "rate", "shedder", "within", "longest, ms", "recall", "estimate", "decisions",
+             "overhead"),
+            [[row["case"], row["bound"], f"{row['rate']:.0%}", f"`{row['shedder']}`", f"{row['within']:.2%}",
+              f"{row['longest_ms']:.0f}", f"{row['recall']:.3f}", _number(row["estimated"]), str(row["decisions"]),
+              f"{row['overhead']:.1%}"] for row in rows],
+        ),
+    ]  # fmt: skip
+
+
+def _pauses(results: dict[str, Any]) -> list[str]:
+    rows = list(rows_of(results, "pauses"))
+    if not rows:
+        return []
+    return [
+        "## Pauses\n",
+        "DS1 at 60 % of the maximum rate with a bound of 50 ms, on the wall clock. The consumer pauses once, or not at "
+        "all. The last column is the share of the matches lost, divided by the share of the events that wait longer "
+        "than the bound when the pause ends.\n",
+        table(
+            ("pause, ms", "shedder", "recall", "estimate", "events dropped", "partial matches dropped", "decisions",
+             "loss"),
+            [[f"{1000 * row['pause']:.0f}", f"`{row['shedder']}`", f"{row['recall']:.4f}", _number(row["estimated"]),
+              f"{row['dropped_events']:,}", f"{row['dropped_matches']:,}", str(row["decisions"]),
+              f"{(1 - row['recall']) / row['allowed']:.1f}" if row["allowed"] else "–"] for row in rows],
+        ),
+    ]  # fmt: skip
+
+
+def _queries(results: dict[str, Any]) -> list[str]:
+    """Return the queries, with the size of each stream."""
+    text = ["## Streams and queries\n"]
+    for part in _GROUPS:
+        seen = set()
+        for cases in results["parts"].get(part, {}).values():
+            for name, result in cases.items():
+                if name in seen:
+                    continue
+                seen.add(name)
+                notes = f" {'; '.join(result['notes'])}." if result["notes"] else ""
+                text.append(
+                    f"**{name}**: {result['events']:,} events measured, {result['matches']:,} matches, "
+                    f"{result['mean']:,.0f} ns mean latency.{notes}\n\n```text\nQUERY{result['query'].rstrip()}\n```\n"
+                )
+    return text if len(text) > 1 else []
+
+
+def _number(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page(read()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

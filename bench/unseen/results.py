@@ -1,0 +1,51 @@
+"""Stored results: ``bench/results/unseen.json``, by part, seed and case."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from bench.queries import RESULTS, environment
+from bench.unseen.cells import COLUMNS
+
+__all__ = ["read", "rows_of", "save_case"]
+
+Results = dict[str, Any]
+
+
+def read(name: str = "unseen") -> Results:
+    """Read the stored results; empty if there are none."""
+    file = RESULTS / f"{name}.json"
+    return json.loads(file.read_text()) if file.exists() else {"parts": {}}
+
+
+def save_case(part: str, seed: int, case: str, result: Results, name: str = "unseen") -> None:
+    """Add the result of a case to the stored results, and replace an older one."""
+    results = read(name)
+    stored = results["parts"].setdefault(part, {}).setdefault(str(seed), {})
+    columns = list(COLUMNS) if part in ("real", "random") else list(result["rows"][0])
+    rows = [[row[column] for column in columns] for row in result["rows"]]
+    stored[case] = {**result, "columns": columns, "rows": rows}
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(_lines({"environment": environment(), "parts": results["parts"]}) + "\n")
+
+
+def rows_of(results: Results, part: str) -> Iterator[dict[str, Any]]:
+    """Yield all rows of a part as dicts, each with the name of its case."""
+    for cases in results["parts"].get(part, {}).values():
+        for case, result in cases.items():
+            for row in result["rows"]:
+                yield {"case": case, **dict(zip(result["columns"], row, strict=True))}
+
+
+def _lines(value: Any, depth: int = 6, indent: int = 0) -> str:
+    """Return JSON with one line for each value below a depth."""
+    if depth == 0 or not isinstance(value, dict | list) or not value:
+        return json.dumps(value, separators=(",", ":"))
+    inner = " " * (indent + 1)
+    if isinstance(value, dict):
+        items = [f"{json.dumps(key)}: {_lines(item, depth - 1, indent + 1)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(inner + item for item in items) + "\n" + " " * indent + "}"
+    items = [json.dumps(item, separators=(",", ":")) for item in value]
+    return "[\n" + ",\n".join(inner + item for item in items) + "\n" + " " * indent + "]"

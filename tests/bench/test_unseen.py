@@ -1,0 +1,149 @@
+"""Load shedding on unseen streams: cases, small runs, the summary and the page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from bench.unseen import results, wall
+from bench.unseen.__main__ import main
+from bench.unseen.cells import COLUMNS, COSTS, UNATTAINABLE, available_shedders, run_case
+from bench.unseen.page import PAGE, page
+from bench.unseen.random_cases import TRAITS, random_case
+from bench.unseen.real import REAL, real_case
+from bench.unseen.results import read, rows_of, save_case
+from bench.unseen.summary import cells_of, summary_of
+
+pytestmark = pytest.mark.thorough
+
+NOWHERE = Path("nowhere")
+SHIPPED = [name for name in REAL if name.startswith(("bayarea", "google"))]
+SMALL = 3_000
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_cases_of_shipped_data_have_a_history_and_events_to_measure(name: str) -> None:
+    case = real_case(name, NOWHERE, SMALL)
+    assert case is not None and case.queries
+    assert len(case.history) == len(case.measured) == SMALL // 2
+
+
+def test_cases_whose_data_is_missing_are_left_out() -> None:
+    assert all(real_case(name, NOWHERE) is None for name in REAL if name not in SHIPPED)
+
+
+def test_random_cases_depend_on_the_seed_only() -> None:
+    first, second, other = random_case(3, 5, SMALL), random_case(3, 5, SMALL), random_case(4, 5, SMALL)
+    assert first.document == second.document and first.table.equals(second.table) and first.notes == second.notes
+    assert first.document != other.document
+    assert TRAITS[5] in first.notes and "NEG" in first.document
+
+
+def test_a_case_runs_with_every_shedder_for_every_bound() -> None:
+    case = real_case("bayarea_triangle", NOWHERE, SMALL)
+    assert case is not None
+    result = run_case(case, (1,))
+    assert result["events"] == SMALL // 2 and result["matches"] > 0
+    assert len(result["rows"]) == len(COSTS) * 2 * 4 * len(available_shedders())
+    for row in result["rows"]:
+        assert tuple(row) == COLUMNS and row["error"] in (None, UNATTAINABLE)
+        assert row["precision"] in (None, 1.0)
+
+
+def test_a_failed_fit_is_a_row_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise ValueError("no history")
+
+    monkeypatch.setattr("fastcep.shedding.hybrid.Hybrid.fit", fail)
+    case = real_case("bayarea_triangle", NOWHERE, SMALL)
+    assert case is not None
+    rows = [row for row in run_case(case, (1,), ("rs", "hybrid"))["rows"] if row["shedder"] == "hybrid"]
+    assert {row["error"] for row in rows} == {"fit: ValueError: no history"}
+    assert len(summary_of(cells_of({"case": "x", **row} for row in rows)).failed) == len(rows)
+
+
+def test_the_command_stores_results_and_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+    monkeypatch.setattr("bench.unseen.page.PAGE", tmp_path / "unseen.md")
+    options = ["--events", str(SMALL), "--shared", str(NOWHERE)]
+    main(["--part", "real", "--cases", "bayarea_hot_path", "jersey_triangle", *options])
+    main(["--part", "random", "--cases", "0", "--seed", "2", *options])
+    stored = json.loads((tmp_path / "unseen.json").read_text())["parts"]
+    assert list(stored["real"]["1"]) == ["bayarea_hot_path"] and list(stored["random"]["2"]) == ["random_2_0"]
+    text = (tmp_path / "unseen.md").read_text(encoding="utf-8")
+    assert "bayarea_hot_path" in text and "random_2_0" in text and "## Virtual clock" in text
+
+
+def row(shedder: str, recall: float | None, mean: float | None = 1.0, **values: Any) -> dict[str, Any]:
+    labels = {"case": "case", "costs": "free", "statistic": "mean", "bound": "50%", "seed": 1}
+    held = mean is not None and mean <= 1.01
+    return {
+        **dict.fromkeys(COLUMNS),
+        **labels,
+        "shedder": shedder,
+        "recall": recall,
+        "mean": mean,
+        "held": held,
+        **values,
+    }
+
+
+def test_hybrid_is_compared_with_baselines_that_hold_the_bound() -> None:
+    (cell,) = cells_of([row("ri", 0.9, 1.2), row("rs", 0.6), row("ss", 0.5), row("hybrid", 0.7, 0.8)])
+    assert cell.best is not None and cell.best["shedder"] == "rs"
+    assert cell.gain == pytest.approx(0.1) and cell.is_as_good
+
+
+def test_a_hybrid_that_misses_its_bound_is_compared_with_baselines_of_its_latency() -> None:
+    (cell,) = cells_of([row("ri", 0.95, 1.4), row("rs", 0.8, 1.3), row("hybrid", 0.7, 1.3)])
+    assert cell.best is not None and cell.best["shedder"] == "rs"
+    assert cell.gain == pytest.approx(-0.1) and not cell.is_as_good
+    summary = summary_of([cell])
+    assert summary.missed == summary.missed_by_all == [cell] and summary.as_good == 0
+
+
+def test_a_baseline_that_holds_a_missed_bound_is_counted() -> None:
+    (cell,) = cells_of([row("rs", 0.5), row("hybrid", 0.9, 1.1)])
+    assert cell.is_as_good and cell.gain == pytest.approx(0.4)
+    summary = summary_of([cell])
+    assert summary.missed == [cell] and not summary.missed_by_all
+
+
+def test_estimates_are_compared_with_the_recall() -> None:
+    hybrids = [(0.5, 0.52, 0.4, 0.6), (0.5, 0.9, 0.8, 1.0), (0.5, 0.5, 0.45, 0.55), (0.5, None, None, None)]
+    rows = [
+        row("hybrid", recall, estimated=estimated, low=low, high=high, seed=seed)
+        for seed, (recall, estimated, low, high) in enumerate(hybrids)
+    ]
+    summary = summary_of(cells_of(rows))
+    assert summary.close == pytest.approx(2 / 3) and summary.inside == pytest.approx(2 / 3)
+    assert summary.without_estimate == 1 and summary.estimates[0][0].key[-1] == 1
+
+
+def test_bounds_that_no_shedding_can_hold_do_not_count() -> None:
+    assert not summary_of(cells_of([row("hybrid", None, None, error=UNATTAINABLE)])).cells
+
+
+def test_stored_rows_are_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+    rows = [{key: value for key, value in row("rs", 0.5).items() if key != "case"}]
+    for seed in (1, 2, 2):
+        save_case("real", seed, "case", {"events": 7, "rows": rows})
+    assert list(rows_of(read(), "real")) == [row("rs", 0.5)] * 2
+
+
+def test_a_repeated_stream_has_ascending_times() -> None:
+    table = pa.table({"v": [1, 2, 3], "ts": pa.array([10, 10, 30], pa.timestamp("us"))})
+    repeated = pa.Table.from_batches(list(wall.Repeated(table, "ts", 8, block=2)))
+    assert repeated["v"].to_pylist() == [1, 2, 3, 1, 2, 3, 1, 2]
+    times = repeated["ts"].cast(pa.int64()).to_pylist()
+    assert times == sorted(times) and times[3] > times[2]
+
+
+def test_the_page_matches_the_results() -> None:
+    """If this fails, run ``python -m bench.unseen.page``."""
+    assert PAGE.read_text(encoding="utf-8") == page(read())
