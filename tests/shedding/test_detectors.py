@@ -62,22 +62,24 @@ def test_no_more_than_half_of_the_set_point_is_paid_back() -> None:
     assert detector.read(Load(BOUND, recent=9 * BOUND, events=1000, shedding=True)).excess == pytest.approx(17)
 
 
-def test_the_longest_queue_follows_the_latency_without_shedding() -> None:
+def test_the_longest_queue_follows_the_service_time_without_shedding() -> None:
     detector = QueueLength()
     first = detector.read(Load(BOUND, queue=10**6))
-    assert first.excess == 0 and first.utilisation is None  # nothing is known yet
-    detector.read(Load(BOUND, recent=250, events=1000))
+    assert (first.excess, first.utilisation) == (0, 0)  # nothing is known yet
+    reading = detector.read(Load(BOUND, busy=100, service=250, queue=1800, arrivals=1 / 200, shedding=True))
     assert detector.q_max == pytest.approx(2000)
-    load = Load(BOUND, recent=100, busy=100, events=10**6, shedding=True, queue=1800, arrivals=1 / 200)
-    reading = detector.read(load)
-    assert detector.q_max == pytest.approx(2000)
-    assert reading.excess == pytest.approx(0.5)
-    assert reading.utilisation == pytest.approx(0.5)
+    assert reading.excess == pytest.approx(1800 / 1600 - 1)
+    assert reading.utilisation == pytest.approx(1.25)
     assert reading.why == "1,800 events wait, limit 1,600 (f = 0.8 of q_max = 2,000)"
-    assert detector.read(Load(BOUND, shedding=True, queue=0)).excess == pytest.approx(-4)
-    for _ in range(100):
-        detector.read(Load(BOUND, recent=500, events=1000))
-    assert detector.q_max == pytest.approx(1000, rel=1e-3)
+    assert detector.read(Load(BOUND, queue=0)).excess == -1
+    detector.read(Load(BOUND, service=500))
+    assert detector.q_max == pytest.approx(1000)
+
+
+def test_what_exceeds_the_limit_is_what_has_to_be_saved() -> None:
+    """4,000 events of 250 ns wait: at the limit of 0.8 of the bound, if 0.6 of the work is saved."""
+    excess = QueueLength().read(Load(BOUND, service=250, queue=4000)).excess
+    assert 4000 * 250 * (1 - excess / (1 + excess)) == pytest.approx(0.8 * BOUND)
 
 
 def test_a_given_longest_queue_is_taken() -> None:
@@ -98,10 +100,13 @@ def test_windows_are_cut_so_that_a_part_fits_into_the_queue() -> None:
 
 def test_memory() -> None:
     reading = MemoryUse(share=0.5).read(Load(0.0, memory=800, memory_limit=1000))
-    assert reading.excess == pytest.approx(0.6) and reading.amount is None and reading.utilisation == 1
+    assert reading.excess / (1 + reading.excess) == pytest.approx(0.8)  # of three quarters of the room
+    assert reading.amount is None and reading.utilisation == 0
     assert reading.why == "800 bytes are held, limit 500 (0.5 of memory_limit)"
     below = MemoryUse().read(Load(0.0, memory=450, memory_limit=1000))
-    assert below.excess == pytest.approx(-4.5) and below.utilisation is not None and below.utilisation < 1
+    assert below.excess == pytest.approx(-6) and below.utilisation == 0
+    full = MemoryUse().read(Load(0.0, memory=999, memory_limit=1000))
+    assert full.excess / (1 + full.excess) > 0.999
     with pytest.raises(ValidationError, match="needs a limit; give the engine memory_limit"):
         MemoryUse().read(Load(0.0, memory=1))
 
@@ -168,7 +173,7 @@ def test_what_is_learned_can_be_stored() -> None:
     load = Load(4000.0, recent=300.0, partial_matches=77, events=9, queue=5)
     prediction, queue = trained(PredictedLatency()), QueueLength()
     prediction.note_decision(3, 4.0)
-    queue.read(Load(BOUND, recent=250, events=1000))
+    queue.read(Load(BOUND, service=250))
     other, longest = PredictedLatency(), QueueLength()
     other.restore(json.loads(json.dumps(prediction.state())))
     longest.restore(json.loads(json.dumps(queue.state())))
