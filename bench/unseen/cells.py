@@ -19,11 +19,11 @@ from fastcep.evaluation.judging import targets_of, truth_of
 from fastcep.evaluation.measure import Measured, measure
 from fastcep.evaluation.options import setting_of
 from fastcep.evaluation.outcome import outcome_of
-from fastcep.evaluation.rows import LEAST_MATCHES
+from fastcep.evaluation.rows import MIN_MATCHES
 from fastcep.evaluation.setting import Setting
 from fastcep.evaluation.strategies import Strategy, strategies_of
 from fastcep.evaluation.stream import Stream
-from fastcep.evaluation.targets import TargetSpec, wanted
+from fastcep.evaluation.targets import TargetSpec, parse_targets
 from fastcep.evaluation.trial import Trial, Truth
 from fastcep.shedding.names import SHEDDERS
 
@@ -115,14 +115,14 @@ def _fitted(
             strategies[name] = strategy.fitted(case.queries, history, setting)
         except Exception as error:  # a failed fit is a result
             errors[name] = f"fit: {type(error).__name__}: {error}"
-        if strategy.fits is not None:
+        if strategy.fit is not None:
             seconds[name] = round(time.perf_counter() - begin, 2)
     return strategies, errors, seconds
 
 
 def _trial(case: Case, stream: Stream, truth: Truth, setting: Setting, bound: str) -> Trial:
     """Return the trial for a bound; without a target if dropping every event would not meet the bound."""
-    (goal,) = wanted("bounds", bound)
+    (goal,) = parse_targets("bounds", bound)
     assert isinstance(goal, TargetSpec)
     try:
         targets, _ = targets_of((goal,), truth, case.queries, stream, setting)
@@ -151,7 +151,7 @@ def _values(trial: Trial, run: Measured, bound: float) -> dict[str, Any]:
     low, high = _interval(metrics)
     models = [model for model in (metrics["model"] or {}).values() if isinstance(model, dict)]
     values = {
-        "held": latency <= TOLERANCE, "recall": outcome.right / truth if truth >= LEAST_MATCHES else None,
+        "held": latency <= TOLERANCE, "recall": outcome.right / truth if truth >= MIN_MATCHES else None,
         "precision": outcome.right / outcome.found if outcome.found else None,
         "estimated": outcome.estimated_recall, "low": low, "high": high, "over": outcome.share_over,
         "mean": outcome.mean / bound, "p95": outcome.p95 / bound, "decisions": metrics["decisions"],

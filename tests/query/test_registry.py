@@ -44,7 +44,7 @@ def test_what_is_registered(registered: dict[str, Function]) -> None:
     assert list(fc.functions()) == ["distance", "cell", "odd", "ratio"]
     assert str(registered["cell"].signature) == "int64(float64, int64)"
     assert repr(registered["odd"]) == "<function odd: bool(int64, bool)>"
-    assert registered["cell"].__doc__ == "Raises for size 0; None for what has no cell."
+    assert registered["cell"].__doc__ == "Raise for size 0; return None for values without a cell."
     fc.functions().clear()
     assert len(fc.functions()) == 4, "the result is a copy"
     registered["odd"].unregister()
