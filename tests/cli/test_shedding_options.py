@@ -272,7 +272,7 @@ NEW = (
             "--shedder='ri' has nothing to hold: give --latency-bound …, or --memory-limit … with --on-memory-limit "
             "shed",
         ),
-        (["--latency-bound", "40"], "--latency-bound: '40' is no duration; expected a whole number and a unit (ns, us"),
+        (["--latency-bound", "40"], "--latency-bound: '40' is no duration; expected a number and a unit (ns, us"),
         (["--latency-bound", "soon"], "--latency-bound: 'soon' is no duration"),
         (["--latency-bound", "-4ns"], "--latency-bound: '-4ns' is no duration"),
         (["--latency-bound", "0ns"], "--latency-bound='0ns': expected a time above 0"),
