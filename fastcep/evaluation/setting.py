@@ -62,7 +62,7 @@ class Setting:
 
     def plain(self, queries: Sequence[ast.Query]) -> Engine:
         """Make an engine that measures latencies and drops nothing."""
-        return self._engine(queries, latency_bound=MEASURES)
+        return self._engine(queries, latency_bound=MEASURES, shedder=None)
 
     def shedding(self, queries: Sequence[ast.Query], shedder: Shedder, target: Target) -> Engine:
         """Make an engine whose load a shedder, which is not used anywhere else, brings to the target."""

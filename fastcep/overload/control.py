@@ -33,10 +33,12 @@ from fastcep.overload.episodes import Episodes
 from fastcep.overload.latency import LatencyMonitor
 from fastcep.overload.protocols import Detector, DropPlan, Load, QueryView, Shedder
 from fastcep.overload.query_shedding import QueryShedding
+from fastcep.overload.renewal import Renewal
 from fastcep.overload.validation import checked_classes, checked_drop_plans, checked_json, checked_reading
 from fastcep.overload.work_limit import WorkLimit
 from fastcep.plan import Plan
 from fastcep.query import ast
+from fastcep.query.patterns import leaves_of
 from fastcep.stored import COUNT, SHARE, anything, by_name, listed, or_null, record, sequence
 
 __all__ = ["Control"]
@@ -85,6 +87,8 @@ class Control:
         of the current batch. None: no input queue is known.
     memory
         Function that returns the bytes held and the limit. None: memory is not limited by shedding.
+    renewal
+        Passes the events to a shedder that changes while the engine runs; None before the engine is complete.
     """
 
     def __init__(
@@ -117,6 +121,40 @@ class Control:
         self._stretch_start, self._latency_counts = 0, (0, 0)
         self._bound_missed = False
         self._work_limit = WorkLimit(bound, detectors if shedder is not None and shedder.cuts else ())
+        self.renewal: Renewal | None = None
+        self._dropped_before: tuple[int, int] = (0, 0)  #: counts of matchers that were replaced
+
+    def change(self, shedder: Shedder | None, detectors: Sequence[Detector]) -> None:
+        """Use another shedder from now on; the caller plans the queries again and calls `use`.
+
+        Parameters
+        ----------
+        shedder
+            The new shedder, or None.
+        detectors
+            New detectors; those in use stay if the sequence is empty and there is a shedder.
+        """
+        if self.shedder is not None:
+            self.shedder.stop_shedding()
+        self.shedder = shedder
+        if detectors:
+            self._control_loops = [(detector, Controller()) for detector in detectors]
+        if shedder is None:
+            self.demand, self._control_loops = 0.0, []
+            self._past_demands.clear()
+        used = [detector for detector, _ in self._control_loops]
+        virtual, often = isinstance(self.clock, VirtualClock), shedder is not None and shedder.often
+        schedule = DecisionSchedule(
+            shedder is not None, often, self.bound or 0.0, self.table.decision if virtual else None
+        )
+        schedule.overhead = self._schedule.overhead
+        self._schedule = schedule
+        self._work_limit = WorkLimit(self.bound, used if shedder is not None and shedder.cuts else ())
+
+    @property
+    def detectors(self) -> list[Detector]:
+        """The detectors in use."""
+        return [detector for detector, _ in self._control_loops]
 
     # ----------------------------------------------------------------- queries
 
@@ -135,9 +173,14 @@ class Control:
             options["event_classes"] = {name: item.features for name, item in events.items()}
         return options
 
-    def use(self, running: Sequence[tuple[Plan, object]]) -> None:
-        """Control these queries (plan and matcher) from now on; those already under control keep their state."""
+    def use(self, running: Sequence[tuple[Plan, object]], *, replanned: bool = False) -> None:
+        """Control these queries (plan and matcher) from now on; those already under control keep their state.
+
+        ``replanned``: they are the same queries, planned for another shedder. Their totals go on, and counts by class
+        start again.
+        """
         before = self._match_count(), self._missed_events(), *self._dropped_counts()
+        windows = [query.window_size for query in self.queries]
         by_matcher = {query.matcher: query for query in self.queries}
         by_plan = {id(query.plan): query for query in self.queries}
         self.queries = []
@@ -149,6 +192,11 @@ class Control:
                 if id(plan) in by_plan:  # the state has moved to another matcher
                     query.follow(by_plan[id(plan)])
             self.queries.append(query)
+        if replanned:
+            events, rows = (old - new for old, new in zip(before[2:], self._dropped_counts(), strict=True))
+            self._dropped_before = self._dropped_before[0] + events, self._dropped_before[1] + rows
+            for query, size in zip(self.queries, windows, strict=True):
+                query.window_size = size
         after = self._match_count(), self._missed_events(), *self._dropped_counts()
         self.episodes.shift_counters(*(new - old for new, old in zip(after, before, strict=True)))
         for number, query in enumerate(self.queries):
@@ -156,6 +204,15 @@ class Control:
             operation_costs[0] *= number == 0  # charge the cost of an event once, however many queries there are
             query.shedding.meter(self._event_costs if isinstance(self.clock, VirtualClock) else None, operation_costs)
         self._work_limit.use(self.queries)
+
+    def unknown_classes(self, plan: Plan) -> list[int]:
+        """Return the class for unknown values of each state of a plan."""
+        if self.shedder is None or not self.shedder.drops_matches:
+            return [0] * len(plan.states)
+        classes = checked_classes(self.shedder, plan.query, "classes")
+        names = [leaf.name for leaf in leaves_of(plan.query.pattern)]
+        found = [classes.get(names[state.member]) if state.features else None for state in plan.states]
+        return [0 if item is None else item.other for item in found]
 
     # ------------------------------------------------------------------ events
 
@@ -186,6 +243,8 @@ class Control:
     def stretch(self, rest: int) -> int:
         """Return how many of the ``rest`` remaining events of a batch to match before the next call of `taken`."""
         number = max(1, min(rest, self._schedule.step - self._schedule.since, MOST_EVENTS))
+        if self.renewal is not None and self.renewal.remaining > 0:
+            number = min(number, self.renewal.remaining)
         self._event_costs[:number] = 0
         self._stretch_start = self.clock.now()
         return number
@@ -218,6 +277,8 @@ class Control:
             query.received += number
         if self._schedule.since >= self._schedule.step:
             self._decide(last_time, start + last, waited, began)
+        if self.renewal is not None:
+            self.renewal.take(start + last, number)
 
     def _notify_listeners(self, processing: Floats, event: Floats) -> None:
         for listener in self.listeners:
@@ -347,8 +408,9 @@ class Control:
     def _dropped_counts(self) -> tuple[int, int]:
         """Return how many events, and how many partial matches, were dropped so far."""
         counters = [query.shedding.counted() for query in self.queries]
-        events = sum(int(counter["dropped_events"].sum()) for counter in counters)
-        return events, sum(int(counter["refused"].sum() + counter["dropped"].sum()) for counter in counters)
+        events = sum((int(counter["dropped_events"].sum()) for counter in counters), self._dropped_before[0])
+        rows = (int(counter["refused"].sum() + counter["dropped"].sum()) for counter in counters)
+        return events, sum(rows, self._dropped_before[1])
 
     def _charge_decision(self, elapsed: int, learned: int, visited: int, decided: bool) -> None:
         """Charge a decision to the clock, given ns elapsed and spent on learning, and partial matches visited."""
@@ -391,7 +453,7 @@ class Control:
                 "monitor": by_name(anything), "controllers": listed(anything, loops), "episodes": anything,
                 "pace": anything, "past": listed(SHARE), "queries": listed(by_name(anything), queries),
             },
-            {"counted": sequence(COUNT, COUNT), "cut": anything},
+            {"counted": sequence(COUNT, COUNT), "cut": anything, "renewal": COUNT, "before": sequence(COUNT, COUNT)},
         )(state, "control")  # fmt: skip
 
     # ------------------------------------------------------- metrics and state
@@ -451,6 +513,8 @@ class Control:
             "cut": self._work_limit.state(),
             "counted": list(self._latency_counts),
             "queries": [query.state() for query in self.queries],
+            "renewal": 0 if self.renewal is None else self.renewal.remaining,
+            "before": list(self._dropped_before),
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -482,6 +546,9 @@ class Control:
         self.episodes.restore(state["episodes"])
         self._schedule.restore(state["pace"])
         self._decisions = state["decisions"]
+        self._dropped_before = tuple(state.get("before", (0, 0)))
+        if self.renewal is not None:
+            self.renewal.remaining = state.get("renewal", 0)
         for query, query_state in zip(self.queries, state["queries"], strict=True):
             query.restore(query_state)
         if "cut" in state:

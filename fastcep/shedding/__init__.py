@@ -13,10 +13,12 @@ from fastcep.shedding.hybrid import Hybrid, HybridFit, HybridInput, HybridState
 from fastcep.shedding.matches import BernoulliMatches, RandomMatches, SelectivityMatches
 from fastcep.shedding.model import Model, load_model
 from fastcep.shedding.names import by_name, detector_by_name
+from fastcep.shedding.auto import Auto
 from fastcep.shedding.prediction import PredictedLatency
 from fastcep.shedding.utility import below, lowest
 
 __all__ = [
+    "Auto",
     "BernoulliMatches",
     "Classes",
     "Detector",
