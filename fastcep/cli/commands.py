@@ -100,7 +100,7 @@ def run(
     ] = None,
     shedder: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Load shedder: auto, none, hybrid, hyi, hys, ri, si, rs, ss, pm-bl, e-bl, bl; auto."),
+        typer.Option(metavar="NAME", help="Load shedder: none, hybrid, hyi, hys, ri, si, rs, pm-bl, bl, …; auto."),
     ] = None,
     model: Annotated[
         list[Path] | None,

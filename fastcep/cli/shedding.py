@@ -82,7 +82,7 @@ class SheddingOptions:
 
     @property
     def _sheds(self) -> bool:
-        """Whether there is anything to shed for."""
+        """True if there is anything to shed for."""
         return self.latency_bound is not None or self.on_memory_limit == "shed"
 
     @staticmethod

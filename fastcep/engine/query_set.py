@@ -20,9 +20,9 @@ from fastcep.engine.partitioned_matcher import AnyMatcher, make_matcher
 from fastcep.engine.returns import Returns
 from fastcep.engine.running_query import RunningQuery
 from fastcep.engine.state.foreign_events import foreign_events
-from fastcep.engine.store_trial import CUT_SHORT, StoreTrial
 from fastcep.engine.state.replan import check_replan, converted
 from fastcep.engine.state.word_layout import WordLayout
+from fastcep.engine.store_trial import CUT_SHORT, StoreTrial
 from fastcep.engine.stores import check_index, check_store, plan_for
 from fastcep.engine.thread_pool import ThreadPool
 from fastcep.engine.timeouts import TimedOut

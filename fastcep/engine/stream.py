@@ -31,9 +31,9 @@ from fastcep.engine.strings import UnusedStrings
 from fastcep.engine.thread_pool import ThreadPool
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, Schema, StringTable
+from fastcep.events.export import events_to_arrow
 from fastcep.events.layout import make_batch_reader
 from fastcep.events.units import INT64_MIN
-from fastcep.events.export import events_to_arrow
 from fastcep.overload.clock import VirtualClock
 from fastcep.overload.control import Control
 from fastcep.overload.options import event_arrivals

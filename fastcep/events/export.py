@@ -25,9 +25,9 @@ def empty_events(schema: Schema) -> EventBatch:
 def events_to_arrow(batch: EventBatch, strings: StringTable) -> pa.Table:
     """Return events as a table.
 
-    Its columns are time (timestamp[ns, UTC]), type (name of the type, string), sequence number (int64; not if the batch
-    has none), then the attributes. They have the names of the data. A column without a name there is called ``time``, ``type``, ``seq`` or
-    like its attribute; if that name is taken, ``event.time``, ``event.type``, ``event.seq`` or ``Type.attribute``. An
+    Its columns are time (timestamp[ns, UTC]), type (name of the type, string), sequence number (int64; not if
+    the batch has none), then the attributes. They have the names of the data. A column without a name there is called
+    ``time``, ``type``, ``seq`` or like its attribute; if that name is taken, ``event.time``, ``event.type``, ``event.seq`` or ``Type.attribute``. An
     attribute that the event's type does not have is null.
     """
     schema = batch.schema

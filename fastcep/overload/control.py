@@ -34,12 +34,11 @@ from fastcep.overload.latency import LatencyMonitor
 from fastcep.overload.protocols import Detector, DropPlan, Load, QueryView, Shedder
 from fastcep.overload.query_shedding import QueryShedding
 from fastcep.overload.renewal import Renewal
+from fastcep.overload.shedder_change import ShedderChange, check_control_state
 from fastcep.overload.validation import checked_classes, checked_drop_plans, checked_json, checked_reading
 from fastcep.overload.work_limit import WorkLimit
 from fastcep.plan import Plan
 from fastcep.query import ast
-from fastcep.query.patterns import leaves_of
-from fastcep.stored import COUNT, SHARE, anything, by_name, listed, or_null, record, sequence
 
 __all__ = ["Control"]
 
@@ -54,7 +53,7 @@ _PAST_DEMANDS = 64
 _SMOOTHED, _REMEMBERED = 1000, 1 << 13
 
 
-class Control:
+class Control(ShedderChange):
     """Control loop that keeps an engine's latency within a bound.
 
     Parameters
@@ -88,7 +87,7 @@ class Control:
     memory
         Function that returns the bytes held and the limit. None: memory is not limited by shedding.
     renewal
-        Passes the events to a shedder that changes while the engine runs; None before the engine is complete.
+        Passes the events to a shedder that changes while the engine runs.
     """
 
     def __init__(
@@ -124,38 +123,6 @@ class Control:
         self.renewal: Renewal | None = None
         self._dropped_before: tuple[int, int] = (0, 0)  #: counts of matchers that were replaced
 
-    def change(self, shedder: Shedder | None, detectors: Sequence[Detector]) -> None:
-        """Use another shedder from now on; the caller plans the queries again and calls `use`.
-
-        Parameters
-        ----------
-        shedder
-            The new shedder, or None.
-        detectors
-            New detectors; those in use stay if the sequence is empty and there is a shedder.
-        """
-        if self.shedder is not None:
-            self.shedder.stop_shedding()
-        self.shedder = shedder
-        if detectors:
-            self._control_loops = [(detector, Controller()) for detector in detectors]
-        if shedder is None:
-            self.demand, self._control_loops = 0.0, []
-            self._past_demands.clear()
-        used = [detector for detector, _ in self._control_loops]
-        virtual, often = isinstance(self.clock, VirtualClock), shedder is not None and shedder.often
-        schedule = DecisionSchedule(
-            shedder is not None, often, self.bound or 0.0, self.table.decision if virtual else None
-        )
-        schedule.overhead = self._schedule.overhead
-        self._schedule = schedule
-        self._work_limit = WorkLimit(self.bound, used if shedder is not None and shedder.cuts else ())
-
-    @property
-    def detectors(self) -> list[Detector]:
-        """The detectors in use."""
-        return [detector for detector, _ in self._control_loops]
-
     # ----------------------------------------------------------------- queries
 
     def plan_options(self, query: ast.Query) -> dict[str, Any]:
@@ -180,7 +147,6 @@ class Control:
         start again.
         """
         before = self._match_count(), self._missed_events(), *self._dropped_counts()
-        windows = [query.window_size for query in self.queries]
         by_matcher = {query.matcher: query for query in self.queries}
         by_plan = {id(query.plan): query for query in self.queries}
         self.queries = []
@@ -195,8 +161,6 @@ class Control:
         if replanned:
             events, rows = (old - new for old, new in zip(before[2:], self._dropped_counts(), strict=True))
             self._dropped_before = self._dropped_before[0] + events, self._dropped_before[1] + rows
-            for query, size in zip(self.queries, windows, strict=True):
-                query.window_size = size
         after = self._match_count(), self._missed_events(), *self._dropped_counts()
         self.episodes.shift_counters(*(new - old for new, old in zip(after, before, strict=True)))
         for number, query in enumerate(self.queries):
@@ -204,15 +168,6 @@ class Control:
             operation_costs[0] *= number == 0  # charge the cost of an event once, however many queries there are
             query.shedding.meter(self._event_costs if isinstance(self.clock, VirtualClock) else None, operation_costs)
         self._work_limit.use(self.queries)
-
-    def unknown_classes(self, plan: Plan) -> list[int]:
-        """Return the class for unknown values of each state of a plan."""
-        if self.shedder is None or not self.shedder.drops_matches:
-            return [0] * len(plan.states)
-        classes = checked_classes(self.shedder, plan.query, "classes")
-        names = [leaf.name for leaf in leaves_of(plan.query.pattern)]
-        found = [classes.get(names[state.member]) if state.features else None for state in plan.states]
-        return [0 if item is None else item.other for item in found]
 
     # ------------------------------------------------------------------ events
 
@@ -444,18 +399,6 @@ class Control:
             query.matcher.set_limit(limit_before)
         return self.memory()
 
-    def _check_state(self, state: dict[str, Any]) -> None:
-        loops, queries = len(self._control_loops), len(self.queries)
-        record(
-            {
-                "specs": anything, "learned": listed(by_name(anything), loops), "demand": SHARE, "decisions": COUNT,
-                "shedder": or_null(by_name(anything)), "clock": or_null(by_name(anything)),
-                "monitor": by_name(anything), "controllers": listed(anything, loops), "episodes": anything,
-                "pace": anything, "past": listed(SHARE), "queries": listed(by_name(anything), queries),
-            },
-            {"counted": sequence(COUNT, COUNT), "cut": anything, "renewal": COUNT, "before": sequence(COUNT, COUNT)},
-        )(state, "control")  # fmt: skip
-
     # ------------------------------------------------------- metrics and state
 
     def end(self) -> None:
@@ -527,7 +470,7 @@ class Control:
         Misfit
             If the state is invalid. Detectors, shedder and the other parts check their own states.
         """
-        self._check_state(state)
+        check_control_state(state, len(self._control_loops), len(self.queries))
         if isinstance(self.clock, VirtualClock) != (state["clock"] is not None):
             here, there = ("wall", "virtual") if state["clock"] is not None else ("virtual", "wall")
             raise SnapshotError(f"the snapshot is of an engine with clock={there!r}, this one has {here!r}")

@@ -159,8 +159,8 @@ def _check(
     if shedder is not None:
         if isinstance(shedder, type) or not hasattr(shedder, "decide"):
             raise ValidationError(
-                f"shedder={shedder!r}: expected a shedder, such as fc.shedding.RandomMatches(), its spelling, such as 'rs', "
-                "or None"
+                f"shedder={shedder!r}: expected a shedder, such as fc.shedding.RandomMatches(), its spelling, such as "
+                "'rs', or None"
             )
         check_shedder(shedder)
     if shedder is not None and bound is None and not sheds_memory:

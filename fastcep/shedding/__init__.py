@@ -5,6 +5,7 @@ Detectors report overload. `fastcep.overload.protocols` defines their interfaces
 """
 
 from fastcep.overload.protocols import Classes, Detector, DetectorReading, DropPlan, Load, QueryView, Shedder
+from fastcep.shedding.auto import Auto
 from fastcep.shedding.classes import FixedClasses
 from fastcep.shedding.detectors import MemoryUse, QueueLength, SmoothedLatency
 from fastcep.shedding.events import PatternWeightedEvents, RandomEvents, SelectivityEvents, TypeWeightedEvents
@@ -13,7 +14,6 @@ from fastcep.shedding.hybrid import Hybrid, HybridFit, HybridInput, HybridState
 from fastcep.shedding.matches import BernoulliMatches, RandomMatches, SelectivityMatches
 from fastcep.shedding.model import Model, load_model
 from fastcep.shedding.names import by_name, detector_by_name
-from fastcep.shedding.auto import Auto
 from fastcep.shedding.prediction import PredictedLatency
 from fastcep.shedding.utility import below, lowest
 

@@ -44,5 +44,5 @@ def fit(query: ast.Query, history: Any, *, kind: str = "hybrid", **options: Any)
     check_kind(kind)
     model = MODELS[kind](query, history, **options)
     if not isinstance(model, Model):
-        raise ValidationError(f"kind={kind!r}: found {type(model).__name__}, expected that its function returns a Model")
+        raise ValidationError(f"kind={kind!r}: its function returned {type(model).__name__}, expected a Model")
     return model

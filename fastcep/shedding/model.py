@@ -222,8 +222,8 @@ def load_model(folder: str | os.PathLike[str]) -> Model:
     if manifest["kind"] not in MODELS:
         raise ModelError(
             f"'{path}' has a model of kind {manifest['kind']!r}; fastcep {_this_version()} knows only "
-            f"{', '.join(map(repr, MODELS))}; use fastcep {manifest.get('fastcep')}, which wrote it, or a newer one, or install the package "
-            "that has this kind"
+            f"{', '.join(map(repr, MODELS))}; use fastcep {manifest.get('fastcep')}, which wrote it, or a newer one, "
+            "or install the package that has this kind"
         )
     try:
         _STORED(manifest, "")

@@ -99,7 +99,8 @@ def test_load_is_shed_by_the_new_shedder_and_totals_go_on() -> None:
     assert after["processing_latency"]["mean"] < 1.05 * bound
     assert after["estimated_recall"] == pytest.approx((first + second) / sum(truth), abs=0.1)
     engine.set_shedder(None)
-    now = len(engine.process(events.set_column(events.column_names.index("ts"), "ts", pa.compute.add(events["ts"], 10**9))))
+    later = pa.compute.add(events["ts"], 10**9)
+    now = len(engine.process(events.set_column(events.column_names.index("ts"), "ts", later)))
     assert now == sum(truth)
 
 
@@ -130,7 +131,7 @@ def test_windows_that_differ_are_refused_only_with_state() -> None:
     engine = fc.Engine(query("windows"), shedder="ri", **PLENTY)
     engine.set_shedder("bl")
     engine.process(EVENTS.slice(0, 100))
-    with pytest.raises(fc.ValidationError, match="needs shared windows, and the engine has partial matches in isolated"):
+    with pytest.raises(fc.ValidationError, match=r"needs shared windows, and the engine has .* in isolated"):
         engine.set_shedder("ri")
     assert engine.metrics()["shedding"]["shedder"] == "bl"
 

@@ -90,7 +90,8 @@ def test_without_overload_the_matches_are_the_same(plain: tuple[int, float]) -> 
 
 
 def test_a_history_without_matches_gives_no_model() -> None:
-    query = fc.parse("PATTERN SEQ(A a, B b, C c) WHERE [ID] AND a.V + b.V = c.V AND c.V > 99 WITHIN 4ms", SCHEMA, name="q")
+    text = "PATTERN SEQ(A a, B b, C c) WHERE [ID] AND a.V + b.V = c.V AND c.V > 99 WITHIN 4ms"
+    query = fc.parse(text, SCHEMA, name="q")
     live = fc.Engine(query, latency_bound="1s", shedder=Auto(history=5_000), **OPTIONS)
     live.process(EVENTS.slice(0, 6_000))
     model = live.metrics()["shedding"]["model"]

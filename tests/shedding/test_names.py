@@ -12,8 +12,8 @@ from support.shedding.shed_views import Q1, SCHEMA
 import fastcep as fc
 from fastcep.datasets import ds1
 from fastcep.errors import ValidationError
-from fastcep.shedding import Detector, Shedder, by_name, detector_by_name
 from fastcep.overload.names import MODELS
+from fastcep.shedding import Detector, Shedder, by_name, detector_by_name
 from fastcep.shedding.names import DETECTORS, SHEDDERS
 
 PLAIN = ("ri", "si", "rs", "ss", "pm-bl", "e-bl", "bl")
@@ -156,7 +156,7 @@ def test_a_kind_of_model_of_another_package(package: None, tmp_path: Path) -> No
     model = fc.fit(query, ds1(events=300), kind="third", size=3)
     model.save(tmp_path / "model")
     assert fc.load_model(tmp_path / "model").parameters == {"size": 3}
-    with pytest.raises(ValidationError, match="kind='wrong': found int, expected that its function returns a Model"):
+    with pytest.raises(ValidationError, match="kind='wrong': its function returned int, expected a Model"):
         fc.fit(query, ds1(events=300), kind="wrong")
-    with pytest.raises(ValidationError, match="kind='fourth': there is no model of that kind; there is 'hybrid', 'third', 'wrong'"):
+    with pytest.raises(ValidationError, match=r"kind='fourth': .*; there is 'hybrid', 'third', 'wrong'"):
         fc.fit(query, ds1(events=300), kind="fourth")

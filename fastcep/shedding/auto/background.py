@@ -95,8 +95,8 @@ class Background:
             if "error" in result:
                 return {name: Trial(why=result["error"]) for name in self._names}
             return {
-                name: Trial(load_model(folder / trial["model"]) if trial["model"] else None, trial["recall"], trial["why"])
-                for name, trial in result.items()
+                name: Trial(load_model(folder / of["model"]) if of["model"] else None, of["recall"], of["why"])
+                for name, of in result.items()
             }
         except (OSError, ValueError, LookupError, FastcepError) as error:
             code = self._process.returncode

@@ -155,7 +155,7 @@ class Auto(Baseline, RenewingShedder):
 
     @property
     def records(self) -> bool:  # type: ignore[override]
-        """Whether it wants the next events."""
+        """True if it wants the next events."""
         return self._wait == 0 and self._fitting is None and self.drops_matches
 
     @property
