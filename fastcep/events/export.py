@@ -27,8 +27,8 @@ def events_to_arrow(batch: EventBatch, strings: StringTable) -> pa.Table:
 
     Its columns are time (timestamp[ns, UTC]), type (name of the type, string), sequence number (int64; not if
     the batch has none), then the attributes. They have the names of the data. A column without a name there is called
-    ``time``, ``type``, ``seq`` or like its attribute; if that name is taken, ``event.time``, ``event.type``, ``event.seq`` or ``Type.attribute``. An
-    attribute that the event's type does not have is null.
+    ``time``, ``type``, ``seq`` or like its attribute; if that name is taken, ``event.time``, ``event.type``,
+    ``event.seq`` or ``Type.attribute``. An attribute that the event's type does not have is null.
     """
     schema = batch.schema
     types = from_texts(schema.type_names).take(from_numpy(batch.type, pa.uint16()))

@@ -373,8 +373,8 @@ def test_rows_that_are_no_events_are_refused(options: dict[str, Any]) -> None:
 def test_maximum_rate() -> None:
     assert fc.maximum_rate(virtual, blocks(100)) == pytest.approx(MAXIMUM)
     assert fc.maximum_rate(lambda: fc.Engine(QUERY), [STREAM], "wall") > 0
-    blocks = ds1_blocks(1000, 100)
-    assert fc.maximum_rate(lambda: fc.Engine(QUERY, latency_bound="1ms", shedder=None), blocks, "wall") > 0
+    stream = ds1_blocks(1000, 100)
+    assert fc.maximum_rate(lambda: fc.Engine(QUERY, latency_bound="1ms", shedder=None), stream, "wall") > 0
 
 
 def test_maximum_rate_refuses() -> None:
