@@ -72,7 +72,7 @@ def control_of(engine: fc.Engine) -> Control:
 
 
 def virtual(**options: Any) -> fc.Engine:
-    defaults: dict[str, Any] = {"clock": "virtual", "latency_bound": "20us", "cost_table": TABLE}
+    defaults: dict[str, Any] = {"clock": "virtual", "latency_bound": "20us", "shedder": None, "cost_table": TABLE}
     return fc.Engine(QUERY, **defaults | options)
 
 

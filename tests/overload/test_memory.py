@@ -117,7 +117,7 @@ def test_a_snapshot_goes_on_with_memory_control(stream: pa.Table) -> None:
 
 def test_shedding_for_memory_needs_a_shedder_and_a_limit() -> None:
     with pytest.raises(ValidationError, match="on_memory_limit='shed' needs a shedder"):
-        fc.Engine(QUERY, memory_limit="1MiB", on_memory_limit="shed")
+        fc.Engine(QUERY, memory_limit="1MiB", on_memory_limit="shed", shedder=None)
     with pytest.raises(ValidationError, match="on_memory_limit='shed' needs memory_limit"):
         fc.Engine(QUERY, on_memory_limit="shed", shedder=shedding.by_name("rs"))
     with pytest.raises(ValidationError, match="detector 'memory' has no limit"):
