@@ -41,8 +41,8 @@ def engine(demand: float = 0.0, binds: float = 0.0, births: float = 0.0) -> tupl
     shedding = controlled(live).shedding
     tables = np.full((3, shedding.event_stride), binds), np.full((3, shedding.stride, 4), births)
     if demand > 0:
-        shape = TableSizes(3, shedding.event_stride, 3, shedding.stride, 4)
-        chosen = DropOrder(flow().steps(PAPER), flow(), shape).choose(demand)
+        sizes = TableSizes(shedding.event_stride, shedding.stride)
+        chosen = DropOrder(flow().steps(PAPER), flow()).choose(demand, sizes)
         tables = 0.98 * chosen.binds, 0.98 * chosen.cells
     controlled(live).apply(DropPlan(binds=tables[0], births=tables[1], counts=1.0), 0)
     live.process(BEFORE)
@@ -104,7 +104,7 @@ def test_when_other_events_come(demand: float) -> None:
     assert found[9:].sum() > 20 * found[:9].sum()
     truth = expected(q1(), other, 4)
     by = truth.events / adapted.flow.events
-    assert by * adapted.flow.cascade(PAPER).found == pytest.approx(truth.cascade(PAPER).found, rel=0.25)
+    assert by * adapted.flow.cascade(PAPER).matches == pytest.approx(truth.cascade(PAPER).matches, rel=0.25)
     assert by * adapted.flow.cascade(PAPER).cost == pytest.approx(truth.cascade(PAPER).cost, rel=0.25)
 
 
