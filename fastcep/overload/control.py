@@ -33,6 +33,7 @@ from fastcep.overload.episodes import Episodes
 from fastcep.overload.latency import LatencyMonitor
 from fastcep.overload.protocols import Detector, DropPlan, Load, QueryView, Shedder
 from fastcep.overload.query_shedding import QueryShedding
+from fastcep.overload.recall import total
 from fastcep.overload.validation import checked_classes, checked_drop_plans, checked_json, checked_reading
 from fastcep.overload.work_limit import WorkLimit
 from fastcep.plan import Plan
@@ -126,8 +127,7 @@ class Control:
             return {}
         self.shedder.check(query)
         options: dict[str, Any] = {"isolated": self.shedder.in_windows and isinstance(query.window, ast.ExplicitWindow)}
-        if self.shedder.observes:
-            options["observed"] = True
+        options["observed" if self.shedder.observes else "weighed"] = True
         if self.shedder.drops_matches:
             classes = checked_classes(self.shedder, query, "classes")
             options["classes"] = {name: item.features for name, item in classes.items()}
@@ -137,9 +137,10 @@ class Control:
 
     def use(self, running: Sequence[tuple[Plan, object]]) -> None:
         """Control these queries (plan and matcher) from now on; those already under control keep their state."""
-        before = self._match_count(), self._missed_events(), *self._dropped_counts()
+        before = self._dropped_counts()
         by_matcher = {query.matcher: query for query in self.queries}
         by_plan = {id(query.plan): query for query in self.queries}
+        by_name = {query.plan.query.name: query for query in self.queries}
         self.queries = []
         for plan, matcher in running:
             assert isinstance(matcher, Matcher), "an engine under overload control has one thread"
@@ -148,8 +149,10 @@ class Control:
                 query = QueryShedding(plan, matcher, self.shedder)
                 if id(plan) in by_plan:  # the state has moved to another matcher
                     query.follow(by_plan[id(plan)])
+                elif plan.query.name in by_name:
+                    query.follow_estimate(by_name[plan.query.name])
             self.queries.append(query)
-        after = self._match_count(), self._missed_events(), *self._dropped_counts()
+        after = self._dropped_counts()
         self.episodes.shift_counters(*(new - old for new, old in zip(after, before, strict=True)))
         for number, query in enumerate(self.queries):
             operation_costs = self._operation_costs[:7].copy()
@@ -319,30 +322,18 @@ class Control:
         return load
 
     def _update_episodes(self, sheds: bool, why: str, dropped_before: tuple[int, int]) -> None:
-        kept, left, weights, taken = 0.0, 0.0, self._total_weight(), 0
         for query in self.queries:
-            taken += query.matcher.events
-            query_kept, query_left = query.drop_plan.known_kept(), query.drop_plan.known_left()
-            if query_kept is None or query_left is None:
-                self.episodes.lose_track()
-            kept += query.weight * (1.0 if query_kept is None else query_kept)
-            left += query.weight * (1.0 if query_left is None else query_left)
-        shares = (kept / weights, left / weights) if weights > 0 else (1.0, 1.0)
-        self.episodes.record_matches(
-            self._match_count(), *shares, self._decisions_per_window(), taken, self._missed_events(),
-            self._work_limit.lost,
-        )  # fmt: skip
+            query.record_matches(self._decisions_per_window(), self._work_limit.lost_by.get(query, 0.0))
+        self._report_estimates()
         if sheds or self.episodes.active:
             self.episodes.record_decision(self.clock.now(), sheds, why, dropped_before, self._dropped_counts)
 
+    def _report_estimates(self) -> None:
+        estimates = [query.recall for query in self.queries]
+        self.episodes.record_estimates(total(item.total for item in estimates), total(item.recent for item in estimates))
+
     def _total_weight(self) -> float:
         return sum(query.weight for query in self.queries)
-
-    def _match_count(self) -> int:
-        return sum(query.matcher.matches for query in self.queries)
-
-    def _missed_events(self) -> int:
-        return sum(query.received - query.matcher.events for query in self.queries)
 
     def _dropped_counts(self) -> tuple[int, int]:
         """Return how many events, and how many partial matches, were dropped so far."""
@@ -484,5 +475,6 @@ class Control:
         self._decisions = state["decisions"]
         for query, query_state in zip(self.queries, state["queries"], strict=True):
             query.restore(query_state)
+        self._report_estimates()
         if "cut" in state:
             self._work_limit.restore(state["cut"])

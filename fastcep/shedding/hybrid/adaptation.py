@@ -15,7 +15,7 @@ number of rows and to the number of probing events.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +24,9 @@ import pyarrow as pa
 
 from fastcep._core.matcher.shedding_controls import FLOW_FIELDS, FLOW_SET
 from fastcep.overload.query_shedding import check_flow_keys
+from fastcep.shedding.hybrid.change_test import ChangeTest
 from fastcep.shedding.hybrid.flow import Flow
-from fastcep.stored import AMOUNT, COUNT, grid, listed, or_null, record, sequence, whole
+from fastcep.stored import AMOUNT, COUNT, anything, grid, listed, or_null, record, sequence, whole
 
 if TYPE_CHECKING:
     from fastcep._core.matcher.shedding_controls import Flows
@@ -82,8 +83,17 @@ class AdaptedFlow:
         self._asked = flow.asked
         self.flow = flow
         self._parts = _Parts(flow)
-        self._recent = _Recent()
+        self._recent, self._fresh = _Recent(), _Recent()  # with decay, and those of the present window
+        self._test = ChangeTest()
         self._since_change: float | None = None  # windows since the last change; None: no recent change
+
+    @property
+    def error(self) -> float:
+        """Standard deviation of a share that the flow predicts, as a share of it.
+
+        It is the drift, as far as the drift is significant: during a change, and while evidence of one accumulates.
+        """
+        return min(1.0, self.drift) * (1.0 if self._since_change is not None else min(1.0, self._test.level))
 
     @property
     def recently_changed(self) -> bool:
@@ -110,6 +120,7 @@ class AdaptedFlow:
         """
         self.lost += counted[3]
         recent = self._recent
+        shifted = self._has_shifted(counted, events, window, binds, cells, share)
         recent.add(counted, events, 0.5 ** (2 * events / max(window, 1.0)) if recent.number > _ENOUGH else 1.0)
         if recent.events <= 0 or not len(recent.keys):
             return False
@@ -118,12 +129,11 @@ class AdaptedFlow:
         old, new = _aligned(every, self._keys, self._made), _aligned(every, recent.keys, recent.counts)
         squares = _aligned(every, recent.keys, recent.squares)
         multiplicity = self._parts.multiplicity(every, old, binds, cells)
-        differs = self._differs(every, old / scale, new, squares, multiplicity, share)
-        if recent.number < _ENOUGH or not (differs or self._since_change is not None):
-            return False
+        differs = self._differs(every, old / scale, new, squares, multiplicity, share) or shifted
         if differs:
             self._since_change = 0.0
-        assert self._since_change is not None
+        if recent.number < _ENOUGH or self._since_change is None:
+            return False
         weight = self._weight if self._since_change < _ALERT else min(self._weight, 1 / (_ALERT + self._since_change))
         self._since_change += events / window
         if self._since_change > _SETTLED:
@@ -135,18 +145,45 @@ class AdaptedFlow:
         self._rebuild()
         return True
 
-    def _differs(
-        self, keys: Keys, expected: Floats, counted: Floats, squares: Floats, multiplicity: Floats, share: float
+    def _has_shifted(
+        self, counted: Flows, events: int, window: float, binds: Floats, cells: Floats, share: float
     ) -> bool:
-        """Return whether counts differ significantly from the flow, in any pool of children (see `_Parts.pools`).
+        """Add counts to those of the present window; at its end, return whether the stream has changed."""
+        fresh = self._fresh
+        fresh.add(counted, events, 1.0)
+        if fresh.events < window:
+            return False
+        self._fresh = _Recent()
+        every = np.union1d(self._keys, fresh.keys)
+        made = _aligned(every, self._keys, self._made)
+        multiplicity = self._parts.multiplicity(every, made, binds, cells)
+        often = multiplicity <= _RARE
+        if not often.any():
+            return False
+        differences = self._differences(
+            every[often], made[often] * fresh.events / self._history.events,
+            _aligned(every, fresh.keys, fresh.counts)[often], _aligned(every, fresh.keys, fresh.squares)[often],
+            multiplicity[often], share, fresh.events,
+        )  # fmt: skip
+        pool, group = differences.number // 256, differences.pool
+        _, first = np.unique(group, return_index=True)
+        columns = differences.found, differences.wanted, differences.variance
+        pooled = (np.bincount(group, values) for values in columns)
+        numbers = np.concatenate([2 * differences.number, 2 * pool[first] * 256 + 1])
+        return self._test.step(numbers, *(np.concatenate(pair) for pair in zip(columns, pooled, strict=True)))
+
+    def _differences(
+        self, keys: Keys, expected: Floats, counted: Floats, squares: Floats, multiplicity: Floats, share: float,
+        events: float,
+    ) -> _Differences:  # fmt: skip
+        """Return counts and expected counts by cell: the pool (see `_Parts.pools`) and the class of the source.
 
         Children occur in clusters: a partial match has as many as events extend it, an event as many as partial matches
         that it extends. The variance of a count is therefore that of fewer, larger units. Either all children of an
-        event are counted, or none. Counts also vary from window to window as in the history. Squared differences are
-        added up over the classes of a pool, so that an exchange of classes is detected.
+        event are counted, or none. Counts also vary from window to window as in the history.
         """
-        made = expected * self._history.events / self._recent.events
-        pool, per_match, per_event = self._parts.pools(keys, made, multiplicity > _RARE)
+        made = expected * self._history.events / events
+        pool, names, per_match, per_event = self._parts.pools(keys, made, multiplicity > _RARE)
         cluster = 1 + share * per_match + per_event
         pairs, cell = np.unique(pool * 256 + _field(keys, "source_class"), return_inverse=True)
         pool_of, wanted, found = pairs // 256, np.bincount(cell, expected), np.bincount(cell, counted)
@@ -155,12 +192,25 @@ class AdaptedFlow:
         variance = np.maximum(single * cluster[pool_of], by_window)
         by_event = np.bincount(pool, squares) * (1 + (1 - share) * per_event)
         sums = np.bincount(pool, counted)
-        self._recent.number = float((sums[by_event > 0] ** 2 / by_event[by_event > 0]).sum())
-        difference, both = np.abs(found - wanted), np.bincount(pool_of, found + wanted)
-        self.drift = float(np.abs(sums - np.bincount(pool, expected)).sum() / both.sum())
-        by_chance = np.bincount(pool_of) + _CHANCE**2
-        much = np.bincount(pool_of, difference) > _MUCH * both
-        return bool((much & (np.bincount(pool_of, difference**2 / np.maximum(variance, 1e-9)) > by_chance)).any())
+        number = float((sums[by_event > 0] ** 2 / by_event[by_event > 0]).sum())
+        return _Differences(names[pool_of] * 256 + pairs % 256, pool_of, wanted, found, variance, number)
+
+    def _differs(
+        self, keys: Keys, expected: Floats, counted: Floats, squares: Floats, multiplicity: Floats, share: float
+    ) -> bool:
+        """Return whether recent counts differ significantly from the flow, in any pool of children.
+
+        Squared differences are added up over the classes of a pool, so that an exchange of classes is detected.
+        """
+        cells = self._differences(keys, expected, counted, squares, multiplicity, share, self._recent.events)
+        self._recent.number = cells.effective
+        difference, both = np.abs(cells.found - cells.wanted), np.bincount(cells.pool, cells.found + cells.wanted)
+        shift = np.abs(np.bincount(cells.pool, cells.found) - np.bincount(cells.pool, cells.wanted))
+        self.drift = float(shift.sum() / both.sum())
+        by_chance = np.bincount(cells.pool) + _CHANCE**2
+        much = np.bincount(cells.pool, difference) > _MUCH * both
+        squared = np.bincount(cells.pool, difference**2 / np.maximum(cells.variance, 1e-9))
+        return bool((much & (squared > by_chance)).any())
 
     def _rebuild(self) -> None:
         self.changes += 1
@@ -171,26 +221,53 @@ class AdaptedFlow:
         return {
             "keys": self._keys.tolist(), "made": self._made.tolist(), "asked": self._asked.tolist(),
             "drift": self.drift, "changes": self.changes, "lost": self.lost, "recent": self._recent.state(),
-            "news": self._since_change,
+            "news": self._since_change, "fresh": self._fresh.state(), "test": self._test.state(),
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`; raise `Misfit` if it is not a state of this flow."""
         asked, keys = grid(AMOUNT, len(self._history.asked)), listed(whole(0, (1 << 64) - 1))
+        counts = sequence(keys, listed(AMOUNT), listed(AMOUNT), or_null(asked), AMOUNT, AMOUNT)
         record({
             "keys": keys, "made": listed(AMOUNT), "asked": asked, "drift": AMOUNT, "changes": COUNT, "lost": AMOUNT,
-            "recent": sequence(keys, listed(AMOUNT), listed(AMOUNT), or_null(asked), AMOUNT, AMOUNT),
-            "news": or_null(AMOUNT),
+            "recent": counts,
+            "news": or_null(AMOUNT), "fresh": counts, "test": record({"level": AMOUNT, "charts": anything}),
         })(dict(state), "control.shedder.learned")  # fmt: skip
-        flow, recent = self._history, state["recent"]
-        for flow_keys, counts in ((state["keys"], (state["made"],)), (recent[0], recent[1:3])):
-            check_flow_keys(flow_keys, counts, flow.states, flow.stride, flow.members, flow.event_stride, flow.slices)
+        flow, recent, fresh = self._history, state["recent"], state["fresh"]
+        for flow_keys, made in (
+            (state["keys"], (state["made"],)), (recent[0], recent[1:3]), (fresh[0], fresh[1:3]),
+        ):  # fmt: skip
+            check_flow_keys(flow_keys, made, flow.states, flow.stride, flow.members, flow.event_stride, flow.slices)
         self._keys, self._made = np.array(state["keys"], np.uint64), np.array(state["made"], np.float64)
         self._asked = np.array(state["asked"], np.float64)
         if state["changes"]:
             self._rebuild()
         self.drift, self.changes, self.lost = state["drift"], state["changes"], state["lost"]
         self._recent, self._since_change = _Recent.of(state["recent"]), state["news"]
+        self._fresh = _Recent.of(state["fresh"])
+        self._test.restore(state["test"])
+
+
+@dataclass(frozen=True)
+class _Differences:
+    """Counts by cell, in arrays of equal length.
+
+    Attributes
+    ----------
+    number, pool
+        Permanent number of the cell, and index of its pool.
+    wanted, found, variance
+        Expected and counted children, and the variance of their difference.
+    effective
+        Effective number of counted children, see `_Recent`.
+    """
+
+    number: Ints
+    pool: Ints
+    wanted: Floats
+    found: Floats
+    variance: Floats
+    effective: float
 
 
 class _Recent:
@@ -280,8 +357,8 @@ class _Parts:
         row = np.where(source > 0, (source - 1) * self.stride + _field(keys[first], "source_class") + 1, 0)
         return self._dispersion[row, _field(keys[first], "target")]
 
-    def pools(self, keys: Keys, made: Floats, rare: npt.NDArray[np.bool_]) -> tuple[Ints, Floats, Floats]:
-        """Return the pool of each key, and per pool the number of siblings of a child by partial match and by event.
+    def pools(self, keys: Keys, made: Floats, rare: npt.NDArray[np.bool_]) -> tuple[Ints, Ints, Floats, Floats]:
+        """Return the pool of each key; per pool its name and the siblings of a child by partial match and by event.
 
         Children of one source and target state form two pools, those mostly dropped (``rare``) and the others. Children
         that begin a match have a pool per class.
@@ -289,12 +366,14 @@ class _Parts:
         source, target = _field(keys, "source"), _field(keys, "target")
         begins = source == 0
         part = np.where(begins, _field(keys, "target_class"), rare)
-        _, first, pool = np.unique((source * self.states + target) * 256 + part, return_index=True, return_inverse=True)
+        names, first, pool = np.unique(
+            (source * self.states + target) * 256 + part, return_index=True, return_inverse=True
+        )
         group = np.maximum(source - 1, 0) * self.stride + _field(keys, "source_class")
         kind = _field(keys, "member") * (len(self.asked) // self.members) + _field(keys, "event_class")
         extends = ~begins[first]
         per_match, per_event = _siblings(pool, group, made, self.births), _siblings(pool, kind, made, self.asked)
-        return pool, extends * per_match, extends * per_event
+        return pool, names, extends * per_match, extends * per_event
 
     def flow(self, history: Flow, keys: Keys, made: Floats, asked: Floats) -> Flow:
         """Return the flow of the history with other children and numbers of events."""

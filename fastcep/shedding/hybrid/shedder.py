@@ -194,7 +194,7 @@ class Hybrid(Baseline):
         drop_plan = DropPlan(
             binds=binds, births=births, steady=True, kept=selection.kept,
             saved=selection.saved if selection.kept >= _ALL else 0.0,
-            counts=self._counted_share(name, view) if self._adapt else 0.0,
+            counts=self._counted_share(name, view) if self._adapt else 0.0, error=self._flows[name].error,
         )  # fmt: skip
         state.share = drop_plan.counts
         self._plans[name] = selector, demand, changed, drop_plan
