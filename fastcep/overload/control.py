@@ -329,8 +329,9 @@ class Control:
             self.episodes.record_decision(self.clock.now(), sheds, why, dropped_before, self._dropped_counts)
 
     def _report_estimates(self) -> None:
-        estimates = [query.recall for query in self.queries]
-        self.episodes.record_estimates(total(item.total for item in estimates), total(item.recent for item in estimates))
+        self.episodes.record_estimates(
+            total(query.recall.total for query in self.queries), total(query.recall.recent for query in self.queries)
+        )
 
     def _total_weight(self) -> float:
         return sum(query.weight for query in self.queries)

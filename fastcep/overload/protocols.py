@@ -286,21 +286,6 @@ class DropPlan:
         """Return `left`, or 1 if it is None and nothing is dropped."""
         return 1.0 if self.left is None and not drops(self.drops) else self.left
 
-    def drops_anything(self) -> bool:
-        """Return whether any probability is above 0."""
-        return any(map(drops, (self.events, self.binds, self.windows, self.births, self.drops)))
-
-    def largest_weights(self) -> tuple[float, float] | None:
-        """Return the largest weights of an event and of a partial match; None if something is dropped for certain.
-
-        A weight is the inverse of the probability of keeping.
-        """
-        events, rows = (
-            1 - max((float(table.max(initial=0.0)) for table in tables if table is not None), default=0.0)
-            for tables in ((self.events, self.binds, self.windows), (self.births, self.drops))
-        )
-        return (1 / events, 1 / rows) if min(events, rows) > 1e-9 else None
-
 
 def drops(table: Floats | None) -> bool:
     """Return whether a table has a probability above 0."""

@@ -13,7 +13,7 @@ from fastcep._core.matcher.matcher import Matcher
 from fastcep._core.matcher.shedding_controls import FLOW_FIELDS, FLOW_SET, Shedding
 from fastcep.overload.protocols import Classes, DropPlan, Shedder, Tree, drops
 from fastcep.overload.recall import RecallEstimate
-from fastcep.overload.survival import survival
+from fastcep.overload.survival import drops_anything, largest_weights, survival
 from fastcep.overload.validation import Shape, check_drop_plan, checked_classes, checked_slices
 from fastcep.plan import Plan
 from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME
@@ -171,7 +171,7 @@ class QueryShedding:
 
     def _start_weighing(self, drop_plan: DropPlan) -> None:
         """Weigh partial matches while something is dropped, and for two windows afterwards."""
-        if drop_plan.drops_anything():
+        if drops_anything(drop_plan):
             self._weighs_until = None
             if not self._weighs:
                 self._weighs = True
@@ -192,12 +192,13 @@ class QueryShedding:
         weighed, before = self.shedding.weighed, self._weighed
         self._weighed = weighed
         made, weight, square = (new - old for new, old in zip(weighed, before, strict=True))
-        largest, plan = self.drop_plan.largest_weights(), self.drop_plan
+        largest, plan = largest_weights(self.drop_plan), self.drop_plan
         if largest is None:
             self._unseen_until = self.received + round(_WEIGHED * self.window_size)
         self.recall.add(
             int(self.matcher.matches), self._kept(), plan.known_left(), by_window, int(self.matcher.events),
-            self.received - int(self.matcher.events), lost, None if self.received < self._unseen_until else (made, weight, square),
+            self.received - int(self.matcher.events), lost,
+            None if self.received < self._unseen_until else (made, weight, square),
             largest or (1.0, 1.0), plan.error,
         )  # fmt: skip
         if self._weighs_until is not None and self.received >= self._weighs_until:
@@ -266,7 +267,9 @@ class QueryShedding:
         counters: dict[str, Any] = {
             "counted": counted, "totals": list(self.shedding.totals), "window": self.window_size,
             "given": self.received, "cut": self.shedding.cut_state(), "recall": self.recall.state(),
-            "weighed": [list(self.shedding.weighed), list(self._weighed), self._weighs, self._weighs_until, self._unseen_until],
+            "weighed": [
+                list(self.shedding.weighed), list(self._weighed), self._weighs, self._weighs_until, self._unseen_until,
+            ],
         }  # fmt: skip
         if drop_plan.counts:
             keys, counts, squares, lost, asked = flows = self.shedding.flows()

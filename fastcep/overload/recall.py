@@ -179,8 +179,8 @@ class RecallEstimate:
         self._together = self._apart = 0.0  # sampling variance of the blocks, if drawn as a whole, and by match
 
     def add(
-        self, matches: int, kept: float | None, left: float | None, by_window: float, taken: int, missed: int, lost: float,
-        weighed: tuple[float, float, float] | None, largest: tuple[float, float], error: float,
+        self, matches: int, kept: float | None, left: float | None, by_window: float, taken: int, missed: int,
+        lost: float, weighed: tuple[float, float, float] | None, largest: tuple[float, float], error: float,
     ) -> None:  # fmt: skip
         """Add the matches up to a decision, and the shares that its new drop plan keeps.
 
@@ -303,7 +303,8 @@ class RecallEstimate:
         """Return the state for a snapshot as JSON values."""
         return {
             "matches": self._matches, "missed": self._missed, "counts": list(astuple(self.counts)),
-            "shares": [list(shares) for shares in self._kept_shares], "recent": [list(astuple(item)) for item in self._recent],
+            "shares": [list(shares) for shares in self._kept_shares],
+            "recent": [list(astuple(item)) for item in self._recent],
             "block": list(astuple(self._block)), "size": self._block_size,
             "last": None if self._last_block is None else list(astuple(self._last_block)),
             "effect": [self._pairs, self._together, self._apart],

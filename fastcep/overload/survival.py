@@ -1,14 +1,32 @@
-"""Share of the matches of a pattern that survives drops of events."""
+"""Probabilities with which matches, and their events and partial matches, survive a drop plan."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
+from fastcep.overload.protocols import DropPlan, drops
 from fastcep.query import ast
 from fastcep.query.patterns import sub_patterns
 
-__all__ = ["survival"]
+__all__ = ["drops_anything", "largest_weights", "survival"]
+
+
+def drops_anything(plan: DropPlan) -> bool:
+    """Return whether any probability of a drop plan is above 0."""
+    return any(map(drops, (plan.events, plan.binds, plan.windows, plan.births, plan.drops)))
+
+
+def largest_weights(plan: DropPlan) -> tuple[float, float] | None:
+    """Return the largest weights of an event and of a partial match; None if something is dropped for certain.
+
+    A weight is the inverse of the probability of keeping.
+    """
+    events, rows = (
+        1 - max((float(table.max(initial=0.0)) for table in tables if table is not None), default=0.0)
+        for tables in ((plan.events, plan.binds, plan.windows), (plan.births, plan.drops))
+    )
+    return (1 / events, 1 / rows) if min(events, rows) > 1e-9 else None
 
 
 def survival(pattern: ast.Pattern, keep: Callable[[tuple[str, ...]], float]) -> float:
