@@ -87,6 +87,12 @@ class Model:
         if self.kind not in KINDS:
             raise ValidationError(f"there is no model of kind {self.kind!r}{suggestion(self.kind, KINDS)}")
 
+    @property
+    def validation(self) -> dict[str, Any] | None:
+        """Report of the validation on held-out history, None if there was none; docs/hybrid.md has its fields."""
+        report: dict[str, Any] | None = self.numbers.get("validation")
+        return report
+
     @cached_property
     def hash(self) -> str:
         """XXH64 of the whole model, in hex."""

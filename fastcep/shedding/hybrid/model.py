@@ -19,7 +19,7 @@ from fastcep.query import ast
 from fastcep.shedding.hybrid.flow import Flow
 from fastcep.shedding.hybrid.stored_classes import classes_from_table, classes_to_table
 from fastcep.shedding.model import Model
-from fastcep.stored import AMOUNT, FLAG, TEXT, Misfit, listed, number, record, whole
+from fastcep.stored import AMOUNT, FLAG, TEXT, Misfit, anything, by_name, listed, number, record, whole
 
 __all__ = ["HybridModel"]
 
@@ -32,7 +32,7 @@ _NUMBERS = record({
     "events": number(1e-9), "states": whole(1, 1 << 12), "stride": _CLASSES, "members": whole(1, 64),
     "event_stride": _CLASSES, "slices": _CLASSES, "memory": FLAG, "prices": record(dict.fromkeys(OPERATIONS, AMOUNT)),
     "cost_table": TEXT, "variables": listed(TEXT),
-})  # fmt: skip
+}, {"validation": by_name(anything)})  # fmt: skip
 _MOST = 1e100  # largest count, so that sums and products of a few counts are finite
 _COUNTS = {"events": pa.float64()}
 _LISTS = dict.fromkeys(("contribution", "consumption", "mean_contribution", "mean_consumption"), pa.list_(pa.float64()))
@@ -69,6 +69,8 @@ class HybridModel:
         Costs of operations.
     parameters
         Parameters of the fit.
+    validation
+        Report of the validation, see `Model.validation`; None if there was none.
     """
 
     query: ast.Query
@@ -79,6 +81,7 @@ class HybridModel:
     variables: tuple[str, ...]
     costs: CostTable
     parameters: Mapping[str, Any]
+    validation: Mapping[str, Any] | None = None
 
     @cached_property
     def percentile_factor(self) -> Floats:
@@ -107,6 +110,7 @@ class HybridModel:
         numbers: dict[str, Any] = {name: getattr(flow, name) for name in _SIZES}
         numbers |= {"prices": self.costs.nanoseconds, "cost_table": self.costs.name}
         numbers["variables"] = list(self.variables)
+        numbers |= {} if self.validation is None else {"validation": dict(self.validation)}
         return Model("hybrid", self.query, dict(self.parameters), numbers, parts)
 
     @classmethod
@@ -135,7 +139,7 @@ class HybridModel:
             result = cls(
                 model.query, _named(parts, _MATCHES), _named(parts, _EVENTS), flow, parts["values"],
                 tuple(numbers["variables"]), costs,
-                model.parameters,
+                model.parameters, numbers.get("validation"),
             )  # fmt: skip
             result._check()
         except (LookupError, TypeError, ValueError, ArithmeticError, ValidationError, AssertionError) as error:
