@@ -67,7 +67,7 @@ class Elsewhere(Pieces):
 
 def equal_flows(one: Any, other: Any) -> bool:
     """Return True if two flows are equal to the last bit."""
-    arrays: Sequence[str] = ("asked", "lengths", "varies")
+    arrays: Sequence[str] = ("asked", "lengths", "dispersion")
     return (
         one.events == other.events
         and one.children.equals(other.children)

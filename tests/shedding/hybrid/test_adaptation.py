@@ -104,7 +104,7 @@ def test_when_other_events_come(demand: float) -> None:
     assert found[9:].sum() > 20 * found[:9].sum()
     truth = expected(q1(), other, 4)
     by = truth.events / adapted.flow.events
-    assert by * adapted.flow.cascade(PAPER).found == pytest.approx(truth.cascade(PAPER).found, rel=0.25)
+    assert by * adapted.flow.cascade(PAPER).matches == pytest.approx(truth.cascade(PAPER).matches, rel=0.25)
     assert by * adapted.flow.cascade(PAPER).cost == pytest.approx(truth.cascade(PAPER).cost, rel=0.25)
 
 

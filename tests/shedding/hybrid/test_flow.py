@@ -58,7 +58,7 @@ def test_a_run_adds_up(text: str, table: fc.CostTable, index: str, slices: int) 
     assert matches > 0
     cascade = flow.cascade(table)
     work = table.visited * metrics["rows_visited"] + table.created * metrics["rows_created"] + table.match * matches
-    assert cascade.found == matches
+    assert cascade.matches == matches
     assert cascade.cost == pytest.approx(work, rel=1e-9)
     assert flow.children["made"].to_numpy().sum() == len(record.parents)
     assert flow.asked.sum() == len(record.tried) and flow.events == len(events)
@@ -72,7 +72,7 @@ def test_memory(text: str) -> None:
     account = Account(record, times_of(own, events), 4, TABLE, {}, {})
     cascade = flow.cascade(TABLE)
     assert cascade.cost == pytest.approx(account.lengths[np.unique(record.placed)].sum())
-    assert cascade.found == len(record.matches)
+    assert cascade.matches == len(record.matches)
     steps = flow.steps(TABLE)
     assert steps[-1].saved <= 1 and steps[-1].kept == pytest.approx(0, abs=1e-9)
     pieces = [flow_of(own, events.slice(at, 1_500), 4, TABLE, "key", memory=True)[0] for at in (0, 1_500)]
@@ -117,7 +117,7 @@ def test_the_whole_is_the_sum_of_its_pieces() -> None:
     cascade = whole.cascade(PAPER)
     parts = [flow.cascade(PAPER) for flow in pieces]
     assert (whole.events, whole.asked.tolist()) == (6_000, sum(flow.asked for flow in pieces).tolist())
-    assert cascade.found == sum(part.found for part in parts) > 0
+    assert cascade.matches == sum(part.matches for part in parts) > 0
     assert cascade.cost == pytest.approx(sum(part.cost for part in parts))
     for name, keys in (("children", CHILD), ("looks", ("group", "slice", "kind"))):
         summed: dict[Any, Any] = {}
@@ -149,7 +149,7 @@ def test_drops_against_the_record(slices: int, apart: float) -> None:
     flow, record, times = q1(slices)
     steps = drops(record, times, slices, PAPER)
     cascade = flow.cascade(PAPER)
-    cost, found = cascade.cost, cascade.found
+    cost, found = cascade.cost, cascade.matches
     seen = 1 + max(int((record.asked >> 32).max()), int((record.classes >> 8).max()))
     assert (seen, flow.event_stride) == (10, 11) and len(steps) > 10
     for number, step in enumerate(steps):
@@ -158,7 +158,7 @@ def test_drops_against_the_record(slices: int, apart: float) -> None:
         if number + 1 < len(steps) and steps[number + 1].saved == step.saved:
             continue  # dropped together
         assert 1 - cascade.cost / cost == pytest.approx(step.saved, abs=apart), (number, step)
-        assert cascade.found / found == pytest.approx(step.kept, abs=apart), (number, step)
+        assert cascade.matches / found == pytest.approx(step.kept, abs=apart), (number, step)
 
 
 @pytest.mark.parametrize("slices", [1, 4])
