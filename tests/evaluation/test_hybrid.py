@@ -62,7 +62,7 @@ def test_by_a_model_on_disk(model: fc.shedding.Model, tmp_path: Path) -> None:
     assert document["rows"] == fitted["rows"]
     with pytest.raises(fc.ValidationError, match="none of the shedders takes a model"):
         evaluated("ri", stream(EVENTS), model=tmp_path / "m", bounds="60%")
-    with pytest.raises(fc.errors.ModelError, match="not there"):
+    with pytest.raises(fc.errors.ModelError, match="does not exist"):
         evaluated("hybrid", stream(EVENTS), model=tmp_path / "none", bounds="60%")
     with pytest.raises(fc.errors.ModelError, match="fit one for this query"):
         evaluated("hybrid", stream(EVENTS), query("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 2ms"),
