@@ -1,6 +1,7 @@
 """What pyproject.toml cannot say: the Cython extensions and the switches for a checked build.
 
 ``FASTCEP_DEBUG=1``      bounds and initialisation checks on, C asserts on, symbols kept, barely optimised.
+``FASTCEP_COMPILED=1``   the extensions have been compiled in place: install without compiling them again.
 ``FASTCEP_SANITIZE=...`` a value of the compiler's ``-fsanitize`` (``address``, ``undefined`` or both with a comma).
 """
 
@@ -13,6 +14,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 CORE = "fastcep/_core"
+COMPILED = os.environ.get("FASTCEP_COMPILED", "0") == "1"
 DEBUG = os.environ.get("FASTCEP_DEBUG", "0") == "1"
 SANITIZE = os.environ.get("FASTCEP_SANITIZE", "")
 JOBS = os.cpu_count() or 1
@@ -49,6 +51,7 @@ extensions = [
         extra_link_args=link_args,
     )
     for source in sorted(glob(f"{CORE}/*/*.pyx"))
+    if not COMPILED
 ]
 
 setup(

@@ -32,4 +32,4 @@ if ! wait "$compiler"; then
     tail -n 60 "$log" >&2
     exit 1
 fi
-"${pip[@]}" --no-deps --no-build-isolation --editable .
+FASTCEP_COMPILED=1 "${pip[@]}" --no-deps --no-build-isolation --editable .
