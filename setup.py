@@ -21,8 +21,9 @@ JOBS = os.cpu_count() or 1
 
 # No -march=native: a wheel must run elsewhere. Columns of float64 and int64 share buffers, so no strict aliasing.
 # No contraction to fused multiply-add: the same floats on every machine.
+# -g0: no debug information, which Python's own flags ask for and which takes a third of the time.
 compile_args = ["-ffp-contract=off", "-fno-strict-aliasing"]
-compile_args += ["-O1", "-g", "-UNDEBUG", "-DFASTCEP_DEBUG=1"] if DEBUG else ["-O3"]
+compile_args += ["-O1", "-g", "-UNDEBUG", "-DFASTCEP_DEBUG=1"] if DEBUG else ["-O3", "-g0"]
 link_args = []
 if SANITIZE:
     compile_args += [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
