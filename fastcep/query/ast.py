@@ -492,8 +492,7 @@ def expressions(query: Query) -> Iterator[Expr]:
 
 def variables(node: Expr) -> frozenset[str]:
     """Return the names of the variables that ``node`` mentions: ``x``, ``g.a``, and ``g`` for ``COUNT(g[])``."""
-    references = (part for part in walk(node) if isinstance(part, Attribute | Aggregate | AttributeList))
-    return frozenset(reference.qualified_name for reference in references)
+    return frozenset(part.qualified_name for part in walk(node) if isinstance(part, _VariableReference))
 
 
 def qualified(variable: str, inner: str | None) -> str:
