@@ -184,8 +184,8 @@ class Checks:
             if len(registers) > _MAX_REGISTERS:
                 name = self.automaton.variables[variable].name
                 raise ValidationError(
-                    f"query {self.query.name!r}: the conditions on {name!r} read more "
-                    f"than {_MAX_REGISTERS} of its values; compare fewer attributes"
+                    f"query {self.query.name!r}: the conditions on {name!r} read more than {_MAX_REGISTERS} of its "
+                    "values; compare fewer attributes"
                 )
         return registers.index(column)
 
