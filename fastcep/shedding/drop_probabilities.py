@@ -60,14 +60,14 @@ def survival(pattern: ast.Pattern, keep: Callable[[tuple[str, ...]], float]) -> 
         Function from the event types of a variable to the probability of keeping an event.
     """
     match pattern:
-        case ast.Member():
+        case ast.Variable():
             return keep(pattern.types) ** max(pattern.minimum, 1)
         case ast.Negation():
             return 1.0
         case ast.Disjunction():
-            return sum(survival(part, keep) for part in pattern.members) / len(pattern.members)
-        case ast.AnyOf() if not pattern.members[0].repeated:
-            mean = sum(survival(part, keep) for part in pattern.members) / len(pattern.members)
+            return sum(survival(part, keep) for part in pattern.patterns) / len(pattern.patterns)
+        case ast.AnyOf() if not pattern.variables[0].repeated:
+            mean = sum(survival(variable, keep) for variable in pattern.variables) / len(pattern.variables)
             return float(mean**pattern.count)
         case ast.Group():
             return survival(pattern.pattern, keep) ** max(pattern.minimum, 1)
@@ -104,17 +104,17 @@ class TypeCounts:
     """
 
     def __init__(self, views: Sequence[QueryView]) -> None:
-        types = len(views[0].plan.type_members)
+        types = len(views[0].plan.type_variables)
         self.relevant = np.zeros(types, bool)
         self.bindable = np.zeros(types, bool)
         self.repetition, self.frequency, tried, yielded = np.zeros((4, types))
         for view in views:
             plan, counted = view.plan, view.counted
-            members = np.array([binding_variables(plan, number) for number in range(types)]).reshape(types, -1)
+            variables = np.array([binding_variables(plan, number) for number in range(types)]).reshape(types, -1)
             weight = plan.query.weight
-            self.relevant |= members.any(axis=1)
-            self.bindable |= (members & ~np.array(plan.negated, bool)).any(axis=1)
-            self.repetition += weight * members.sum(axis=1)
+            self.relevant |= variables.any(axis=1)
+            self.bindable |= (variables & ~np.array(plan.negated, bool)).any(axis=1)
+            self.repetition += weight * variables.sum(axis=1)
             self.frequency += weight * counted["seen"] / 256
             tried += weight * counted["tried"]
             yielded += weight * counted["yielded"]
@@ -129,4 +129,4 @@ class TypeCounts:
 
 def binding_variables(plan: Plan, number: int) -> list[bool]:
     """Return, per variable, whether it can bind events of the type with this number."""
-    return [bool(plan.type_members[number] >> member & 1) for member in range(len(plan.negated))]
+    return [bool(plan.type_variables[number] >> variable & 1) for variable in range(len(plan.negated))]

@@ -216,7 +216,7 @@ def count_flow(account: Account, classes: Kinds, event_classes: Kinds, windows: 
         member = account.members.index(name)
         _, values, null = record.event_features(member)
         kinds[record.tried_for == member] += _classify(table, account.event_features[name], values, null)
-    kind = kinds[np.searchsorted(keys, record.events * members + record.members)]
+    kind = kinds[np.searchsorted(keys, record.events * members + record.variables)]
     probing = record.probed * members + record.asked_for
     visits = account.visits(groups, states * stride, kinds[np.searchsorted(keys, probing)], members * event_stride)
     source = np.where(record.parents < 0, -1, groups[record.parents]).astype(np.int32)
