@@ -398,12 +398,15 @@ class Load:
         Mean processing latency of the events since the last decision.
     busy
         Time that the engine is busy per event, including the cost of the last decision.
+    service
+        Service time of an event without shedding: `busy` divided by the share of the work that is left, as a median
+        over several decisions.
     waited
         Time that the last event waited in the queue.
     queue
         Number of events in the queue.
     arrivals
-        Arrival rate in events per ns; 0 if unknown.
+        Arrival rate in events per ns, as a median over several decisions; 0 if unknown.
     partial_matches
         Number of live partial matches.
     memory, memory_limit
@@ -432,6 +435,7 @@ class Load:
     shedding: bool = False
     over: float = 0.0
     cut: bool = False
+    service: float = 0.0
 
 
 @dataclass(slots=True)
@@ -443,7 +447,7 @@ class DetectorReading:
     excess
         Distance of the load above (negative: below) its set point, as a share of the set point.
     utilisation
-        Arrival rate divided by throughput; 1 keeps the length of the queue. None without a queue.
+        Arrival rate divided by the throughput without shedding; 0 if the rate is unknown. None without a queue.
     amount
         Share of the present state to drop, if the detector knows it; None: the controller determines the demand.
     why

@@ -154,17 +154,28 @@ class QueryShedding:
             return 0
         return shedding.drop_rows(_probabilities(drop_plan.drops), 0 if drop_plan.steady else salt)
 
-    def window_events(self, events: int, passed: int) -> float:
+    def window_events(self, events: float, passed: float) -> float:
         """Estimate the number of events in a window, given ``events`` events in ``passed`` ns of the stream."""
+        length, span = self._window_length()
+        if length > 0:
+            return length
+        return events * span / passed if passed > 0 and span > 0 else _UNKNOWN
+
+    def windows_passed(self, events: int, passed: int) -> float:
+        """Return how many windows have passed in ``events`` events and ``passed`` ns of the stream."""
+        length, span = self._window_length()
+        return passed / span if span > 0 else events / (length or _UNKNOWN)
+
+    def _window_length(self) -> tuple[float, float]:
+        """Return the length of a window in events and in ns; 0 for the one that does not end it."""
         window, windows = self.plan.query.window, self.plan.windows
         if isinstance(window, ast.CountWindow):
-            return window.events
-        span = window.nanoseconds if isinstance(window, ast.TimeWindow) else 0
+            return window.events, 0
         if windows is not None and windows.closing == AFTER_EVENTS:
-            return windows.length
+            return windows.length, 0
         if windows is not None and windows.closing == AFTER_TIME:
-            span = windows.length
-        return events * span / passed if passed > 0 and span > 0 else _UNKNOWN
+            return 0, windows.length
+        return 0, window.nanoseconds if isinstance(window, ast.TimeWindow) else 0
 
     def metrics(self) -> dict[str, Any]:
         """Return drop counts: events by type, births and partial matches by variable and class.
