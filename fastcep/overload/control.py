@@ -50,11 +50,11 @@ _LOG = logging.getLogger("fastcep.shedding")
 #: Number of latencies that are kept.
 _REMEMBERED = 1 << 13
 
-#: Share of the latency bound above which the log reports the cost of a decision.
-_EXPENSIVE = 0.1
+#: Share of the latency bound above which the log reports the cost of decisions, once there are that many.
+_EXPENSIVE, _REPEATED = 0.1, 3
 
-#: Least share of a window between two reports to `Episodes`, which keeps at most 64 of them.
-_REPORTED = 1 / 48
+#: Least share of a window between two reports to `Episodes`: it weights them alike, and keeps at most 64 of them.
+_REPORTED = 1 / 12
 
 
 class Control:
@@ -118,7 +118,7 @@ class Control:
         self._schedule = DecisionSchedule(shedder is not None, often, bound or 0.0, table.decision if virtual else None)
         self._stretch_start = 0
         self._unreported = (0, 0.0, 1.0, 0.0)  #: since the last report to `Episodes`, see `_report_matches`
-        self._warned = False
+        self._expensive = 0  #: number of decisions that took more than `_EXPENSIVE`
         self._work_limit = WorkLimit(bound, detectors if shedder is not None and shedder.cuts else ())
 
     @property
@@ -315,7 +315,7 @@ class Control:
         self.episodes.check_bound(self._demand.bound_missed, self._meter.per_event, self.bound, by_window)
 
     def _report_matches(self) -> None:
-        """Report the matches and the shares that the drop plans keep; at most 48 times in a window.
+        """Report the matches and the shares that the drop plans keep; at most 12 times in a window.
 
         Decisions in between are combined: the mean share of future matches kept, and the product of the shares left of
         those under way.
@@ -371,13 +371,16 @@ class Control:
                 detector.note_decision(live, cost)
 
     def _warn_of_cost(self, cost: float) -> None:
-        """Log once that a decision took more than a tenth of the latency bound."""
-        if self.bound and cost > _EXPENSIVE * self.bound and not self._warned:
-            self._warned = True
+        """Log once that decisions take more than a tenth of the latency bound; a single one is an interruption."""
+        if not self.bound or cost <= _EXPENSIVE * self.bound:
+            return
+        self._expensive += 1
+        if self._expensive == _REPEATED:
             _LOG.warning(
-                "a decision of the shedder %r took %.3g ms, more than a tenth of the latency bound of %.3g ms; use a "
-                "model with fewer classes, a shedder without a model, or a larger bound",
-                self.shedder.name if self.shedder is not None else "", cost / 1e6, self.bound / 1e6,
+                "decisions of the shedder %r take up to %.3g ms, more than a tenth of the latency bound of %.3g ms; "
+                "use a model with fewer classes, a shedder without a model, or a larger bound",
+                self.shedder.name if self.shedder is not None else "", self._schedule.decision_time()["max"] / 1e6,
+                self.bound / 1e6,
             )  # fmt: skip
 
     def _sweep_memory(self, held: int, limit: int) -> tuple[int, int]:

@@ -33,7 +33,8 @@ __all__ = ["ALL", "Controller"]
 
 #: Share of the excess that is added to the pressure in an eighth of a window. A decision takes effect within a window:
 #: integral control with that delay is stable up to pi / 2 / 8 = 0.2 at eight decisions a window. Rarer decisions add
-#: proportionally more, up to a share that is stable without a delay, and more frequent ones proportionally less.
+#: proportionally more, up to a share that is stable without a delay, and more frequent ones proportionally less. If
+#: they are more frequent because events are expensive, the share is that of the work of a window within the bound.
 _INTEGRAL = 0.06
 _EIGHTHS, _LARGEST = 8.0, 0.7
 
@@ -85,6 +86,7 @@ class Controller:
             scale = (1 - self.demand) / max(1 - saved, exp(-_LIMIT)) if 0 < self.demand < saved else 1.0
             excess = (1 + reading.excess) * scale - 1
             gain = min(_LARGEST, _INTEGRAL * _EIGHTHS / max(by_window, 1e-3))
+            gain = max(gain, min(gain * (1 + excess), _INTEGRAL))
             pressure = self._integrate(gain * max(-1.0, min(excess, _MOST)))
         self.demand = 1.0 - exp(-pressure)
         return self.demand

@@ -16,10 +16,10 @@ __all__ = ["MOST_EVENTS", "DecisionSchedule"]
 _BY_WINDOW = 8
 _LEAST, MOST_EVENTS = 32, 1 << 15
 
-#: Share of the time that decisions may take, and share of the latency bound that may pass between two decisions. The
-#: interval is at least `_NEAREST` times the cost of a decision.
+#: Share of the time that decisions may take. With a queue: shares of the latency bound that the engine may work, and in
+#: which events may arrive, between two decisions. The interval is at least `_NEAREST` times the cost of a decision.
 _OVERHEAD = 0.02
-_BOUND_SHARE = 0.1
+_BOUND_SHARE, _ARRIVALS_SHARE = 0.1, 0.25
 _NEAREST = 4
 
 #: Number of first decisions that are frequent whatever they cost: otherwise it would take long to drop enough.
@@ -110,8 +110,13 @@ class DecisionSchedule:
         if meter.first_arrival is None:  # no queue is known: an eighth of a window, or of its work within the bound
             due = self._bound * window / _BY_WINDOW
             return min(max(by_window, meter.spent / due if due > 0 else 0.0), by_cost)
-        due = max(self._bound * _BOUND_SHARE, self._cost * _NEAREST) if self._bound else 0.0
-        return max(min(by_window, by_cost), meter.spent / due if due > 0 else 0.0)
+        if not self._bound:
+            return min(by_window, by_cost)
+        nearest = self._cost * _NEAREST
+        by_work = meter.spent / max(self._bound * _BOUND_SHARE, nearest)
+        # While much is shed, many events arrive in little work.
+        by_arrivals = meter.arrivals_passed / (self._bound * _ARRIVALS_SHARE)
+        return max(min(by_window, by_cost), by_work, min(by_arrivals, meter.spent / nearest if nearest > 0 else inf))
 
     def count_budget(self, per_event: float) -> float:
         """Return how many children per event may be counted, given the time per event."""
@@ -139,7 +144,8 @@ class DecisionSchedule:
         """
         if self._wall:
             decision_cost = cost - learned
-            self._cost += (decision_cost - self._cost) / 8 if self._cost else decision_cost
+            rises = decision_cost > self._cost  # slowly: the first decision, and an interrupted one, are no measure
+            self._cost += (decision_cost - self._cost) / (8 if rises and self._cost else 2)
         self.overhead += cost
         self.last_cost = cost
         if decided:

@@ -104,15 +104,13 @@ class LoadMeter:
             Share of the work that was saved since the last decision.
         """
         busy = self.busy(last_cost)
-        service = busy / (1 - saved)
         if self.last_arrival is not None and self.first_arrival is not None:
             before = self.first_arrival if self._arrived is None else self._arrived
-            self._offered.add(self.events, max(0, self.last_arrival - before), service * self.events)
-            service = self._offered.service
+            self._offered.add(self.events, max(0, self.last_arrival - before), busy * self.events, saved)
         return Load(
-            bound=self._bound, recent=self.per_event, busy=busy, service=service, arrivals=self._offered.rate,
-            waited=waited, partial_matches=sum(query.matcher.live for query in queries), events=self.events,
-            over=self._share_over_bound(),
+            bound=self._bound, recent=self.per_event, busy=busy, waited=waited, service=self._offered.service,
+            arrivals=self._offered.rate, events=self.events, over=self._share_over_bound(),
+            partial_matches=sum(query.matcher.live for query in queries),
         )  # fmt: skip
 
     def _share_over_bound(self) -> float:
@@ -120,6 +118,13 @@ class LoadMeter:
         before, self._latency_counts = self._latency_counts, self._monitor.counted()
         count, over = (new - old for new, old in zip(self._latency_counts, before, strict=True))
         return over / count if count else 0.0
+
+    @property
+    def arrivals_passed(self) -> int:
+        """Time in which the events since the last decision arrived; 0 if unknown."""
+        if self.first_arrival is None or self.last_arrival is None:
+            return 0
+        return self.last_arrival - self.first_arrival
 
     def windows_passed(self, queries: Sequence[QueryShedding]) -> float:
         """Return how many of the shortest windows have passed since the last decision."""

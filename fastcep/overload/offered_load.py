@@ -14,6 +14,14 @@ __all__ = ["OfferedLoad"]
 #: together a little more than the bound. Arrivals that are concentrated within less than the bound are a backlog.
 _READINGS, _BOUND_SHARE = 9, 1 / 8
 
+#: Number of readings before which nothing is known: the first events take long, because nothing is in the caches. As
+#: many first readings may be shorter; later ones replace them.
+_FEWEST = 3
+
+#: Share of the work saved above which a reading can only lower the service time, because the rest is mostly work that
+#: no shedder saves.
+_MOST_SAVED = 0.95
+
 _READING = sequence(COUNT, AMOUNT, AMOUNT)
 _STATE = sequence(listed(_READING), _READING)
 
@@ -34,24 +42,42 @@ class OfferedLoad:
         self._readings: deque[tuple[int, float, float]] = deque(maxlen=_READINGS)
         self._open = (0, 0.0, 0.0)
 
-    def add(self, events: int, passed: float, work: float) -> None:
-        """Record ``events`` that arrived within ``passed`` ns and take ``work`` ns without shedding."""
+    def add(self, events: int, passed: float, busy: float, saved: float) -> None:
+        """Record events between two decisions.
+
+        Parameters
+        ----------
+        events
+            Number of events.
+        passed
+            Time in which they arrived, in ns.
+        busy
+            Time that the engine was busy with them, in ns.
+        saved
+            Share of the work that shedding saved.
+        """
+        work, service = busy / (1 - saved), self.service
+        if saved > _MOST_SAVED and service > 0:
+            work = min(work, events * service)
         self._open = (self._open[0] + events, self._open[1] + passed, self._open[2] + work)
-        if self._open[1] > 0 and self._open[1] >= self._least:
+        if self._open[1] > 0 and (self._open[1] >= self._least or len(self._readings) < _FEWEST):
+            if len(self._readings) >= _FEWEST and self._readings[0][1] < self._least:
+                self._readings.popleft()
             self._readings.append(self._open)
             self._open = (0, 0.0, 0.0)
 
     @property
     def service(self) -> float:
-        """Time that an event takes without shedding, in ns; 0 before the first reading."""
-        readings = self._readings or ([self._open] if self._open[0] else [])
-        return median(work / events for events, _, work in readings) if readings else 0.0
+        """Time that an event takes without shedding, in ns; 0 while unknown."""
+        return self._median([work / events for events, _, work in self._readings])
 
     @property
     def rate(self) -> float:
         """Arrival rate in events per ns; 0 while unknown."""
-        readings = self._readings or ([self._open] if self._open[1] > 0 else [])
-        return median(events / passed for events, passed, _ in readings) if readings else 0.0
+        return self._median([events / passed for events, passed, _ in self._readings])
+
+    def _median(self, values: list[float]) -> float:
+        return median(values) if len(values) >= _FEWEST else 0.0
 
     def state(self) -> list[Any]:
         """Return the state for a snapshot as JSON values."""

@@ -400,7 +400,7 @@ class Load:
         Time that the engine is busy per event, including the cost of the last decision.
     service
         Service time of an event without shedding: `busy` divided by the share of the work that is left, as a median
-        over several decisions.
+        over several decisions; 0 while unknown, or without arrival times.
     waited
         Time that the last event waited in the queue.
     queue

@@ -39,8 +39,8 @@ class Plant:
             taken = min(done, self.queue + load * passed)
             self.queue += load * passed - taken
             self.dropped += taken * (1 - work)
-            estimate = ((1 - demand) * (1 - self.past.mean)) ** 0.5
-            self.offered.add(1000, taken / load, 1000 * (5 + pause) * min(1.0, taken / done) / taken / estimate)
+            saved = min(1 - ((1 - demand) * (1 - self.past.mean)) ** 0.5, 0.999)
+            self.offered.add(1000, taken / load, 1000 * (5 + pause) * min(1.0, taken / done) / taken, saved)
             excess = self.queue * self.offered.service / LIMIT - 1
             utilisation = load * self.offered.service
             self.past.add(demand, 1, 8)
@@ -123,5 +123,12 @@ def test_what_was_dropped_for_nothing_does_not_take_the_demand_back() -> None:
 def test_the_integral_grows_with_windows_and_not_with_decisions(by_window: float) -> None:
     controller = Controller()
     for _ in range(round(by_window)):
-        controller.update(DetectorReading(1.0), by_window=by_window)
-    assert log(1 / (1 - controller.demand)) == pytest.approx(8 * 0.06)
+        controller.update(DetectorReading(0.001), by_window=by_window)
+    assert log(1 / (1 - controller.demand)) == pytest.approx(8 * 0.06 * 0.001, rel=0.01)
+
+
+def test_a_burst_of_work_counts_as_the_windows_that_it_fills() -> None:
+    """Events of four times the set point are due four times as often: each decision counts as an eighth."""
+    often, seldom = Controller(), Controller()
+    for _ in range(4):
+        assert often.update(DetectorReading(3.0), by_window=32.0) == seldom.update(DetectorReading(3.0))

@@ -78,6 +78,18 @@ def test_with_a_queue_a_tenth_of_the_bound_does_not_wait_for_the_window() -> Non
     assert Stream(DecisionSchedule(True, False, 5e6, 0.0), 1e6, queued=True).later(1_000.0) == almost(500)
 
 
+def test_with_a_queue_a_quarter_of_the_bound_does_not_arrive_in_between() -> None:
+    """Also if everything is dropped, so that there is no work."""
+    schedule = DecisionSchedule(True, False, 4e6, 0.0)
+    meter = LoadMeter(4e6, LatencyMonitor())
+    while True:
+        meter.add(number := schedule.check - meter.events, 0.0, (0, 0), (meter.events * 1_000, schedule.check * 1_000))
+        assert number > 0
+        if schedule.is_due(meter, 0.0, 1e6):
+            break
+    assert meter.events == almost(1_000)
+
+
 def test_work_makes_decisions_due_before_the_window_does() -> None:
     """Without a queue: eight decisions in the work that a window has if its events take as long as the bound."""
     stream = Stream(DecisionSchedule(True, False, 1_000.0, 0.0), 80_000)
@@ -108,14 +120,14 @@ def test_what_they_cost_is_measured_on_the_wall_clock() -> None:
     schedule = DecisionSchedule(True, False, 0.0, None)
     stream = Stream(schedule)
     assert stream.later(1_000.0) == 100
-    schedule.record_cost(50_000.0, learned=20_000.0)
+    schedule.record_cost(80_000.0, learned=20_000.0)
     assert stream.until_decision(1_000.0) == almost(1_500)
     for _ in range(99):
         schedule.record_cost(10_000.0)
     assert stream.until_decision(1_000.0) == almost(500)
-    assert (schedule.overhead, schedule.last_cost) == (1_040_000.0, 10_000.0)
+    assert (schedule.overhead, schedule.last_cost) == (1_070_000.0, 10_000.0)
     schedule.record_cost(500.0, decided=False)
-    assert schedule.decision_time() == {"mean": 10_400.0, "max": 50_000.0}
+    assert schedule.decision_time() == {"mean": 10_700.0, "max": 80_000.0}
 
 
 def test_busy_is_all_but_waiting() -> None:
