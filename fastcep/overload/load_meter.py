@@ -106,9 +106,11 @@ class LoadMeter:
         busy = self.busy(last_cost)
         if self.last_arrival is not None and self.first_arrival is not None:
             before = self.first_arrival if self._arrived is None else self._arrived
-            self._offered.add(self.events, max(0, self.last_arrival - before), busy * self.events, saved)
+            other = max(0.0, busy * self.events - self.spent)
+            self._offered.add(self.events, max(0, self.last_arrival - before), self.spent, other, saved)
         return Load(
             bound=self._bound, recent=self.per_event, busy=busy, waited=waited, service=self._offered.service,
+            other=self._offered.other,
             arrivals=self._offered.rate, events=self.events, over=self._share_over_bound(),
             partial_matches=sum(query.matcher.live for query in queries),
         )  # fmt: skip

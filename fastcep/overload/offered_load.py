@@ -22,14 +22,14 @@ _FEWEST = 3
 #: no shedder saves.
 _MOST_SAVED = 0.95
 
-_READING = sequence(COUNT, AMOUNT, AMOUNT)
+_READING = sequence(COUNT, AMOUNT, AMOUNT, AMOUNT)
 _STATE = sequence(listed(_READING), _READING)
 
 
 class OfferedLoad:
     """Arrival rate and service time, from readings of the events between two or more decisions.
 
-    Both are medians, so that a single pause or burst changes neither.
+    A single pause or burst changes neither.
 
     Parameters
     ----------
@@ -39,10 +39,10 @@ class OfferedLoad:
 
     def __init__(self, bound: float) -> None:
         self._least = bound * _BOUND_SHARE
-        self._readings: deque[tuple[int, float, float]] = deque(maxlen=_READINGS)
-        self._open = (0, 0.0, 0.0)
+        self._readings: deque[tuple[int, float, float, float]] = deque(maxlen=_READINGS)
+        self._open = (0, 0.0, 0.0, 0.0)
 
-    def add(self, events: int, passed: float, busy: float, saved: float) -> None:
+    def add(self, events: int, passed: float, spent: float, other: float, saved: float) -> None:
         """Record events between two decisions.
 
         Parameters
@@ -51,30 +51,36 @@ class OfferedLoad:
             Number of events.
         passed
             Time in which they arrived, in ns.
-        busy
-            Time that the engine was busy with them, in ns.
+        spent, other
+            Time that matching them took, and that the engine was busy besides, in ns.
         saved
-            Share of the work that shedding saved.
+            Share of the matching that shedding saved.
         """
-        work, service = busy / (1 - saved), self.service
+        work, service = spent / (1 - saved), self.service
         if saved > _MOST_SAVED and service > 0:
             work = min(work, events * service)
-        self._open = (self._open[0] + events, self._open[1] + passed, self._open[2] + work)
+        total = self._open
+        self._open = total[0] + events, total[1] + passed, total[2] + work, total[3] + other
         if self._open[1] > 0 and (self._open[1] >= self._least or len(self._readings) < _FEWEST):
             if len(self._readings) >= _FEWEST and self._readings[0][1] < self._least:
                 self._readings.popleft()
             self._readings.append(self._open)
-            self._open = (0, 0.0, 0.0)
+            self._open = (0, 0.0, 0.0, 0.0)
 
     @property
     def service(self) -> float:
-        """Time that an event takes without shedding, in ns; 0 while unknown."""
-        return self._median([work / events for events, _, work in self._readings])
+        """Time that matching an event takes without shedding, in ns; 0 while unknown."""
+        return self._median([work / events for events, _, work, _ in self._readings])
+
+    @property
+    def other(self) -> float:
+        """Least time of other work per event, in ns: a call of the engine costs the same for few events as for many."""
+        return min((other / events for events, _, _, other in self._readings), default=0.0)
 
     @property
     def rate(self) -> float:
         """Arrival rate in events per ns; 0 while unknown."""
-        return self._median([events / passed for events, passed, _ in self._readings])
+        return self._median([events / passed for events, passed, _, _ in self._readings])
 
     def _median(self, values: list[float]) -> float:
         return median(values) if len(values) >= _FEWEST else 0.0

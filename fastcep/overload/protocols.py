@@ -398,9 +398,9 @@ class Load:
         Mean processing latency of the events since the last decision.
     busy
         Time that the engine is busy per event, including the cost of the last decision.
-    service
-        Service time of an event without shedding: `busy` divided by the share of the work that is left, as a median
-        over several decisions; 0 while unknown, or without arrival times.
+    service, other
+        Time that matching an event takes without shedding, as a median over several decisions, and time of other work
+        for it, which shedding does not save. 0 while unknown, or without arrival times.
     waited
         Time that the last event waited in the queue.
     queue
@@ -436,6 +436,7 @@ class Load:
     over: float = 0.0
     cut: bool = False
     service: float = 0.0
+    other: float = 0.0
 
 
 @dataclass(slots=True)

@@ -23,6 +23,8 @@ _TIME_CONSTANT, _REPAYMENT, _MOST_REPAID = 50_000.0, 6.0, 0.5
 #: Share of the room for memory at which everything is demanded; the rest is for growth until the next decision. Largest
 #: share of that part that is distinguished.
 _ROOM, _MOST_USED = 0.75, 0.999
+#: Largest ratio of the time that matching takes to the time that there is for it.
+_MOST_RATIO = 1000.0
 
 
 class SmoothedLatency(Detector):
@@ -106,8 +108,9 @@ class QueueLength(Detector):
 
     With a service time ``l`` without shedding, an event waits for less than the bound ``LB`` if at most
     ``q_max = LB / l`` events are ahead of it. The limit is the share ``f`` of ``q_max``; the rest is room for the
-    events that arrive until shedding takes effect. A longer queue exceeds the limit by the share ``excess``, so an
-    event waits for ``f * LB`` if the share ``excess / (1 + excess)`` of the work is saved.
+    events that arrive until shedding takes effect. ``excess`` compares the time that matching takes without shedding
+    with the time that there is for it, so an event waits for ``f * LB`` if the share ``excess / (1 + excess)`` of the
+    matching is saved. ``utilisation`` is the same ratio for events that arrive as fast as they are processed.
 
     Parameters
     ----------
@@ -130,24 +133,35 @@ class QueueLength(Detector):
         if self.f == 1:
             raise ValidationError("detector 'queue': f=1 leaves no room in the queue; expected less, such as 0.8")
         self._fixed = None if q_max is None else as_count("detector 'queue'", "q_max", q_max)
-        self._bound = self._service = 0.0
+        self._bound = self._service = self._other = 0.0
 
     @property
     def q_max(self) -> float:
         """Largest number of events that may wait; 0 while unknown."""
         if self._fixed is not None:
             return float(self._fixed)
-        return self._bound / self._service if self._service > 0 else 0.0
+        return self._bound / (self._service + self._other) if self._service > 0 else 0.0
 
     def read(self, load: Load) -> DetectorReading:
         """Compare the queue with its limit."""
-        self._bound, self._service = load.bound, load.service or self._service
-        utilisation, longest = load.arrivals * load.service, self.q_max
+        self._bound = load.bound
+        if load.service > 0:
+            self._service, self._other = load.service, load.other
+        utilisation, longest = self._ratio(load.arrivals), self.q_max
         if longest <= 0:
             return DetectorReading(0.0, utilisation)
         limit = self.f * longest
         why = f"{load.queue:,} events wait, limit {limit:,.0f} (f = {self.f:g} of q_max = {longest:,.0f})"
-        return DetectorReading(load.queue / limit - 1, utilisation, why=why)
+        excess = load.queue / limit - 1
+        if self._fixed is None and excess > 0:
+            excess = self._ratio(load.queue / (self.f * load.bound)) - 1
+        return DetectorReading(excess, utilisation, why=why)
+
+    def _ratio(self, rate: float) -> float:
+        """Return the matching time of an event without shedding, relative to the time for it at a processing rate."""
+        if rate <= 0:
+            return 0.0
+        return self._service / max(1 / rate - self._other, self._service / _MOST_RATIO, 1e-9)
 
     def partitions(self, window_events: float) -> int:
         """Return the number of parts into which to divide a window, so that each fits into the queue's free room."""
@@ -169,12 +183,12 @@ class QueueLength(Detector):
 
     def state(self) -> dict[str, Any]:
         """Return the learned state as JSON values."""
-        return {"bound": self._bound, "service": self._service}
+        return {"bound": self._bound, "service": self._service, "other": self._other}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`."""
-        record({"bound": AMOUNT, "service": AMOUNT})(dict(state), "control.learned")
-        self._bound, self._service = state["bound"], state["service"]
+        record({"bound": AMOUNT, "service": AMOUNT, "other": AMOUNT})(dict(state), "control.learned")
+        self._bound, self._service, self._other = state["bound"], state["service"], state["other"]
 
 
 class MemoryUse(Detector):

@@ -40,7 +40,7 @@ class Plant:
             self.queue += load * passed - taken
             self.dropped += taken * (1 - work)
             saved = min(1 - ((1 - demand) * (1 - self.past.mean)) ** 0.5, 0.999)
-            self.offered.add(1000, taken / load, 1000 * (5 + pause) * min(1.0, taken / done) / taken, saved)
+            self.offered.add(1000, taken / load, 1000 * (5 + pause) * min(1.0, taken / done) / taken, 0.0, saved)
             excess = self.queue * self.offered.service / LIMIT - 1
             utilisation = load * self.offered.service
             self.past.add(demand, 1, 8)

@@ -161,7 +161,7 @@ def test_the_load_has_medians_of_rate_and_service_time() -> None:
         load = meter.measure([], 0.0, 0.0, 0.5)
         meter.reset([])
     assert load.arrivals == pytest.approx(10 / 2_000)
-    assert (load.busy, load.service) == (100, 200)
+    assert (load.busy, load.service, load.other) == (100, 100, 50)
 
 
 def test_learning_takes_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,25 +76,25 @@ def test_a_pause_changes_neither_rate_nor_service_time() -> None:
     offered = OfferedLoad(80.0)
     assert (offered.rate, offered.service) == (0, 0)
     for number in range(9):
-        offered.add(5, 10.0, 500.0 if number == 4 else 10.0, 0.0)
+        offered.add(5, 10.0, 500.0 if number == 4 else 10.0, 0.0, 0.0)
     assert (offered.rate, offered.service) == (0.5, 2.0)
-    offered.add(5_000, 10.0, 10_000.0, 0.0)  # a burst, within an eighth of the bound
+    offered.add(5_000, 10.0, 10_000.0, 0.0, 0.0)  # a burst, within an eighth of the bound
     assert (offered.rate, offered.service) == (0.5, 2.0)
     for _ in range(9):
-        offered.add(10, 10.0, 5.0, 0.5)
+        offered.add(10, 10.0, 5.0, 0.0, 0.5)
     assert (offered.rate, offered.service) == (1.0, 1.0)
 
 
 def test_a_reading_covers_an_eighth_of_the_bound() -> None:
     offered = OfferedLoad(80.0)
     for _ in range(2):
-        offered.add(1, 1.0, 100.0, 0.0)  # the first events take long
+        offered.add(1, 1.0, 100.0, 0.0, 0.0)  # the first events take long
         assert (offered.rate, offered.service) == (0, 0)
-    offered.add(1, 0.0, 50.0, 0.0)
+    offered.add(1, 0.0, 50.0, 0.0, 0.0)
     assert (offered.rate, offered.service) == (0, 0)
     for _ in range(4):  # a burst and a gap by turns
-        offered.add(1, 1.0, 3.0, 0.0)
-        offered.add(1, 9.0, 1.0, 0.0)
+        offered.add(1, 1.0, 3.0, 0.0, 0.0)
+        offered.add(1, 9.0, 1.0, 0.0, 0.0)
     assert offered.rate == pytest.approx(0.2) and offered.service == pytest.approx(2)
     other = OfferedLoad(80.0)
     other.restore(json.loads(json.dumps(offered.state())))
@@ -105,8 +105,16 @@ def test_what_no_shedder_saves_is_not_taken_for_work_that_was_saved() -> None:
     """An event takes 1 ns without shedding, and 0.1 ns if everything is dropped."""
     offered = OfferedLoad(80.0)
     for saved in (0.0,) * 5 + (0.999,) * 20:
-        offered.add(10, 10.0, 1.0 if saved else 10.0, saved)
+        offered.add(10, 10.0, 1.0 if saved else 10.0, 0.0, saved)
     assert offered.service == pytest.approx(1.0)
     for _ in range(20):
-        offered.add(10, 10.0, 1.0, 0.9)
+        offered.add(10, 10.0, 1.0, 0.0, 0.9)
     assert offered.service == pytest.approx(1.0)
+
+
+def test_calls_for_few_events_do_not_make_events_slow() -> None:
+    """A call takes 50 ns whether it is for 5 events or for 50."""
+    offered = OfferedLoad(80.0)
+    for events in (5, 5, 50, 5, 5):
+        offered.add(events, 10.0, 2.0 * events, 50.0, 0.0)
+    assert (offered.service, offered.other) == pytest.approx((2, 1))

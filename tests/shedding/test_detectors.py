@@ -82,6 +82,16 @@ def test_what_exceeds_the_limit_is_what_has_to_be_saved() -> None:
     assert 4000 * 250 * (1 - excess / (1 + excess)) == pytest.approx(0.8 * BOUND)
 
 
+def test_what_shedding_does_not_save_leaves_less_time_for_matching() -> None:
+    """4,000 events wait for 400 us at 100 ns each: 25 ns for each are for other work, and 75 of 150 are left."""
+    detector = QueueLength()
+    reading = detector.read(Load(BOUND, service=150, other=25, queue=4000, arrivals=1 / 85))
+    assert detector.q_max == pytest.approx(BOUND / 175)
+    assert reading.excess == pytest.approx(0.8 * 1.25 * BOUND / BOUND)
+    assert reading.utilisation == pytest.approx(150 / 60)
+    assert detector.read(Load(BOUND, service=150, other=25, queue=10**9, arrivals=1 / 20)).utilisation == 1000
+
+
 def test_a_given_longest_queue_is_taken() -> None:
     detector = QueueLength(f=0.5, q_max=100)
     assert detector.read(Load(BOUND, queue=75)).excess == pytest.approx(0.5)
