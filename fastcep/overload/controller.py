@@ -5,7 +5,7 @@ save. A step of u therefore changes the remaining work by the same factor at any
 
 * Without a queue, the latency follows the demand within a window. Integral control alone finds the pressure at which
   the latency is at its set point, and keeps its average over time there.
-* With a queue, the demand follows from two estimates and has no memory of its own (feed-forward control):
+* With a queue, the demand follows from two estimates (feed-forward control):
 
   - *Backlog.* An event that arrives now waits until those before it are done. Without shedding, that is
     `1 + DetectorReading.excess` times what it may wait, so the share to save is ``1 - 1 / (1 + excess)``. It is 0 as
@@ -13,8 +13,9 @@ save. A step of u therefore changes the remaining work by the same factor at any
   - *Arrival rate.* While load is shed, the demand is at least ``1 - 1 / utilisation``, so that it does not oscillate
     around the limit. Shedding begins only with a backlog.
 
-  An error of what shedding is expected to save corrects itself: it changes the measured service time without shedding,
-  and both estimates with it.
+  An error of what shedding is expected to save mostly corrects itself: it changes the measured service time without
+  shedding, and both estimates with it. If the queue stays too long although the arrival rate is considered, the rest is
+  integrated slowly, up to twice what the rate needs. It is taken back while the queue is within its limit.
 * If a detector knows how much to save (`DetectorReading.amount`), that is the demand.
 
 The paper's rule sheds in proportion to each violation. It does not hold the bound, because it uses latencies measured
@@ -37,6 +38,11 @@ __all__ = ["ALL", "Controller"]
 #: they are more frequent because events are expensive, the share is that of the work of a window within the bound.
 _INTEGRAL = 0.06
 _EIGHTHS, _LARGEST = 8.0, 0.7
+
+#: Share of the excess of a queue that is added to the correction of the arrival rate at each decision, share of the
+#: correction that is taken back while the queue is within its limit, and by how much the correction may exceed the
+#: pressure that the rate needs (anti-windup).
+_CORRECTION, _UNWINDING, _MOST_CORRECTION = 0.005, 0.2, 0.1
 
 #: Largest excess that is integrated, so that a start far from the set point does not overshoot far.
 _MOST = 2.0
@@ -97,10 +103,14 @@ class Controller:
 
     def _queue_pressure(self, excess: float, utilisation: float) -> float:
         """Return the pressure for a queue: the larger one of what its length and, while load is shed, the rate need."""
-        self._integral = 0.0
         backlog = log(1 + max(excess, 0.0))
         rate = log(max(utilisation, 1.0)) if backlog > 0 or self.demand > 0 else 0.0
-        return min(max(backlog, rate), _LIMIT)
+        if rate <= 0:
+            self._integral = 0.0
+        else:
+            step = _CORRECTION * backlog if backlog > 0 else -_UNWINDING * self._integral
+            self._integral = min(self._integral + step, rate + _MOST_CORRECTION)
+        return min(max(backlog, rate + self._integral), _LIMIT)
 
     def state(self) -> dict[str, float]:
         """Return the state for a snapshot."""

@@ -397,10 +397,9 @@ class Load:
     recent
         Mean processing latency of the events since the last decision.
     busy
-        Time that the engine is busy per event, including the cost of the last decision.
+        Time that the engine is busy per event, with the cost of the last decision.
     service, other
-        Time that matching an event takes without shedding, as a median over several decisions, and time of other work
-        for it, which shedding does not save. 0 while unknown, or without arrival times.
+        Time of matching an event without shedding (median), and least time of other work for it; 0 while unknown.
     waited
         Time that the last event waited in the queue.
     queue
@@ -450,7 +449,7 @@ class DetectorReading:
     utilisation
         Arrival rate divided by the throughput without shedding; 0 if the rate is unknown. None without a queue.
     amount
-        Share of the present state to drop, if the detector knows it; None: the controller determines the demand.
+        Share of the present state to drop; None: the controller determines the demand.
     why
         Readable text: what exceeds its limit.
     """

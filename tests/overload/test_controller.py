@@ -91,8 +91,8 @@ def test_a_pause_is_a_backlog_and_not_a_rate(pause: float, at_once: float) -> No
 def test_a_queue_that_is_not_long_is_left_alone() -> None:
     controller = Controller()
     assert controller.update(DetectorReading(-0.1, 2.0)) == 0
-    assert controller.update(DetectorReading(0.1, 2.0)) == pytest.approx(0.5)
-    assert controller.update(DetectorReading(-0.9, 2.0)) == pytest.approx(0.5)
+    assert controller.update(DetectorReading(0.1, 2.0)) == pytest.approx(0.5, abs=0.01)
+    assert controller.update(DetectorReading(-0.9, 2.0)) == pytest.approx(0.5, abs=0.01)
     assert controller.update(DetectorReading(-0.9, 0.9)) == 0
     assert controller.update(DetectorReading(-0.9, 2.0)) == 0
 
@@ -101,8 +101,23 @@ def test_the_larger_one_of_backlog_and_rate_is_demanded() -> None:
     controller = Controller()
     assert controller.update(DetectorReading(3.0, 1.2)) == pytest.approx(0.75)
     assert controller.update(DetectorReading(0.25, 0.5)) == pytest.approx(0.2)
-    assert controller.update(DetectorReading(0.25, 2.0)) == pytest.approx(0.5)
+    assert controller.update(DetectorReading(0.25, 2.0)) == pytest.approx(0.5, abs=0.01)
     assert controller.update(DetectorReading(1e9, 0.5)) == pytest.approx(0.999)
+
+
+def test_a_queue_that_stays_too_long_corrects_what_the_rate_needs() -> None:
+    """Up to twice as much; it is taken back while the queue is short, and forgotten when the rate needs nothing."""
+    controller = Controller()
+    assert controller.update(DetectorReading(0.2, 2.0)) == pytest.approx(0.5, abs=0.01)
+    for _ in range(1_000):
+        controller.update(DetectorReading(0.2, 2.0))
+    assert log(1 / (1 - controller.demand)) == pytest.approx(2 * log(2) + 0.1)
+    for _ in range(30):
+        controller.update(DetectorReading(-0.5, 2.0))
+    assert controller.demand == pytest.approx(0.5, abs=0.01)
+    for _ in range(100):  # a backlog alone is not integrated
+        assert controller.update(DetectorReading(1.0, 0.6)) == pytest.approx(0.5)
+    assert controller.update(DetectorReading(-0.1, 0.6)) == 0
 
 
 def test_what_was_dropped_for_nothing_does_not_take_the_demand_back() -> None:

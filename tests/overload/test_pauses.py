@@ -69,7 +69,7 @@ def test_a_lasting_overload_is_shed_and_no_more(stream: pa.Table, mean: float, s
     told = paused(stream, mean, shedder, 0.0, load)
     assert told["event_latency"]["max"] <= 2_000 * mean
     truth = len(engine(query()).process(stream))
-    assert told["matches"] / truth == pytest.approx(1 / load, abs=0.08)
+    assert told["matches"] / truth == pytest.approx(1 / load, abs=0.1)
     assert told["estimated_recall"] == pytest.approx(told["matches"] / truth, abs=0.05)
 
 
