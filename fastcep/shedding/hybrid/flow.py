@@ -174,7 +174,7 @@ class Flow:
         cost, found = cascade.cost + fixed, cascade.matches
         dropped, remaining = cascade.steps()
         return [
-            self._step(bool(is_event), item, first_slice, 1 - (work + fixed) / cost, matches / found)
+            self._step(bool(is_event), item, first_slice, max(0.0, 1 - (work + fixed) / cost), matches / found)
             for (is_event, item, first_slice), (work, matches) in zip(
                 dropped.tolist(), remaining.tolist(), strict=True
             )
