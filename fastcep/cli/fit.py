@@ -98,11 +98,15 @@ def fit(
         model.save(folder)
     if json:
         folder_by_query = {model.query.name: str(folder) for model, folder in zip(models, folders, strict=True)}
-        print(json_module.dumps({"events": events, "seconds": round(seconds, 3), "models": folder_by_query}))
+        costs = {model.query.name: model.decision_cost for model in models}
+        print(json_module.dumps({
+            "events": events, "seconds": round(seconds, 3), "models": folder_by_query, "decision_cost": costs,
+        }))  # fmt: skip
         return
     for model, folder in zip(models, folders, strict=True):
         Console().print(_class_table(model))
-        print(f"{model.query.name}: fitted on {events:,} events, written to {folder}")
+        cost = f"{(model.decision_cost or 0) / 1e3:,.0f} us"
+        print(f"{model.query.name}: fitted on {events:,} events, written to {folder}; a decision takes {cost}")
 
 
 def _fit_here(

@@ -203,11 +203,6 @@ class QueryView:
         self.window_size, self.received, self.count_budget, self.lost = window_size, received, count_budget, lost
         self._shedding = shedding
 
-    @property
-    def wall_clock(self) -> bool:
-        """True on the wall clock, where events wait while the shedder computes."""
-        return self.count_budget < inf
-
     @cached_property
     def counted(self) -> Mapping[str, Ints]:
         """Counters since the engine was created, see `Shedding.counted`."""

@@ -25,7 +25,7 @@ from xxhash import xxh64_hexdigest
 from fastcep.errors import ModelError, ParseError, ValidationError
 from fastcep.events.schema import difference, suggestion
 from fastcep.query import Document, ast, document_text, parse_document, to_text
-from fastcep.stored import TEXT, Misfit, anything, by_name, record, shown, whole
+from fastcep.stored import AMOUNT, TEXT, Misfit, anything, by_name, record, shown, whole
 
 __all__ = ["Model", "check_folder", "check_kind", "load_model"]
 
@@ -51,7 +51,7 @@ _STORED = record({
     "format": TEXT, "version": whole(), "kind": TEXT, "fastcep": TEXT, "query": _TEXT, "schema": _TEXT,
     "parameters": by_name(anything), "numbers": by_name(anything),
     "parts": by_name(record({"file": _file, "xxh64": TEXT})),
-})  # fmt: skip
+}, {"measured": by_name(AMOUNT)})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,9 @@ class Model:
         Fitted values other than tables, as JSON values.
     parts
         Fitted Arrow tables by name.
+    measured
+        Times in ns that the fit measured; they are not part of the `hash`. ``decision_cost``: of a decision.
+        ``order_cost``: of computing the drop order.
 
     Raises
     ------
@@ -82,14 +85,20 @@ class Model:
     parameters: dict[str, Any] = field(default_factory=dict)
     numbers: dict[str, Any] = field(default_factory=dict)
     parts: dict[str, pa.Table] = field(default_factory=dict)
+    measured: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValidationError(f"there is no model of kind {self.kind!r}{suggestion(self.kind, KINDS)}")
 
+    @property
+    def decision_cost(self) -> float | None:
+        """Time in ns that a decision takes to choose what to drop, as measured at the fit; None if it was not."""
+        return self.measured.get("decision_cost")
+
     @cached_property
     def hash(self) -> str:
-        """XXH64 of the whole model, in hex."""
+        """XXH64 of the model without measured times, in hex."""
         query, schema = _texts(self.query)
         parts = {name: _hash(_packed(part)) for name, part in self.parts.items()}
         content = {"query": query, "schema": schema, "parameters": self.parameters, "numbers": self.numbers}
@@ -147,6 +156,7 @@ class Model:
             "parameters": self.parameters,
             "numbers": self.numbers,
             "parts": parts,
+            "measured": self.measured,
         }
         try:
             manifest["xxh64"] = _checksum(manifest)
@@ -231,7 +241,8 @@ def load_model(folder: str | os.PathLike[str]) -> Model:
         raise _malformed(path / _MANIFEST, str(fault)) from None
     parts = {name: _read_part(path / of["file"], name, of["xxh64"]) for name, of in manifest["parts"].items()}
     query = _read_query(path / _MANIFEST, manifest["query"]["text"], manifest["schema"]["text"])
-    return Model(manifest["kind"], query, manifest["parameters"], manifest["numbers"], parts)
+    measured = manifest.get("measured", {})  # older models lack it
+    return Model(manifest["kind"], query, manifest["parameters"], manifest["numbers"], parts, measured)
 
 
 # ------------------------------------------------------------------------------------------------------------ reading

@@ -68,13 +68,14 @@ def test_the_model_is_that_of_python() -> None:
 def test_a_table_of_classes() -> None:
     result = fitted(*ONE, "--output", "n")
     assert result.exit_code == 0 and "Classes of q1" in result.stdout
-    assert "q1: fitted on 10,000 events, written to n" in result.stdout
+    assert re.search(r"q1: fitted on 10,000 events, written to n\S*; a decision takes \d+ us", result.stdout)
 
 
 def test_several_queries_and_options() -> None:
     result = fitted("--output", "all", "--slices", "2", "--clusters", "gap", "--seed", "3", "--json")
     report = json.loads(result.stdout)
     assert report["models"] == {"q1": str(Path("all/q1")), "q2": str(Path("all/q2"))} and report["events"] == 10_000
+    assert report["decision_cost"].keys() == report["models"].keys() and min(report["decision_cost"].values()) > 0
     for name in ("q1", "q2"):
         model = fc.load_model(Path("all") / name)
         assert model.query.name == name

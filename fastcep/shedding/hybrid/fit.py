@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -38,6 +39,8 @@ def fit_hybrid(
     consumption: Literal["work", "memory"] = "work",
     cost_table: CostTable | str = "measured",
     index: Index = "full",
+    decision_cost: str | timedelta = "500us",
+    order_cost: str | timedelta = "250ms",
     seed: int = 0,
 ) -> HybridModel:
     """Fit a model for a query.
@@ -59,6 +62,9 @@ def fit_hybrid(
         Resource that partial matches consume: work, or memory (the events that they bind).
     cost_table, index
         Cost table and index option of the engines that are to shed.
+    decision_cost, order_cost
+        Largest times, such as ``"500us"``, that a decision and the computation of the drop order may take, as predicted
+        from the size of the model. A larger model has some of its classes merged.
     seed
         Seed of all random decisions.
 
@@ -72,7 +78,8 @@ def fit_hybrid(
     pieces = Pieces([Piece(piece, 0, (0, len(piece)))])
     return fit_pieces(
         query, pieces, slices=slices, clusters=clusters, per=per, percentile=percentile,
-        features=features, consumption=consumption, cost_table=cost_table, index=index, seed=seed,
+        features=features, consumption=consumption, cost_table=cost_table, index=index,
+        decision_cost=decision_cost, order_cost=order_cost, seed=seed,
     )  # fmt: skip
 
 

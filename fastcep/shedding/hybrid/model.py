@@ -75,6 +75,8 @@ class HybridModel:
         Costs of operations.
     parameters
         Parameters of the fit.
+    measured
+        Measured times in ns, see `Model.measured`.
     """
 
     query: ast.Query
@@ -85,10 +87,11 @@ class HybridModel:
     variables: tuple[str, ...]
     costs: CostTable
     parameters: Mapping[str, Any]
+    measured: Mapping[str, float] = field(default_factory=dict)
     _orders: dict[tuple[bool, bool], Sequence[Step]] = field(default_factory=dict, repr=False, compare=False)
 
     def steps(self, events: bool, rows: bool) -> Sequence[Step]:
-        """Return the order of dropping events, partial matches, or both; it is stored, or computed at the first call."""
+        """Return the order of dropping events, partial matches, or both; it is computed once, if it is not stored."""
         if (events, rows) not in self._orders:
             self._orders[events, rows] = self.flow.steps(self.costs, events, rows)
         return self._orders[events, rows]
@@ -124,7 +127,7 @@ class HybridModel:
         numbers: dict[str, Any] = {name: getattr(flow, name) for name in _SIZES}
         numbers |= {"prices": self.costs.nanoseconds, "cost_table": self.costs.name}
         numbers["variables"] = list(self.variables)
-        return Model("hybrid", self.query, dict(self.parameters), numbers, parts)
+        return Model("hybrid", self.query, dict(self.parameters), numbers, parts, dict(self.measured))
 
     @classmethod
     def of(cls, model: Model) -> HybridModel:
@@ -152,7 +155,7 @@ class HybridModel:
             result = cls(
                 model.query, _named(parts, _MATCHES), _named(parts, _EVENTS), flow, parts["values"],
                 tuple(numbers["variables"]), costs,
-                model.parameters, _orders(parts, flow),
+                model.parameters, model.measured, _orders(parts, flow),
             )  # fmt: skip
             result._check()
         except (LookupError, TypeError, ValueError, ArithmeticError, ValidationError, AssertionError) as error:
@@ -229,11 +232,11 @@ def _orders(parts: Mapping[str, pa.Table], flow: Flow) -> dict[tuple[bool, bool]
     if "drop order" not in parts:
         return {}
     orders: dict[str, list[Step]] = {name: [] for name in _SHEDDERS}
-    for number, row in enumerate(parts["drop order"].to_pylist()):
+    for place, row in enumerate(parts["drop order"].to_pylist()):
         shedder, step = row.pop("shedder"), Step(**row)
         owners, numbers = (flow.members, flow.event_stride) if step.events else (flow.states, flow.stride)
         inside = 0 <= step.owner < owners and 0 <= step.number < numbers and 0 <= step.slice < flow.slices
         if shedder not in orders or not inside or max(step.saved, step.kept) > _ALL:
-            raise Misfit(f"part 'drop order', row {number}", f"{shedder!r}, {step}", "a class of the model")
+            raise Misfit(f"part 'drop order', row {place}", f"{shedder!r}, {step}", "a class of the model")
         orders[shedder].append(step)
     return {_SHEDDERS[name]: steps for name, steps in orders.items()}

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -32,6 +33,7 @@ from fastcep.query.types import type_of
 from fastcep.shedding.hybrid.attribution import Account, Names
 from fastcep.shedding.hybrid.classes import check_options, find_classes
 from fastcep.shedding.hybrid.clusters import Map
+from fastcep.shedding.hybrid.coarsening import affordable
 from fastcep.shedding.hybrid.features import of_events, of_matches
 from fastcep.shedding.hybrid.flow import Flow, Windows, count_flow, total
 from fastcep.shedding.hybrid.history import History, Piece
@@ -39,7 +41,7 @@ from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.hybrid.summary import Summary, merged
 from fastcep.shedding.hybrid.values import Counts, Fitted, Members, Raw, evaluate_classes, merged_counts, value_counts
 from fastcep.shedding.lineage import observe
-from fastcep.shedding.options import as_choice, as_count
+from fastcep.shedding.options import as_choice, as_count, as_duration
 
 __all__ = ["Kind", "Observer", "PieceSummary", "check_cut", "check_fit", "fit_pieces", "observed_piece"]
 
@@ -183,6 +185,8 @@ def fit_pieces(
     consumption: Literal["work", "memory"] = "work",
     cost_table: CostTable | str = "measured",
     index: Index = "full",
+    decision_cost: str | timedelta = "500us",
+    order_cost: str | timedelta = "250ms",
     seed: int = 0,
     references: Map = map,
 ) -> HybridModel:
@@ -195,7 +199,7 @@ def fit_pieces(
         all earlier events (`AFTER MATCH`, `CONSUME`, `LIMIT`, `SELECT`).
     pieces
         History.
-    slices, clusters, per, percentile, features, consumption, cost_table, index, seed
+    slices, clusters, per, percentile, features, consumption, cost_table, index, decision_cost, order_cost, seed
         See `fit_hybrid`. The cost table is read here, once.
     references
         ``map`` of `gap_statistic`.
@@ -206,6 +210,7 @@ def fit_pieces(
         As for `fit_hybrid`; also if there are several pieces and the query requires one.
     """
     check_fit(slices=slices, clusters=clusters, per=per, percentile=percentile, consumption=consumption)
+    limits = [as_duration(_CALLER, "decision_cost", decision_cost), as_duration(_CALLER, "order_cost", order_cost)]
     _check_pieces(query, len(pieces))
     if not isinstance(query.window, ast.TimeWindow | ast.CountWindow):
         slices = 1  # as in `last_in_slices`
@@ -236,11 +241,12 @@ def fit_pieces(
     windows = Windows.of(summary.reach, summary.events)
     count = partial(observer.flow, classes=classes, event_classes=event_classes, windows=windows)
     (flow,) = pieces.gather("flow", count, total, _as_list, _identity)
-    return HybridModel(
-        query, classes, event_classes, flow.without_windows(),
+    model = HybridModel(
+        query, classes, event_classes, flow,
         pa.concat_tables([_labelled(result.values, name, kind) for (kind, name), result in fitted.items()]),
         summary.variables, costs, {"slices": slices, "index": index, "consumption": consumption, **options},
     )  # fmt: skip
+    return affordable(model, *limits)
 
 
 def check_fit(*, slices: int, clusters: int | str, per: str, percentile: float, consumption: str) -> None:

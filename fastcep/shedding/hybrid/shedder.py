@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from math import inf
 from os import PathLike
 from typing import Any, ClassVar, Literal
 
@@ -216,7 +217,7 @@ class Hybrid(Baseline):
         On the wall clock, a thread does this, and the next decision after it uses the result.
         """
         passed = view.received - state.since
-        if passed * view.slices < view.window_size or (view.wall_clock and not self._learning[name].ready):
+        if passed * view.slices < view.window_size or (_on_wall_clock(view) and not self._learning[name].ready):
             return
         state.since = view.received
         counted, adapted = view.flows(), self._flows[name]
@@ -230,7 +231,7 @@ class Hybrid(Baseline):
                 return self._new_selector(name)
             return None
 
-        if view.wall_clock:
+        if _on_wall_clock(view):
             self._learning[name].start(learned)
         else:
             self._replace_selector(name, learned())
@@ -300,6 +301,11 @@ class Hybrid(Baseline):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self._models)}; seed={self.seed})"
+
+
+def _on_wall_clock(view: QueryView) -> bool:
+    """Return whether events wait while the shedder computes; on the virtual clock, counting is free."""
+    return view.count_budget < inf
 
 
 @dataclass(frozen=True)
