@@ -156,8 +156,7 @@ class Model:
             "parameters": self.parameters,
             "numbers": self.numbers,
             "parts": parts,
-            "measured": self.measured,
-        }
+        } | ({"measured": self.measured} if self.measured else {})
         try:
             manifest["xxh64"] = _checksum(manifest)
             text = json.dumps(manifest, indent=2, allow_nan=False, ensure_ascii=False).encode()
