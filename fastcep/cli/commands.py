@@ -290,6 +290,9 @@ def fit(
     ] = "measured",
     index: Index = "full",
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 0,
+    exclude: Annotated[
+        str, typer.Option(metavar="NAMES", help="Attributes that classes never depend on: identifiers; with commas.")
+    ] = "",
     json: Json = False,
     format: Format = None,
     delimiter: Delimiter = None,
@@ -308,7 +311,7 @@ def fit(
     from fastcep.cli.spark import spark_options
 
     fit_command(
-        file, source, output, FitOptions(kind, slices, clusters, cost_table, index, seed),
+        file, source, output, FitOptions(kind, slices, clusters, cost_table, index, seed, exclude),
         inputs=InputOptions(format, delimiter, encoding, sort), name=query, json=json,
         spark=spark_options(spark, master),
     )  # fmt: skip

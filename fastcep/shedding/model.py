@@ -96,6 +96,12 @@ class Model:
         """Time in ns that a decision takes to choose what to drop, as measured at the fit; None if it was not."""
         return self.measured.get("decision_cost")
 
+    @property
+    def validation(self) -> dict[str, Any] | None:
+        """Report of the validation on held-out history, None if there was none; docs/hybrid.md has its fields."""
+        report: dict[str, Any] | None = self.numbers.get("validation")
+        return report
+
     @cached_property
     def hash(self) -> str:
         """XXH64 of the model without measured times, in hex."""

@@ -8,6 +8,7 @@ contribution and consumption by slice of the window. All are pure functions of a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -100,6 +101,14 @@ class Account:
         self._order = np.lexsort((record.probed, bucket_of_probe))
         sizes = np.bincount(bucket_of_probe, minlength=len(ids))
         self._first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    def restricted(self, first: int, last: int) -> Account:
+        """Return the account of fewer owned positions of the same piece, from ``first`` to before ``last``."""
+        account = copy(self)
+        account.__dict__.pop("reach", None)
+        account.owned = first, last
+        account.is_owned = account.owns(self.record.events)
+        return account
 
     def owns(self, places: Ints) -> Bits:
         """Return a mask of the positions that the piece owns."""

@@ -36,6 +36,8 @@ def fit_hybrid(
     per: Literal["value", "leaf", "cluster"] = "value",
     percentile: float = 90,
     features: Mapping[str, Sequence[str]] | None = None,
+    exclude: Sequence[str] = (),
+    validate: bool = True,
     consumption: Literal["work", "memory"] = "work",
     cost_table: CostTable | str = "measured",
     index: Index = "full",
@@ -58,6 +60,11 @@ def fit_hybrid(
         See `fit_classes`.
     features
         Further expressions, by variable, to classify the partial matches that have bound it last.
+    exclude
+        Attributes that no feature uses: identifiers, whose values mean nothing for later events.
+    validate
+        Whether features are validated on the last 30 % of the history, see `fastcep.shedding.hybrid.validation`. The
+        result is `HybridModel.validation`; a warning is logged if the model misleads or the history is too short.
     consumption
         Resource that partial matches consume: work, or memory (the events that they bind).
     cost_table, index
@@ -78,8 +85,8 @@ def fit_hybrid(
     pieces = Pieces([Piece(piece, 0, (0, len(piece)))])
     return fit_pieces(
         query, pieces, slices=slices, clusters=clusters, per=per, percentile=percentile,
-        features=features, consumption=consumption, cost_table=cost_table, index=index,
-        decision_cost=decision_cost, order_cost=order_cost, seed=seed,
+        features=features, exclude=exclude, validate=validate, consumption=consumption, cost_table=cost_table,
+        index=index, decision_cost=decision_cost, order_cost=order_cost, seed=seed,
     )  # fmt: skip
 
 

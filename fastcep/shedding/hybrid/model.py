@@ -19,7 +19,7 @@ from fastcep.query import ast
 from fastcep.shedding.hybrid.flow import Flow, Step
 from fastcep.shedding.hybrid.stored_classes import classes_from_table, classes_to_table
 from fastcep.shedding.model import Model
-from fastcep.stored import AMOUNT, FLAG, TEXT, Misfit, listed, number, record, whole
+from fastcep.stored import AMOUNT, FLAG, TEXT, Misfit, anything, by_name, listed, number, record, whole
 
 __all__ = ["HybridModel"]
 
@@ -32,7 +32,7 @@ _NUMBERS = record({
     "events": number(1e-9), "states": whole(1, 1 << 12), "stride": _CLASSES, "members": whole(1, 64),
     "event_stride": _CLASSES, "slices": _CLASSES, "memory": FLAG, "prices": record(dict.fromkeys(OPERATIONS, AMOUNT)),
     "cost_table": TEXT, "variables": listed(TEXT),
-})  # fmt: skip
+}, {"validation": by_name(anything)})  # fmt: skip
 _MOST = 1e100  # largest count, so that sums and products of a few counts are finite
 _ALL = 1 + 1e-6  # largest share, up to rounding
 _COUNTS = {"events": pa.float64()}
@@ -77,6 +77,8 @@ class HybridModel:
         Parameters of the fit.
     measured
         Measured times in ns, see `Model.measured`.
+    validation
+        Report of the validation, see `Model.validation`; None if there was none.
     """
 
     query: ast.Query
@@ -88,6 +90,7 @@ class HybridModel:
     costs: CostTable
     parameters: Mapping[str, Any]
     measured: Mapping[str, float] = field(default_factory=dict)
+    validation: Mapping[str, Any] | None = None
     _orders: dict[tuple[bool, bool], Sequence[Step]] = field(default_factory=dict, repr=False, compare=False)
 
     def steps(self, events: bool, rows: bool) -> Sequence[Step]:
@@ -127,6 +130,7 @@ class HybridModel:
         numbers: dict[str, Any] = {name: getattr(flow, name) for name in _SIZES}
         numbers |= {"prices": self.costs.nanoseconds, "cost_table": self.costs.name}
         numbers["variables"] = list(self.variables)
+        numbers |= {} if self.validation is None else {"validation": dict(self.validation)}
         return Model("hybrid", self.query, dict(self.parameters), numbers, parts, dict(self.measured))
 
     @classmethod
@@ -155,7 +159,7 @@ class HybridModel:
             result = cls(
                 model.query, _named(parts, _MATCHES), _named(parts, _EVENTS), flow, parts["values"],
                 tuple(numbers["variables"]), costs,
-                model.parameters, model.measured, _orders(parts, flow),
+                model.parameters, model.measured, numbers.get("validation"), _orders(parts, flow),
             )  # fmt: skip
             result._check()
         except (LookupError, TypeError, ValueError, ArithmeticError, ValidationError, AssertionError) as error:

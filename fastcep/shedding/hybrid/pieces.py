@@ -11,7 +11,7 @@ The model does not depend on how the stream is cut, if pieces have enough contex
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -20,25 +20,24 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from fastcep.errors import ParseError, ValidationError
+from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, StringTable
 from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.overload.costs import cost_table as cost_table_of
 from fastcep.overload.protocols import Classes, Tree
-from fastcep.query import ast, expression_text
-from fastcep.query.features import parse_feature
-from fastcep.query.source import Problem
-from fastcep.query.types import type_of
+from fastcep.query import ast
 from fastcep.shedding.hybrid.attribution import Account, Names
 from fastcep.shedding.hybrid.classes import check_options, find_classes
 from fastcep.shedding.hybrid.clusters import Map
 from fastcep.shedding.hybrid.coarsening import affordable
-from fastcep.shedding.hybrid.features import of_events, of_matches
+from fastcep.shedding.hybrid.feature_names import feature_names
 from fastcep.shedding.hybrid.flow import Flow, Windows, count_flow, total
 from fastcep.shedding.hybrid.history import History, Piece
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.hybrid.summary import Summary, merged
+from fastcep.shedding.hybrid.validation import Kind, Validation
+from fastcep.shedding.hybrid.validation import validate as validated
 from fastcep.shedding.hybrid.values import Counts, Fitted, Members, Raw, evaluate_classes, merged_counts, value_counts
 from fastcep.shedding.lineage import observe
 from fastcep.shedding.options import as_choice, as_count, as_duration
@@ -46,12 +45,10 @@ from fastcep.shedding.options import as_choice, as_count, as_duration
 __all__ = ["Kind", "Observer", "PieceSummary", "check_cut", "check_fit", "fit_pieces", "observed_piece"]
 
 _SLICES = 64  # largest number of slices in the matcher
-_FEATURES = 16  # largest number of recorded features of a variable
 _CALLER = "fit of 'hybrid'"
 
 Answer = TypeVar("Answer")
 Per = Literal["value", "leaf", "cluster"]
-Kind = tuple[str, str]  #: ``"partial match"`` or ``"event"``, and the variable
 
 
 @dataclass(frozen=True)
@@ -135,16 +132,20 @@ class Observer:
             return self._members.pop(kind)
         return (account.matches_of if kind[0] == "partial match" else account.events_of)(kind[1])
 
+    def remembered(self, account: Account, kind: Kind) -> pa.Table:
+        """Return the owned members of a kind, and keep them for the next step."""
+        self._members[kind] = members = self.members(account, kind)
+        return members
+
+    def kinds(self, account: Account) -> list[Kind]:
+        """Return the kinds of members."""
+        kinds = [("partial match", name) for name in self.features if account.states_of(name)]
+        return kinds + [("event", name) for name in self.event_features]
+
     def summarise(self, piece: Piece) -> PieceSummary:
         """Summarise a piece."""
         account = self.account(piece)
-        kinds = [("partial match", name) for name in self.features if account.states_of(name)]
-        kinds += [("event", name) for name in self.event_features]
-        summaries = {}
-        for kind in kinds:
-            members = self.members(account, kind)
-            summaries[kind] = Summary.of(members, self.seed)
-            self._members[kind] = members
+        summaries = {kind: Summary.of(self.remembered(account, kind), self.seed) for kind in self.kinds(account)}
         first, last = account.owned
         stored = int((account.stored & account.is_owned).sum())
         return PieceSummary(summaries, last - first, stored, account.reach, account.variables)
@@ -182,6 +183,8 @@ def fit_pieces(
     per: Literal["value", "leaf", "cluster"] = "value",
     percentile: float = 90,
     features: Mapping[str, Sequence[str]] | None = None,
+    exclude: Sequence[str] = (),
+    validate: bool = False,
     consumption: Literal["work", "memory"] = "work",
     cost_table: CostTable | str = "measured",
     index: Index = "full",
@@ -199,8 +202,10 @@ def fit_pieces(
         all earlier events (`AFTER MATCH`, `CONSUME`, `LIMIT`, `SELECT`).
     pieces
         History.
-    slices, clusters, per, percentile, features, consumption, cost_table, index, decision_cost, order_cost, seed
+    slices, clusters, per, percentile, features, exclude, consumption, cost_table, index, decision_cost, order_cost, seed
         See `fit_hybrid`. The cost table is read here, once.
+    validate
+        See `fit_hybrid`. It requires a single piece in this process.
     references
         ``map`` of `gap_statistic`.
 
@@ -215,8 +220,14 @@ def fit_pieces(
     if not isinstance(query.window, ast.TimeWindow | ast.CountWindow):
         slices = 1  # as in `last_in_slices`
     costs = cost_table_of(cost_table)
-    observer = Observer(query, *_names(query, features), slices, costs, index, consumption == "memory", seed)
+    names = feature_names(query, features, exclude, _CALLER)
+    observer = Observer(query, *names, slices, costs, index, consumption == "memory", seed)
     find = partial(_find_classes, clusters=clusters, per=per, seed=seed, references=references)
+    validation: Validation | None = None
+    if validate:
+        (validation,) = pieces.gather("validation", partial(_validated, observer, find, percentile), _one, _as_list,
+                                      _identity)  # fmt: skip
+        find = partial(find, features=validation.features)
     answers = pieces.gather("members", observer.summarise, PieceSummary.merged, _by_kind, find)
     summary, by_kind = next(iter(answers), None), answers[1:]  # there is no answer without events
     if not isinstance(summary, PieceSummary) or not summary.stored:
@@ -244,7 +255,9 @@ def fit_pieces(
     model = HybridModel(
         query, classes, event_classes, flow,
         pa.concat_tables([_labelled(result.values, name, kind) for (kind, name), result in fitted.items()]),
-        summary.variables, costs, {"slices": slices, "index": index, "consumption": consumption, **options},
+        summary.variables, costs,
+        {"slices": slices, "index": index, "consumption": consumption, "exclude": list(exclude), **options},
+        validation=None if validation is None else validation.report,
     )  # fmt: skip
     return affordable(model, *limits)
 
@@ -265,21 +278,40 @@ def _by_kind(summary: PieceSummary) -> Sequence[PieceSummary | tuple[Kind, Summa
 
 
 def _find_classes(
-    part: PieceSummary | tuple[Kind, Summary], *, clusters: int | Literal["gap"], per: Per, seed: int, references: Map
+    part: PieceSummary | tuple[Kind, Summary],
+    *,
+    clusters: int | Literal["gap"],
+    per: Per,
+    seed: int,
+    references: Map,
+    features: Mapping[Kind, Sequence[str]] | None = None,
 ) -> Any:
     if isinstance(part, PieceSummary):
         return part
     kind, summary = part
-    return kind, find_classes(summary, clusters=clusters, per=per, seed=seed, map=references)
+    usable = None if features is None else features[kind]
+    return kind, find_classes(summary, clusters=clusters, per=per, seed=seed, map=references, candidates=usable)
+
+
+def _validated(observer: Observer, find: Callable[..., Any], percentile: float, piece: Piece) -> Validation:
+    """Validate features on the later part of a piece that is the whole history."""
+    account = observer.account(piece)
+
+    def classes_of(kind: Kind, members: pa.Table, features: Sequence[str]) -> Classes | Tree | None:
+        _, raw = find((kind, Summary.of(members, observer.seed)), features={kind: features})
+        return evaluate_classes(raw, Members(members, raw), percentile).classes
+
+    return validated(
+        observer.query, account, partial(observer.remembered, account), observer.kinds(account), classes_of,
+        observer.seed,
+    )  # fmt: skip
 
 
 def _merged_by_kind(counts: Sequence[Mapping[Kind, Counts]]) -> Mapping[Kind, Counts]:
     return {kind: merged_counts([of_piece[kind] for of_piece in counts]) for kind in counts[0]}
 
 
-def _evaluate(
-    part: tuple[Kind, Counts], *, raw: Mapping[Kind, Raw], percentile: float
-) -> tuple[Kind, Fitted]:
+def _evaluate(part: tuple[Kind, Counts], *, raw: Mapping[Kind, Raw], percentile: float) -> tuple[Kind, Fitted]:
     kind, counts = part
     return kind, evaluate_classes(raw[kind], counts, percentile)
 
@@ -356,27 +388,6 @@ def _recorded(features: Names) -> dict[str, Classes]:
     """Return trivial classes over the features, so that the features are recorded."""
     tables = {name: np.zeros((1,) * len(texts), np.uint8) for name, texts in features.items() if texts}
     return {name: Classes(tuple(features[name]), (0,) * table.ndim, table) for name, table in tables.items()}
-
-
-def _names(query: ast.Query, features: Mapping[str, Sequence[str]] | None) -> tuple[Names, Names]:
-    """Return the features of partial matches, and of events, by variable."""
-    of_rows = {name: _usable(query, texts) for name, texts in of_matches(query, keys=True).items()}
-    for name, further in (features or {}).items():
-        of_rows[name] = list(dict.fromkeys([*of_rows.get(name, []), *further]))
-    return of_rows, {name: _usable(query, texts) for name, texts in of_events(query, keys=True).items()}
-
-
-def _usable(query: ast.Query, expressions: Sequence[ast.Expr]) -> list[str]:
-    """Return the texts of the numeric expressions that have one value per partial match."""
-    texts = []
-    for expression in expressions:
-        text = expression_text(expression)
-        try:
-            if type_of(parse_feature(text, query, "feature"), query) in ("int64", "float64", "bool"):
-                texts.append(text)
-        except (ParseError, Problem):
-            continue
-    return texts[:_FEATURES]
 
 
 def _labelled(values: pa.Table, name: str, kind: str) -> pa.Table:
