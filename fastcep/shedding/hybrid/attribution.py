@@ -80,7 +80,7 @@ class Account:
         owned: tuple[int, int] | None = None,
         base: int = 0,
     ) -> None:
-        self.record, self.slices, self.costs, self.memory = record, slices, costs, memory
+        self.record, self.times, self.slices, self.costs, self.memory = record, times, slices, costs, memory
         self.features, self.event_features = features, event_features
         self.owned, self.base = owned or (0, len(times)), base
         self.is_owned = self.owns(record.events)
@@ -109,6 +109,13 @@ class Account:
         account.owned = first, last
         account.is_owned = account.owns(self.record.events)
         return account
+
+    def sliced(self, slices: int) -> Account:
+        """Return the account of the same piece with another number of slices."""
+        return Account(
+            self.record, self.times, slices, self.costs, self.features, self.event_features, self.memory, self.owned,
+            self.base,
+        )  # fmt: skip
 
     def owns(self, places: Ints) -> Bits:
         """Return a mask of the positions that the piece owns."""

@@ -132,6 +132,13 @@ class Observer:
             return self._members.pop(kind)
         return (account.matches_of if kind[0] == "partial match" else account.events_of)(kind[1])
 
+    def reslice(self, slices: int) -> None:
+        """Set the number of slices, also of the cached account."""
+        self.slices = slices
+        self._members.clear()
+        if self._account is not None:
+            self._account = self._account[0], self._account[1].sliced(slices)
+
     def remembered(self, account: Account, kind: Kind) -> pa.Table:
         """Return the owned members of a kind, and keep them for the next step."""
         self._members[kind] = members = self.members(account, kind)
@@ -146,9 +153,8 @@ class Observer:
         """Summarise a piece."""
         account = self.account(piece)
         summaries = {kind: Summary.of(self.remembered(account, kind), self.seed) for kind in self.kinds(account)}
-        first, last = account.owned
         stored = int((account.stored & account.is_owned).sum())
-        return PieceSummary(summaries, last - first, stored, account.reach, account.variables)
+        return PieceSummary(summaries, account.owned[1] - account.owned[0], stored, account.reach, account.variables)
 
     def count(self, piece: Piece, raw: Mapping[Kind, Raw]) -> dict[Kind, Counts]:
         """Count the values of members in each class."""
@@ -225,9 +231,11 @@ def fit_pieces(
     find = partial(_find_classes, clusters=clusters, per=per, seed=seed, references=references)
     validation: Validation | None = None
     if validate:
-        (validation,) = pieces.gather("validation", partial(_validated, observer, find, percentile), _one, _as_list,
-                                      _identity)  # fmt: skip
+        check = partial(_validated, observer, find, percentile)
+        (validation,) = pieces.gather("validation", check, _one, _as_list, _identity)
         find = partial(find, features=validation.features)
+        if validation.slices != slices:
+            observer.reslice(slices := validation.slices)
     answers = pieces.gather("members", observer.summarise, PieceSummary.merged, _by_kind, find)
     summary, by_kind = next(iter(answers), None), answers[1:]  # there is no answer without events
     if not isinstance(summary, PieceSummary) or not summary.stored:
@@ -301,10 +309,8 @@ def _validated(observer: Observer, find: Callable[..., Any], percentile: float, 
         _, raw = find((kind, Summary.of(members, observer.seed)), features={kind: features})
         return evaluate_classes(raw, Members(members, raw), percentile).classes
 
-    return validated(
-        observer.query, account, partial(observer.remembered, account), observer.kinds(account), classes_of,
-        observer.seed,
-    )  # fmt: skip
+    members = partial(observer.remembered, account)
+    return validated(observer.query, account, members, observer.kinds(account), classes_of, observer.seed)
 
 
 def _merged_by_kind(counts: Sequence[Mapping[Kind, Counts]]) -> Mapping[Kind, Counts]:

@@ -47,7 +47,7 @@ SHARES = (0.2, 0.5, 0.8)
 _TOLERANCE = 0.05
 #: Difference of two mean recalls that does not count.
 _EQUAL = 0.005
-#: Number of features that are removed, one after the other, before all of them are.
+#: Number of features that are removed, one after the other while that helps, before all of them are.
 _REMOVALS = 3
 #: Share of later members with values unseen before, from which on the feature must be informative about these as well.
 _UNSEEN = 0.1
@@ -63,11 +63,14 @@ class Validation:
     ----------
     features
         Features that may be used, by kind of members. None: all, as the history is too short to validate.
+    slices
+        Number of slices of the window.
     report
         Report as JSON values, see `HybridModel.validation`.
     """
 
     features: Features | None
+    slices: int
     report: dict[str, Any]
 
 
@@ -76,6 +79,7 @@ class _Candidate:
     """Model of the earlier part, and its recalls at `SHARES`."""
 
     features: Features
+    slices: int
     estimated: Floats
     held_out: Floats
 
@@ -133,7 +137,7 @@ def validate(
             f"each; give more history. Partial matches: {by_state}"
         )
         _LOG.warning("%s", report["warning"])
-        return Validation(None, report)
+        return Validation(None, account.slices, report)
     early, late = split
     gains: dict[tuple[Kind, str], float] = {}
     earlier: dict[Kind, pa.Table] = {}
@@ -161,7 +165,7 @@ def validate(
             for wanted in ("partial match", "event")
         )
         estimated, held_out = drop_curves(early, late, own, events)
-        return _Candidate(of, _at_shares(estimated), _at_shares(held_out))
+        return _Candidate(of, account.slices, _at_shares(estimated), _at_shares(held_out))
 
     chance = _at_shares(random_curve(late))
     candidates = [evaluated(features)]
@@ -169,12 +173,19 @@ def validate(
     if candidates[0].gap > _TOLERANCE or candidates[0].score < without.score or not candidates[0].beats(chance):
         left = dict(sorted(gains.items(), key=lambda item: item[1]))
         for _ in range(min(_REMOVALS, len(left) - 1)):
-            worst = next(iter(left))
-            del left[worst]
-            candidates.append(evaluated({kind: [name for name in names if (kind, name) in left]
-                                         for kind, names in features.items()}))  # fmt: skip
+            del left[next(iter(left))]
+            fewer = {kind: [name for name in names if (kind, name) in left] for kind, names in features.items()}
+            candidates.append(evaluated(fewer))
+            last, removal = candidates[-2:]
+            if last.beats(chance) and removal.score <= last.score:
+                break
         candidates.append(without)
-    eligible = [candidate for candidate in candidates if candidate.beats(chance)] or [without]
+    if account.slices > 1 and not any(candidate.beats(chance) for candidate in candidates):  # age misleads as well
+        whole = account.sliced(1)
+        curves = drop_curves(whole.restricted(*early.owned), whole.restricted(*late.owned), {}, {})
+        candidates.append(_Candidate(without.features, 1, *map(_at_shares, curves)))
+    fairest = max(candidates, key=lambda item: float((item.held_out - chance).min()))
+    eligible = [candidate for candidate in candidates if candidate.beats(chance)] or [fairest]
     best = max(candidate.score for candidate in eligible)
     chosen = min((item for item in eligible if item.score >= best - _EQUAL), key=lambda item: item.gap)
     if candidates[0].beats(chance):
@@ -191,6 +202,7 @@ def validate(
         "estimated_recall": chosen.estimated.round(4).tolist(),
         "random_recall": chance.round(4).tolist(),
         "features": {f"{role} {name}": names for (role, name), names in chosen.features.items() if names},
+        "slices": chosen.slices,
         "removed": removed,
         "warning": None,
     }
@@ -210,7 +222,7 @@ def validate(
             "recent one, or exclude identifiers with exclude="
         )
         _LOG.warning("%s", report["warning"])
-    return Validation(chosen.features, report)
+    return Validation(chosen.features, chosen.slices, report)
 
 
 def _split(query: ast.Query, account: Account) -> tuple[Account, Account]:

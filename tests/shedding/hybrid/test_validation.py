@@ -117,6 +117,23 @@ def test_changed_stream(caplog: pytest.LogCaptureFixture) -> None:
     assert (np.array(report["held_out_recall"]) >= np.array(report["random_recall"]) - 0.01).all()
 
 
+def test_age_may_mislead() -> None:
+    """Partial matches are completed early in the window at first, and late in it afterwards."""
+    schema = fc.Schema({name: {"key": "int64"} for name in "AB"}, time="ts", type="type", time_unit="us")
+    own = fc.parse("PATTERN SEQ(A a, B b) WHERE a.key <= b.key AND a.key >= b.key WITHIN 1ms", schema, name="delays")
+    number = np.arange(3_000)
+    after = np.where(number < 2_100, 150, 900)
+    start = number * 20
+    order = np.argsort(np.concatenate([start, start + after]), kind="stable")
+    history = pa.table({"type": np.repeat(["A", "B"], 3_000)[order], "key": np.tile(number % 100, 2)[order],
+                        "ts": np.concatenate([start, start + after])[order]})  # fmt: skip
+    model = fc.fit(own, history, **OPTIONS)
+    report = model.validation
+    assert HybridModel.of(fc.fit(own, history, validate=False, **OPTIONS)).flow.slices == 4
+    assert report is not None and report["slices"] == HybridModel.of(model).flow.slices == 1
+    assert (np.array(report["held_out_recall"]) >= np.array(report["random_recall"]) - 0.01).all()
+
+
 def test_a_short_history_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "fastcep.shedding"):
         model = fc.fit(query(), ds1(events=60, seed=1), cost_table="paper", index="key")
