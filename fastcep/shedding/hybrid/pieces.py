@@ -17,11 +17,9 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Literal, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from fastcep.errors import ValidationError
-from fastcep.events import EventBatch, StringTable
 from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.overload.costs import cost_table as cost_table_of
@@ -35,16 +33,17 @@ from fastcep.shedding.hybrid.feature_names import feature_names
 from fastcep.shedding.hybrid.flow import Flow, Windows, count_flow, total
 from fastcep.shedding.hybrid.history import History, Piece
 from fastcep.shedding.hybrid.model import HybridModel
+from fastcep.shedding.hybrid.observed import observed_piece
 from fastcep.shedding.hybrid.summary import Summary, merged
 from fastcep.shedding.hybrid.validation import Kind, Validation
 from fastcep.shedding.hybrid.validation import validate as validated
 from fastcep.shedding.hybrid.values import Counts, Fitted, Members, Raw, evaluate_classes, merged_counts, value_counts
-from fastcep.shedding.lineage import observe
 from fastcep.shedding.options import as_choice, as_count, as_duration
 
 __all__ = ["Kind", "Observer", "PieceSummary", "check_cut", "check_fit", "fit_pieces", "observed_piece"]
 
 _SLICES = 64  # largest number of slices in the matcher
+_VALIDATED = 2_000_000  # largest number of partial matches and matches of a validation
 _CALLER = "fit of 'hybrid'"
 
 Answer = TypeVar("Answer")
@@ -302,8 +301,13 @@ def _find_classes(
 
 
 def _validated(observer: Observer, find: Callable[..., Any], percentile: float, piece: Piece) -> Validation:
-    """Validate features on the later part of a piece that is the whole history."""
+    """Validate features on a piece that is the whole history, or on its last part if it has many partial matches."""
     account = observer.account(piece)
+    if len(account.record.parents) > _VALIDATED:  # a shorter history, which is observed apart
+        first = int(account.record.events[-_VALIDATED])
+        recent = piece.table.slice(first)
+        observer = replace(observer)
+        account = observer.account(Piece(recent, 0, (0, len(recent))))
 
     def classes_of(kind: Kind, members: pa.Table, features: Sequence[str]) -> Classes | Tree | None:
         _, raw = find((kind, Summary.of(members, observer.seed)), features={kind: features})
@@ -367,33 +371,6 @@ def _check_pieces(query: ast.Query, pieces: int) -> None:
             f"{_CALLER}: query {query.name!r} has {clauses}, so the matches of an event may depend on all earlier "
             "events; give history as one piece"
         )
-
-
-def observed_piece(
-    query: ast.Query,
-    piece: pa.Table,
-    features: Names,
-    event_features: Names,
-    slices: int,
-    costs: CostTable,
-    index: Index,
-    memory: bool = False,
-    owned: tuple[int, int] | None = None,
-    base: int = 0,
-) -> Account:
-    """Run a query over a piece of history and return its account; features by variable, see `Account`."""
-    (record,) = observe(
-        query, piece, cost_table=costs, index=index, classes=_recorded(features),
-        event_classes=_recorded(event_features),
-    ).records  # fmt: skip
-    times = EventBatch.from_data(query.schema, piece, StringTable(), "history").time
-    return Account(record, times, slices, costs, features, event_features, memory, owned, base)
-
-
-def _recorded(features: Names) -> dict[str, Classes]:
-    """Return trivial classes over the features, so that the features are recorded."""
-    tables = {name: np.zeros((1,) * len(texts), np.uint8) for name, texts in features.items() if texts}
-    return {name: Classes(tuple(features[name]), (0,) * table.ndim, table) for name, table in tables.items()}
 
 
 def _labelled(values: pa.Table, name: str, kind: str) -> pa.Table:

@@ -14,6 +14,7 @@ from support.shedding.shed_runs import query
 import fastcep as fc
 from fastcep.datasets import ds1
 from fastcep.overload.protocols import Tree
+from fastcep.shedding.hybrid import pieces
 from fastcep.shedding.hybrid.feature_selection import held_out_gain
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.hybrid.pieces import observed_piece
@@ -142,6 +143,18 @@ def test_a_short_history_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     assert "history of 60 events is too short to validate the model of query" in report["warning"]
     stored = {state["variable"]: state for state in report["states"]}
     assert f"a: {stored['a']['partial_matches']}, {stored['a']['useful']} of which led to a match" in report["warning"]
+
+
+def test_only_the_last_part_of_a_large_history_is_validated(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = ds1(events=12_000, seed=4)
+    options: dict[str, Any] = {"cost_table": "paper", "index": "key"}
+    whole = fc.fit(query(), history, **options)
+    monkeypatch.setattr(pieces, "_VALIDATED", 8_000)
+    part = fc.fit(query(), history, **options)
+    assert whole.validation is not None and part.validation is not None
+    counts = [report["matches"]["earlier"] for report in (whole.validation, part.validation)]
+    assert 20 < counts[1] < counts[0] / 2
+    assert HybridModel.of(part).flow.events == HybridModel.of(whole).flow.events == 12_000
 
 
 def test_no_validation() -> None:
