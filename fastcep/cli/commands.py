@@ -93,14 +93,14 @@ def run(
         typer.Option(metavar="SIZE", help="Memory limit of the engine, such as 1GiB; it is an error to exceed it."),
     ] = None,
     on_memory_limit: Annotated[
-        str, typer.Option(metavar="raise|shed", help="With --shedder: drop partial matches instead of an error.")
+        str, typer.Option(metavar="raise|shed", help="shed: drop partial matches instead of an error.")
     ] = "raise",
     latency_bound: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Bound on the latency of an event, such as 500us.")
     ] = None,
     shedder: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Load shedder: hybrid, hyi, hys, ri, si, rs, ss, pm-bl, e-bl, bl."),
+        typer.Option(metavar="NAME", help="Load shedder: none, hybrid, hyi, hys, ri, si, rs, pm-bl, bl, …; auto."),
     ] = None,
     model: Annotated[
         list[Path] | None,

@@ -34,11 +34,12 @@ from fastcep.overload.latency import LatencyMonitor
 from fastcep.overload.load_meter import LoadMeter
 from fastcep.overload.protocols import Detector, DropPlan, Load, QueryView, Shedder
 from fastcep.overload.query_shedding import QueryShedding
+from fastcep.overload.renewal import Renewal
+from fastcep.overload.shedder_change import ShedderChange, check_control_state
 from fastcep.overload.validation import checked_classes, checked_drop_plans, checked_json
 from fastcep.overload.work_limit import WorkLimit
 from fastcep.plan import Plan
 from fastcep.query import ast
-from fastcep.stored import AMOUNT, COUNT, SHARE, anything, by_name, listed, or_null, record, sequence
 
 __all__ = ["Control"]
 
@@ -57,7 +58,7 @@ _EXPENSIVE, _REPEATED = 0.1, 3
 _REPORTED = 1 / 12
 
 
-class Control:
+class Control(ShedderChange):
     """Control loop that keeps an engine's latency within a bound.
 
     Parameters
@@ -88,6 +89,8 @@ class Control:
         of the current batch. None: no input queue is known.
     memory
         Function that returns the bytes held and the limit. None: memory is not limited by shedding.
+    renewal
+        Passes the events to a shedder that changes while the engine runs.
     """
 
     def __init__(
@@ -120,6 +123,8 @@ class Control:
         self._unreported = (0, 0.0, 1.0, 0.0)  #: since the last report to `Episodes`, see `_report_matches`
         self._expensive = 0  #: number of decisions that took more than `_EXPENSIVE`
         self._work_limit = WorkLimit(bound, detectors if shedder is not None and shedder.cuts else ())
+        self.renewal: Renewal | None = None
+        self._dropped_before: tuple[int, int] = (0, 0)  #: counts of matchers that were replaced
 
     @property
     def demand(self) -> float:
@@ -143,8 +148,12 @@ class Control:
             options["event_classes"] = {name: item.features for name, item in events.items()}
         return options
 
-    def use(self, running: Sequence[tuple[Plan, object]]) -> None:
-        """Control these queries (plan and matcher) from now on; those already under control keep their state."""
+    def use(self, running: Sequence[tuple[Plan, object]], *, replanned: bool = False) -> None:
+        """Control these queries (plan and matcher) from now on; those already under control keep their state.
+
+        ``replanned``: they are the same queries, planned for another shedder. Their totals go on, and counts by class
+        start again.
+        """
         before = self._match_count(), self._missed_events(), *self._dropped_counts()
         by_matcher = {query.matcher: query for query in self.queries}
         by_plan = {id(query.plan): query for query in self.queries}
@@ -157,6 +166,9 @@ class Control:
                 if id(plan) in by_plan:  # the state has moved to another matcher
                     query.follow(by_plan[id(plan)])
             self.queries.append(query)
+        if replanned:
+            events, rows = (old - new for old, new in zip(before[2:], self._dropped_counts(), strict=True))
+            self._dropped_before = self._dropped_before[0] + events, self._dropped_before[1] + rows
         after = self._match_count(), self._missed_events(), *self._dropped_counts()
         self.episodes.shift_counters(*(new - old for new, old in zip(after, before, strict=True)))
         for number, query in enumerate(self.queries):
@@ -194,6 +206,8 @@ class Control:
     def stretch(self, rest: int) -> int:
         """Return how many of the ``rest`` remaining events of a batch to match before the next call of `taken`."""
         number = max(1, min(rest, self._schedule.check - self._meter.events, MOST_EVENTS))
+        if self.renewal is not None and self.renewal.remaining > 0:
+            number = min(number, self.renewal.remaining)
         self._event_costs[:number] = 0
         self._stretch_start = self.clock.now()
         return number
@@ -229,6 +243,8 @@ class Control:
             windows, window = self._meter.windows_passed(self.queries), self._window_size(min)
             if self._schedule.is_due(self._meter, windows, window):
                 self._decide(start + last, waited, began)
+        if self.renewal is not None:
+            self.renewal.take(start + last, number)
 
     def _notify_listeners(self, processing: Floats, event: Floats) -> None:
         for listener in self.listeners:
@@ -352,8 +368,9 @@ class Control:
     def _dropped_counts(self) -> tuple[int, int]:
         """Return how many events, and how many partial matches, were dropped so far."""
         counters = [query.shedding.counted() for query in self.queries]
-        events = sum(int(counter["dropped_events"].sum()) for counter in counters)
-        return events, sum(int(counter["refused"].sum() + counter["dropped"].sum()) for counter in counters)
+        events = sum((int(counter["dropped_events"].sum()) for counter in counters), self._dropped_before[0])
+        rows = (int(counter["refused"].sum() + counter["dropped"].sum()) for counter in counters)
+        return events, sum(rows, self._dropped_before[1])
 
     def _charge_decision(self, elapsed: int, learned: int, visited: int, decided: bool) -> None:
         """Charge a decision to the clock, given ns elapsed and spent on learning, and partial matches visited."""
@@ -393,18 +410,6 @@ class Control:
             query.matcher.set_limit(0)  # a matcher above its limit sweeps
             query.matcher.set_limit(limit_before)
         return self.memory()
-
-    def _check_state(self, state: dict[str, Any]) -> None:
-        loops, queries = len(self._demand.detectors), len(self.queries)
-        record(
-            {
-                "specs": anything, "learned": listed(by_name(anything), loops), "demand": anything, "decisions": COUNT,
-                "shedder": or_null(by_name(anything)), "clock": or_null(by_name(anything)),
-                "monitor": by_name(anything), "measured": anything, "episodes": anything, "pace": anything,
-                "queries": listed(by_name(anything), queries), "unreported": sequence(COUNT, AMOUNT, SHARE, AMOUNT),
-            },
-            {"cut": anything},
-        )(state, "control")  # fmt: skip
 
     # ------------------------------------------------------- metrics and state
 
@@ -463,6 +468,8 @@ class Control:
             "cut": self._work_limit.state(),
             "unreported": list(self._unreported),
             "queries": [query.state() for query in self.queries],
+            "renewal": 0 if self.renewal is None else self.renewal.remaining,
+            "before": list(self._dropped_before),
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -475,7 +482,7 @@ class Control:
         Misfit
             If the state is invalid. Detectors, shedder and the other parts check their own states.
         """
-        self._check_state(state)
+        check_control_state(state, len(self._demand.detectors), len(self.queries))
         if isinstance(self.clock, VirtualClock) != (state["clock"] is not None):
             here, there = ("wall", "virtual") if state["clock"] is not None else ("virtual", "wall")
             raise SnapshotError(f"the snapshot is of an engine with clock={there!r}, this one has {here!r}")
@@ -493,6 +500,9 @@ class Control:
         self._decisions = state["decisions"]
         events, kept, left, lost = state["unreported"]
         self._unreported = (events, kept, left, lost)
+        self._dropped_before = tuple(state.get("before", (0, 0)))
+        if self.renewal is not None:
+            self.renewal.remaining = state.get("renewal", 0)
         for query, query_state in zip(self.queries, state["queries"], strict=True):
             query.restore(query_state)
         if "cut" in state:

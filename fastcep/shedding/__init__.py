@@ -5,6 +5,7 @@ Detectors report overload. `fastcep.overload.protocols` defines their interfaces
 """
 
 from fastcep.overload.protocols import Classes, Detector, DetectorReading, DropPlan, Load, QueryView, Shedder
+from fastcep.shedding.auto import Auto
 from fastcep.shedding.classes import FixedClasses
 from fastcep.shedding.detectors import MemoryUse, QueueLength, SmoothedLatency
 from fastcep.shedding.events import PatternWeightedEvents, RandomEvents, SelectivityEvents, TypeWeightedEvents
@@ -17,6 +18,7 @@ from fastcep.shedding.prediction import PredictedLatency
 from fastcep.shedding.utility import below, lowest
 
 __all__ = [
+    "Auto",
     "BernoulliMatches",
     "Classes",
     "Detector",

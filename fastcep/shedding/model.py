@@ -24,12 +24,11 @@ from xxhash import xxh64_hexdigest
 
 from fastcep.errors import ModelError, ParseError, ValidationError
 from fastcep.events.schema import difference, suggestion
+from fastcep.overload.names import MODELS
 from fastcep.query import Document, ast, document_text, parse_document, to_text
 from fastcep.stored import AMOUNT, TEXT, Misfit, anything, by_name, record, shown, whole
 
 __all__ = ["Model", "check_folder", "check_kind", "load_model"]
-
-KINDS = ("hybrid",)
 
 _FORMAT, _VERSION = "fastcep-model", 1
 _MANIFEST = "manifest.json"
@@ -61,7 +60,7 @@ class Model:
     Attributes
     ----------
     kind
-        Kind of shedder: ``"hybrid"``.
+        Kind of model: ``"hybrid"``, or one of another package.
     query
         Query that the model was fitted for, with its schema.
     parameters
@@ -88,8 +87,8 @@ class Model:
     measured: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ValidationError(f"there is no model of kind {self.kind!r}{suggestion(self.kind, KINDS)}")
+        if self.kind not in MODELS:
+            raise ValidationError(f"there is no model of kind {self.kind!r}{suggestion(self.kind, MODELS)}")
 
     @property
     def decision_cost(self) -> float | None:
@@ -182,8 +181,8 @@ class Model:
 
 def check_kind(kind: str) -> None:
     """Raise `ValidationError` for an unknown kind of model."""
-    if kind not in KINDS:
-        raise ValidationError(f"kind={kind!r}: there is no model of that kind{suggestion(kind, KINDS)}")
+    if kind not in MODELS:
+        raise ValidationError(f"kind={kind!r}: there is no model of that kind{suggestion(kind, MODELS)}")
 
 
 def check_folder(folder: str | os.PathLike[str], *, parents: bool = False) -> None:
@@ -235,10 +234,11 @@ def load_model(folder: str | os.PathLike[str]) -> Model:
         problem = "is no folder" if path.exists() else "does not exist"
         raise ModelError(f"'{path}' {problem}; give the folder of a model, or fit one with fastcep.fit() and save it")
     manifest = _read_manifest(path / _MANIFEST)
-    if manifest["kind"] not in KINDS:
+    if manifest["kind"] not in MODELS:
         raise ModelError(
             f"'{path}' has a model of kind {manifest['kind']!r}; fastcep {_this_version()} knows only "
-            f"{', '.join(map(repr, KINDS))}; use fastcep {manifest.get('fastcep')}, which wrote it, or a newer one"
+            f"{', '.join(map(repr, MODELS))}; use fastcep {manifest.get('fastcep')}, which wrote it, or a newer one, "
+            "or install the package that has this kind"
         )
     try:
         _STORED(manifest, "")

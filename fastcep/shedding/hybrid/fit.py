@@ -19,8 +19,9 @@ from fastcep.shedding.hybrid.history import Piece, Pieces
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.hybrid.pieces import check_fit, fit_pieces, observed_piece
 from fastcep.shedding.lineage import observe
+from fastcep.shedding.model import Model
 
-__all__ = ["fit_hybrid", "observed_piece", "records_per_event"]
+__all__ = ["fit_hybrid", "fit_model", "observed_piece", "records_per_event"]
 
 #: Largest number of partial matches and matches in a lineage record; docs/hybrid.md has their memory use.
 _RECORDS = 8_000_000
@@ -88,6 +89,11 @@ def fit_hybrid(
         features=features, exclude=exclude, validate=validate, consumption=consumption, cost_table=cost_table,
         index=index, decision_cost=decision_cost, order_cost=order_cost, seed=seed,
     )  # fmt: skip
+
+
+def fit_model(query: ast.Query, history: Any, **options: Any) -> Model:
+    """Fit a model for a query, see `fit_hybrid`, in the form in which it is stored."""
+    return fit_hybrid(query, history, **options).stored()
 
 
 def _last_part(query: ast.Query, history: pa.Table, index: Index) -> pa.Table:
