@@ -360,8 +360,8 @@ def make_like(
 
 
 def _has_classes(plan: Plan) -> bool:
-    """Return True if rows store their class, be it only to mark the copy that is counted among several indexes."""
-    return any(state.features or (plan.sheds and len(state.indexes) > 1) for state in plan.states)
+    """Return True if rows have a word for their class and weight."""
+    return any(state.features or (plan.weighed and state.indexes) for state in plan.states)
 
 
 @contextmanager

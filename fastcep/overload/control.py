@@ -34,6 +34,7 @@ from fastcep.overload.latency import LatencyMonitor
 from fastcep.overload.load_meter import LoadMeter
 from fastcep.overload.protocols import Detector, DropPlan, Load, QueryView, Shedder
 from fastcep.overload.query_shedding import QueryShedding
+from fastcep.overload.recall import total
 from fastcep.overload.renewal import Renewal
 from fastcep.overload.shedder_change import ShedderChange, check_control_state
 from fastcep.overload.validation import checked_classes, checked_drop_plans, checked_json
@@ -53,9 +54,6 @@ _REMEMBERED = 1 << 13
 
 #: Share of the latency bound above which the log reports the cost of decisions, once there are that many.
 _EXPENSIVE, _REPEATED = 0.1, 3
-
-#: Least share of a window between two reports to `Episodes`: it weights them alike, and keeps at most 64 of them.
-_REPORTED = 1 / 12
 
 
 class Control(ShedderChange):
@@ -120,7 +118,6 @@ class Control(ShedderChange):
         often, virtual = shedder is not None and shedder.often, isinstance(clock, VirtualClock)
         self._schedule = DecisionSchedule(shedder is not None, often, bound or 0.0, table.decision if virtual else None)
         self._stretch_start = 0
-        self._unreported = (0, 0.0, 1.0, 0.0)  #: since the last report to `Episodes`, see `_report_matches`
         self._expensive = 0  #: number of decisions that took more than `_EXPENSIVE`
         self._work_limit = WorkLimit(bound, detectors if shedder is not None and shedder.cuts else ())
         self.renewal: Renewal | None = None
@@ -139,8 +136,7 @@ class Control(ShedderChange):
             return {}
         self.shedder.check(query)
         options: dict[str, Any] = {"isolated": self.shedder.in_windows and isinstance(query.window, ast.ExplicitWindow)}
-        if self.shedder.observes:
-            options["observed"] = True
+        options["observed" if self.shedder.observes else "weighed"] = True
         if self.shedder.drops_matches:
             classes = checked_classes(self.shedder, query, "classes")
             options["classes"] = {name: item.features for name, item in classes.items()}
@@ -154,9 +150,10 @@ class Control(ShedderChange):
         ``replanned``: they are the same queries, planned for another shedder. Their totals go on, and counts by class
         start again.
         """
-        before = self._match_count(), self._missed_events(), *self._dropped_counts()
+        before = self._dropped_counts()
         by_matcher = {query.matcher: query for query in self.queries}
         by_plan = {id(query.plan): query for query in self.queries}
+        by_name = {query.plan.query.name: query for query in self.queries}
         self.queries = []
         for plan, matcher in running:
             assert isinstance(matcher, Matcher), "an engine under overload control has one thread"
@@ -165,11 +162,13 @@ class Control(ShedderChange):
                 query = QueryShedding(plan, matcher, self.shedder)
                 if id(plan) in by_plan:  # the state has moved to another matcher
                     query.follow(by_plan[id(plan)])
+                elif plan.query.name in by_name:
+                    query.follow_estimate(by_name[plan.query.name])
             self.queries.append(query)
         if replanned:
-            events, rows = (old - new for old, new in zip(before[2:], self._dropped_counts(), strict=True))
+            events, rows = (old - new for old, new in zip(before, self._dropped_counts(), strict=True))
             self._dropped_before = self._dropped_before[0] + events, self._dropped_before[1] + rows
-        after = self._match_count(), self._missed_events(), *self._dropped_counts()
+        after = self._dropped_counts()
         self.episodes.shift_counters(*(new - old for new, old in zip(after, before, strict=True)))
         for number, query in enumerate(self.queries):
             operation_costs = self._operation_costs[:7].copy()
@@ -324,46 +323,21 @@ class Control(ShedderChange):
 
     def _report(self, sheds: bool, dropped_before: tuple[int, int], by_window: float) -> None:
         """Record the decision for the episodes, the estimated recall and the log."""
-        self._report_matches()
+        for query in self.queries:
+            query.record_decision(self._meter.events, self._work_limit.lost_by.get(query, 0.0))
+        self._report_estimates()
         if sheds or self.episodes.active:
             why = self._demand.why if self.demand > 0 else "single events would cost more than the bound"
             self.episodes.record_decision(self.clock.now(), sheds, why, dropped_before, self._dropped_counts)
         self.episodes.check_bound(self._demand.bound_missed, self._meter.per_event, self.bound, by_window)
 
-    def _report_matches(self) -> None:
-        """Report the matches and the shares that the drop plans keep; at most 12 times in a window.
-
-        Decisions in between are combined: the mean share of future matches kept, and the product of the shares left of
-        those under way.
-        """
-        kept, left, weights = 0.0, 0.0, self._total_weight()
-        for query in self.queries:
-            query_kept, query_left = query.drop_plan.known_kept(), query.drop_plan.known_left()
-            if query_kept is None or query_left is None:
-                self.episodes.lose_track()
-            kept += query.weight * (1.0 if query_kept is None else query_kept)
-            left += query.weight * (1.0 if query_left is None else query_left)
-        kept, left = (kept / weights, left / weights) if weights > 0 else (1.0, 1.0)
-        number, all_kept, all_left, lost = self._unreported
-        events, window = number + self._meter.events, self._window_size(max)
-        all_kept, all_left = all_kept + kept * self._meter.events, all_left * left
-        self._unreported = (events, all_kept, all_left, lost + self._work_limit.lost)
-        if events >= window * _REPORTED:
-            taken = sum(query.matcher.events for query in self.queries)
-            self.episodes.record_matches(
-                self._match_count(), all_kept / events, all_left, window / events, taken, self._missed_events(),
-                self._unreported[3],
-            )  # fmt: skip
-            self._unreported = (0, 0.0, 1.0, 0.0)
+    def _report_estimates(self) -> None:
+        self.episodes.record_estimates(
+            total(query.recall.total for query in self.queries), total(query.recall.recent for query in self.queries)
+        )
 
     def _total_weight(self) -> float:
         return sum(query.weight for query in self.queries)
-
-    def _match_count(self) -> int:
-        return sum(query.matcher.matches for query in self.queries)
-
-    def _missed_events(self) -> int:
-        return sum(query.received - query.matcher.events for query in self.queries)
 
     def _dropped_counts(self) -> tuple[int, int]:
         """Return how many events, and how many partial matches, were dropped so far."""
@@ -466,7 +440,6 @@ class Control(ShedderChange):
             "pace": self._schedule.state(),
             "decisions": self._decisions,
             "cut": self._work_limit.state(),
-            "unreported": list(self._unreported),
             "queries": [query.state() for query in self.queries],
             "renewal": 0 if self.renewal is None else self.renewal.remaining,
             "before": list(self._dropped_before),
@@ -498,12 +471,11 @@ class Control(ShedderChange):
         self.episodes.restore(state["episodes"])
         self._schedule.restore(state["pace"])
         self._decisions = state["decisions"]
-        events, kept, left, lost = state["unreported"]
-        self._unreported = (events, kept, left, lost)
         self._dropped_before = tuple(state.get("before", (0, 0)))
         if self.renewal is not None:
             self.renewal.remaining = state.get("renewal", 0)
         for query, query_state in zip(self.queries, state["queries"], strict=True):
             query.restore(query_state)
+        self._report_estimates()
         if "cut" in state:
             self._work_limit.restore(state["cut"])

@@ -252,7 +252,7 @@ class DropPlan:
         are dropped whose births these probabilities refuse. Otherwise the decision is drawn anew each time.
     kept
         Expected share of the query's matches that are still found, of the events to come. None: unknown; then the
-        estimated recall is unknown, too, once something is dropped.
+        recall is estimated from the probabilities with which the matches found were kept.
     left
         Share of the matches under way that is left after `drops`; None: unknown.
     saved
@@ -260,6 +260,8 @@ class DropPlan:
         then lasts as long as it would be needed without these drops.
     counts
         Share of the events whose children are counted by source, for `QueryView.flows`.
+    error
+        Standard deviation of `kept`, as a share of it; it widens the interval of the estimated recall.
     """
 
     events: Floats | None = None
@@ -273,18 +275,20 @@ class DropPlan:
     left: float | None = None
     saved: float = 0.0
     counts: float = 0.0
+    error: float = 0.0
 
     def known_kept(self) -> float | None:
         """Return `kept`, or 1 if it is None and nothing is dropped."""
         tables = (self.events, self.binds, self.windows, self.births)
-        return 1.0 if self.kept is None and not any(map(_drops, tables)) else self.kept
+        return 1.0 if self.kept is None and not any(map(drops, tables)) else self.kept
 
     def known_left(self) -> float | None:
         """Return `left`, or 1 if it is None and nothing is dropped."""
-        return 1.0 if self.left is None and not _drops(self.drops) else self.left
+        return 1.0 if self.left is None and not drops(self.drops) else self.left
 
 
-def _drops(table: Floats | None) -> bool:
+def drops(table: Floats | None) -> bool:
+    """Return whether a table has a probability above 0."""
     return table is not None and bool(table.any())
 
 

@@ -15,7 +15,7 @@ from fastcep.overload.validation import checked_classes
 from fastcep.overload.work_limit import WorkLimit
 from fastcep.plan import Plan
 from fastcep.query.patterns import leaves_of
-from fastcep.stored import AMOUNT, COUNT, SHARE, anything, by_name, listed, or_null, record, sequence
+from fastcep.stored import COUNT, anything, by_name, listed, or_null, record, sequence
 
 __all__ = ["ShedderChange", "check_control_state"]
 
@@ -78,7 +78,7 @@ def check_control_state(state: dict[str, Any], loops: int, queries: int) -> None
             "specs": anything, "learned": listed(by_name(anything), loops), "demand": anything, "decisions": COUNT,
             "shedder": or_null(by_name(anything)), "clock": or_null(by_name(anything)),
             "monitor": by_name(anything), "measured": anything, "episodes": anything, "pace": anything,
-            "queries": listed(by_name(anything), queries), "unreported": sequence(COUNT, AMOUNT, SHARE, AMOUNT),
+            "queries": listed(by_name(anything), queries),
         },
         {"cut": anything, "renewal": COUNT, "before": sequence(COUNT, COUNT)},
     )(state, "control")  # fmt: skip

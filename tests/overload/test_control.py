@@ -59,6 +59,12 @@ def test_event_latency_has_the_time_in_the_queue() -> None:
     assert shed["processing_latency"]["mean"] == 1.6
 
 
+NO_MATCHES = {
+    "found": 0.0, "expected": 0.0, "expected_interval": [0.0, 0.0], "estimated_recall": None,
+    "estimated_recall_interval": None,
+}  # fmt: skip
+
+
 def test_metrics_of_an_engine_that_sheds_nothing() -> None:
     live = engine(query(), RandomMatches(), 50)
     live.process(FIVE)
@@ -67,11 +73,13 @@ def test_metrics_of_an_engine_that_sheds_nothing() -> None:
     assert shed == {
         "clock": "virtual", "cost_table": {"name": "paper", "hash": live.metrics()["shedding"]["cost_table"]["hash"]},
         "latency_bound": 50.0, "shedder": "rs", "model": {}, "detectors": ["latency", "queue"], "active": False,
-        "why": "", "since": None, "episodes": 0, "estimated_recall": 1.0, "demand": 0.0, "decisions": 0,
+        "why": "", "since": None, "episodes": 0, "estimated_recall": 1.0, "estimated_recall_interval": None,
+        "matches": NO_MATCHES, "recent_matches": NO_MATCHES, "demand": 0.0, "decisions": 0,
         "overhead": 0.0, "decision_time": {"mean": 0.0, "max": 0.0}, "dropped_events": 0, "dropped_in_windows": 0,
         "dropped_partial_matches": 0, "passed_over": 0,
         "queries": {"q1": {
-            "kept": 1.0, "dropped_events": dict.fromkeys("ABCD", 0), "withheld": {},
+            "kept": 1.0, "dropped_events": dict.fromkeys("ABCD", 0), "withheld": {}, "matches": NO_MATCHES,
+            "recent_matches": NO_MATCHES,
             "partial_matches": {
                 "a": {"born": [2], "refused": [0], "dropped": [0]}, "b": {"born": [2], "refused": [0], "dropped": [0]},
             },

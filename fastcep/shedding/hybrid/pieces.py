@@ -207,8 +207,10 @@ def fit_pieces(
         all earlier events (`AFTER MATCH`, `CONSUME`, `LIMIT`, `SELECT`).
     pieces
         History.
-    slices, clusters, per, percentile, features, exclude, consumption, cost_table, index, decision_cost, order_cost, seed
+    slices, clusters, per, percentile, features, exclude, consumption, cost_table, index
         See `fit_hybrid`. The cost table is read here, once.
+    decision_cost, order_cost, seed
+        See `fit_hybrid`.
     validate
         See `fit_hybrid`. It requires a single piece in this process.
     references

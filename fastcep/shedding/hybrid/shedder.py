@@ -197,16 +197,16 @@ class Hybrid(Baseline):
         selection = selector.choose(demand, sizes)
         binds, births = self._drop_probabilities(selection, changed)
         drop_plan = DropPlan(
-            binds=binds, births=births, steady=True, kept=selection.kept,
+            binds=binds, births=births, steady=True, kept=selection.kept if self._flows[name].is_reliable else None,
             saved=selection.saved if selection.kept >= _ALL else 0.0,
-            counts=self._counted_share(name, view) if self._adapt else 0.0,
+            counts=self._counted_share(name, view) if self._adapt else 0.0, error=self._flows[name].error,
         )  # fmt: skip
         state.share = drop_plan.counts
         self._plans[name] = selector, demand, changed, drop_plan
         if selection.cells.any() and selection.saved > state.saved + _WORTH * (state.saved > 0):
             drop_plan.drops = drop_plan.births
             kept_before = selector.choose(before, sizes).kept if before > 0 else 1.0
-            drop_plan.left = min(1.0, selection.kept / max(kept_before, 1e-9))
+            drop_plan.left = min(1.0, selection.kept / max(kept_before, 1e-9)) if drop_plan.kept is not None else None
             state.saved = selection.saved
         state.demand, state.saved = demand, min(state.saved, selection.saved)
         return drop_plan
