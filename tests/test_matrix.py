@@ -24,6 +24,7 @@ from fastcep.query import ast
 EXAMPLES = settings().max_examples
 
 
+@pytest.mark.thorough
 @pytest.mark.property
 @pytest.mark.parametrize(("focus", "times"), FOCUSES.items())
 def test_focus(focus: str, times: int) -> None:

@@ -54,6 +54,7 @@ def test_trips_are_as_in_the_bay_area() -> None:
         assert (start == end)[user == name].mean() == pytest.approx(turns, abs=0.06)  # more trips end there by chance
 
 
+@pytest.mark.thorough
 def test_compressed_trips_have_hot_paths() -> None:
     text = (PAPERS / "hot_paths.cep").read_text(encoding="utf-8").replace("BikeTrip+", "BikeTrip{5,}")
     assert matches(text, datasets.bike_chains(300_000, 7)) == 11_205

@@ -18,6 +18,7 @@ from fastcep.evaluation.generators import Generator, generator_of
 V = {"V": Values(1, 10)}
 
 
+@pytest.mark.thorough
 def test_informed_knows_more_than_chance_with_demands_too() -> None:
     """With demands, events have classes as with bounds."""
     rows = evaluated(["informed", "oracle", "ri"], demands="50%").rows

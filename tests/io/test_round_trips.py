@@ -137,6 +137,7 @@ def million() -> pa.Table:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "ending",
     [*BINARY, "csv", "jsonl", *(pytest.param(e, marks=pytest.mark.slow) for e in ("csv.gz", "jsonl.gz", "jsonl.zst"))],

@@ -93,6 +93,7 @@ def test_page_is_well_formed_and_self_contained(pages: dict[Make, str], make: Ma
     assert {value for _, name, value in reader.attributes if name == "href"} <= {f"#{each}" for each in ids}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", ALL)
 def test_pictures_are_xml(pages: dict[Make, str], make: Make) -> None:
     pictures = re.findall(r"<svg.*?</svg>", pages[make], re.DOTALL)

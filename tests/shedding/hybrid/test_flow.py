@@ -161,6 +161,7 @@ def test_drops_against_the_record(slices: int, apart: float) -> None:
         assert cascade.matches / found == pytest.approx(step.kept, abs=apart), (number, step)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("slices", [1, 4])
 @pytest.mark.parametrize("saved", [0.3, 0.5, 0.6, 0.7, 0.8, 0.9])
 def test_its_order_is_as_good_as_that_of_an_exact_search(slices: int, saved: float) -> None:

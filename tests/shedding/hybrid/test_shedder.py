@@ -40,10 +40,12 @@ class TestHybrid(Contract):
     free = 0.6
 
 
+@pytest.mark.thorough
 class TestHybridInput(Contract):
     make: Make = staticmethod(lambda: HybridInput(model()))
 
 
+@pytest.mark.thorough
 class TestHybridState(Contract):
     make: Make = staticmethod(lambda: HybridState(model()))
     free = 0.6
@@ -75,6 +77,7 @@ def test_what_is_found_is_what_is_said(name: str, bound: str) -> None:
     assert own["estimated_recall"] == pytest.approx(own["recall"], abs=0.05)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("bound", ["60%", "40%", "20%"])
 def test_it_finds_as_much_as_anyone(bound: str) -> None:
     hybrid = row("hybrid", bound)["recall"]
@@ -118,6 +121,7 @@ def test_the_seed_decides(kind: type[Hybrid]) -> None:
     assert one == again != other
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS.values())
 def test_a_model_on_disk_sheds_the_same(kind: type[Hybrid], tmp_path: Path) -> None:
     model().save(tmp_path / "m")
