@@ -64,7 +64,7 @@ def test_every_clause_of_a_query_is_drawn() -> None:
     no_clause = {"span", "name", "schema", "text"}
     assert {field.name for field in dataclasses.fields(ast.Query)} == drawn | no_clause
     assert subclasses(ast.Pattern) == {
-        "Member", "Negation", "Sequence", "Conjunction", "Disjunction", "AnyOf", "Group", "Aperiodic", "Periodic",
+        "Variable", "Negation", "Sequence", "Conjunction", "Disjunction", "AnyOf", "Group", "Aperiodic", "Periodic",
     }  # fmt: skip
     assert subclasses(ast.Window) == {"TimeWindow", "CountWindow", "Unbounded", "ExplicitWindow"}
     assert {*ast.STRATEGIES, *(f"SELECT {name}" for name in ast.SELECTIONS)} <= set(CLAUSES)

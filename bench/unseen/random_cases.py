@@ -106,12 +106,12 @@ def _draw_query(rng: np.random.Generator, name: str, traits: list[str]) -> str:
     length = int(rng.integers(2, 5))
     kinds = rng.choice(list("ABCD"), length) if rng.random() < 0.3 else rng.permutation(list("ABCD"))[:length]
     names = list("abcd"[:length])
-    members = [f"{kind} {variable}" for kind, variable in zip(kinds, names, strict=True)]
+    variables = [f"{kind} {variable}" for kind, variable in zip(kinds, names, strict=True)]
     values, conditions = list(names), []
     if "kleene" in traits:
         place = int(rng.integers(0, length - 1))
         bounded = rng.random() < 0.5
-        members[place] = f"{kinds[place]}{'{1,3}' if bounded else '+'} {names[place]}[]"
+        variables[place] = f"{kinds[place]}{'{1,3}' if bounded else '+'} {names[place]}[]"
         values[place] = f"{names[place]}[i]"
         if not bounded:
             conditions.append(f"{names[place]}[i+1].v > {names[place]}[i].v")
@@ -120,13 +120,13 @@ def _draw_query(rng: np.random.Generator, name: str, traits: list[str]) -> str:
         conditions += [f"{first}.k = {values[-1]}.k" for first in values[:-1]]
     if "negation" in traits:
         place = int(rng.integers(1, length))
-        members.insert(place, f"NEG {rng.choice(list('ABCD'))} n")
+        variables.insert(place, f"NEG {rng.choice(list('ABCD'))} n")
         conditions.append(f"n.k = {values[-1]}.k")
         if rng.random() < 0.5:
             conditions.append(f"n.v > {values[-1]}.v")
     for _ in range(int(rng.integers(1, 3 if by_key else 4))):
         conditions.append(_draw_condition(rng, values))
-    return f"QUERY {name}\nPATTERN SEQ({', '.join(members)})\nWHERE {' AND '.join(dict.fromkeys(conditions))}\n"
+    return f"QUERY {name}\nPATTERN SEQ({', '.join(variables)})\nWHERE {' AND '.join(dict.fromkeys(conditions))}\n"
 
 
 def _draw_condition(rng: np.random.Generator, values: list[str]) -> str:

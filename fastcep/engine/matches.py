@@ -17,7 +17,7 @@ from fastcep.errors import ValidationError
 from fastcep.events.convert import all_null, from_lengths, from_numpy, from_texts
 from fastcep.events.schema import suggestion
 from fastcep.query import ast
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 
 Ints = npt.NDArray[np.int64]
 
@@ -80,13 +80,13 @@ class QueryMatches:
             "window_id": all_null(times) if self.windows is None else from_numpy(self.windows),
             "detected_at": from_numpy(times, pa.timestamp("ns", "UTC")),
         }
-        for number, leaf in enumerate(leaves_of(self.query.pattern)):
-            if leaf.negated:
+        for number, variable in enumerate(pattern_variables(self.query.pattern)):
+            if variable.negated:
                 continue
             values, lengths = self.bindings.values[number], self.bindings.lengths[number]
-            absent = values < 0 if (leaf.optional or self.partial) and not leaf.member.repeated else None
+            absent = values < 0 if (variable.optional or self.partial) and not variable.declaration.repeated else None
             bound = from_numpy(values, nulls=absent)
-            out[leaf.name] = bound if lengths is None else from_lengths(lengths, bound)
+            out[variable.name] = bound if lengths is None else from_lengths(lengths, bound)
         out.update(self.returned)
         return out
 

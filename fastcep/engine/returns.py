@@ -103,7 +103,7 @@ class Returns:
         return from_numpy(typed, nulls=nulls)
 
     def _list(self, node: ast.AttributeList, bindings: Bindings) -> Any:
-        variable = self.translate.variables[node.leaf]
+        variable = self.translate.numbers[node.qualified_name]
         lengths = bindings.lengths[variable]
         assert lengths is not None
         dtype = self.translate.dtype(variable, node.name)
@@ -184,7 +184,8 @@ class Returns:
             values[bound] = self.type_codes[types]
             return values, nulls
         schema = self.query.schema
-        columns = {name: schema.column_of(name, attribute) for name in self.translate.leaves[variable].member.types}
+        declaration = self.translate.variables[variable].declaration
+        columns = {name: schema.column_of(name, attribute) for name in declaration.types}
         for column in set(columns.values()):
             of_column = np.array([columns.get(name) == column for name in schema.type_names])[types]
             column_values, column_nulls = self.ring.take(column, events[of_column])
@@ -196,9 +197,10 @@ class Returns:
     def _leaf_values(self, leaf: Op, bindings: Bindings) -> Values:
         """Return the values of a leaf: a count, an attribute of an event, or an aggregate over a Kleene variable."""
         kind, variable, extra, attribute = leaf.data
-        if variable >= len(self.translate.leaves):  # rounds of a group: each of its variables has one element per round
-            group = self.translate.groups[variable - len(self.translate.leaves)]
-            variable = next(n for n, one in enumerate(self.translate.leaves) if one.group == group and not one.negated)
+        variables = self.translate.variables
+        if variable >= len(variables):  # rounds of a group: each of its variables has one element per round
+            group = self.translate.groups[variable - len(variables)]
+            variable = next(n for n, one in enumerate(variables) if one.group == group and not one.negated)
         lengths, values = bindings.lengths[variable], bindings.values[variable]
         no_nulls = np.zeros(bindings.n, np.uint8)
         if lengths is None:

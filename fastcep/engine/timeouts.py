@@ -19,7 +19,7 @@ from fastcep.errors import ValidationError
 from fastcep.events import EventRing
 from fastcep.plan import Plan
 from fastcep.plan.ir import PREVIOUS
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 from fastcep.stored import Misfit
 
 __all__ = ["TimedOut", "take_timed_out"]
@@ -72,13 +72,13 @@ class TimedOut:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._leaves = leaves_of(plan.query.pattern)
+        self._variables = pattern_variables(plan.query.pattern)
         self._parts: list[_Part] = []
-        for leaf in self._leaves:
-            if leaf.name in _COLUMNS:
+        for variable in self._variables:
+            if variable.name in _COLUMNS:
                 raise ValidationError(
-                    f"timed_out=True: query {plan.query.name!r} has a variable {leaf.name!r}, which is the name of a "
-                    "column of timed_out(); rename the variable"
+                    f"timed_out=True: query {plan.query.name!r} has a variable {variable.name!r}, which is the name of "
+                    "a column of timed_out(); rename the variable"
                 )
         if any(column.column == PREVIOUS for column in plan.columns):
             raise ValidationError(
@@ -104,7 +104,7 @@ class TimedOut:
         states, times, windows = facts.T
         events = values if numbers is None else [numbered(positions, numbers) for positions in values]
         bindings = Bindings(len(facts), events, lengths)
-        positive = [number for number, leaf in enumerate(self._leaves) if not leaf.negated]
+        positive = [number for number, variable in enumerate(self._variables) if not variable.negated]
         bound = sum((_is_bound(values[number], lengths[number]) for number in positive), np.zeros(len(facts), np.int64))
         self._parts.append(_Part(bindings, states, times, windows, bound))
 
@@ -117,10 +117,10 @@ class TimedOut:
 
     def _waits_for(self, states: Ints) -> pa.Array[Any]:
         """Return the names of the variables that the pattern allows next, for each state."""
-        variables: dict[int, set[int]] = {}
+        following: dict[int, set[int]] = {}
         for edge in self._plan.edges:
-            variables.setdefault(edge.source, set()).add(edge.member)
-        names = [[self._leaves[number].name for number in sorted(variables[state])] for state in states.tolist()]
+            following.setdefault(edge.source, set()).add(edge.variable)
+        names = [[self._variables[number].name for number in sorted(following[state])] for state in states.tolist()]
         return pa.array(names, pa.list_(pa.string()))
 
     @property
@@ -138,19 +138,19 @@ class TimedOut:
         if parts:
             facts = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _FACTS}
             yield "", facts
-        for number, leaf in enumerate(self._leaves if parts else ()):
-            if leaf.negated:
+        for number, variable in enumerate(self._variables if parts else ()):
+            if variable.negated:
                 continue
             yield f"events {number}", {"event": np.concatenate([part.bindings.values[number] for part in parts])}
-            if leaf.repeated:
+            if variable.repeated:
                 lengths = [part.bindings.lengths[number] for part in parts]
                 yield f"lengths {number}", {"length": np.concatenate([sizes for sizes in lengths if sizes is not None])}
 
     @property
     def tables(self) -> list[str]:
         """The names of the tables of `columns`."""
-        positive = [(number, leaf) for number, leaf in enumerate(self._leaves) if not leaf.negated]
-        lengths = [f"lengths {number}" for number, leaf in positive if leaf.repeated]
+        positive = [(number, variable) for number, variable in enumerate(self._variables) if not variable.negated]
+        lengths = [f"lengths {number}" for number, variable in positive if variable.repeated]
         return ["", *(f"events {number}" for number, _ in positive), *lengths]
 
     def put(self, tables: Mapping[str, Mapping[str, Ints]], prefix: str) -> None:
@@ -174,15 +174,15 @@ class TimedOut:
         for state in np.unique(facts["states"]).tolist():
             if state < 0 or state not in states_with_edges:
                 raise Misfit(f"table {prefix!r}, states", str(state), "a state that waits for a variable")
-        check_within(f"table {prefix!r}, bound", facts["bound"], 0, len(self._leaves))
+        check_within(f"table {prefix!r}, bound", facts["bound"], 0, len(self._variables))
         values: list[Ints] = []
         lengths: list[Ints | None] = []
         empty = np.empty(0, np.int64)
-        for number, leaf in enumerate(self._leaves):
+        for number, variable in enumerate(self._variables):
             events_table, lengths_table = f"events {number}", f"lengths {number}"
             values.append(tables[events_table]["event"] if events_table in tables else empty)
-            lengths.append(tables.get(lengths_table, {}).get("length", empty) if leaf.repeated else None)
-            if not leaf.negated:
+            lengths.append(tables.get(lengths_table, {}).get("length", empty) if variable.repeated else None)
+            if not variable.negated:
                 self._check_events(values[number], lengths[number], rows, prefix + events_table, prefix + lengths_table)
         self._parts = [_Part(Bindings(rows, values, lengths), **{fact: facts[fact] for fact in _FACTS})]
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from fastcep.engine import Matches
 from fastcep.plan import make_plan
 from fastcep.query import ast
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 
 __all__ = ["Identities", "count_found", "identities", "identities_of"]
 
@@ -55,17 +55,18 @@ def identities_of(table: pa.Table, query: ast.Query, number: int = 0) -> Identit
     uint64[n]
         Identity of each row.
     """
-    leaves = leaves_of(query.pattern)
+    variables = pattern_variables(query.pattern)
     groups = _interchangeable(query)
-    grouped = {variable for variables in groups for variable in variables}
-    names = ["window_id", *(leaf.name for m, leaf in enumerate(leaves) if not leaf.negated and m not in grouped)]
+    grouped = {index for indices in groups for index in indices}
+    ungrouped = [one for index, one in enumerate(variables) if not one.negated and index not in grouped]
+    names = ["window_id", *(variable.name for variable in ungrouped)]
     if isinstance(query.pattern, ast.Periodic):
         names.append("detected_at")  # the tick, which no bound event determines
     hashes = np.full(len(table), _mix(np.array([number], np.uint64))[0])
     for name in names:
         hashes = _mix(hashes ^ _values(table[name].combine_chunks()))
-    for variables in groups:
-        values = [_mix(_values(table[leaves[variable].name].combine_chunks())) for variable in variables]
+    for indices in groups:
+        values = [_mix(_values(table[variables[index].name].combine_chunks())) for index in indices]
         hashes = _mix(hashes ^ np.add.reduce(values))
     return hashes
 

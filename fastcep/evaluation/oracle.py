@@ -31,7 +31,7 @@ from fastcep.evaluation.protocols import Reference
 from fastcep.evaluation.targets import MAX_SHARE_OVER, Target
 from fastcep.overload.clock import VirtualClock
 from fastcep.query import ast
-from fastcep.query.patterns import is_monotonic, leaves_of
+from fastcep.query.patterns import is_monotonic, pattern_variables
 from fastcep.shedding.lineage import Lineage, observe
 
 if TYPE_CHECKING:
@@ -260,12 +260,12 @@ def _shed_by(trial: Trial, hindsight: Hindsight, used: Ints, rows: npt.NDArray[n
     names = query.schema.type_names
     kept = dict(zip(names, np.bincount(kinds, minlength=len(names)).tolist(), strict=True))
     events = {name: {"seen": n, "dropped": n - kept[name]} for name, n in trial.bindable[query.name].items()}
-    variables = [leaf.name for leaf in leaves_of(query.pattern)]
+    variables = [variable.name for variable in pattern_variables(query.pattern)]
     by_variable: dict[str, dict[str, list[int]]] = {}
     states = record.states
     for number, state in enumerate(record.plan.states):
         if state.indexes:
-            counts = by_variable.setdefault(variables[state.member], {"born": [0], "refused": [0], "dropped": [0]})
+            counts = by_variable.setdefault(variables[state.variable], {"born": [0], "refused": [0], "dropped": [0]})
             in_state = hindsight.stored & (states == number)
             counts["born"][0] += int(rows[in_state].sum())
             counts["refused"][0] += int(in_state.sum() - rows[in_state].sum())

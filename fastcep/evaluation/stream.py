@@ -16,7 +16,7 @@ from fastcep.events import EventBatch, Schema, StringTable
 from fastcep.events.batch import as_table, plain_table
 from fastcep.events.convert import from_numpy
 from fastcep.query import ast
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 
 __all__ = ["Stream"]
 
@@ -83,7 +83,7 @@ class Stream:
         """Count by query and type the events that some variable can bind."""
         counts = {}
         for query in queries:
-            types = {name for leaf in leaves_of(query.pattern) for name in leaf.member.types}
+            types = {name for variable in pattern_variables(query.pattern) for name in variable.declaration.types}
             counts[query.name] = {name: count for name, count in self.by_type.items() if name in types}
         return counts
 

@@ -18,7 +18,7 @@ from fastcep.overload.validation import Shape, check_drop_plan, checked_classes,
 from fastcep.plan import Plan
 from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME
 from fastcep.query import ast
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 from fastcep.stored import (
     AMOUNT,
     COUNT,
@@ -93,12 +93,12 @@ class QueryShedding:
         self._weighs = False
         self._unseen_until = 0  # number of received events up to which matches may have been dropped for certain
         classes = {} if shedder is None else checked_classes(shedder, plan.query, "classes")
-        self._names = [leaf.name for leaf in leaves_of(plan.query.pattern)]
+        self._names = [variable.name for variable in pattern_variables(plan.query.pattern)]
         self._classes = self._tables(classes)
         event_classes = {} if shedder is None else checked_classes(shedder, plan.query, "event_classes")
         self._event_classes = [
-            _table(event_classes[name]) if name in event_classes and plan.event_features[member] else None
-            for member, name in enumerate(self._names)
+            _table(event_classes[name]) if name in event_classes and plan.event_features[number] else None
+            for number, name in enumerate(self._names)
         ]
         self.slices = 1 if shedder is None else checked_slices(shedder, plan.query)
         self.shedding.begin(self._classes, 0 if shedder is None else shedder.seed, self._event_classes)
@@ -109,7 +109,7 @@ class QueryShedding:
         """Return the class table of each state."""
         tables: list[Table | None] = []
         for state in self.plan.states:
-            state_classes = classes.get(self._names[state.member]) if state.features else None
+            state_classes = classes.get(self._names[state.variable]) if state.features else None
             tables.append(None if state_classes is None else _table(state_classes))
         return tables
 
@@ -126,7 +126,7 @@ class QueryShedding:
         """Raise an error for a drop plan that does not fit the matcher. The plan in force has already been checked."""
         if drop_plan is self.drop_plan:
             return
-        types, cells = len(self.plan.type_members), (len(self.plan.states), self.shedding.stride)
+        types, cells = len(self.plan.type_variables), (len(self.plan.states), self.shedding.stride)
         shapes: dict[str, tuple[Shape, ...]] = {
             "events": ((types,),),
             "binds": ((len(self._names), self.shedding.event_stride),),
@@ -145,7 +145,7 @@ class QueryShedding:
             return 0
         shedding, old = self.shedding, self.drop_plan
         self._start_weighing(drop_plan)
-        types = len(self.plan.type_members)
+        types = len(self.plan.type_variables)
         if drop_plan.counts and not old.counts:
             shedding.count_flows(self.slices)
         elif old.counts and not drop_plan.counts:
@@ -254,7 +254,7 @@ class QueryShedding:
         by_class: dict[str, dict[str, list[int]]] = {}
         for number, state in enumerate(self.plan.states):
             if state.indexes:
-                counts = by_class.setdefault(self._names[state.member], {"born": [], "refused": [], "dropped": []})
+                counts = by_class.setdefault(self._names[state.variable], {"born": [], "refused": [], "dropped": []})
                 for key, totals in counts.items():
                     of_state = counted[key][number].tolist()
                     totals[:] = [a + b for a, b in zip(totals, of_state, strict=True)] if totals else of_state
@@ -266,9 +266,9 @@ class QueryShedding:
             "dropped_events": dict(zip(types, counted["dropped_events"].tolist(), strict=True)),
             "partial_matches": by_class,
             "withheld": {
-                name: counted["withheld"][member].tolist()
-                for member, name in enumerate(self._names)
-                if self._event_classes[member] is not None
+                name: counted["withheld"][number].tolist()
+                for number, name in enumerate(self._names)
+                if self._event_classes[number] is not None
             },
         }
 
@@ -293,16 +293,16 @@ class QueryShedding:
 
     def _check_state(self, state: Mapping[str, Any]) -> None:
         """Raise `Misfit` if this is not a state of this query."""
-        shedding, members, types = self.shedding, len(self._names), len(self.plan.type_members)
+        shedding, variables, types = self.shedding, len(self._names), len(self.plan.type_variables)
         counted = {name: grid(COUNT, *values.shape) for name, values in shedding.counted().items()}
         by_class = (len(self.plan.states), shedding.stride)
         births = grid(SHARE, *by_class, *_sizes(state.get("births"))[2:][:1])
         places = max([1, *_sizes(state.get("windows"))[1:]])
-        asked = grid(AMOUNT, members, shedding.event_stride)
+        asked = grid(AMOUNT, variables, shedding.event_stride)
         record(
             {
                 "events": or_null(grid(SHARE, types)),
-                "binds": or_null(grid(SHARE, members, shedding.event_stride)),
+                "binds": or_null(grid(SHARE, variables, shedding.event_stride)),
                 "windows": or_null(grid(SHARE, types, places)),
                 "births": or_null(births),
                 "bin": whole(1, MOST), "kept": or_null(SHARE), "left": or_null(SHARE), "saved": NUMBER, "counts": SHARE,
@@ -318,7 +318,7 @@ class QueryShedding:
         if "flows" in state:
             keys, counts, squares, *_ = state["flows"]
             check_flow_keys(
-                keys, (counts, squares), len(self.plan.states), shedding.stride, members, shedding.event_stride,
+                keys, (counts, squares), len(self.plan.states), shedding.stride, variables, shedding.event_stride,
                 self.slices,
             )  # fmt: skip
             if not state["counts"]:
@@ -372,7 +372,7 @@ def _sizes(value: Any) -> list[int]:
 
 
 def check_flow_keys(
-    keys: Sequence[int], counts: Sequence[Sequence[float]], states: int, stride: int, members: int, event_stride: int,
+    keys: Sequence[int], counts: Sequence[Sequence[float]], states: int, stride: int, variables: int, event_stride: int,
     slices: int,
 ) -> None:  # fmt: skip
     """Check that keys of `Shedding.flows` ascend and have states, classes, variables and slices in range.
@@ -383,7 +383,7 @@ def check_flow_keys(
         The error names key and field.
     """
     largest = {
-        "source": states, "source_class": stride - 1, "slice": slices - 1, "member": members - 1,
+        "source": states, "source_class": stride - 1, "slice": slices - 1, "member": variables - 1,
         "event_class": event_stride - 1, "target": states - 1, "target_class": stride - 1,
     }  # fmt: skip
     if any(len(values) != len(keys) for values in counts) or list(keys) != sorted(set(keys)):

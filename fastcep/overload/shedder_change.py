@@ -14,7 +14,7 @@ from fastcep.overload.protocols import Detector, Shedder
 from fastcep.overload.validation import checked_classes
 from fastcep.overload.work_limit import WorkLimit
 from fastcep.plan import Plan
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 from fastcep.stored import COUNT, anything, by_name, listed, or_null, record, sequence
 
 __all__ = ["ShedderChange", "check_control_state"]
@@ -66,8 +66,8 @@ class ShedderChange:
         if self.shedder is None or not self.shedder.drops_matches:
             return [0] * len(plan.states)
         classes = checked_classes(self.shedder, plan.query, "classes")
-        names = [leaf.name for leaf in leaves_of(plan.query.pattern)]
-        found = [classes.get(names[state.member]) if state.features else None for state in plan.states]
+        names = [variable.name for variable in pattern_variables(plan.query.pattern)]
+        found = [classes.get(names[state.variable]) if state.features else None for state in plan.states]
         return [0 if item is None else item.other for item in found]
 
 

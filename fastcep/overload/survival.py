@@ -42,14 +42,14 @@ def survival(pattern: ast.Pattern, keep: Callable[[tuple[str, ...]], float]) -> 
         Function from the event types of a variable to the probability of keeping an event.
     """
     match pattern:
-        case ast.Member():
+        case ast.Variable():
             return keep(pattern.types) ** max(pattern.minimum, 1)
         case ast.Negation():
             return 1.0
         case ast.Disjunction():
-            return sum(survival(part, keep) for part in pattern.members) / len(pattern.members)
-        case ast.AnyOf() if not pattern.members[0].repeated:
-            mean = sum(survival(part, keep) for part in pattern.members) / len(pattern.members)
+            return sum(survival(part, keep) for part in pattern.patterns) / len(pattern.patterns)
+        case ast.AnyOf() if not pattern.variables[0].repeated:
+            mean = sum(survival(variable, keep) for variable in pattern.variables) / len(pattern.variables)
             return float(mean**pattern.count)
         case ast.Group():
             return survival(pattern.pattern, keep) ** max(pattern.minimum, 1)

@@ -17,7 +17,7 @@ import numpy as np
 from fastcep.errors import ValidationError
 from fastcep.overload.protocols import Classes, Detector, DetectorReading, DropPlan, Shedder, Tree
 from fastcep.query import ast
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 
 __all__ = [
     "MOST_SLICES", "check_detector", "check_shedder", "checked_classes", "checked_drop_plans", "checked_json",
@@ -101,7 +101,7 @@ def checked_classes(shedder: Shedder, query: ast.Query, method: str) -> Mapping[
     by_variable = getattr(shedder, method)(query)
     if not isinstance(by_variable, Mapping):
         _refuse(shedder, f"{method}()", _describe(by_variable), "a mapping of variables to Classes or Trees")
-    names = [leaf.name for leaf in leaves_of(query.pattern)]
+    names = [variable.name for variable in pattern_variables(query.pattern)]
     for variable, classes in by_variable.items():
         where = f"{method}()[{variable!r}]"
         if variable not in names:

@@ -2,7 +2,7 @@
 
 This is Glushkov's construction: one position per variable, and an edge binds one event to one variable. A *state*
 records the progress of each part of the pattern: the position in a ``SEQ``, the positions in all parts of an ``AND``,
-the branch of an ``OR``, the bound members of an ``ANY``, and the position in the current round of a group. Skipped
+the branch of an ``OR``, the bound variables of an ``ANY``, and the position in the current round of a group. Skipped
 optional variables are not recorded, so a ``SEQ`` has one state per variable, however many of them are optional.
 
 Invariant: the bindings of a match in stream order, with the starts of its rounds, determine exactly one path.
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fastcep.query import ast
-from fastcep.query.patterns import Leaf, groups_of, leaves_of, sub_patterns
+from fastcep.query.patterns import PatternVariable, groups_of, pattern_variables, sub_patterns
 
 __all__ = ["MAYBE", "NO", "START", "YES", "Automaton", "Edge", "Negated", "State", "build_automaton", "entry", "repeat"]
 
@@ -28,25 +28,25 @@ Frontier = Any  # progress of a part: None if nothing is bound, otherwise nested
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Transition that binds an event to ``member``: from state ``source`` (``START``: nothing is bound) to ``target``.
+    """Transition that binds an event to ``variable``, from state ``source`` (``START``: none is bound) to ``target``.
 
     Attributes
     ----------
     again
-        Whether the member is a Kleene variable that already holds events.
+        Whether the variable is a Kleene variable that already holds events.
     group, round
-        Number of the repeated group that contains the member, or -1. ``"first"`` starts the group, ``"next"`` starts
+        Number of the repeated group that contains the variable, or -1. ``"first"`` starts the group, ``"next"`` starts
         another round and ``""`` continues the round.
     before, now
-        Per variable, members first and then groups, whether it is bound in the source: ``NO``, ``MAYBE`` or ``YES``.
+        Per variable, and then per group, whether it is bound in the source: ``NO``, ``MAYBE`` or ``YES``.
         For variables in a group, ``now`` refers to the current round.
     peers
-        Members of the group.
+        Variables of the group.
     """
 
     source: int
     target: int
-    member: int
+    variable: int
     again: bool = False
     group: int = -1
     round: str = ""
@@ -56,7 +56,7 @@ class Edge:
 
     @property
     def loop(self) -> bool:
-        """True if the edge repeats a Kleene member or a group."""
+        """True if the edge repeats a Kleene variable or a group."""
         return self.again or self.round == "next"
 
 
@@ -64,7 +64,7 @@ class Edge:
 class State:
     """State of the automaton: the variables that are bound, and those that can still be bound or grow (``open``)."""
 
-    member: int
+    variable: int
     bound: tuple[int, ...]
     open: frozenset[int]
     accepting: bool
@@ -72,9 +72,9 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Negated:
-    """A negated variable, the members before and after it in its SEQ, and the repeated group of the SEQ, or -1."""
+    """A negated variable, the variables before and after it in its SEQ, and the repeated group of the SEQ, or -1."""
 
-    member: int
+    variable: int
     before: frozenset[int]
     after: frozenset[int]
     group: int = -1
@@ -84,14 +84,14 @@ class Negated:
 class Automaton:
     """States and edges of a pattern.
 
-    Variables are numbered: members by their position in the pattern, then the repeated groups. ``chain[m]`` is the
-    number of m's group, or -1. ``inner[g]`` holds the members of a group, ``bounds[g]`` its minimum and maximum number
-    of rounds. ``branches[m]`` holds the members of the innermost branch of an OR that contains m. ``sets`` holds the
-    members of each ANY that can bind the same events in several ways. Edges are sorted by member, then source; edges
-    that continue a round come before those that start one.
+    Variables are numbered by their position in the pattern, and repeated groups after them. ``chain[v]`` is the number
+    of v's group, or -1. ``inner[g]`` holds the variables of a group, ``bounds[g]`` its minimum and maximum number of
+    rounds. ``branches[v]`` holds the variables of the innermost branch of an OR that contains v. ``sets`` holds the
+    variables of each ANY that can bind the same events in several ways. Edges are sorted by variable, then source;
+    edges that continue a round come before those that start one.
     """
 
-    leaves: tuple[Leaf, ...]
+    variables: tuple[PatternVariable, ...]
     chain: tuple[int, ...]
     inner: dict[int, tuple[int, ...]]
     bounds: dict[int, tuple[int, int | None]]
@@ -106,14 +106,14 @@ class Automaton:
         return all(state.bound[variable] == YES for state in self.states if state.accepting)
 
 
-def entry(member: int, group: int = -1) -> Edge:
-    """Return an edge that binds the first event of a match to ``member``, to rewrite conditions on the event alone."""
-    return Edge(START, 0, member, False, group, "first" if group >= 0 else "", (NO,) * (max(member, group) + 1))
+def entry(variable: int, group: int = -1) -> Edge:
+    """Return an edge that binds a match's first event to ``variable``, to rewrite conditions on the event alone."""
+    return Edge(START, 0, variable, False, group, "first" if group >= 0 else "", (NO,) * (max(variable, group) + 1))
 
 
-def repeat(member: int) -> Edge:
-    """Return an edge that binds one more event to a Kleene member."""
-    return Edge(member, member, member, True, before=(YES,) * (member + 1))
+def repeat(variable: int) -> Edge:
+    """Return an edge that binds one more event to a Kleene variable."""
+    return Edge(variable, variable, variable, True, before=(YES,) * (variable + 1))
 
 
 def build_automaton(pattern: ast.Pattern) -> Automaton:
@@ -128,48 +128,48 @@ def lowered(pattern: ast.Pattern) -> ast.Pattern:
             return ast.Sequence((lowered(opening), _negation(closing), lowered(body)))
         case ast.Periodic(opening, _, closing):
             return ast.Sequence((lowered(opening), _negation(closing)))
-        case ast.AnyOf(_, members) if members[0].repeated:
-            return members[0]
+        case ast.AnyOf(_, variables) if variables[0].repeated:
+            return variables[0]
         case ast.Sequence() | ast.Conjunction() | ast.Disjunction():
-            return type(pattern)(tuple(map(lowered, pattern.members)))
+            return type(pattern)(tuple(map(lowered, pattern.patterns)))
         case ast.Group():
             return ast.Group(
-                lowered(pattern.pattern), pattern.variable, pattern.minimum, pattern.maximum, pattern.repeated
+                lowered(pattern.pattern), pattern.name, pattern.minimum, pattern.maximum, pattern.repeated
             )
     return pattern
 
 
-def _negation(member: ast.Member) -> ast.Negation:
-    return ast.Negation(member.types, member.variable)
+def _negation(variable: ast.Variable) -> ast.Negation:
+    return ast.Negation(variable.types, variable.name)
 
 
 @dataclass(slots=True)
 class _Builder:
     pattern: ast.Pattern
-    leaves: tuple[Leaf, ...] = ()
+    variables: tuple[PatternVariable, ...] = ()
     numbers: dict[str, int] = field(default_factory=dict)
     groups: dict[str, int] = field(default_factory=dict)
 
     def build(self) -> Automaton:
-        self.leaves = leaves_of(self.pattern)
-        self.numbers = {leaf.member.variable: number for number, leaf in enumerate(self.leaves)}
+        self.variables = pattern_variables(self.pattern)
+        self.numbers = {variable.declaration.name: number for number, variable in enumerate(self.variables)}
         repeated = [group for group in groups_of(self.pattern) if group.repeated]
-        self.groups = {group.variable: len(self.leaves) + number for number, group in enumerate(repeated)}
+        self.groups = {group.name: len(self.variables) + number for number, group in enumerate(repeated)}
         self.pattern = lowered(self.pattern)
         chain = tuple(
-            self.groups[leaf.group.variable] if leaf.group is not None and leaf.group.repeated else -1
-            for leaf in self.leaves
+            self.groups[variable.group.name] if variable.group is not None and variable.group.repeated else -1
+            for variable in self.variables
         )
         inner = {
-            g: tuple(m for m, group in enumerate(chain) if group == g and not self.leaves[m].negated)
+            g: tuple(m for m, group in enumerate(chain) if group == g and not self.variables[m].negated)
             for g in self.groups.values()
         }
         states, edges = self._states(chain, inner)
         return Automaton(
-            leaves=self.leaves,
+            variables=self.variables,
             chain=chain,
             inner=inner,
-            bounds={self.groups[group.variable]: (group.minimum, group.maximum) for group in repeated},
+            bounds={self.groups[group.name]: (group.minimum, group.maximum) for group in repeated},
             states=states,
             edges=edges,
             negated=tuple(self._negated(self.pattern, -1)),
@@ -187,24 +187,24 @@ class _Builder:
         unvisited: list[Frontier] = [None]
         while unvisited:
             here = unvisited.pop()
-            for member, again, part, there in self._steps(self.pattern, here):
-                moves.append((here, member, again, part, there))
+            for variable, again, part, there in self._steps(self.pattern, here):
+                moves.append((here, variable, again, part, there))
                 if there not in numbers:
                     numbers[there] = -1
                     unvisited.append(there)
         frontiers = sorted(numbers, key=lambda frontier: self._rank(self.pattern, frontier))
         numbers = {frontier: number for number, frontier in enumerate(frontiers)} | {None: START}
-        last = {numbers[there]: member for _, member, _, _, there in moves}
-        transitions = sorted({(member, numbers[here], part == "next", numbers[there], again, part)
-                      for here, member, again, part, there in moves})  # fmt: skip
+        last = {numbers[there]: variable for _, variable, _, _, there in moves}
+        transitions = sorted({(variable, numbers[here], part == "next", numbers[there], again, part)
+                      for here, variable, again, part, there in moves})  # fmt: skip
         bound = self._bound(len(frontiers), transitions, chain, {})
         now = self._bound(len(frontiers), transitions, chain, inner)
-        unbound = (NO,) * (len(self.leaves) + len(self.groups))
+        unbound = (NO,) * (len(self.variables) + len(self.groups))
         bound[START], now[START] = unbound, unbound
         edges = tuple(
-            Edge(source, target, member, again, chain[member], part, bound[source], now[source],
-                 inner.get(chain[member], ()))
-            for member, source, _, target, again, part in transitions
+            Edge(source, target, variable, again, chain[variable], part, bound[source], now[source],
+                 inner.get(chain[variable], ()))
+            for variable, source, _, target, again, part in transitions
         )  # fmt: skip
         reachable = _reach(len(frontiers), edges)
         states = tuple(
@@ -217,18 +217,19 @@ class _Builder:
         self, states: int, transitions: list[Any], chain: tuple[int, ...], inner: dict[int, tuple[int, ...]]
     ) -> dict[int, tuple[int, ...]]:
         """Return per state whether each variable is bound: a least fixed point. A new round clears ``inner``."""
-        unbound = (NO,) * (len(self.leaves) + len(self.groups))
+        unbound = (NO,) * (len(self.variables) + len(self.groups))
         bound: dict[int, tuple[int, ...]] = {START: unbound}
         changed = True
         while changed:
             changed = False
-            for member, source, _, target, _, part in transitions:
+            for variable, source, _, target, _, part in transitions:
                 before = bound.get(source)
                 if before is None:
                     continue
-                cleared = inner.get(chain[member], ()) if part else ()
+                cleared = inner.get(chain[variable], ()) if part else ()
+                bound_now = (variable, chain[variable])
                 after = tuple(
-                    YES if n in (member, chain[member]) else NO if n in cleared else old for n, old in enumerate(before)
+                    YES if n in bound_now else NO if n in cleared else old for n, old in enumerate(before)
                 )
                 previous = bound.get(target, after)
                 merged = tuple(a if a == b else MAYBE for a, b in zip(after, previous, strict=True))
@@ -238,28 +239,28 @@ class _Builder:
         return bound
 
     def _steps(self, pattern: ast.Pattern, here: Frontier) -> Iterator[tuple[int, bool, str, Frontier]]:
-        """Yield every way to bind one event: ``(member, again, round, frontier after it)``."""
+        """Yield every way to bind one event: ``(variable, again, round, frontier after it)``."""
         match pattern:
-            case ast.Member():
+            case ast.Variable():
                 if here is None or (pattern.repeated and pattern.maximum != 1):
-                    yield self.numbers[pattern.variable], here is not None, "", (1,)
-            case ast.Sequence(members):
-                yield from self._sequence(members, here)
-            case ast.Conjunction(members):
-                parts = here or (None,) * len(members)
-                for n, member in enumerate(members):
-                    for number, again, part, there in self._steps(member, parts[n]):
+                    yield self.numbers[pattern.name], here is not None, "", (1,)
+            case ast.Sequence(patterns):
+                yield from self._sequence(patterns, here)
+            case ast.Conjunction(patterns):
+                parts = here or (None,) * len(patterns)
+                for n, inner in enumerate(patterns):
+                    for number, again, part, there in self._steps(inner, parts[n]):
                         yield number, again, part, (*parts[:n], there, *parts[n + 1 :])
-            case ast.Disjunction(members):
-                for n, member in enumerate(members):
+            case ast.Disjunction(patterns):
+                for n, inner in enumerate(patterns):
                     if here is None or here[0] == n:
-                        for number, again, part, there in self._steps(member, here and here[1]):
+                        for number, again, part, there in self._steps(inner, here and here[1]):
                             yield number, again, part, (n, there)
-            case ast.AnyOf(count, members):
+            case ast.AnyOf(count, variables):
                 taken: tuple[int, ...] = here or ()
-                for n, member in enumerate(members):
+                for n, variable in enumerate(variables):
                     if len(taken) < count and n not in taken:
-                        yield self.numbers[member.variable], False, "", tuple(sorted((*taken, n)))
+                        yield self.numbers[variable.name], False, "", tuple(sorted((*taken, n)))
             case ast.Group(inner):
                 for number, again, _, there in self._steps(inner, here and here[0]):
                     yield number, again, "first" if here is None and pattern.repeated else "", (there,)
@@ -267,41 +268,41 @@ class _Builder:
                     for number, again, _, there in self._steps(inner, None):
                         yield number, again, "next", (there,)
 
-    def _sequence(self, members: tuple[ast.Pattern, ...], here: Frontier) -> Iterator[tuple[int, bool, str, Frontier]]:
+    def _sequence(self, patterns: tuple[ast.Pattern, ...], here: Frontier) -> Iterator[tuple[int, bool, str, Frontier]]:
         first = 0
         if here is not None:
             first, inside = here
-            for number, again, part, there in self._steps(members[first], inside):
+            for number, again, part, there in self._steps(patterns[first], inside):
                 yield number, again, part, (first, there)
-            if not self._done(members[first], inside):
+            if not self._done(patterns[first], inside):
                 return
             first += 1
-        for n in range(first, len(members)):
-            for number, again, part, there in self._steps(members[n], None):
+        for n in range(first, len(patterns)):
+            for number, again, part, there in self._steps(patterns[n], None):
                 yield number, again, part, (n, there)
-            if not self._done(members[n], None):
+            if not self._done(patterns[n], None):
                 return
 
     def _done(self, part: ast.Pattern, here: Frontier) -> bool:
         """Return whether the part is complete at a frontier, so that the next part can begin."""
         match part:
-            case ast.Member():
+            case ast.Variable():
                 return here is not None or part.minimum == 0
             case ast.Negation():
                 return True
-            case ast.Sequence(members):
+            case ast.Sequence(patterns):
                 if here is None:
-                    return all(self._done(member, None) for member in members)
-                return self._done(members[here[0]], here[1]) and all(
-                    self._done(member, None) for member in members[here[0] + 1 :]
+                    return all(self._done(inner, None) for inner in patterns)
+                return self._done(patterns[here[0]], here[1]) and all(
+                    self._done(inner, None) for inner in patterns[here[0] + 1 :]
                 )
-            case ast.Conjunction(members):
-                parts = here or (None,) * len(members)
-                return all(map(self._done, members, parts))
-            case ast.Disjunction(members):
+            case ast.Conjunction(patterns):
+                parts = here or (None,) * len(patterns)
+                return all(map(self._done, patterns, parts))
+            case ast.Disjunction(patterns):
                 if here is None:
-                    return any(self._done(member, None) for member in members)
-                return self._done(members[here[0]], here[1])
+                    return any(self._done(inner, None) for inner in patterns)
+                return self._done(patterns[here[0]], here[1])
             case ast.AnyOf(count, _):
                 return len(here or ()) == count
         assert isinstance(part, ast.Group)
@@ -312,10 +313,10 @@ class _Builder:
         if here is None:
             return (0,)
         match part:
-            case ast.Sequence(members) | ast.Disjunction(members):
-                return (here[0] + 1, *self._rank(members[here[0]], here[1]))
-            case ast.Conjunction(members):
-                ranks = list(map(self._rank, members, here))
+            case ast.Sequence(patterns) | ast.Disjunction(patterns):
+                return (here[0] + 1, *self._rank(patterns[here[0]], here[1]))
+            case ast.Conjunction(patterns):
+                ranks = list(map(self._rank, patterns, here))
                 return (sum(rank[0] for rank in ranks), *(-item for rank in ranks for item in rank))
             case ast.AnyOf():
                 return (len(here), *here)
@@ -323,39 +324,39 @@ class _Builder:
                 return self._rank(inner, here[0])
         return (1,)
 
-    # ------------------------------------------------------ members and branches
+    # ------------------------------------------------------ variables and branches
 
-    def _members(self, part: ast.Pattern) -> frozenset[int]:
-        if isinstance(part, ast.Member):
-            return frozenset([self.numbers[part.variable]])
-        return frozenset().union(*map(self._members, sub_patterns(part)))
+    def _variables(self, part: ast.Pattern) -> frozenset[int]:
+        if isinstance(part, ast.Variable):
+            return frozenset([self.numbers[part.name]])
+        return frozenset().union(*map(self._variables, sub_patterns(part)))
 
     def _negated(self, part: ast.Pattern, group: int) -> Iterator[Negated]:
         if isinstance(part, ast.Group) and part.repeated:
-            group = self.groups[part.variable]
+            group = self.groups[part.name]
         if isinstance(part, ast.Sequence):
-            for n, member in enumerate(part.members):
-                if isinstance(member, ast.Negation):
-                    sides = [frozenset().union(*map(self._members, side))
-                             for side in (part.members[:n], part.members[n + 1 :])]  # fmt: skip
-                    yield Negated(self.numbers[member.variable], sides[0], sides[1], group)
+            for n, inner in enumerate(part.patterns):
+                if isinstance(inner, ast.Negation):
+                    sides = [frozenset().union(*map(self._variables, side))
+                             for side in (part.patterns[:n], part.patterns[n + 1 :])]  # fmt: skip
+                    yield Negated(self.numbers[inner.name], sides[0], sides[1], group)
         for inner in sub_patterns(part):
             yield from self._negated(inner, group)
 
     def _branches(self, part: ast.Pattern) -> Iterator[tuple[int, tuple[int, ...]]]:
         if isinstance(part, ast.Disjunction):
-            for branch in part.members:
-                members = tuple(sorted(self._members(branch)))
-                yield from ((member, members) for member in members)
-                yield from ((self.groups[group.variable], members) for group in groups_of(branch) if group.repeated)
+            for branch in part.patterns:
+                variables = tuple(sorted(self._variables(branch)))
+                yield from ((variable, variables) for variable in variables)
+                yield from ((self.groups[group.name], variables) for group in groups_of(branch) if group.repeated)
         for inner in sub_patterns(part):
             yield from self._branches(inner)
 
     def _sets(self, part: ast.Pattern) -> Iterator[tuple[int, ...]]:
         if isinstance(part, ast.AnyOf):
-            type_sets = [set(member.types) for member in part.members]
+            type_sets = [set(variable.types) for variable in part.variables]
             if any(left & right for n, left in enumerate(type_sets) for right in type_sets[:n]):
-                yield tuple(sorted(self._members(part)))
+                yield tuple(sorted(self._variables(part)))
         for inner in sub_patterns(part):
             yield from self._sets(inner)
 
@@ -369,7 +370,7 @@ def _reach(states: int, edges: tuple[Edge, ...]) -> list[frozenset[int]]:
         for edge in reversed(edges):
             if edge.source == START:
                 continue
-            variables = reachable[edge.source] | {edge.member} | reachable[edge.target]
+            variables = reachable[edge.source] | {edge.variable} | reachable[edge.target]
             if edge.group >= 0:
                 variables |= {edge.group}
             if variables != reachable[edge.source]:

@@ -79,7 +79,7 @@ class Checks:
             entry = _StateCheck(state, replace(item, conditions=conditions, walks=walks, guard=guard))
             if entry not in self._absences:
                 self._absences.append(entry)
-                self._walks[len(self._absences) - 1] = self._number_foralls(state, walks, item.negated.member)
+                self._walks[len(self._absences) - 1] = self._number_foralls(state, walks, item.negated.variable)
             numbers.append(self._absences.index(entry))
         return tuple(numbers)
 
@@ -103,7 +103,7 @@ class Checks:
 
     @property
     def stores(self) -> Sequence[tuple[int, tuple[Op, ...]]]:
-        """Member and keys of each store of negated events; complete after a call of `plans`."""
+        """Variable and keys of each store of negated events; complete after a call of `plans`."""
         return self._stores
 
     # --------------------------------------------------------------- programs
@@ -144,7 +144,7 @@ class Checks:
 
         def resolve(node: Op) -> tuple[str, int] | None:
             if only(node, "neg"):
-                return ("row", self._register(negated.member, node, columns))
+                return ("row", self._register(negated.variable, node, columns))
             return ("out", outputs.index(node)) if node in outputs else None
 
         program = None
@@ -153,7 +153,7 @@ class Checks:
             for condition in item.conditions:
                 compiler.filter(condition)
             program = compiler.finish()
-        store = (negated.member, tuple(event for _, event in item.keys))
+        store = (negated.variable, tuple(event for _, event in item.keys))
         if store not in self._stores:
             self._stores.append(store)
         texts = [f"{describe(row, self.query)} = {describe(event, self.query)}" for row, event in item.keys]
@@ -176,29 +176,30 @@ class Checks:
             guard_text="" if guard < 0 else describe(item.guard, self.query),
         )
 
-    def _register(self, member: int, node: Op, columns: Columns) -> int:
-        registers = self._registers.setdefault(member, [])
+    def _register(self, variable: int, node: Op, columns: Columns) -> int:
+        registers = self._registers.setdefault(variable, [])
         column = columns.number(_event(node))
         if column not in registers:
             registers.append(column)
             if len(registers) > _MAX_REGISTERS:
+                name = self.automaton.variables[variable].name
                 raise ValidationError(
-                    f"query {self.query.name!r}: the conditions on {self.automaton.leaves[member].name!r} read more "
-                    f"than {_MAX_REGISTERS} of its values; compare fewer attributes"
+                    f"query {self.query.name!r}: the conditions on {name!r} read more than {_MAX_REGISTERS} of its "
+                    "values; compare fewer attributes"
                 )
         return registers.index(column)
 
     def _negation(self, number: int, columns: Columns) -> NegationPlan:
-        member, keys = self._stores[number]
-        negated = next(item for item in self.automaton.negated if item.member == member)
+        variable, keys = self._stores[number]
+        negated = next(item for item in self.automaton.negated if item.variable == variable)
         by_time = negated.group < 0 and any(
-            edge.member in negated.after and all(edge.before[m] == NO for m in negated.before)
+            edge.variable in negated.after and all(edge.before[m] == NO for m in negated.before)
             for edge in self.automaton.edges
         )
         return NegationPlan(
-            member=member,
+            variable=variable,
             keys=tuple(columns.number(_event(key)) for key in keys),
-            registers=tuple(self._registers.get(member, ())),
+            registers=tuple(self._registers.get(variable, ())),
             by_time=by_time,
             key_texts=tuple(describe(key, self.query) for key in keys),
         )

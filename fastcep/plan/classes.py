@@ -27,7 +27,7 @@ _MAX_FEATURES = 64  # limit of fastcep._core.shed.drop
 
 
 def read_classes(classes: Classes, query: ast.Query, translate: Translator) -> dict[int, tuple[Op, ...]]:
-    """Return the features of each member that has any.
+    """Return the features of each variable that has any.
 
     Raises
     ------
@@ -36,12 +36,12 @@ def read_classes(classes: Classes, query: ast.Query, translate: Translator) -> d
     ValidationError
         A name is not a variable that a match binds, or its class is not a list of at most 64 strings.
     """
-    members = {leaf.name: member for member, leaf in enumerate(translate.leaves) if not leaf.negated}
+    numbers = {variable.name: number for number, variable in enumerate(translate.variables) if not variable.negated}
     features: dict[int, tuple[Op, ...]] = {}
     for name, texts in classes.items():
-        if name not in members:
-            negated = any(leaf.name == name for leaf in translate.leaves)
-            hint = "; it is negated, so no partial match binds it" if negated else suggest(name, members)
+        if name not in numbers:
+            negated = any(variable.name == name for variable in translate.variables)
+            hint = "; it is negated, so no partial match binds it" if negated else suggest(name, numbers)
             raise ValidationError(f"class of {name!r}: query {query.name!r} binds no such variable{hint}")
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise ValidationError(f"class of {name!r}: expected a list of expressions as strings, found {texts!r}")
@@ -49,30 +49,30 @@ def read_classes(classes: Classes, query: ast.Query, translate: Translator) -> d
             raise ValidationError(f"class of {name!r}: {len(texts)} expressions, expected at most {_MAX_FEATURES}")
         if texts:
             description = f"class of {name}"
-            features[members[name]] = tuple(translate(parse_feature(text, query, description)) for text in texts)
+            features[numbers[name]] = tuple(translate(parse_feature(text, query, description)) for text in texts)
     return features
 
 
 def event_classes_of(
     classes: Classes, query: ast.Query, translate: Translator, entries: Sequence[int]
 ) -> dict[int, tuple[Op, ...]]:
-    """Return the features of the events of each member that has any, as expressions over the event alone.
+    """Return the features of the events of each variable that has any, as expressions over the event alone.
 
     ``entries`` is `Automaton.chain`. Raises the errors of `read_classes`, and ValidationError if an expression mentions
     another variable.
     """
     event_features = {}
-    for member, features in read_classes(classes, query, translate).items():
-        name = translate.leaves[member].name
+    for variable, features in read_classes(classes, query, translate).items():
+        name = translate.variables[variable].name
         for text, feature in zip(classes[name], features, strict=True):
-            if any(leaf.data[1] != member for leaf in leaves(feature)):  # it reads a partial match
+            if any(leaf.data[1] != variable for leaf in leaves(feature)):  # it reads a partial match
                 raise ValidationError(f"class of events of {name!r}: {text!r} must depend only on the event {name}")
-        expressions = tuple(step(feature, entry(member, entries[member])) for feature in features)
+        expressions = tuple(step(feature, entry(variable, entries[variable])) for feature in features)
         assert all(leaf.name == "event" for feature in expressions for leaf in leaves(feature))
-        event_features[member] = expressions
+        event_features[variable] = expressions
     return event_features
 
 
 def features_in(state: State, features: Mapping[int, Sequence[Op]]) -> list[Op]:
     """Return the features of the rows of a state, as state views; a variable that is not bound gives null."""
-    return [closed(feature, state.bound) for feature in features.get(state.member, ())]
+    return [closed(feature, state.bound) for feature in features.get(state.variable, ())]

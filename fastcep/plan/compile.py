@@ -101,7 +101,7 @@ class _Planner:
         placer = Placer(query, timed_out)
         self.placement = placer.place()
         self.automaton = placer.automaton
-        self.leaves = placer.leaves
+        self.variables = placer.variables
         self.translate = placer.translate
         self.classes = read_classes(classes or {}, query, self.translate)
         self.event_classes = event_classes_of(event_classes, query, self.translate, self.automaton.chain)
@@ -155,12 +155,12 @@ class _Planner:
 
     def _event_features(self, columns: Columns) -> tuple[tuple[int, ...], ...]:
         """Return per variable the columns by which its events are classified."""
-        return tuple(tuple(map(columns.number, self.event_classes.get(m, ()))) for m in range(len(self.leaves)))
+        return tuple(tuple(map(columns.number, self.event_classes.get(m, ()))) for m in range(len(self.variables)))
 
     def _local(self) -> dict[int, list[Op]]:
-        """Return per member the conditions on its event alone."""
+        """Return per variable the conditions on its event alone."""
         local, chain = self.placement.local, self.automaton.chain
-        return {m: [step(c, entry(m, chain[m])) for c in local.get(m, [])] for m in range(len(self.leaves))}
+        return {m: [step(c, entry(m, chain[m])) for c in local.get(m, [])] for m in range(len(self.variables))}
 
     def _rows(self, rows_only: str = "", why: str = "") -> Plan:
         placement, query, checks, columns = self.placement, self.query, self.checks, self.columns
@@ -196,7 +196,7 @@ class _Planner:
             query=query,
             window_kind=kinds[type(query.window)],
             window=window,
-            type_members=self._type_members(),
+            type_variables=self._type_variables(),
             locals=locals_,
             columns=tuple(columns.plans),
             indexes=indexes,
@@ -205,9 +205,9 @@ class _Planner:
             absences=absences,
             edges=edges,
             states=states,
-            negated=tuple(leaf.negated for leaf in self.leaves),
-            repeated=tuple(leaf.repeated for leaf in self.leaves),
-            lists=tuple(leaf.repeated or query.select == "cumulative" for leaf in self.leaves),
+            negated=tuple(variable.negated for variable in self.variables),
+            repeated=tuple(variable.repeated for variable in self.variables),
+            lists=tuple(variable.repeated or query.select == "cumulative" for variable in self.variables),
             groups=tuple(self.automaton.inner.values()),
             sets=self.automaton.sets,
             period=query.pattern.nanoseconds if isinstance(query.pattern, ast.Periodic) else 0,
@@ -289,9 +289,9 @@ class _Planner:
     def _check_registers(self) -> None:
         for number, state in enumerate(self.states):
             if len(state.registers) > MAX_VALUES:
-                variable = self.leaves[self.automaton.states[number].member].name
+                name = self.variables[self.automaton.states[number].variable].name
                 raise ValidationError(
-                    f"query {self.query.name!r}: a partial match that has bound {variable!r} would carry "
+                    f"query {self.query.name!r}: a partial match that has bound {name!r} would carry "
                     f"{len(state.registers)} values for later conditions{' and classes' if self.classes else ''}, "
                     f"expected at most {MAX_VALUES}; compare fewer attributes, or use '=' where possible"
                 )
@@ -344,7 +344,7 @@ class _Planner:
         return EdgePlan(
             source=edge.source,
             target=edge.target,
-            member=edge.member,
+            variable=edge.variable,
             again=edge.again,
             group=edge.group,
             round=edge.round,
@@ -363,10 +363,10 @@ class _Planner:
 
     def _keeps(self, edge: Edge) -> bool:
         """Return whether the edge enters an optional group, so that a copy of the row stays outside the group."""
-        group = self.leaves[edge.member].group
+        group = self.variables[edge.variable].group
         if group is None or group.minimum > 0:
             return False
-        inner = [m for m, leaf in enumerate(self.leaves) if leaf.group == group]
+        inner = [m for m, variable in enumerate(self.variables) if variable.group == group]
         return all(edge.source == START or edge.before[m] != YES for m in inner)
 
     def _index(self, item: _IndexWork) -> IndexPlan:
@@ -383,7 +383,7 @@ class _Planner:
         chain = (*self.automaton.chain, *(-1 for _ in self.automaton.inner))
         at_end = checks.absent_at_end.get(number, ())
         return StatePlan(
-            member=state.member,
+            variable=state.variable,
             bindings=tuple(v for v, status in enumerate(state.bound) if status != NO and chain[v] < 0),
             registers=len(work.registers),
             outputs=len(work.outputs),
@@ -407,11 +407,11 @@ class _Planner:
         if not acts_by_partition(self.query):
             return ()
 
-        def word(member: int, name: str) -> int:
-            value = Op("event", self.translate.dtype(member, name), (), (member, name))
+        def word(variable: int, name: str) -> int:
+            value = Op("event", self.translate.dtype(variable, name), (), (variable, name))
             return self.columns.number(key_pair(value, value)[1])
 
-        return tuple(tuple(word(m, name) for name in self.query.partition) for m in range(len(self.leaves)))
+        return tuple(tuple(word(m, name) for name in self.query.partition) for m in range(len(self.variables)))
 
     def _partition_outputs(self, number: int) -> tuple[int, ...]:
         """Return the outputs that hold the words of the partition, for a state whose matches wait."""
@@ -437,31 +437,31 @@ class _Planner:
         """Return whether rows need birth numbers, to merge several states or to skip rows made by the same event."""
         if removes_rows(self.query):
             return True
-        into = {edge.member for edge in self.automaton.edges if edge.target == state}
-        types_into = {name for member in into for name in self.leaves[member].member.types}
+        into = {edge.variable for edge in self.automaton.edges if edge.target == state}
+        types_into = {name for variable in into for name in self.variables[variable].declaration.types}
         for edge in self.automaton.edges:
             if edge.source != state:
                 continue
-            others = [other for other in self.automaton.edges if other.member == edge.member]
-            later = any(edge.member > member for member in into)
-            if len(others) > 1 or (later and types_into & set(self.leaves[edge.member].member.types)):
+            others = [other for other in self.automaton.edges if other.variable == edge.variable]
+            later = any(edge.variable > variable for variable in into)
+            if len(others) > 1 or (later and types_into & set(self.variables[edge.variable].declaration.types)):
                 return True
         return False
 
-    def _type_members(self) -> tuple[int, ...]:
+    def _type_variables(self) -> tuple[int, ...]:
         return tuple(
-            sum(1 << number for number, leaf in enumerate(self.leaves) if name in leaf.member.types)
+            sum(1 << number for number, variable in enumerate(self.variables) if name in variable.declaration.types)
             for name in self.query.schema.type_names
         )
 
     def _returned(self) -> set[int]:
         """Return the columns that RETURN reads from the event ring."""
         columns: set[int] = set()
-        variables = {leaf.name: number for number, leaf in enumerate(self.leaves)}
+        numbers = {variable.name: number for number, variable in enumerate(self.variables)}
         for item in self.query.returns:
             for node in ast.walk(item.expression):
                 if isinstance(node, ast.Attribute | ast.AttributeList | ast.Aggregate) and node.name is not None:
-                    leaf = Op("event", DTYPES["int64"], (), (variables[node.leaf], node.name))
+                    leaf = Op("event", DTYPES["int64"], (), (numbers[node.qualified_name], node.name))
                     columns |= {part.data[0] for part in leaves(self.columns.resolve(leaf))}
         return columns
 

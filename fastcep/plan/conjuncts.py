@@ -22,7 +22,7 @@ class Conjunct:
     expr, guard
         State views; the conjunct must hold if the guard holds, and does not apply otherwise.
     mentioned
-        Members that it mentions.
+        Variables that it mentions.
     bound, closed
         Variables that must be bound, or closed (no further event can be bound to them), before it can be decided.
     branches
@@ -52,19 +52,19 @@ class Conjunct:
         return self.decided(states[edge.target]) and (edge.source == START or not self.decided(states[edge.source]))
 
     def elements(self) -> set[int]:
-        """Return the members over whose elements it iterates with ``[i]``."""
+        """Return the variables over whose elements it iterates with ``[i]``."""
         return {leaf.data[0] for leaf in leaves(self.expr) if leaf.name == "elem"}
 
 
 def read_conjunct(conjunct: ast.Expr, translate: Translator, automaton: Automaton) -> Conjunct:
     """Translate a conjunct and determine what it depends on."""
     expr = translate(conjunct)
-    variables_mentioned = sorted(translate.variables[name] for name in ast.variables(conjunct))
+    variables_mentioned = sorted(translate.numbers[name] for name in ast.variables(conjunct))
     counted = {v for v in variables_mentioned if _only_counted(conjunct, v, translate)}
     guards: list[Op] = []
     branches: list[tuple[int, ...]] = []
     for variable in variables_mentioned:
-        unit = _group_or_member(variable, automaton)
+        unit = _group_or_variable(variable, automaton)
         if variable in counted:
             if variable in automaton.branches:
                 guards.append(any_bound(automaton.branches[variable]))
@@ -75,16 +75,17 @@ def read_conjunct(conjunct: ast.Expr, translate: Translator, automaton: Automato
     for leaf in leaves(expr):
         guards += _guards(leaf, automaton)
         if leaf.name == "elem":
-            closed.add(_group_or_member(leaf.data[0], automaton))
+            closed.add(_group_or_variable(leaf.data[0], automaton))
         elif leaf.name == "q":
             kind, variable = leaf.data[:2]
-            unit = _group_or_member(variable, automaton)
-            single = variable < len(automaton.leaves) and (not automaton.leaves[variable].repeated or kind == "first")
+            unit = _group_or_variable(variable, automaton)
+            is_group = variable >= len(automaton.variables)
+            single = not is_group and (not automaton.variables[variable].repeated or kind == "first")
             (bound if single and unit == variable else closed).add(unit)
     return Conjunct(
         expr,
         all_of(list(dict.fromkeys(guards))),
-        tuple(v for v in variables_mentioned if v < len(automaton.leaves)),
+        tuple(v for v in variables_mentioned if v < len(automaton.variables)),
         frozenset(bound),
         frozenset(closed),
         tuple(branches),
@@ -98,34 +99,34 @@ def guarded(guard: Op, expr: Op) -> Op:
     return TRUE if guard == FALSE else Op("guard", "b", (guard, expr))
 
 
-def _group_or_member(variable: int, automaton: Automaton) -> int:
-    """Return the group of a member, or the variable itself outside groups."""
-    if variable < len(automaton.leaves) and automaton.chain[variable] >= 0:
+def _group_or_variable(variable: int, automaton: Automaton) -> int:
+    """Return the group of a variable, or the variable itself outside groups."""
+    if variable < len(automaton.variables) and automaton.chain[variable] >= 0:
         return automaton.chain[variable]
     return variable
 
 
 def _negated(variable: int, automaton: Automaton) -> bool:
-    return variable < len(automaton.leaves) and automaton.leaves[variable].negated
+    return variable < len(automaton.variables) and automaton.variables[variable].negated
 
 
 def _guards(leaf: Op, automaton: Automaton) -> list[Op]:
     """Return the conditions for a reference to be valid: its element exists, or its round binds the variable."""
     if leaf.name != "q" or leaf.data[0] == "count":
         return []
-    kind, member, extra, _ = leaf.data
-    group = automaton.chain[member]
-    if group >= 0 and automaton.leaves[member].optional:
+    kind, variable, extra, _ = leaf.data
+    group = automaton.chain[variable]
+    if group >= 0 and automaton.variables[variable].optional:
         has_index = kind in ("first", "last", "at")
-        return [quantity(f"has_{kind}", "b", member, extra) if has_index else is_bound(member)]
+        return [quantity(f"has_{kind}", "b", variable, extra) if has_index else is_bound(variable)]
     if kind != "at":
         return []
-    return [Op("lt_i", "b", (const(extra, "i"), count(member if group < 0 else group)))]
+    return [Op("lt_i", "b", (const(extra, "i"), count(variable if group < 0 else group)))]
 
 
 def _only_counted(conjunct: ast.Expr, variable: int, translate: Translator) -> bool:
     return all(
         isinstance(part, ast.Aggregate) and part.name is None
         for part in ast.walk(conjunct)
-        if isinstance(part, ast.Attribute | ast.Aggregate) and translate.variables[part.leaf] == variable
+        if isinstance(part, ast.Attribute | ast.Aggregate) and translate.numbers[part.qualified_name] == variable
     )

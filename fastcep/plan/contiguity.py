@@ -1,8 +1,8 @@
 """Contiguity: an event is bound only if no event lies between it and the last event bound before.
 
 This is an equality like those of WHERE. On the side of the row it has the position of the *latest* event that some
-members bind, and on the side of the event the position of the *previous* event, in the stream or in its partition. The
-equality is a word of the edge's key, so partial matches that an event in between has invalidated are not visited.
+variables bind, and on the side of the event the position of the *previous* event, in the stream or in its partition.
+The equality is a word of the edge's key, so partial matches that an event in between has invalidated are not visited.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fastcep.plan.ir import PREVIOUS, Op, leaves
 from fastcep.plan.plan import PartitionPlan
 from fastcep.plan.rewrite import latest
 from fastcep.query import ast
-from fastcep.query.patterns import leaves_of, sub_patterns
+from fastcep.query.patterns import pattern_variables, sub_patterns
 
 __all__ = ["adjacency_partition", "contiguities", "invalidation_words"]
 
@@ -23,7 +23,7 @@ __all__ = ["adjacency_partition", "contiguities", "invalidation_words"]
 def contiguities(query: ast.Query, automaton: Automaton) -> Iterator[tuple[Edge, Op]]:
     """Yield ``(edge, equality)`` for the strategy, ``NEXT`` and ``CONSECUTIVE``; equalities are views of the target."""
     if query.strategy in ("strict_contiguity", "partition_contiguity"):
-        positive = [m for m, leaf in enumerate(automaton.leaves) if not leaf.negated]
+        positive = [m for m, variable in enumerate(automaton.variables) if not variable.negated]
         for edge in automaton.edges:
             if edge.source != START:
                 yield edge, _follows(edge, positive)
@@ -39,7 +39,7 @@ def adjacency_partition(query: ast.Query) -> PartitionPlan | None:
     if not query.partition or query.strategy == "strict_contiguity":
         return None
     schema = query.schema
-    dtypes = schema.attributes(leaves_of(query.pattern)[0].member.types[0])
+    dtypes = schema.attributes(pattern_variables(query.pattern)[0].declaration.types[0])
     return PartitionPlan(
         floats=tuple(dtypes[attribute] == "float64" for attribute in query.partition),
         columns=tuple(
@@ -62,18 +62,18 @@ def invalidation_words(query: ast.Query, keys: Sequence[Op]) -> tuple[int, tuple
     return latest_word, words if len(words) == len(query.partition) else ()
 
 
-def _follows(edge: Edge, members: Sequence[int]) -> Op:
-    """Return the condition that the edge's event directly follows the last event that the members bind before it."""
-    before = latest(members, int(edge.member in members))
-    return Op("eq_i", "b", (before, Op("event", "i", (), (edge.member, PREVIOUS))))
+def _follows(edge: Edge, variables: Sequence[int]) -> Op:
+    """Return the condition that the edge's event directly follows the last event that the variables bind before it."""
+    before = latest(variables, int(edge.variable in variables))
+    return Op("eq_i", "b", (before, Op("event", "i", (), (edge.variable, PREVIOUS))))
 
 
 def _from_pattern(pattern: ast.Pattern, first: int, group: int, automaton: Automaton) -> Iterator[tuple[Edge, Op]]:
     """Yield the equalities of a part whose first variable is ``first``; ``group`` repeats the part, or is -1."""
     match pattern:
-        case ast.Member(consecutive=True):
+        case ast.Variable(consecutive=True):
             for edge in automaton.edges:
-                if edge.member == first and edge.again:
+                if edge.variable == first and edge.again:
                     yield edge, _follows(edge, [first])
         case ast.Group(repeated=True):
             group = automaton.chain[first]
@@ -82,7 +82,7 @@ def _from_pattern(pattern: ast.Pattern, first: int, group: int, automaton: Autom
                     yield edge, _follows(edge, automaton.inner[group])
     parts, start = sub_patterns(pattern), first
     for index, part in enumerate(parts):
-        end = start + len(leaves_of(part))
+        end = start + len(pattern_variables(part))
         if isinstance(pattern, ast.Sequence) and index in pattern.adjacent:
             yield from _next(range(first, start), range(start, end), group, automaton)
         yield from _from_pattern(part, start, group, automaton)
@@ -95,15 +95,15 @@ def _next(earlier: range, part: range, group: int, automaton: Automaton) -> Iter
     They apply only if the earlier parts bind any event. A state of a SEQ determines which part was bound last, so at
     least one part is known to be bound.
     """
-    positive = [m for m in earlier if not automaton.leaves[m].negated]
+    positive = [m for m in earlier if not automaton.variables[m].negated]
     for edge in automaton.edges:
-        begins = edge.member in part and all(_bound(edge, m, group) == NO for m in part)
+        begins = edge.variable in part and all(_bound(edge, m, group) == NO for m in part)
         if begins and any(_bound(edge, m, group) == YES for m in positive):
             yield edge, _follows(edge, positive)
 
 
-def _bound(edge: Edge, member: int, group: int) -> int:
-    """Return whether a member is bound before the edge; in a repeated group, in the round that the edge continues."""
+def _bound(edge: Edge, variable: int, group: int) -> int:
+    """Return whether a variable is bound before the edge; in a repeated group, in the round that the edge continues."""
     if group < 0:
-        return edge.before[member]
-    return NO if edge.round else edge.now[member]
+        return edge.before[variable]
+    return NO if edge.round else edge.now[variable]

@@ -50,7 +50,7 @@ def early_guard(item: Conjunct, edge: Edge, automaton: Automaton, all_elements: 
 
 def _is_affected(item: Conjunct, without_closed: Conjunct, edge: Edge, automaton: Automaton) -> bool:
     """Return whether the edge binds a variable that the conjunct mentions, or decides one that it waits for."""
-    if edge.source == START or edge.member in item.mentioned or edge.group in item.closed:
+    if edge.source == START or edge.variable in item.mentioned or edge.group in item.closed:
         return True
     source, target = automaton.states[edge.source], automaton.states[edge.target]
     return without_closed.decided_by(edge, automaton.states) or item.closed & source.open != item.closed & target.open
@@ -62,7 +62,7 @@ def _variable_guard(item: Conjunct, variable: int, edge: Edge, automaton: Automa
     Elements ``[i]`` are checked one by one. A specific element (``x[k]``, ``g[first].x``) is decided when it is bound,
     anything else when the variable has its maximum number of events or complete rounds.
     """
-    single, state = variable < len(automaton.leaves), automaton.states[edge.target]
+    single, state = variable < len(automaton.variables), automaton.states[edge.target]
     if state.bound[variable] == NO:
         return None
     guards = [TRUE if state.bound[variable] == YES else is_bound(variable)]
@@ -72,20 +72,20 @@ def _variable_guard(item: Conjunct, variable: int, edge: Edge, automaton: Automa
             return _full_guard(variable, edge, automaton)
         if leaf.name != "q" or leaf.data[1] not in inner:
             continue
-        kind, member, extra, _ = leaf.data
+        kind, mentioned, extra, _ = leaf.data
         if kind not in ("first", "at"):
             return _full_guard(variable, edge, automaton)
         if not single:
-            guards.append(quantity(f"has_{kind}", "b", member, extra))
+            guards.append(quantity(f"has_{kind}", "b", mentioned, extra))
         elif kind == "at":
-            guards.append(Op("lt_i", "b", (const(extra, "i"), count(member))))
+            guards.append(Op("lt_i", "b", (const(extra, "i"), count(mentioned))))
     return all_of(list(dict.fromkeys(guards)))
 
 
 def _full_guard(variable: int, edge: Edge, automaton: Automaton) -> Op | None:
     """Return when a variable cannot grow any more; None if it always can."""
-    single = variable < len(automaton.leaves)
-    maximum = automaton.leaves[variable].member.maximum if single else automaton.bounds[variable][1]
+    single = variable < len(automaton.variables)
+    maximum = automaton.variables[variable].declaration.maximum if single else automaton.bounds[variable][1]
     round_can_continue = not single and any(
         other.source == edge.target and other.group == variable and not other.round for other in automaton.edges
     )

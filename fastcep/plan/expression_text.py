@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from fastcep.plan.ir import POSITION, PREVIOUS, Op
 from fastcep.query import ast, expression_text
-from fastcep.query.patterns import groups_of, leaves_of
+from fastcep.query.patterns import groups_of, pattern_variables
 from fastcep.query.printer import name_text
 
 __all__ = ["attribute_text", "describe"]
@@ -44,7 +44,7 @@ class _Writer:
     """Writer of expressions over the variables of one pattern."""
 
     def __init__(self, pattern: ast.Pattern) -> None:
-        self.leaves = leaves_of(pattern)
+        self.variables = pattern_variables(pattern)
         self.groups = [group for group in groups_of(pattern) if group.repeated]
 
     def form(self, node: Op) -> tuple[str, bool]:
@@ -67,7 +67,7 @@ class _Writer:
         if node.name == "event":
             return f"{self.variable(data[0])}.{attribute_text(data[1])}", False
         if node.name == "neg":
-            repeated = self.leaves[data[0]].repeated
+            repeated = self.variables[data[0]].repeated
             return f"{self.variable(data[0], '[i]' if repeated else '')}.{attribute_text(data[1])}", False
         if node.name == "next":
             return f"{self.variable(data[0], '[i+1]')}.{attribute_text(data[1])}", False
@@ -104,29 +104,29 @@ class _Writer:
 
     def variable(self, number: int, index: str = "") -> str:
         """Return a variable or a repeated group with an index; in a group the index follows the group's name."""
-        if number >= len(self.leaves):
-            return name_text(self.groups[number - len(self.leaves)].variable) + index
-        leaf = self.leaves[number]
-        if leaf.group is None:
-            return name_text(leaf.member.variable) + index
-        return f"{name_text(leaf.group.variable)}{index}.{attribute_text(leaf.member.variable)}"
+        if number >= len(self.variables):
+            return name_text(self.groups[number - len(self.variables)].name) + index
+        variable = self.variables[number]
+        if variable.group is None:
+            return name_text(variable.declaration.name) + index
+        return f"{name_text(variable.group.name)}{index}.{attribute_text(variable.declaration.name)}"
 
     def quantity(self, kind: str, number: int, extra: int | str, attribute: str) -> tuple[str, bool]:
         """Return the text of a quantity of a partial match (`fastcep.plan.rewrite`)."""
         name = f".{attribute_text(attribute)}" if attribute else ""
         if kind == "part":
             return f"partition{name}", False
-        if number < len(self.leaves) and not self.leaves[number].repeated:
+        if number < len(self.variables) and not self.variables[number].repeated:
             return f"{self.variable(number)}{name}" if kind == "first" else f"count({self.variable(number)})", False
         place = kind.removeprefix("has_")
         if place in ("first", "last", "at"):
             index = f"[{extra}]" if place == "at" else f"[last-{extra}]" if place == "last" and extra else f"[{place}]"
             if place == kind:
                 return f"{self.variable(number, index)}{name}", False
-            group = self.leaves[number].group
+            group = self.variables[number].group
             assert group is not None, "has_… quantities exist only for variables in a group"
-            variable = name_text(self.leaves[number].member.variable)
-            return f"({name_text(group.variable)}{index} binds {variable})", True
+            name = name_text(self.variables[number].declaration.name)
+            return f"({name_text(group.name)}{index} binds {name})", True
         function = "COUNT" if kind in ("count", "known") else kind.upper()
         return f"{function}({self.variable(number, '[]')}{name})", False
 

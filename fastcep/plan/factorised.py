@@ -48,7 +48,7 @@ _Signed = tuple[int, Op]  # an operand of a sum: its sign (1 or -1) and its valu
 class Factorised:
     """The parts of a plan for the factorised store.
 
-    ``joins`` holds per store of kept events its member and the words of its keys, as expressions over the event.
+    ``joins`` holds per store of kept events its variable and the words of its keys, as expressions over the event.
     """
 
     kept: tuple[KeptPlan, ...]
@@ -61,7 +61,7 @@ class _Condition:
     """A conjunct over ``event`` leaves; for two adjacent elements of a Kleene variable the later is a ``next`` leaf."""
 
     expr: Op
-    members: tuple[int, ...]
+    variables: tuple[int, ...]
 
     @property
     def compares_adjacent(self) -> bool:
@@ -72,7 +72,7 @@ class _Condition:
 class _Draft:
     """A step under construction: its keys (word of the key, and the sum that it must equal) and its tests."""
 
-    member: int
+    variable: int
     again: bool
     keys: tuple[tuple[Op, tuple[_Signed, ...]], ...]
     tests: tuple[Op, ...]
@@ -87,8 +87,8 @@ class _Draft:
 
     @property
     def source(self) -> int:
-        """Return the member of the earliest event that is already chosen."""
-        return self.member if self.again else self.member + 1
+        """Return the variable of the earliest event that is already chosen."""
+        return self.variable if self.again else self.variable + 1
 
 
 def factorise(query: ast.Query, automaton: Automaton, translate: Translator, columns: Columns) -> Factorised | str:
@@ -103,19 +103,19 @@ def has_choice(query: ast.Query) -> bool:
     event, so queries that call them are not tried twice.
     """
     calls = query.where is not None and any(isinstance(node, ast.UserCall) for node in ast.walk(query.where))
-    return isinstance(query.pattern, ast.Sequence) and len(query.pattern.members) > 2 and not calls
+    return isinstance(query.pattern, ast.Sequence) and len(query.pattern.patterns) > 2 and not calls
 
 
 def _shape(query: ast.Query, automaton: Automaton) -> str:
     """Return the reason why pattern, window or policies require rows; empty if there is none."""
     pattern = query.pattern
-    if not isinstance(pattern, ast.Sequence) or not all(isinstance(item, ast.Member) for item in pattern.members):
+    if not isinstance(pattern, ast.Sequence) or not all(isinstance(item, ast.Variable) for item in pattern.patterns):
         return "its pattern is not a SEQ of variables"
-    for member in pattern.members:
-        assert isinstance(member, ast.Member)
-        if member.minimum != 1 or (member.repeated and member.maximum is not None) or member.consecutive:
-            return f"{member.variable} is optional, bounded or consecutive"
-    if len(pattern.members) < 2 or automaton.leaves[0].repeated or automaton.leaves[-1].repeated:
+    for variable in pattern.patterns:
+        assert isinstance(variable, ast.Variable)
+        if variable.minimum != 1 or (variable.repeated and variable.maximum is not None) or variable.consecutive:
+            return f"{variable.name} is optional, bounded or consecutive"
+    if len(pattern.patterns) < 2 or automaton.variables[0].repeated or automaton.variables[-1].repeated:
         return "its first and last variables must be single"
     if pattern.adjacent or query.strategy != "skip_till_any":
         return "its strategy or NEXT restricts which events can follow"
@@ -132,11 +132,11 @@ class _Factoriser:
         self.automaton = automaton
         self.translate = translate
         self.columns = columns
-        self.last = len(automaton.leaves) - 1
+        self.last = len(automaton.variables) - 1
         self.classes: list[list[tuple[int, Op]]] = []
         self.conditions: list[_Condition] = []
         self.stores: list[tuple[int, tuple[Op, ...]]] = []
-        self.registers: list[list[Op]] = [[] for _ in automaton.leaves]
+        self.registers: list[list[Op]] = [[] for _ in automaton.variables]
         self.bound: list[tuple[int, int]] = []
 
     def plan(self) -> Factorised | str:
@@ -147,21 +147,21 @@ class _Factoriser:
             reason = self._same(conjunct.names) if isinstance(conjunct, ast.SameAttributes) else self._take(conjunct)
             if reason:
                 return reason
-        drafts = [self._draft(member, again) for member in range(self.last) for again in self._ways(member)]
+        drafts = [self._draft(variable, again) for variable in range(self.last) for again in self._ways(variable)]
         drafts[0] = self._joining(drafts[0])
         for draft in drafts:
-            if (draft.member, draft.hashed) not in self.stores:
-                self.stores.append((draft.member, draft.hashed))
+            if (draft.variable, draft.hashed) not in self.stores:
+                self.stores.append((draft.variable, draft.hashed))
             if draft.compares:
-                self.registers[draft.member].append(draft.keys[-1][0])
+                self.registers[draft.variable].append(draft.keys[-1][0])
         steps = tuple(self._step(draft, drafts) for draft in drafts)  # also collects the registers
         if any(len(registers) > _MAX_REGISTERS for registers in self.registers):
             return f"its conditions read more than {_MAX_REGISTERS} values of one variable"
         return Factorised(tuple(self._kept(*store) for store in self.stores), steps, tuple(self.stores))
 
-    def _ways(self, member: int) -> tuple[bool, ...]:
-        """Return the values of `_Draft.again` for a member; the steps of a Kleene variable use both."""
-        return (False, True) if self.automaton.leaves[member].repeated else (False,)
+    def _ways(self, variable: int) -> tuple[bool, ...]:
+        """Return the values of `_Draft.again` for a variable; the steps of a Kleene variable use both."""
+        return (False, True) if self.automaton.variables[variable].repeated else (False,)
 
     # ------------------------------------------------------------ conditions
 
@@ -169,7 +169,7 @@ class _Factoriser:
         """Add the equalities of ``[k]``: all events agree on k."""
         for name in names:
             attribute = Op("event", self.translate.dtype(0, name), (), (0, name))  # the check ensures a common dtype
-            nodes = [(member, key_pair(*(_moved(attribute, member),) * 2)[0]) for member in range(self.last + 1)]
+            nodes = [(variable, key_pair(*(_moved(attribute, variable),) * 2)[0]) for variable in range(self.last + 1)]
             if not self._merge(nodes):
                 return f"{name} is equal to several values of one variable"
         return ""
@@ -178,7 +178,7 @@ class _Factoriser:
         """Record that these are equal; return False if two values of one variable are, which no key can express."""
         joined = [group for group in self.classes if any(node in group for node in nodes)]
         merged = list(dict.fromkeys([*(node for group in joined for node in group), *nodes]))
-        if len({member for member, _ in merged}) < len(merged):
+        if len({variable for variable, _ in merged}) < len(merged):
             return False
         self.classes = [group for group in self.classes if group not in joined] + [merged]
         return True
@@ -188,15 +188,15 @@ class _Factoriser:
         item = read_conjunct(conjunct, self.translate, self.automaton)
         text = describe(item.expr, self.query)
         conjunct_leaves = list(leaves(item.expr))
-        kleene_members = {leaf.data[0] for leaf in conjunct_leaves if leaf.name == "elem"}
+        kleene_variables = {leaf.data[0] for leaf in conjunct_leaves if leaf.name == "elem"}
         offsets = {leaf.data[1] for leaf in conjunct_leaves if leaf.name == "elem"}
         if item.guard != TRUE or not item.mentioned:
             return f"whether {text} applies depends on more than its events"
         if any(leaf.name != "elem" and (leaf.name != "q" or leaf.data[0] != "first") for leaf in conjunct_leaves):
             return f"{text} depends on all elements of a Kleene variable"
-        if any(leaf.name == "q" and self.automaton.leaves[leaf.data[1]].repeated for leaf in conjunct_leaves):
+        if any(leaf.name == "q" and self.automaton.variables[leaf.data[1]].repeated for leaf in conjunct_leaves):
             return f"{text} uses a single element of a Kleene variable"
-        if len(kleene_members) > 1 or (offsets and max(offsets) - min(offsets) > 1):
+        if len(kleene_variables) > 1 or (offsets and max(offsets) - min(offsets) > 1):
             return f"{text} compares elements that are not adjacent"
         if len(item.mentioned) == 1 and len(offsets) < 2:
             return ""  # on the event alone: only events that satisfy it are kept
@@ -204,7 +204,7 @@ class _Factoriser:
         condition = _Condition(transform(item.expr, lambda node: _of_event(node, first)), item.mentioned)
         if self._equate(condition):
             return ""
-        if any(member < min(kleene_members) for member in item.mentioned if kleene_members):
+        if any(variable < min(kleene_variables) for variable in item.mentioned if kleene_variables):
             return f"{text} compares each element with an earlier event"
         self.conditions.append(condition)
         return ""
@@ -215,39 +215,39 @@ class _Factoriser:
             return False
         nodes: list[tuple[int, Op]] = []
         for side in condition.expr.args:
-            members = {leaf.data[0] for leaf in leaves(side)}
-            if len(members) != 1 or side.name == "i2f":
+            variables = {leaf.data[0] for leaf in leaves(side)}
+            if len(variables) != 1 or side.name == "i2f":
                 return False
-            nodes.append((members.pop(), key_pair(side, side)[0]))
+            nodes.append((variables.pop(), key_pair(side, side)[0]))
         return self._merge(nodes)
 
     # ----------------------------------------------------------------- steps
 
-    def _draft(self, member: int, again: bool) -> _Draft:
+    def _draft(self, variable: int, again: bool) -> _Draft:
         keys: dict[Op, tuple[_Signed, ...]] = {}
         tests: list[Op] = []
         for group in self.classes:
-            later = [(number, expr) for number, expr in group if number > member]
-            for expr in [expr for number, expr in group if number == member]:
+            later = [(number, expr) for number, expr in group if number > variable]
+            for expr in [expr for number, expr in group if number == variable]:
                 if later:
                     keys.setdefault(expr, ((1, max(later, key=lambda node: node[0])[1]),))
                 elif again:
                     keys.setdefault(expr, ((1, transform(expr, _next)),))
         for condition in self.conditions:
-            if min(condition.members) != member or (condition.compares_adjacent and not again):
+            if min(condition.variables) != variable or (condition.compares_adjacent and not again):
                 continue
-            solved = _solve(condition.expr, member)
+            solved = _solve(condition.expr, variable)
             if solved is not None and solved[0] not in keys:
                 keys[solved[0]] = solved[1]
             else:
                 solved = None
             if solved is None or not solved[2]:
                 tests.append(condition.expr)
-        return _Draft(member, again, tuple(sorted(keys.items(), key=lambda item: repr(item[0]))), tuple(tests))
+        return _Draft(variable, again, tuple(sorted(keys.items(), key=lambda item: repr(item[0]))), tuple(tests))
 
     def _joining(self, draft: _Draft) -> _Draft:
         """Let a step to the first variable serve many events at once, if at most one key word differs between them."""
-        if draft.tests or draft.source == self.last or self.automaton.leaves[draft.source].repeated:
+        if draft.tests or draft.source == self.last or self.automaton.variables[draft.source].repeated:
             return draft
         differing = [key for key in draft.keys if any(_reads(part, draft.source) for _, part in key[1])]
         if len(draft.keys) > _MAX_WORDS or len(differing) > 1:
@@ -259,18 +259,18 @@ class _Factoriser:
 
     def _is_same(self, draft: _Draft, drafts: Sequence[_Draft]) -> bool:
         """Return whether the step's key is the same for all elements of the Kleene variable that it starts from."""
-        if draft.again or not self.automaton.leaves[draft.source].repeated:
+        if draft.again or not self.automaton.variables[draft.source].repeated:
             return False
-        again = next(other for other in drafts if other.again and other.member == draft.source)
+        again = next(other for other in drafts if other.again and other.variable == draft.source)
         constant_words = [word for word, terms in again.keys if terms == ((1, transform(word, _next)),)]
         parts = [part for _, terms in draft.keys for _, part in terms if part.name != "const"]
-        return all(part in constant_words or _member(part) != draft.source for part in parts)
+        return all(part in constant_words or _variable(part) != draft.source for part in parts)
 
     def _step(self, draft: _Draft, drafts: Sequence[_Draft]) -> StepPlan:
         words = tuple(tuple(self._term(sign, part, draft) for sign, part in terms) for _, terms in draft.keys)
 
         def resolve(node: Op) -> tuple[str, int] | None:
-            return self._input(node, draft.member)
+            return self._input(node, draft.variable)
 
         predicate = None
         if draft.tests:
@@ -280,8 +280,8 @@ class _Factoriser:
             predicate = compiler.finish()
         return StepPlan(
             source=draft.source,
-            member=draft.member,
-            kept=self.stores.index((draft.member, draft.hashed)),
+            variable=draft.variable,
+            kept=self.stores.index((draft.variable, draft.hashed)),
             words=words,
             predicate=predicate,
             same=self._is_same(draft, drafts),
@@ -294,15 +294,15 @@ class _Factoriser:
         """Return the location of a value of an event that was chosen before the step; the source's is in its row."""
         if part.name == "const":
             return Term("const", part.data[0], sign)
-        member = _member(part)
-        if member == self.last:
+        variable = _variable(part)
+        if variable == self.last:
             return Term("event", self.columns.number(part), sign)
-        register = self._register(member, part)
-        if member == draft.source:
+        register = self._register(variable, part)
+        if variable == draft.source:
             return Term("row", register, sign)
-        return Term("out", self._held(member, register), sign)
+        return Term("out", self._held(variable, register), sign)
 
-    def _input(self, node: Op, member: int) -> tuple[str, int] | None:
+    def _input(self, node: Op, variable: int) -> tuple[str, int] | None:
         """Return the input of a part of a test that reads one event; None for other parts."""
         if len(node.sources) != 1:
             return None
@@ -310,30 +310,30 @@ class _Factoriser:
         if number == self.last:
             return "event", self.columns.number(node)
         register = self._register(number, node)
-        return ("row", register) if (name, number) == ("event", member) else ("out", self._held(number, register))
+        return ("row", register) if (name, number) == ("event", variable) else ("out", self._held(number, register))
 
-    def _register(self, member: int, part: Op) -> int:
-        """Return the number of a value that the member's kept events carry."""
+    def _register(self, variable: int, part: Op) -> int:
+        """Return the number of a value that the variable's kept events carry."""
         value = transform(part, lambda leaf: _event(leaf) if leaf.name == "next" else None)
-        registers = self.registers[member]
+        registers = self.registers[variable]
         if value not in registers:
             registers.append(value)
         return registers.index(value)
 
-    def _held(self, member: int, register: int) -> int:
+    def _held(self, variable: int, register: int) -> int:
         """Return the slot of a register of a chosen event, whose value later steps read."""
-        if (member, register) not in self.bound:
-            self.bound.append((member, register))
-        return self.bound.index((member, register))
+        if (variable, register) not in self.bound:
+            self.bound.append((variable, register))
+        return self.bound.index((variable, register))
 
-    def _kept(self, member: int, keys: tuple[Op, ...]) -> KeptPlan:
+    def _kept(self, variable: int, keys: tuple[Op, ...]) -> KeptPlan:
         return KeptPlan(
-            member=member,
+            variable=variable,
             keys=tuple(self.columns.number(key) for key in keys),
-            registers=tuple(self.columns.number(part) for part in self.registers[member]),
-            held=tuple((register, place) for place, (owner, register) in enumerate(self.bound) if owner == member),
+            registers=tuple(self.columns.number(part) for part in self.registers[variable]),
+            held=tuple((register, place) for place, (owner, register) in enumerate(self.bound) if owner == variable),
             key_texts=tuple(describe(key, self.query) for key in keys),
-            register_texts=tuple(describe(part, self.query) for part in self.registers[member]),
+            register_texts=tuple(describe(part, self.query) for part in self.registers[variable]),
         )
 
     def _sum(self, terms: tuple[_Signed, ...]) -> str:
@@ -344,14 +344,14 @@ class _Factoriser:
         return text
 
 
-def _member(part: Op) -> int:
+def _variable(part: Op) -> int:
     """Return the variable whose event a part reads."""
-    member: int = next(leaves(part)).data[0]
-    return member
+    variable: int = next(leaves(part)).data[0]
+    return variable
 
 
-def _reads(part: Op, member: int) -> bool:
-    return part.name != "const" and _member(part) == member
+def _reads(part: Op, variable: int) -> bool:
+    return part.name != "const" and _variable(part) == variable
 
 
 def _event(leaf: Op) -> Op:
@@ -362,8 +362,8 @@ def _next(leaf: Op) -> Op | None:
     return Op("next", leaf.dtype, (), leaf.data) if leaf.name == "event" else None
 
 
-def _moved(leaf: Op, member: int) -> Op:
-    return Op(leaf.name, leaf.dtype, (), (member, *leaf.data[1:]))
+def _moved(leaf: Op, variable: int) -> Op:
+    return Op(leaf.name, leaf.dtype, (), (variable, *leaf.data[1:]))
 
 
 def _of_event(leaf: Op, first: int) -> Op | None:
@@ -375,8 +375,8 @@ def _of_event(leaf: Op, first: int) -> Op | None:
     return None
 
 
-def _solve(expr: Op, member: int) -> tuple[Op, tuple[_Signed, ...], bool] | None:
-    """Solve an equality of int64 sums for the operand that reads only the member's event.
+def _solve(expr: Op, variable: int) -> tuple[Op, tuple[_Signed, ...], bool] | None:
+    """Solve an equality of int64 sums for the operand that reads only the variable's event.
 
     Returns that operand, the sum that it must equal, and whether both forms are equivalent. They are with one addition
     or subtraction: if it overflows, which gives null, no int64 equals the sum. With several operations a sum can fit
@@ -397,7 +397,7 @@ def _solve(expr: Op, member: int) -> tuple[Op, tuple[_Signed, ...], bool] | None
         elif len(part.sources) != 1:
             return None
     solved = [
-        term for term in terms if any(leaf.name == "event" and leaf.data[0] == member for leaf in leaves(term[1]))
+        term for term in terms if any(leaf.name == "event" and leaf.data[0] == variable for leaf in leaves(term[1]))
     ]
     if len(solved) != 1:
         return None

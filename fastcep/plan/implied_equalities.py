@@ -15,7 +15,7 @@ __all__ = ["implied_equalities"]
 
 
 def implied_equalities(conditions: Iterable[Op], automaton: Automaton) -> Iterator[tuple[Edge, Op]]:
-    """Yield ``(edge, equality)`` where no condition equates the edge's member with a bound one, but others imply it.
+    """Yield ``(edge, equality)`` where no condition equates the edge's variable with a bound one, but others imply it.
 
     Only equalities between single variables that every match binds are used, with the same dtype on both sides. Every
     match satisfies all of them, so an implied equality rejects only rows that cannot become a match.
@@ -23,7 +23,7 @@ def implied_equalities(conditions: Iterable[Op], automaton: Automaton) -> Iterat
     pairs = [expr.args for expr in conditions if _joins(expr, automaton)]
     for group in _classes(pairs):
         for edge in automaton.edges:
-            of_event = [node for node in group if node.data[1] == edge.member]
+            of_event = [node for node in group if node.data[1] == edge.variable]
             bound = [node for node in group if edge.source != START and edge.before[node.data[1]] == YES]
             if not of_event or not bound:
                 continue
@@ -41,7 +41,7 @@ def _joins(expr: Op, automaton: Automaton) -> bool:
         return False
     return all(
         arg.name == "q" and arg.data[0] == "first" and automaton.chain[arg.data[1]] < 0
-        and not automaton.leaves[arg.data[1]].repeated and automaton.mandatory(arg.data[1])
+        and not automaton.variables[arg.data[1]].repeated and automaton.mandatory(arg.data[1])
         for arg in expr.args
     )  # fmt: skip
 

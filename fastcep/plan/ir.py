@@ -3,12 +3,12 @@
 An :class:`Op` is an immutable tree. Its leaves define the sources of values:
 
 ``const``  ``(value,)``                      a constant (None is null)
-``event``  ``(member, attribute)``           the event that is being bound to ``member``; `POSITION` and `PREVIOUS`
+``event``  ``(variable, attribute)``           the event that is being bound to ``variable``; `POSITION` and `PREVIOUS`
                                            are attributes too
 ``col``    ``(column,)``                     the same, resolved to a physical column or built-in
-``q``      ``(kind, member, extra, attr)``   a *quantity* of a partial match (see :mod:`fastcep.plan.rewrite`)
-``elem``   ``(member, offset, attribute)``   element ``i + offset`` of a Kleene variable (for-all conditions only)
-``neg``    ``(member, attribute)``           an event of a negated variable (its conditions only)
+``q``      ``(kind, variable, extra, attr)``   a *quantity* of a partial match (see :mod:`fastcep.plan.rewrite`)
+``elem``   ``(variable, offset, attribute)``   element ``i + offset`` of a Kleene variable (for-all conditions only)
+``neg``    ``(variable, attribute)``           an event of a negated variable (its conditions only)
 
 A ``call`` of a user-defined function has the function's `Signature` as data.
 
@@ -134,14 +134,14 @@ TRUE = const(True, "b")
 FALSE = const(False, "b")
 
 
-def quantity(kind: str, dtype: str, member: int, extra: int | str = 0, attr: str = "") -> Op:
+def quantity(kind: str, dtype: str, variable: int, extra: int | str = 0, attr: str = "") -> Op:
     """Return a quantity leaf (see :mod:`fastcep.plan.rewrite`)."""
-    return Op("q", dtype, (), (kind, member, extra, attr))
+    return Op("q", dtype, (), (kind, variable, extra, attr))
 
 
-def count(member: int) -> Op:
-    """Return the quantity for the number of events that ``member`` has bound (0 if absent)."""
-    return quantity("count", "i", member)
+def count(variable: int) -> Op:
+    """Return the quantity for the number of events that ``variable`` has bound (0 if absent)."""
+    return quantity("count", "i", variable)
 
 
 def to_float(value: Op) -> Op:

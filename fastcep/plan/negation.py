@@ -25,7 +25,7 @@ __all__ = ["Absence", "Absences", "place_negations"]
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """Check that no event of ``negated.member`` between its neighbours satisfies all of these conditions.
+    """Check that no event of ``negated.variable`` between its neighbours satisfies all of these conditions.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ def place_negations(placer: Placer) -> Absences:
     """Place the checks of a query whose conditions ``placer`` has placed."""
     out = Absences()
     for negated in placer.automaton.negated:
-        conditions = placer.on_negated.get(negated.member, [])
+        conditions = placer.on_negated.get(negated.variable, [])
         if negated.group >= 0:
             _in_group(placer, negated, conditions, out)
         else:
@@ -76,8 +76,8 @@ def _absence(placer: Placer, negated: Negated, items: list[Conjunct], crossing: 
     conditions: list[Op] = []
     walks: list[ForAll] = []
     for name in placer.same:
-        dtype = placer.translate.dtype(negated.member, name)
-        keys.append(key_pair(quantity("part", dtype, -1, 0, name), Op("neg", dtype, (), (negated.member, name))))
+        dtype = placer.translate.dtype(negated.variable, name)
+        keys.append(key_pair(quantity("part", dtype, -1, 0, name), Op("neg", dtype, (), (negated.variable, name))))
     for item in items:
         if item.elements() and not crossing:
             walks.append(ForAll(item.guard, item.expr))
@@ -106,18 +106,18 @@ def _in_sequence(placer: Placer, negated: Negated, items: list[Conjunct], out: A
     states, edges = placer.automaton.states, placer.automaton.edges
     absence = _absence(placer, negated, items)
     sides = negated.before | negated.after
-    nested = len(sides) < sum(not leaf.negated for leaf in placer.leaves)
+    nested = len(sides) < sum(not variable.negated for variable in placer.variables)
     start_known = isinstance(placer.query.window, ast.ExplicitWindow)  # otherwise it depends on the last event
 
     def begins(edge: Edge) -> bool:
         """Return whether the check becomes due on the edge, because the SEQ of the negated variable begins."""
         if not nested:
             return edge.source == START
-        return edge.member in sides and all(edge.before[m] == NO for m in sides)
+        return edge.variable in sides and all(edge.before[m] == NO for m in sides)
 
     def between(edge: Edge) -> bool:
         """Return whether both neighbours are known after the edge."""
-        after = [edge.before[m] == YES or m == edge.member for m in negated.after]
+        after = [edge.before[m] == YES or m == edge.variable for m in negated.after]
         before = [edge.before[m] == YES for m in negated.before]
         return any(after) and (start_known or any(before))
 
@@ -150,7 +150,7 @@ def _in_sequence(placer: Placer, negated: Negated, items: list[Conjunct], out: A
 
 def _in_group(placer: Placer, negated: Negated, items: list[Conjunct], out: Absences) -> None:
     states, edges, group = placer.automaton.states, placer.automaton.edges, negated.group
-    crossing = [edge for edge in edges if edge.member in negated.after
+    crossing = [edge for edge in edges if edge.variable in negated.after
                 and all(edge.now[m] == NO for m in negated.after) and not edge.round]  # fmt: skip
     if all(_decided_on(item, edge, negated, states) for item in items for edge in crossing):
         absence = _absence(placer, negated, items, crossing)
@@ -158,7 +158,7 @@ def _in_group(placer: Placer, negated: Negated, items: list[Conjunct], out: Abse
             out.on_edge.setdefault(edge, []).append(absence)
         return
     if placer.at_once and not _decided_after_group(items, group, states):
-        name = placer.leaves[negated.member].name
+        name = placer.variables[negated.variable].name
         raise ValidationError(
             f"query {placer.query.name!r}: the conditions on {name!r} mention several rounds, or variables bound after "
             f"the event that follows {name!r}; STRATEGY skip_till_next and timed_out=True must check for {name!r} at "
@@ -187,9 +187,9 @@ def _decided_on(item: Conjunct, edge: Edge, negated: Negated, states: tuple[Stat
     group = {negated.group}
     for leaf in leaves(item.expr):
         if leaf.name == "elem":
-            member, offset, _ = leaf.data
-            bound_in_round = {*negated.before, edge.member}
-            if member not in edge.peers or offset > 0 or (offset == 0 and member not in bound_in_round):
+            variable, offset, _ = leaf.data
+            bound_in_round = {*negated.before, edge.variable}
+            if variable not in edge.peers or offset > 0 or (offset == 0 and variable not in bound_in_round):
                 return False
         if leaf.name == "q" and leaf.data[1] in (*group, *edge.peers):
             return False

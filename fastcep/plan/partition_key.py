@@ -33,11 +33,11 @@ class KeyWords:
     indexes
         Per index, the equalities of each edge that searches it.
     negations
-        Per store of negated events, its member and its keys.
+        Per store of negated events, its variable and its keys.
     waiting
         Per state whose matches wait, the equalities of the checks at their end, each with the output that holds it.
     kept
-        Per store of kept events, its member and its keys.
+        Per store of kept events, its variable and its keys.
     lacking
         Reason why indexes may lack words of a key; empty if they have all equalities of the query.
     """
@@ -67,12 +67,12 @@ def find_key(query: ast.Query, automaton: Automaton, translate: Translator, word
 def _locate(
     query: ast.Query, automaton: Automaton, translate: Translator, attributes: Attributes, words: KeyWords
 ) -> KeyPlan | str:
-    dtypes = {translate.dtype(member, name) for member, name in enumerate(attributes)}
+    dtypes = {translate.dtype(variable, name) for variable, name in enumerate(attributes)}
     if len(dtypes) > 1:
         return f"{_attributes_text(attributes)} is not of one type"
     columns: dict[str, int] = {}
-    for leaf, name in zip(automaton.leaves, attributes, strict=True):
-        for kind in leaf.member.types:
+    for variable, name in zip(automaton.variables, attributes, strict=True):
+        for kind in variable.declaration.types:
             column = query.schema.column_of(kind, name)
             if columns.setdefault(kind, column) != column:
                 return f"events of type {kind} can be bound to two variables with different keys"
@@ -80,10 +80,10 @@ def _locate(
     def is_key(value: Op) -> bool:
         inner = value.args[0] if value.name == "key_f" else value
         if inner.name == "q":
-            kind, member, _, name = inner.data
+            kind, variable, _, name = inner.data
             if kind == "part":
                 return {name} == set(attributes)
-            return kind in EVENT_ATTRIBUTES and name == attributes[member]
+            return kind in EVENT_ATTRIBUTES and name == attributes[variable]
         return inner.name in ("event", "neg") and inner.data[1] == attributes[inner.data[0]]
 
     def key_pairs(pairs: Sequence[Pair]) -> set[int]:
@@ -127,7 +127,7 @@ def _candidates(query: ast.Query, automaton: Automaton, translate: Translator) -
         if isinstance(conjunct, ast.SameAttributes):
             same.extend(conjunct.names)
     for name in dict.fromkeys(same):
-        yield (name,) * len(automaton.leaves)
+        yield (name,) * len(automaton.variables)
     if not query.partition:
         yield from _by_equalities(conjuncts, automaton, translate)
 
@@ -148,7 +148,8 @@ def _by_equalities(
         sides = conjunct.left, conjunct.right
         if not all(isinstance(side, ast.Attribute) and side.name not in BUILTINS for side in sides):
             continue  # built-in attributes do not identify an entity
-        nodes = [(translate.variables[side.leaf], side.name) for side in sides if isinstance(side, ast.Attribute)]
+        attributes = [side for side in sides if isinstance(side, ast.Attribute)]
+        nodes = [(translate.numbers[side.qualified_name], side.name) for side in attributes]
         one, other = nodes
         kinds = [_reach(side, automaton, node[0]) for side, node in zip(sides, nodes, strict=True)]
         if one == other and sorted(kinds) == ["each", "neighbour"]:
@@ -156,9 +157,9 @@ def _by_equalities(
         elif one[0] != other[0] and "neighbour" not in kinds and kinds != ["each", "each"]:
             (single if "some" in kinds else links).append((one, other))
     links += [(one, other) for one, other in single
-              if all(node in within or not automaton.leaves[node[0]].repeated for node in (one, other))]  # fmt: skip
-    mandatory = {m for m, leaf in enumerate(automaton.leaves)
-                 if not leaf.negated and automaton.mandatory(_group_or_member(m, automaton))}  # fmt: skip
+              if all(node in within or not automaton.variables[node[0]].repeated for node in (one, other))]  # fmt: skip
+    mandatory = {m for m, variable in enumerate(automaton.variables)
+                 if not variable.negated and automaton.mandatory(_group_or_variable(m, automaton))}  # fmt: skip
     for start in dict.fromkeys(node for link in links for node in link):
         equal_nodes = {start} if start[0] in mandatory else set()
         for _ in links:
@@ -166,23 +167,23 @@ def _by_equalities(
                 if one[0] in mandatory and other[0] in mandatory and (one in equal_nodes or other in equal_nodes):
                     equal_nodes |= {one, other}
         reached = dict([start]) if start in equal_nodes else {}
-        for member, name in sorted(equal_nodes):
-            reached.setdefault(member, name)
+        for variable, name in sorted(equal_nodes):
+            reached.setdefault(variable, name)
         for one, other in (*links, *(link[::-1] for link in links)):
             if one in equal_nodes:
                 reached.setdefault(*other)
-        if len(reached) == len(automaton.leaves):
-            yield tuple(reached[m] for m in range(len(automaton.leaves)))
+        if len(reached) == len(automaton.variables):
+            yield tuple(reached[m] for m in range(len(automaton.variables)))
 
 
-def _group_or_member(member: int, automaton: Automaton) -> int:
-    return automaton.chain[member] if automaton.chain[member] >= 0 else member
+def _group_or_variable(variable: int, automaton: Automaton) -> int:
+    return automaton.chain[variable] if automaton.chain[variable] >= 0 else variable
 
 
-def _reach(side: ast.Expr, automaton: Automaton, member: int) -> str:
+def _reach(side: ast.Expr, automaton: Automaton, variable: int) -> str:
     """Return which events of its variable a reference reads: all (of a single variable), each, neighbour or some."""
     assert isinstance(side, ast.Attribute)
-    if not automaton.leaves[member].repeated:
+    if not automaton.variables[variable].repeated:
         return "all"
     if side.index is not None and side.index.kind == "relative":
         return "neighbour" if side.index.offset else "each"

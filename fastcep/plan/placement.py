@@ -2,7 +2,7 @@
 
 A conjunct is decided
 
-* by an event alone (*local*), if it mentions one member and only the event bound to it;
+* by an event alone (*local*), if it mentions one variable and only the event bound to it;
 * on the edges after which everything that it mentions is bound or closed: over the source state and the event, or, if
   the event does not matter (a Kleene variable closes), once per row of the source;
 * where a match ends, for variables that are still open there;
@@ -86,7 +86,7 @@ class Placer:
         self.query = query
         self.translate = Translator(query)
         self.automaton: Automaton = build_automaton(query.pattern)
-        self.leaves = self.automaton.leaves
+        self.variables = self.automaton.variables
         self.result = Placement()
         self.same: tuple[str, ...] = ()
         self._removes = removes_rows(query)
@@ -112,12 +112,12 @@ class Placer:
         self._distinct(self.query.pattern)
         return self.result
 
-    def _into(self, *members: int) -> list[Edge]:
-        return [edge for edge in self.automaton.edges if edge.member in members]
+    def _into(self, *variables: int) -> list[Edge]:
+        return [edge for edge in self.automaton.edges if edge.variable in variables]
 
     def _conjunct(self, item: Conjunct) -> None:
         out, automaton = self.result, self.automaton
-        negated = [m for m in item.mentioned if self.leaves[m].negated]
+        negated = [m for m in item.mentioned if self.variables[m].negated]
         if negated:
             self._negated(negated[0], item)
             return
@@ -138,30 +138,30 @@ class Placer:
         else:
             self._where_decided(item, bool(elements))
 
-    def _negated(self, member: int, item: Conjunct) -> None:
-        if item.mentioned == (member,) and not item.closed:
-            self.result.local.setdefault(member, []).append(_of_event(item.expr))
+    def _negated(self, variable: int, item: Conjunct) -> None:
+        if item.mentioned == (variable,) and not item.closed:
+            self.result.local.setdefault(variable, []).append(_of_event(item.expr))
         else:
-            self.on_negated.setdefault(member, []).append(item)
+            self.on_negated.setdefault(variable, []).append(item)
 
-    def _is_local(self, item: Conjunct, member: int, elements: set[int]) -> bool:
-        """Return whether the event that is bound to the member decides the conjunct."""
-        if not self.leaves[member].repeated:
+    def _is_local(self, item: Conjunct, variable: int, elements: set[int]) -> bool:
+        """Return whether the event that is bound to the variable decides the conjunct."""
+        if not self.variables[variable].repeated:
             return not item.closed
         offsets = {leaf.data[1] if leaf.name == "elem" else None for leaf in leaves(item.expr)}
         return bool(elements) and len(offsets) == 1
 
-    def _is_stepwise(self, item: Conjunct, member: int) -> bool:
+    def _is_stepwise(self, item: Conjunct, variable: int) -> bool:
         """Return whether it mentions adjacent elements of one Kleene variable, and otherwise only known values."""
-        kinds = {leaf.data[0] for leaf in leaves(item.expr) if leaf.name == "q" and leaf.data[1] == member}
-        if self.automaton.chain[member] >= 0 or kinds - {"first"}:
+        kinds = {leaf.data[0] for leaf in leaves(item.expr) if leaf.name == "q" and leaf.data[1] == variable}
+        if self.automaton.chain[variable] >= 0 or kinds - {"first"}:
             return False
-        without_member = replace(item, closed=item.closed - {member}, bound=item.bound - {member})
-        return all(without_member.decided(self.automaton.states[edge.target]) for edge in self._into(member))
+        without_variable = replace(item, closed=item.closed - {variable}, bound=item.bound - {variable})
+        return all(without_variable.decided(self.automaton.states[edge.target]) for edge in self._into(variable))
 
     def _is_by_round(self, item: Conjunct, elements: set[int]) -> bool:
         """Return whether it mentions the rounds of one group, and otherwise only known values."""
-        groups = {self.automaton.chain[member] for member in elements}
+        groups = {self.automaton.chain[variable] for variable in elements}
         if len(groups) > 1 or groups == {-1}:
             return False
         if any(leaf.name == "q" and leaf.data[1] in (*groups, *self.automaton.inner[min(groups)])
@@ -177,7 +177,7 @@ class Placer:
         for edge in self.automaton.edges:
             if not item.decided_by(edge, states):
                 continue
-            if edge.member in item.mentioned or edge.source == START or self._removes:
+            if edge.variable in item.mentioned or edge.source == START or self._removes:
                 if walks:
                     _add_forall(out.all_on_edge.setdefault(edge, []), item, states[edge.target].bound)
                 else:
@@ -206,18 +206,18 @@ class Placer:
             else:
                 self.result.on_edge.setdefault(edge, []).append(guarded(guard, item.expr))
 
-    def _stepwise(self, item: Conjunct, member: int) -> None:
+    def _stepwise(self, item: Conjunct, variable: int) -> None:
         offsets = [leaf.data[1] for leaf in leaves(item.expr) if leaf.name == "elem"]
         span, newest = max(offsets) - min(offsets), max(offsets)
 
         def leaf(node: Op) -> Op | None:
             if node.name != "elem":
                 return None
-            return quantity("last", node.dtype, member, newest - node.data[1], node.data[2])
+            return quantity("last", node.dtype, variable, newest - node.data[1], node.data[2])
 
         condition = guarded(item.guard, transform(item.expr, leaf))
-        long_enough = Op("le_i", "b", (const(span + 1, "i"), count(member)))
-        for edge in self._into(member):
+        long_enough = Op("le_i", "b", (const(span + 1, "i"), count(variable)))
+        for edge in self._into(variable):
             if not edge.again and span > 0:
                 continue
             applies = condition if span <= 1 else guarded(long_enough, condition)
@@ -232,8 +232,9 @@ class Placer:
     def _bounds(self) -> None:
         """Place the minimum and maximum number of events of Kleene variables, and of rounds of groups."""
         automaton, out = self.automaton, self.result
-        bounds = {m: (leaf.member.minimum, leaf.member.maximum) for m, leaf in enumerate(self.leaves)
-                  if leaf.member.repeated} | automaton.bounds  # fmt: skip
+        declarations = [variable.declaration for variable in self.variables]
+        bounds = {number: (one.minimum, one.maximum) for number, one in enumerate(declarations)
+                  if one.repeated} | automaton.bounds  # fmt: skip
         for variable, (minimum, maximum) in bounds.items():
             if minimum > 1:
                 at_least = Op("le_i", "b", (const(minimum, "i"), count(variable)))
@@ -241,7 +242,7 @@ class Placer:
                 self._where_decided(Conjunct(at_least, guard, closed=frozenset([variable])), False)
             if maximum is not None:
                 for edge in automaton.edges:
-                    if not edge.loop or variable not in (edge.member, edge.group):
+                    if not edge.loop or variable not in (edge.variable, edge.group):
                         continue
                     if self._removes:
                         at_most = Op("le_i", "b", (count(variable), const(maximum, "i")))
@@ -253,27 +254,28 @@ class Placer:
     def _distinct(self, pattern: ast.Pattern) -> None:
         """Place ``ANY(n, T x[] DISTINCT a)``: every new element differs from those before it."""
         if isinstance(pattern, ast.AnyOf) and pattern.distinct is not None:
-            member = self.translate.variables[pattern.members[0].variable]
-            dtype = self.translate.dtype(member, pattern.distinct)
-            earlier_element = Op("elem", dtype, (), (member, 0, pattern.distinct))
-            new_element = quantity("last", dtype, member, 0, pattern.distinct)
+            variable = self.translate.numbers[pattern.variables[0].name]
+            dtype = self.translate.dtype(variable, pattern.distinct)
+            earlier_element = Op("elem", dtype, (), (variable, 0, pattern.distinct))
+            new_element = quantity("last", dtype, variable, 0, pattern.distinct)
             differ = Op("ne_f" if dtype == "f" else "ne_i", "b", (earlier_element, new_element))
-            for edge in self._into(member):
+            for edge in self._into(variable):
                 if edge.again:
                     self.result.all_on_edge.setdefault(edge, []).append(ForAll(TRUE, differ, earlier=True))
         for part in sub_patterns(pattern):
             self._distinct(part)
 
     def _partition(self, name: str) -> None:
-        dtypes = [self.translate.dtype(m, name) for m in range(len(self.leaves))]
+        dtypes = [self.translate.dtype(m, name) for m in range(len(self.variables))]
         dtype = "f" if "f" in dtypes else dtypes[0]
-        for number, member_dtype in enumerate(dtypes):
-            value = quantity("last" if self.leaves[number].member.repeated else "first", member_dtype, number, 0, name)
-            test = Op("known_f" if member_dtype == "f" else "known_i", "b", (value,))
+        for number, variable_dtype in enumerate(dtypes):
+            kind = "last" if self.variables[number].declaration.repeated else "first"
+            value = quantity(kind, variable_dtype, number, 0, name)
+            test = Op("known_f" if variable_dtype == "f" else "known_i", "b", (value,))
             self.result.local.setdefault(number, []).append(test)
         for edge in self.automaton.edges:
             if edge.source != START:
-                of_event = Op("event", dtypes[edge.member], (), (edge.member, name))
+                of_event = Op("event", dtypes[edge.variable], (), (edge.variable, name))
                 of_row = quantity("part", dtype, -1, 0, name)
                 self.result.on_edge.setdefault(edge, []).append(Op("partition", "b", (of_row, of_event)))
 
@@ -286,12 +288,12 @@ def of_last_rounds(item: Conjunct, newest: int) -> Op:
             return None
         return quantity("last", node.dtype, node.data[0], newest - node.data[1], node.data[2])
 
-    rounds_bound = [quantity("has_last", "b", member, newest - offset) for member, offset in _mentions(item.expr)]
+    rounds_bound = [quantity("has_last", "b", variable, newest - offset) for variable, offset in _mentions(item.expr)]
     return guarded(all_of([item.guard, *rounds_bound]), transform(item.expr, leaf))
 
 
 def _mentions(expr: Op) -> list[tuple[int, int]]:
-    """Return the members and offsets of the elements that a condition mentions."""
+    """Return the variables and offsets of the elements that a condition mentions."""
     return list(dict.fromkeys(leaf.data[:2] for leaf in leaves(expr) if leaf.name == "elem"))
 
 

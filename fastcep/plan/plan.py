@@ -26,11 +26,11 @@ class EventColumn:
 
     ``column`` is a physical column (>= 0), ``-1`` time, ``-2`` seq, ``-3`` type, ``-4`` computed by ``program``, ``-5``
     the position in the stream, or ``-6`` the position of the previous event (`Plan.partition`).
-    ``members`` is the bit mask of the members that read it. ``dtype`` is a type of :mod:`fastcep.plan.ir`.
+    ``variables`` is the bit mask of the variables that read it. ``dtype`` is a type of :mod:`fastcep.plan.ir`.
     """
 
     column: int
-    members: int
+    variables: int
     text: str
     dtype: str
     program: Program | None = None
@@ -57,7 +57,7 @@ class IndexPlan:
 
 @dataclass(frozen=True, slots=True)
 class ForAllPlan:
-    """A for-all condition: ``elements`` are ``(member, offset, ring column)`` per ``elem`` input of ``program``.
+    """A for-all condition: ``elements`` are ``(variable, offset, ring column)`` per ``elem`` input of ``program``.
 
     With ``earlier`` it applies to all elements but the last. In a condition on a negated variable, ``event`` inputs are
     registers of its event.
@@ -79,7 +79,7 @@ class NegationPlan:
     length of the window, and otherwise as long as there is an older first event.
     """
 
-    member: int
+    variable: int
     keys: tuple[int, ...]
     registers: tuple[int, ...]
     by_time: bool
@@ -117,7 +117,7 @@ class KeptPlan:
     each with its slot.
     """
 
-    member: int
+    variable: int
     keys: tuple[int, ...]
     registers: tuple[int, ...]
     held: tuple[tuple[int, int], ...]
@@ -137,7 +137,7 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """A step back from ``source``, the member of the earliest event chosen so far, to an earlier event of ``member``.
+    """A step from ``source``, the variable of the earliest event chosen so far, to an earlier event of ``variable``.
 
     The event is searched in the store ``kept`` by a key each of whose ``words`` is a sum, and filtered by
     ``predicate`` over ``row`` registers of the events found, ``event`` columns of the last event and ``out`` slots of
@@ -150,7 +150,7 @@ class StepPlan:
     """
 
     source: int
-    member: int
+    variable: int
     kept: int
     words: tuple[tuple[Term, ...], ...]
     predicate: Program | None
@@ -164,7 +164,7 @@ class StepPlan:
 class EdgePlan:
     """An edge: probe ``index`` with ``probe`` (event columns), filter by ``predicate``, compute the target's outputs.
 
-    The event is bound to ``member``, in addition to earlier events if ``again``; ``group`` and ``round`` as in
+    The event is bound to ``variable``, in addition to earlier events if ``again``; ``group`` and ``round`` as in
     `automaton.Edge`. If ``keeps``, a partial match that must advance is also kept. ``copies`` are the outputs that need
     no computation: ``(output, "row", register)`` or ``(output, "event", column)``. The program ``outputs`` computes the
     others. The program ``features`` stores feature j of the target at j, over ``row`` registers and ``event`` columns.
@@ -172,7 +172,7 @@ class EdgePlan:
 
     source: int
     target: int
-    member: int
+    variable: int
     again: bool
     group: int
     round: str
@@ -193,14 +193,14 @@ class EdgePlan:
 class StatePlan:
     """A state: the variables that its rows bind, registers (the first outputs) and guards (output numbers, -1: true).
 
-    ``member`` is one of the members that can be bound last in it. ``bindings`` are the variables (members, groups) for
+    ``variable`` is one of the variables that can be bound last in it. ``bindings`` are the variables and groups for
     which a row has a word. A match that ends in a ``deferred`` state is decided at the end of its window by the checks
     ``at_end``. Its outputs ``partition`` are the words of its partition, if matches are limited per partition.
     ``dtypes`` has a letter per output, see :mod:`fastcep.plan.ir`. ``features`` has a letter per feature of its rows
     (:mod:`fastcep.plan.classes`).
     """
 
-    member: int
+    variable: int
     bindings: tuple[int, ...]
     registers: int
     outputs: int
@@ -306,16 +306,16 @@ class Plan:
     ----------
     window_kind, window
         ``0`` time (ns), ``1`` events, ``2`` unbounded, ``3`` explicit windows.
-    type_members
-        Per type id, the bit mask of members that can bind it.
+    type_variables
+        Per type id, the bit mask of variables that can bind it.
     locals
-        Per member, the program over event columns that its events must satisfy, or None.
+        Per variable, the program over event columns that its events must satisfy, or None.
     negated, repeated, lists
-        Per member, whether it is negated, can bind several events, and holds a list in the output.
+        Per variable, whether it is negated, can bind several events, and holds a list in the output.
     groups
-        Members of each repeated group. The number of a group is the number of members plus its index here.
+        Variables of each repeated group. The number of a group is the number of variables plus its index here.
     sets
-        Members of each ANY that can bind the same events in several ways, of which only the first counts.
+        Variables of each ANY that can bind the same events in several ways, of which only the first counts.
     period
         Period of PERIODIC in ns, otherwise 0.
     partition
@@ -327,7 +327,7 @@ class Plan:
     select, consumes, after_match, limit
         Policies: indices in ``ast.SELECTIONS`` and ``ast.AFTER_MATCH``; matches per window, 0 for no limit.
     per_partition
-        Per member, the columns of the words of its event's partition, if policies apply to each partition separately.
+        Per variable, the columns of the words of its event's partition, if policies apply to each partition separately.
     windows
         Openings and closings of explicit windows; None for other windows.
     timed_out
@@ -349,10 +349,10 @@ class Plan:
     why
         Reason for the choice of the store.
     kept, steps
-        Stores of kept events by member, and steps from an event to earlier events. Steps are ordered by member, those
-        from the next member first.
+        Stores of kept events by variable, and steps from an event to earlier events. Steps are ordered by variable,
+        those from the next variable first.
     columns, indexes, foralls, negations, absences, edges, states
-        Parts of the plan; edges are ordered by member, then source (START first).
+        Parts of the plan; edges are ordered by variable, then source (START first).
     ring_columns
         Physical columns (and -1, -2, -3) that must stay in the event ring.
     index
@@ -364,7 +364,7 @@ class Plan:
     query: ast.Query
     window_kind: int
     window: int
-    type_members: tuple[int, ...]
+    type_variables: tuple[int, ...]
     locals: tuple[Program | None, ...]
     columns: tuple[EventColumn, ...]
     indexes: tuple[IndexPlan, ...]

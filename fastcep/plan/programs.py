@@ -9,7 +9,7 @@ from fastcep.plan.expression_text import describe
 from fastcep.plan.ir import POSITION, PREVIOUS, Op, const, leaves, transform
 from fastcep.plan.plan import EventColumn
 from fastcep.query import ast
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 
 __all__ = ["Columns"]
 
@@ -22,19 +22,19 @@ class Columns:
 
     def __init__(self, query: ast.Query) -> None:
         self.query = query
-        self.leaves = leaves_of(query.pattern)
+        self.variables = pattern_variables(query.pattern)
         self.plans: list[EventColumn] = []
         self.ring: set[int] = set()
         self._numbers: dict[Op, int] = {}
 
     def resolve(self, leaf: Op) -> Op:
         """Return an ``event`` leaf as a physical column; for a union with several columns, as a selection by type."""
-        member, attr = leaf.data
+        variable, attr = leaf.data
         if attr in (POSITION, PREVIOUS) or attr in _BUILTINS:
             return Op("col", leaf.dtype, (), (_BUILTINS.get(attr, attr),))
         schema = self.query.schema
         result: Op | None = None
-        for name in self.leaves[member].member.types:
+        for name in self.variables[variable].declaration.types:
             column = Op("col", leaf.dtype, (), (schema.column_of(name, attr),))
             if result is None or result == column:
                 result = column
@@ -46,9 +46,9 @@ class Columns:
 
     def number(self, expr: Op) -> int:
         """Return the number of the event column that holds ``expr``, an expression over the event only."""
-        members = 0
+        variables = 0
         for leaf in leaves(expr):
-            members |= 1 << leaf.data[0]
+            variables |= 1 << leaf.data[0]
         resolved = self._resolved(expr)
         number = self._numbers.get(resolved)
         if number is None:
@@ -61,7 +61,7 @@ class Columns:
             column = _COMPUTED if program else resolved.data[0]
             self.plans.append(EventColumn(column, 0, describe(expr, self.query), expr.dtype, program))
         entry = self.plans[number]
-        self.plans[number] = replace(entry, members=entry.members | members)
+        self.plans[number] = replace(entry, variables=entry.variables | variables)
         return number
 
     def raw(self, node: Op) -> tuple[str, int] | None:
@@ -87,15 +87,15 @@ class Columns:
         """Resolve an ``elem`` leaf to ring columns, by type for a union kept in several columns."""
         if node.name != "elem" or len(node.data) == 4:
             return None
-        member, offset, attr = node.data
+        variable, offset, attr = node.data
 
         def column(leaf: Op) -> Op | None:
             if leaf.name != "col":
                 return None
             self.ring.add(leaf.data[0])
-            return Op("elem", leaf.dtype, (), (member, offset, leaf.data[0], "ring"))
+            return Op("elem", leaf.dtype, (), (variable, offset, leaf.data[0], "ring"))
 
-        return transform(self.resolve(Op("event", node.dtype, (), (member, attr))), column)
+        return transform(self.resolve(Op("event", node.dtype, (), (variable, attr))), column)
 
     def _resolved(self, expr: Op) -> Op:
         return transform(expr, lambda node: self.resolve(node) if node.name == "event" else None)

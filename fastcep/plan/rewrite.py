@@ -10,8 +10,8 @@ the first or only event), ``last`` (attribute of the ``extra``-th last event), `
 is the attribute's dtype) and ``part`` (value of a partition attribute). In a repeated group ``first``, ``last`` and
 ``at`` refer to a round; ``has_first``, ``has_last`` and ``has_at`` test whether that round binds the variable.
 
-The quantity ``latest`` has several members in place of the attribute. It is the position of the last event that any of
-them binds, or with ``extra`` 1 of the last event but one.
+The quantity ``latest`` has several variables in place of the attribute. It is the position of the last event that any
+of them binds, or with ``extra`` 1 of the last event but one.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def is_bound(variable: int) -> Op:
     return Op("lt_i", "b", (const(0, "i"), quantity("count", "i", variable)))
 
 
-def latest(members: Iterable[int], extra: int = 0) -> Op:
-    """Return the quantity ``latest`` of the members."""
-    return Op("q", "i", (), ("latest", -1, extra, tuple(members)))
+def latest(variables: Iterable[int], extra: int = 0) -> Op:
+    """Return the quantity ``latest`` of the variables."""
+    return Op("q", "i", (), ("latest", -1, extra, tuple(variables)))
 
 
 def step(expr: Op, edge: Edge) -> Op:
@@ -39,21 +39,21 @@ def step(expr: Op, edge: Edge) -> Op:
     def leaf(node: Op) -> Op | None:
         variable = _tested_variable(node)
         if variable is not None:
-            if variable in (edge.member, edge.group):
+            if variable in (edge.variable, edge.group):
                 return TRUE
             return _resolve_test(node, edge.before[variable])
         if node.name != "q":
             return None
         kind, variable, _, attr = node.data
         if kind == "part":
-            return Op("event", node.dtype, (), (edge.member, attr)) if edge.source == START else node
+            return Op("event", node.dtype, (), (edge.variable, attr)) if edge.source == START else node
         if kind == "latest":
             return _latest(node, edge)
         if variable == edge.group:
             return _rounds(node, edge)
         if variable in edge.peers and kind in ("last", "has_last"):
             return _last_round(node, edge)
-        if variable == edge.member:
+        if variable == edge.variable:
             return _after_binding(node, edge)
         if edge.before[variable] == NO:
             return _absent(node)
@@ -97,13 +97,13 @@ def _absent(node: Op) -> Op:
 
 
 def _latest(node: Op, edge: Edge) -> Op:
-    """Rewrite ``latest`` over an edge: the position of its event, or of the last event that a member bound before."""
-    _, _, extra, members = node.data
-    if edge.member in members:
+    """Rewrite ``latest`` over an edge: the position of its event, or of the last event that a variable bound before."""
+    _, _, extra, variables = node.data
+    if edge.variable in variables:
         if extra == 0:
-            return Op("event", "i", (), (edge.member, POSITION))
+            return Op("event", "i", (), (edge.variable, POSITION))
         extra -= 1
-    bound = [member for member in members if edge.before[member] != NO]
+    bound = [variable for variable in variables if edge.before[variable] != NO]
     return latest(bound, extra) if bound else const(None, "i")
 
 
@@ -115,14 +115,14 @@ def _rounds(count: Op, edge: Edge) -> Op:
 
 
 def _after_binding(node: Op, edge: Edge) -> Op:
-    kind, member, extra, attr = node.data
-    is_first = edge.before[member] == NO
+    kind, variable, extra, attr = node.data
+    is_first = edge.before[variable] == NO
     old = _absent(node) if is_first else node
     if kind == "count":
         return const(1, "i") if is_first else Op("add_i", "i", (node, const(1, "i")))
     if kind in ("known", "sum", "min", "max", "mean", "m2"):
-        return _aggregated(node, not is_first, Op("event", extra, (), (member, attr)))
-    value = TRUE if kind.startswith("has_") else Op("event", node.dtype, (), (member, attr))
+        return _aggregated(node, not is_first, Op("event", extra, (), (variable, attr)))
+    value = TRUE if kind.startswith("has_") else Op("event", node.dtype, (), (variable, attr))
     if edge.group >= 0:
         return _in_round(kind.removeprefix("has_"), extra, edge, value, old)
     if kind == "first":
@@ -130,25 +130,25 @@ def _after_binding(node: Op, edge: Edge) -> Op:
     if kind == "last":
         if extra == 0:
             return value
-        return _absent(node) if is_first else replace(node, data=(kind, member, extra - 1, attr))
+        return _absent(node) if is_first else replace(node, data=(kind, variable, extra - 1, attr))
     assert kind == "at", kind
-    return old if is_first else Op("select", node.dtype, (_count_is(member, extra), value, node))
+    return old if is_first else Op("select", node.dtype, (_count_is(variable, extra), value, node))
 
 
 def _last_round(node: Op, edge: Edge) -> Op:
     """Rewrite an attribute of the ``extra``-th last round, or the test that this round binds the variable."""
-    kind, member, extra, attr = node.data
-    if member == edge.member and extra == 0:
-        return TRUE if kind == "has_last" else Op("event", node.dtype, (), (member, attr))
-    if edge.round == "first" or (edge.round == "next" and extra == 0) or edge.before[member] == NO:
+    kind, variable, extra, attr = node.data
+    if variable == edge.variable and extra == 0:
+        return TRUE if kind == "has_last" else Op("event", node.dtype, (), (variable, attr))
+    if edge.round == "first" or (edge.round == "next" and extra == 0) or edge.before[variable] == NO:
         return _absent(node)
     if edge.round == "next":
         extra -= 1
-    if extra == 0 and edge.now[member] == NO:
+    if extra == 0 and edge.now[variable] == NO:
         return _absent(node)
-    if extra == 0 and edge.now[member] == YES and kind == "has_last":
+    if extra == 0 and edge.now[variable] == YES and kind == "has_last":
         return TRUE
-    return replace(node, data=(kind, member, extra, attr))
+    return replace(node, data=(kind, variable, extra, attr))
 
 
 def _in_round(kind: str, extra: int, edge: Edge, value: Op, old: Op) -> Op:
@@ -166,14 +166,14 @@ def _count_is(variable: int, count: int) -> Op:
 
 
 def _aggregated(node: Op, has_previous: bool, value: Op) -> Op:
-    kind, member, raw_dtype, attr = node.data
-    known = quantity("known", "i", member, raw_dtype, attr) if has_previous else const(0, "i")
+    kind, variable, raw_dtype, attr = node.data
+    known = quantity("known", "i", variable, raw_dtype, attr) if has_previous else const(0, "i")
     old = node if has_previous else const(None, node.dtype)
     if kind == "known":
         return Op("agg_known", "i", (known, value))
     if kind in ("sum", "min", "max"):
         return Op(f"agg_{kind}_{node.dtype}", node.dtype, (old, known, value))
-    mean = quantity("mean", "f", member, raw_dtype, attr) if has_previous else const(None, "f")
+    mean = quantity("mean", "f", variable, raw_dtype, attr) if has_previous else const(None, "f")
     if kind == "mean":
         return Op("agg_mean", "f", (mean, known, to_float(value)))
     return Op("agg_m2", "f", (old, mean, known, to_float(value)))

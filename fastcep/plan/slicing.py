@@ -120,7 +120,7 @@ def _of_windows(plan: Plan, longest_window: int | None) -> Context | str:
 
 def relevant_types(plan: Plan) -> tuple[bool, ...]:
     """Return per type whether its events can affect the query's matches, if the query is not numbered."""
-    relevant = [bool(members) for members in plan.type_members]
+    relevant = [bool(variables) for variables in plan.type_variables]
     if plan.partition is not None:
         relevant = [
             binds or bool(columns) for binds, columns in zip(relevant, plan.partition.columns, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastcep.plan.ir import DTYPES, Op, ValueSet, compare, const, promote, quantity, to_float
 from fastcep.query import ast
-from fastcep.query.patterns import groups_of, leaves_of
+from fastcep.query.patterns import groups_of, pattern_variables
 from fastcep.query.types import BUILTINS
 
 _COMPARE = {"=": ("eq", False), "!=": ("ne", False), "<": ("lt", False), "<=": ("le", False),
@@ -20,15 +20,15 @@ class Translator:
     Parameters
     ----------
     query
-        The checked query. Members are numbered by their position in its pattern, followed by its repeated groups.
+        The checked query. Variables are numbered by their position in its pattern, followed by its repeated groups.
     """
 
     def __init__(self, query: ast.Query) -> None:
         self.query = query
-        self.leaves = leaves_of(query.pattern)
+        self.variables = pattern_variables(query.pattern)
         self.groups = [group for group in groups_of(query.pattern) if group.repeated]
-        names = [*(leaf.name for leaf in self.leaves), *(group.variable for group in self.groups)]
-        self.variables = {name: number for number, name in enumerate(names)}
+        names = [*(variable.name for variable in self.variables), *(group.name for group in self.groups)]
+        self.numbers = {name: number for number, name in enumerate(names)}
 
     def __call__(self, node: ast.Expr) -> Op:
         """Return ``node`` as an expression over quantities (``q``) and elements (``elem``)."""
@@ -66,41 +66,41 @@ class Translator:
                 return Op("call", DTYPES[signature.result], args, (signature,))
         raise AssertionError(f"no translation of {type(node).__name__}")
 
-    def dtype(self, member: int, name: str) -> str:
-        """Return the physical type of attribute ``name`` of ``member``."""
-        types = self.leaves[member].member.types
+    def dtype(self, variable: int, name: str) -> str:
+        """Return the physical type of attribute ``name`` of ``variable``."""
+        types = self.variables[variable].declaration.types
         return DTYPES[BUILTINS[name] if name in BUILTINS else self.query.schema.attributes(types[0])[name]]
 
     def _attribute(self, node: ast.Attribute) -> Op:
-        member = self.variables[node.leaf]
-        dtype = self.dtype(member, node.name)
+        variable = self.numbers[node.qualified_name]
+        dtype = self.dtype(variable, node.name)
         index = node.index
-        if self.leaves[member].negated:
-            return Op("neg", dtype, (), (member, node.name))
+        if self.variables[variable].negated:
+            return Op("neg", dtype, (), (variable, node.name))
         if index is None:
-            return quantity("first", dtype, member, 0, node.name)
+            return quantity("first", dtype, variable, 0, node.name)
         if index.kind == "relative":
-            return Op("elem", dtype, (), (member, index.offset, node.name))
+            return Op("elem", dtype, (), (variable, index.offset, node.name))
         if index.kind == "last":
-            return quantity("last", dtype, member, 0, node.name)
+            return quantity("last", dtype, variable, 0, node.name)
         if index.kind == "first" or index.offset == 0:
-            return quantity("first", dtype, member, 0, node.name)
-        return quantity("at", dtype, member, index.offset, node.name)
+            return quantity("first", dtype, variable, 0, node.name)
+        return quantity("at", dtype, variable, index.offset, node.name)
 
     def _aggregate(self, node: ast.Aggregate) -> Op:
-        member = self.variables[node.leaf]
+        variable = self.numbers[node.qualified_name]
         if node.name is None:
-            return quantity("count", "i", member)
+            return quantity("count", "i", variable)
         name = node.name
-        dtype = self.dtype(member, name)
-        known = quantity("known", "i", member, dtype, name)
+        dtype = self.dtype(variable, name)
+        known = quantity("known", "i", variable, dtype, name)
         if node.function == "COUNT":
             return known
         if node.function in ("SUM", "MIN", "MAX"):
-            return quantity(node.function.lower(), dtype, member, dtype, name)
+            return quantity(node.function.lower(), dtype, variable, dtype, name)
         if node.function == "AVG":
-            return Op("div_f", "f", (to_float(quantity("sum", dtype, member, dtype, name)), to_float(known)))
-        return Op("stddev", "f", (quantity("m2", "f", member, dtype, name), known))
+            return Op("div_f", "f", (to_float(quantity("sum", dtype, variable, dtype, name)), to_float(known)))
+        return Op("stddev", "f", (quantity("m2", "f", variable, dtype, name), known))
 
     def _binary(self, node: ast.Binary) -> Op:
         first, chain = node.spine()

@@ -69,19 +69,19 @@ def _why_isolated(query: ast.Query, edge_negation: bool, timed_out: bool, sheds:
     return "events are dropped from single windows" if sheds else ""
 
 
-def _member(bound: ast.Bound) -> ast.Member:
-    return ast.Member(bound.types, bound.variable)
+def _variable(bound: ast.Bound) -> ast.Variable:
+    return ast.Variable(bound.types, bound.variable)
 
 
 def _events(query: ast.Query, bound: ast.Bound) -> ast.Query:
-    pattern = ast.Sequence((_member(bound),))
+    pattern = ast.Sequence((_variable(bound),))
     return ast.Query(f"{query.name} window", pattern, ast.CountWindow(1), bound.where, schema=query.schema)
 
 
 def _pairs(query: ast.Query, opening: ast.Bound, closing: ast.Bound) -> ast.Query:
     assert closing.where is not None
     where = closing.where if opening.where is None else ast.Binary("AND", opening.where, closing.where)
-    pattern = ast.Sequence((_member(opening), _member(closing)))
+    pattern = ast.Sequence((_variable(opening), _variable(closing)))
     return ast.Query(
         f"{query.name} window", pattern, ast.Unbounded(), where, strategy="skip_till_next", schema=query.schema
     )

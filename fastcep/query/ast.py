@@ -82,7 +82,7 @@ class _VariableReference(Expr):
     inner: str | None
 
     @property
-    def leaf(self) -> str:
+    def qualified_name(self) -> str:
         """Name of the variable that is read, or of the group in ``COUNT(g[])``."""
         return qualified(self.variable, self.inner)
 
@@ -237,8 +237,8 @@ class Pattern(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Member(Pattern):
-    """A variable and the events that it can bind.
+class Variable(Pattern):
+    """Declaration of a variable: its name and the events that it can bind.
 
     ``types`` holds the event types (several for a union, in the order written). Quantifiers: plain
     ``(1, 1, repeated=False)``, ``?`` ``(0, 1, False)``, ``+`` ``(1, None, True)``, ``*`` ``(0, None, True)``,
@@ -247,7 +247,7 @@ class Member(Pattern):
     """
 
     types: tuple[str, ...]
-    variable: str
+    name: str
     minimum: int = 1
     maximum: int | None = 1
     repeated: bool = False
@@ -256,59 +256,59 @@ class Member(Pattern):
 
 @dataclass(frozen=True, slots=True)
 class Negation(Pattern):
-    """``NEG T n`` in a SEQ: no such event between the members beside it."""
+    """``NEG T n`` in a SEQ: no such event between the sub-patterns beside it."""
 
     types: tuple[str, ...]
-    variable: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence(Pattern):
-    """``SEQ(member, …)``: all events of a member come before all events of the next member.
+    """``SEQ(pattern, …)``: all events of a sub-pattern come before all events of the next one.
 
-    ``adjacent`` holds the indices of the members preceded by ``NEXT``.
+    ``adjacent`` holds the indices of the sub-patterns preceded by ``NEXT``.
     """
 
-    members: tuple[Pattern, ...]
+    patterns: tuple[Pattern, ...]
     adjacent: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Conjunction(Pattern):
-    """``AND(member, …)``: all members, in any order, possibly interleaved."""
+    """``AND(pattern, …)``: all sub-patterns, in any order, possibly interleaved."""
 
-    members: tuple[Pattern, ...]
+    patterns: tuple[Pattern, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Disjunction(Pattern):
-    """``OR(member, …)``: exactly one member."""
+    """``OR(pattern, …)``: exactly one sub-pattern."""
 
-    members: tuple[Pattern, ...]
+    patterns: tuple[Pattern, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf(Pattern):
-    """``ANY(n, T1 x1, …)``: ``count`` of the single members, in any order; each set of events counts once.
+    """``ANY(n, T1 x1, …)``: ``count`` of the single variables, in any order; each set of events counts once.
 
-    ``ANY(n, T x[])`` has one repeated member with ``minimum = maximum = count``. If ``distinct`` is set, its events
+    ``ANY(n, T x[])`` has one repeated variable with ``minimum = maximum = count``. If ``distinct`` is set, its events
     differ pairwise in that attribute.
     """
 
     count: int
-    members: tuple[Member, ...]
+    variables: tuple[Variable, ...]
     distinct: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Group(Pattern):
-    """``(pattern)+ g[]`` and the other quantifiers (see `Member`): rounds of ``pattern``, one after another.
+    """``(pattern)+ g[]`` and the other quantifiers (see `Variable`): rounds of ``pattern``, one after another.
 
     Its variables are written ``g[i].a``, and ``g.a`` in the output and for ``(pattern)? g``.
     """
 
     pattern: Pattern
-    variable: str
+    name: str
     minimum: int = 1
     maximum: int | None = None
     repeated: bool = True
@@ -321,7 +321,7 @@ class Aperiodic(Pattern):
 
     opening: Pattern
     body: Pattern
-    closing: Member
+    closing: Variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +330,7 @@ class Periodic(Pattern):
 
     opening: Pattern
     nanoseconds: int
-    closing: Member
+    closing: Variable
 
 
 # --------------------------------------------------------------------- window
@@ -492,7 +492,7 @@ def expressions(query: Query) -> Iterator[Expr]:
 
 def variables(node: Expr) -> frozenset[str]:
     """Return the names of the variables that ``node`` mentions: ``x``, ``g.a``, and ``g`` for ``COUNT(g[])``."""
-    return frozenset(part.leaf for part in walk(node) if isinstance(part, Attribute | Aggregate | AttributeList))
+    return frozenset(part.qualified_name for part in walk(node) if isinstance(part, _VariableReference))
 
 
 def qualified(variable: str, inner: str | None) -> str:

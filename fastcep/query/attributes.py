@@ -8,7 +8,7 @@ from dataclasses import replace
 from fastcep.errors import ValidationError
 from fastcep.query import ast
 from fastcep.query.check import check
-from fastcep.query.patterns import Leaf, positive_leaves
+from fastcep.query.patterns import PatternVariable, positive_variables
 from fastcep.query.source import Problem
 from fastcep.query.types import attribute_dtypes
 
@@ -38,7 +38,7 @@ def with_attributes(query: ast.Query) -> ast.Query:
     ValidationError
         A column's name is already taken by another RETURN column, a variable or another attribute.
     """
-    items = [item for leaf in positive_leaves(query.pattern) for item in _items(query, leaf)]
+    items = [item for variable in positive_variables(query.pattern) for item in _items(query, variable)]
     duplicates = [name for name, count in Counter(item.name for item in items).items() if count > 1]
     if duplicates:
         raise ValidationError(
@@ -62,10 +62,10 @@ def with_attributes(query: ast.Query) -> ast.Query:
         raise ValidationError(f"query {query.name!r}, with the attributes of all events: {problem.message}") from None
 
 
-def _items(query: ast.Query, leaf: Leaf) -> list[ast.ReturnItem]:
-    variable, inner = leaf.key
-    node = ast.AttributeList if leaf.repeated else ast.Attribute
+def _items(query: ast.Query, variable: PatternVariable) -> list[ast.ReturnItem]:
+    own, inner = variable.key
+    node = ast.AttributeList if variable.repeated else ast.Attribute
     return [
-        ast.ReturnItem(node(variable, name, inner=inner), f"{leaf.name}.{name}")
-        for name in ("time", *attribute_dtypes(query.schema, leaf.member.types))
+        ast.ReturnItem(node(own, name, inner=inner), f"{variable.name}.{name}")
+        for name in ("time", *attribute_dtypes(query.schema, variable.declaration.types))
     ]

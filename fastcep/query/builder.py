@@ -33,7 +33,7 @@ Part: TypeAlias = "Variable | Repeated | Negated | RepeatedGroup | OptionalGroup
 
 @dataclass(frozen=True, slots=True)
 class Adjacent:
-    """A member of a SEQ preceded by ``NEXT``; created by `adjacent`."""
+    """A part of a SEQ preceded by ``NEXT``; created by `adjacent`."""
 
     part: Part
 
@@ -47,8 +47,8 @@ def any_type(*types: TypeHandle) -> Callable[[str], Variable]:
         raise ValidationError("any_type() needs at least one event type, such as any_type(schema.A, schema.B)")
     schema = _one_schema([handle.schema for handle in types])
 
-    def make(variable: str) -> Variable:
-        return Variable(schema, ast.Member(tuple(handle.name for handle in types), variable))
+    def make(name: str) -> Variable:
+        return Variable(schema, ast.Variable(tuple(handle.name for handle in types), name))
 
     return make
 
@@ -72,18 +72,18 @@ def adjacent(member: Part | Adjacent) -> Adjacent:
 def seq(*members: Part | Adjacent) -> Builder:
     """Start a query with ``members`` in order, ``SEQ(…)``.
 
-    A member is a variable, a negated variable (``schema.N("n").negated()``), a `group` or another pattern. The results
-    of `seq`, `all_of`, `one_of`, `any_of` and `aperiodic` can be parts of each other as well as queries. Each member
-    can be `adjacent` to those before it.
+    Each of them is a variable, a negated variable (``schema.N("n").negated()``), a `group` or another pattern, and can
+    be `adjacent` to those before it. The results of `seq`, `all_of`, `one_of`, `any_of` and `aperiodic` can be parts of
+    each other as well as queries.
 
     Raises
     ------
     ValidationError
-        There is no member, or the members belong to different schemas.
+        ``members`` is empty, or they belong to different schemas.
     """
-    unwrapped = tuple(member.part if isinstance(member, Adjacent) else member for member in members)
+    unwrapped = tuple(item.part if isinstance(item, Adjacent) else item for item in members)
     schema, parts = _parts("seq", unwrapped)
-    adjacent_indices = tuple(index for index, member in enumerate(members) if isinstance(member, Adjacent))
+    adjacent_indices = tuple(index for index, item in enumerate(members) if isinstance(item, Adjacent))
     return Builder(schema, ast.Sequence(parts, adjacent_indices))
 
 
@@ -121,26 +121,26 @@ def any_of(count: int, *variables: Variable | Repeated, distinct: str | None = N
             )
     if not variables:
         raise ValidationError('any_of() needs at least one variable, such as schema.A("a")')
-    members = [
-        replace(variable._member, minimum=count, maximum=count) if isinstance(variable, Several) else variable._member
-        for variable in variables
+    declarations = [
+        replace(one._declaration, minimum=count, maximum=count) if isinstance(one, Several) else one._declaration
+        for one in variables
     ]
     if distinct is not None and not isinstance(distinct, str):
         raise ValidationError(f"found {distinct!r} as distinct in any_of(), expected the name of one attribute")
     schema = _one_schema([variable._schema for variable in variables])
-    return Builder(schema, ast.AnyOf(count, tuple(members), distinct))
+    return Builder(schema, ast.AnyOf(count, tuple(declarations), distinct))
 
 
 def aperiodic(opening: Part, body: Part, closing: Variable) -> Builder:
     """Start a query: each ``body`` after ``opening`` with no ``closing`` event in between, ``APERIODIC(…)``."""
     schema, (first_part, second_part) = _parts("aperiodic", (opening, body), closing)
-    return Builder(schema, ast.Aperiodic(first_part, second_part, closing._member))
+    return Builder(schema, ast.Aperiodic(first_part, second_part, closing._declaration))
 
 
 def periodic(opening: Part, every: str | timedelta, closing: Variable) -> Builder:
     """Start a query: a tick ``every`` interval after ``opening`` until a ``closing`` event, ``PERIODIC(…)``."""
     schema, (part,) = _parts("periodic", (opening,), closing)
-    return Builder(schema, ast.Periodic(part, parse_duration(every), closing._member))
+    return Builder(schema, ast.Periodic(part, parse_duration(every), closing._declaration))
 
 
 def group(name: str, pattern: Builder) -> Ungrouped:
@@ -159,36 +159,36 @@ def group(name: str, pattern: Builder) -> Ungrouped:
 
 
 def _parts(
-    function: str, members: tuple[object, ...], closing: object = None
+    function: str, items: tuple[object, ...], closing: object = None
 ) -> tuple[Schema, tuple[ast.Pattern, ...]]:
     """Return the schema of the parts of a pattern, and their nodes."""
     parts: list[ast.Pattern] = []
     schemas: list[Schema] = []
-    for member in members:
-        if isinstance(member, Several):
-            x = member._member.variable
+    for item in items:
+        if isinstance(item, Several):
+            x = item._declaration.name
             raise ValidationError(f"{x}.several() is allowed only in any_of(); write {x}.plus(), .star() or .times(n)")
-        if isinstance(member, Ungrouped):
+        if isinstance(item, Ungrouped):
             raise ValidationError(
-                f"group {member.group.variable} needs a quantifier: .plus(), .star(), .times(n) or .optional()"
+                f"group {item.group.name} needs a quantifier: .plus(), .star(), .times(n) or .optional()"
             )
-        if isinstance(member, Adjacent):
+        if isinstance(item, Adjacent):
             raise ValidationError(
                 f"adjacent() is allowed only in seq(), not in {function}(), because only seq() has an order"
             )
-        if isinstance(member, Builder):
-            if member != Builder(member.schema, member.pattern):
+        if isinstance(item, Builder):
+            if item != Builder(item.schema, item.pattern):
                 raise ValidationError(
                     f"a part of {function}() has its own where(), within() or other clause; put them on the whole query"
                 )
-            parts.append(member.pattern)
-            schemas.append(member.schema)
-        elif isinstance(member, Variable | Repeated | Negated | RepeatedGroup | OptionalGroup):
-            parts.append(member._pattern)
-            schemas.append(member._schema)
+            parts.append(item.pattern)
+            schemas.append(item.schema)
+        elif isinstance(item, Variable | Repeated | Negated | RepeatedGroup | OptionalGroup):
+            parts.append(item._pattern)
+            schemas.append(item._schema)
         else:
             raise ValidationError(
-                f'{function}() takes variables such as schema.A("a"), groups and other patterns, not {_text_of(member)}'
+                f'{function}() takes variables such as schema.A("a"), groups and other patterns, not {_text_of(item)}'
             )
     if closing is not None:
         if not isinstance(closing, Variable):

@@ -7,7 +7,7 @@ from fastcep.query.check_condition import check_condition, negated_mentions, ref
 from fastcep.query.check_pattern import OUTPUT_COLUMNS, check_pattern
 from fastcep.query.check_policies import check_policies
 from fastcep.query.check_window import check_window
-from fastcep.query.patterns import leaves_of, nesting, positive_leaves
+from fastcep.query.patterns import nesting, pattern_variables, positive_variables
 from fastcep.query.printer import short_text
 from fastcep.query.source import NESTED, Problem, Spans, suggest
 from fastcep.query.types import BUILTINS, Scope, type_of
@@ -74,7 +74,8 @@ def _check_key(name: str, query: ast.Query, clause: str, place: ast.Span | None)
             f"{clause} needs an attribute of the events, but '{name}' is built in; compare it in WHERE", place
         )
     first: tuple[str, str] | None = None
-    for kind in dict.fromkeys(kind for leaf in leaves_of(query.pattern) for kind in leaf.member.types):
+    variables = pattern_variables(query.pattern)
+    for kind in dict.fromkeys(kind for variable in variables for kind in variable.declaration.types):
         attributes = query.schema.attributes(kind)
         dtype = attributes.get(name)
         if dtype is None:
@@ -94,7 +95,7 @@ def _check_key(name: str, query: ast.Query, clause: str, place: ast.Span | None)
 
 def _check_returns(query: ast.Query, scope: Scope) -> None:
     names: set[str] = set()
-    variables = {leaf.name for leaf in positive_leaves(query.pattern)}
+    variables = {variable.name for variable in positive_variables(query.pattern)}
     for item in query.returns:
         expression = item.expression
         if not isinstance(expression, ast.AttributeList):
@@ -109,8 +110,8 @@ def _check_returns(query: ast.Query, scope: Scope) -> None:
         type_of(expression, scope)
         for mention in negated_mentions(expression, scope):
             raise Problem(
-                f"RETURN has no {short_text(mention)}: {mention.leaf} is negated, so a match has no event of it; "
-                "remove it",
+                f"RETURN has no {short_text(mention)}: {mention.qualified_name} is negated, so a match has no event "
+                "of it; remove it",
                 mention,
             )
         if not item.name:

@@ -26,9 +26,9 @@ def check_condition(conjunct: ast.Expr, scope: Scope, clause: str = "WHERE") -> 
 def negated_mentions(expression: ast.Expr, scope: Scope) -> list[ast.Attribute]:
     """Return one mention of each negated variable in an expression."""
     mentions = {
-        part.leaf: part
+        part.qualified_name: part
         for part in ast.walk(expression)
-        if isinstance(part, ast.Attribute) and scope.leaves[part.variable, part.inner].negated
+        if isinstance(part, ast.Attribute) and scope.variables[part.variable, part.inner].negated
     }
     return list(mentions.values())
 

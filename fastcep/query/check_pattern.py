@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from fastcep.events.units import INT64_MAX, format_duration
 from fastcep.query import ast
-from fastcep.query.patterns import Leaf, count_states, groups_of, is_nullable, leaves_of, sub_patterns
+from fastcep.query.patterns import (
+    PatternVariable,
+    count_states,
+    groups_of,
+    is_nullable,
+    pattern_variables,
+    sub_patterns,
+)
 from fastcep.query.printer import bounds_text, pattern_text
 from fastcep.query.source import Problem, Spans, suggest
 from fastcep.query.types import BUILTINS, attribute_dtypes
@@ -15,9 +22,9 @@ from fastcep.query.types import BUILTINS, attribute_dtypes
 if TYPE_CHECKING:
     from fastcep.events import Schema
 
-__all__ = ["MAX_MEMBERS", "OUTPUT_COLUMNS", "check_name", "check_pattern", "check_types"]
+__all__ = ["MAX_VARIABLES", "OUTPUT_COLUMNS", "check_name", "check_pattern", "check_types"]
 
-MAX_MEMBERS = 64
+MAX_VARIABLES = 64
 MAX_STATES = 1024
 MAX_TICKS = 1_000_000
 OUTPUT_COLUMNS = ("query", "window_id", "detected_at")
@@ -39,10 +46,11 @@ def check_pattern(query: ast.Query, spans: Spans) -> None:
         Positions of the parts of its pattern in the text, if it was parsed.
     """
     _check_nesting(query.pattern, query, spans)
-    leaves = leaves_of(query.pattern)
-    if len(leaves) > MAX_MEMBERS:
+    variables = pattern_variables(query.pattern)
+    if len(variables) > MAX_VARIABLES:
         raise Problem(
-            f"the pattern has {len(leaves)} members; at most {MAX_MEMBERS} are possible", leaves[MAX_MEMBERS].member
+            f"the pattern has {len(variables)} variables; at most {MAX_VARIABLES} are possible",
+            variables[MAX_VARIABLES].declaration,
         )
     states = count_states(query.pattern)
     if states > MAX_STATES:
@@ -51,7 +59,7 @@ def check_pattern(query: ast.Query, spans: Spans) -> None:
             f"order; at most {MAX_STATES:,} are possible; use fewer parts, or SEQ where the order is known",
             query.pattern,
         )
-    _check_names(query, leaves, spans)
+    _check_names(query, variables, spans)
     for pattern in _walk(query.pattern):
         if isinstance(pattern, ast.AnyOf) and pattern.distinct is not None:
             _check_distinct(pattern, pattern.distinct, query.schema, spans)
@@ -75,7 +83,7 @@ def _check_nesting(
     if group is not None:
         _check_in_group(pattern, group)
     match pattern:
-        case ast.Member() | ast.Group():
+        case ast.Variable() | ast.Group():
             _check_bounds(pattern, spans)
         case ast.Negation() if not isinstance(parent, ast.Sequence):
             raise Problem(
@@ -85,7 +93,7 @@ def _check_nesting(
             )
         case ast.Sequence():
             _check_sequence(pattern, query, spans, parent)
-        case ast.Conjunction() | ast.Disjunction() if not pattern.members:
+        case ast.Conjunction() | ast.Disjunction() if not pattern.patterns:
             keyword = _keyword(pattern)
             raise Problem(f"{keyword}() has no part; expected at least one, such as {keyword}(A a, B b)", pattern)
         case ast.AnyOf():
@@ -101,7 +109,7 @@ def _check_nesting(
     # Checked last, because an error inside a part is more specific than "may be empty".
     match pattern:
         case ast.Group():
-            _need_events(pattern.pattern, f"a round of group {pattern.variable}")
+            _need_events(pattern.pattern, f"a round of group {pattern.name}")
         case ast.Aperiodic():
             _need_events(pattern.opening, "the first part of APERIODIC")
             _need_events(pattern.body, "the second part of APERIODIC")
@@ -114,24 +122,24 @@ def _keyword(pattern: ast.Pattern | None) -> str:
 
 
 def _check_in_group(pattern: ast.Pattern, group: ast.Group) -> None:
-    g = group.variable
+    g = group.name
     match pattern:
         case ast.Group():
             raise Problem(
-                f"group {pattern.variable} is inside group {g}, but groups cannot be nested; "
-                f"write the members of {pattern.variable} in {g}, or repeat single variables beside it",
+                f"group {pattern.name} is inside group {g}, but groups cannot be nested; "
+                f"write the variables of {pattern.name} in {g}, or repeat single variables beside it",
                 pattern,
             )
-        case ast.Member() if pattern.repeated:
+        case ast.Variable() if pattern.repeated:
             raise Problem(
-                f"{pattern.variable} holds several events, which is not possible inside the repeating group {g}; "
-                f"write {pattern_text(ast.Member(pattern.types, pattern.variable))} there",
+                f"{pattern.name} holds several events, which is not possible inside the repeating group {g}; "
+                f"write {pattern_text(ast.Variable(pattern.types, pattern.name))} there",
                 pattern,
             )
-        case ast.AnyOf() if any(member.repeated for member in pattern.members):
+        case ast.AnyOf() if any(variable.repeated for variable in pattern.variables):
             raise Problem(
                 f"ANY of one variable holds several events, which is not possible in group {g}; "
-                "list single members, as in ANY(2, A a, B b, C c)",
+                "list single variables, as in ANY(2, A a, B b, C c)",
                 pattern,
             )
 
@@ -140,17 +148,17 @@ def _need_events(part: ast.Pattern, name: str) -> None:
     if is_nullable(part):
         raise Problem(
             f"{name} may be empty, but must bind at least one event; "
-            "remove ? or * from one of its members, or raise its lower bound to 1",
+            "remove ? or * from one of its parts, or raise its lower bound to 1",
             part,
         )
 
 
 def _check_sequence(pattern: ast.Sequence, query: ast.Query, spans: Spans, parent: ast.Pattern | None) -> None:
-    parts = pattern.members
+    parts = pattern.patterns
     if not parts:
-        raise Problem("SEQ() has no member; expected at least one, such as SEQ(A a, B b)", pattern)
+        raise Problem("SEQ() has no part; expected at least one, such as SEQ(A a, B b)", pattern)
     if all(isinstance(part, ast.Negation) for part in parts):
-        raise Problem("a SEQ of only NEG matches no event; add a member that must occur, as in SEQ(A a, …)", pattern)
+        raise Problem("a SEQ of only NEG matches no event; add a variable that must occur, as in SEQ(A a, …)", pattern)
     for number, part in enumerate(parts):
         if not isinstance(part, ast.Negation):
             continue
@@ -159,7 +167,7 @@ def _check_sequence(pattern: ast.Sequence, query: ast.Query, spans: Spans, paren
                 _check_edge(part, side, neighbours, query, parent)
         if number in pattern.adjacent:
             raise Problem(
-                f"NEXT is not allowed before {pattern_text(part)}, which binds no event; write it before the member "
+                f"NEXT is not allowed before {pattern_text(part)}, which binds no event; write it before the part "
                 "that must come next, as in SEQ(A a, NEXT B b)",
                 spans.of(pattern, "next", number),
             )
@@ -168,20 +176,20 @@ def _check_sequence(pattern: ast.Sequence, query: ast.Query, spans: Spans, paren
 def _check_edge(
     part: ast.Negation, side: str, neighbours: tuple[ast.Pattern, ...], query: ast.Query, parent: ast.Pattern | None
 ) -> None:
-    has_members = any(not isinstance(neighbour, ast.Negation) for neighbour in neighbours)
-    fault = f"all members {side} {pattern_text(part)} may be empty" if has_members else (
-        f"no member is {side} {pattern_text(part)}"
+    has_others = any(not isinstance(neighbour, ast.Negation) for neighbour in neighbours)
+    fault = f"all parts {side} {pattern_text(part)} may be empty" if has_others else (
+        f"no event is bound {side} {pattern_text(part)}"
     )  # fmt: skip
     if parent is not None:
         raise Problem(
             f"{fault} in its SEQ, which is not the whole pattern, so it is undefined where it {_ENDS[side]}; "
-            f"add a member {side} it that must occur, or move it to the outermost SEQ",
+            f"add a variable {side} it that must occur, or move it to the outermost SEQ",
             part,
         )
     if not isinstance(query.window, ast.TimeWindow | ast.ExplicitWindow):
         raise Problem(
             f"{fault}, so it {_ENDS[side]} with the window, which must be a time or explicit; write WITHIN 5min or "
-            f"WINDOW OPEN … CLOSE …, or add a member {side} it that must occur",
+            f"WINDOW OPEN … CLOSE …, or add a variable {side} it that must occur",
             part,
         )
 
@@ -190,37 +198,37 @@ _ENDS = {"before": "begins", "after": "ends"}
 
 
 def _check_any(pattern: ast.AnyOf, spans: Spans) -> None:
-    members, count = pattern.members, pattern.count
+    variables, count = pattern.variables, pattern.count
     place = spans.of(pattern, "count")
-    if not members:
-        raise Problem("ANY has no member; expected at least one, such as ANY(2, A a, B b, C c)", pattern)
+    if not variables:
+        raise Problem("ANY has no variable; expected at least one, such as ANY(2, A a, B b, C c)", pattern)
     if not 1 <= count <= INT64_MAX:
         raise Problem(f"ANY({count}, …) binds no event; expected at least 1", place)
-    several = [member for member in members if member.repeated]
-    if several and len(members) > 1:
-        x = several[0].variable
+    several = [variable for variable in variables if variable.repeated]
+    if several and len(variables) > 1:
+        x = several[0].name
         raise Problem(
-            f"{x}[] must be the only member of ANY; write ANY(n, T {x}[]), or {x} without []",
+            f"{x}[] must be the only variable of ANY; write ANY(n, T {x}[]), or {x} without []",
             several[0],
         )
-    for member in members:
-        expected = (count, count) if member.repeated else (1, 1)
-        if (member.minimum, member.maximum) != expected:
+    for variable in variables:
+        expected = (count, count) if variable.repeated else (1, 1)
+        if (variable.minimum, variable.maximum) != expected:
             raise Problem(
-                "ANY takes members without ?, + or other bounds, because its number sets how many; write "
-                f"{pattern_text(ast.Member(member.types, member.variable))}, or several events of one variable "
-                f"as ANY(n, T {member.variable}[])",
-                member,
+                "ANY takes variables without ?, + or other bounds, because its number sets how many; write "
+                f"{pattern_text(ast.Variable(variable.types, variable.name))}, or several events of one variable "
+                f"as ANY(n, T {variable.name}[])",
+                variable,
             )
-        if member.consecutive:
+        if variable.consecutive:
             raise Problem(
-                f"ANY has no CONSECUTIVE; write SEQ({pattern_text(member)}) for consecutive events", member
+                f"ANY has no CONSECUTIVE; write SEQ({pattern_text(variable)}) for consecutive events", variable
             )
     if not several:
-        if count > len(members):
+        if count > len(variables):
             raise Problem(
-                f"ANY({count}, …) lists {len(members)} member{'s'[: len(members) > 1]}, so it cannot bind {count}; "
-                f"write at most {len(members)}, or list more members",
+                f"ANY({count}, …) lists {len(variables)} variable{'s'[: len(variables) > 1]}, so it cannot bind "
+                f"{count}; write at most {len(variables)}, or list more variables",
                 place,
             )
         if pattern.distinct is not None:
@@ -232,7 +240,7 @@ def _check_any(pattern: ast.AnyOf, spans: Spans) -> None:
 
 
 def _check_closing(pattern: ast.Aperiodic | ast.Periodic, closing: ast.Pattern) -> None:
-    single = isinstance(closing, ast.Member) and (closing.minimum, closing.maximum, closing.repeated) == (1, 1, False)
+    single = isinstance(closing, ast.Variable) and (closing.minimum, closing.maximum, closing.repeated) == (1, 1, False)
     if not single:
         raise Problem(
             f"the last part of {_keyword(pattern)} must be a single event, written T x, not "
@@ -269,30 +277,30 @@ def _check_periodic(pattern: ast.Periodic, query: ast.Query, spans: Spans, paren
 # ------------------------------------------------------------------- names, types, bounds
 
 
-def _check_names(query: ast.Query, leaves: tuple[Leaf, ...], spans: Spans) -> None:
+def _check_names(query: ast.Query, variables: tuple[PatternVariable, ...], spans: Spans) -> None:
     seen: set[str] = set()
-    columns = {leaf.name: leaf for leaf in leaves if leaf.group is not None}
-    for leaf in leaves:
-        member = leaf.member
-        check_types(member, query.schema, spans)
-        place = spans.of(member, "variable")
-        _check_variable(member.variable, seen, place)
-        if not leaf.negated and leaf.name in OUTPUT_COLUMNS:
-            raise Problem(f"variable '{leaf.name}' has the name of an output column; choose another name", place)
-        other = columns.get(leaf.name)
-        if other is not None and leaf.group is None:
+    columns = {variable.name: variable for variable in variables if variable.group is not None}
+    for variable in variables:
+        declaration = variable.declaration
+        check_types(declaration, query.schema, spans)
+        place = spans.of(declaration, "variable")
+        _check_variable(declaration.name, seen, place)
+        if not variable.negated and variable.name in OUTPUT_COLUMNS:
+            raise Problem(f"variable '{variable.name}' has the name of an output column; choose another name", place)
+        other = columns.get(variable.name)
+        if other is not None and variable.group is None:
             raise Problem(
-                f"variable '{leaf.name}' has the output name of {other.member.variable} in group {other.key[0]}; "
+                f"variable '{variable.name}' has the output name of {other.declaration.name} in group {other.key[0]}; "
                 "choose another name",
                 place,
             )
-        seen.add(member.variable)
+        seen.add(declaration.name)
     for group in groups_of(query.pattern):
-        _check_variable(group.variable, seen, spans.of(group, "variable"))
-        seen.add(group.variable)
+        _check_variable(group.name, seen, spans.of(group, "variable"))
+        seen.add(group.name)
 
 
-def check_types(part: ast.Member | ast.Bound, schema: Schema, spans: Spans) -> None:
+def check_types(part: ast.Variable | ast.Bound, schema: Schema, spans: Spans) -> None:
     """Check the event types of a variable."""
     for position, name in enumerate(part.types):
         place = spans.of(part, "type", position)
@@ -313,30 +321,30 @@ def check_name(name: str, place: ast.Span | None) -> None:
 def _check_variable(name: str, seen: set[str], place: ast.Span | None) -> None:
     check_name(name, place)
     if name in seen:
-        raise Problem(f"variable '{name}' is used twice in the pattern; give each member its own name", place)
+        raise Problem(f"variable '{name}' is used twice in the pattern; give each variable its own name", place)
 
 
-def _check_bounds(part: ast.Member | ast.Group, spans: Spans) -> None:
+def _check_bounds(part: ast.Variable | ast.Group, spans: Spans) -> None:
     low, high = part.minimum, part.maximum
     if high is not None and (high < 1 or low > high or high > INT64_MAX):
         raise Problem(f"{bounds_text(low, high)} is not a valid quantifier; expected 0 <= m <= n and n >= 1", part)
     if not 0 <= low <= INT64_MAX or (not part.repeated and (high != 1 or low > 1)):
-        raise Problem(f"{bounds_text(low, high)} does not fit {part.variable}", part)
+        raise Problem(f"{bounds_text(low, high)} does not fit {part.name}", part)
     if part.consecutive and (not part.repeated or high == 1):
         several = replace(part, minimum=1, maximum=None, repeated=True)
-        element = "event" if isinstance(part, ast.Member) else "round"
+        element = "event" if isinstance(part, ast.Variable) else "round"
         raise Problem(
-            f"CONSECUTIVE needs several {element}s, but {part.variable} holds at most one; "
+            f"CONSECUTIVE needs several {element}s, but {part.name} holds at most one; "
             f"write {pattern_text(several)}, or NEXT before it to exclude events before it",
             spans.of(part, "consecutive"),
         )
 
 
 def _check_distinct(pattern: ast.AnyOf, name: str, schema: Schema, spans: Spans) -> None:
-    (member,) = pattern.members
-    names = [*attribute_dtypes(schema, member.types), *BUILTINS]
+    (variable,) = pattern.variables
+    names = [*attribute_dtypes(schema, variable.types), *BUILTINS]
     if name not in names:
-        owner = " | ".join(member.types)
+        owner = " | ".join(variable.types)
         raise Problem(
             f"unknown attribute '{name}' of {owner} after DISTINCT{suggest(name, names, 'it has')}",
             spans.of(pattern, "distinct"),

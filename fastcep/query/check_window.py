@@ -6,7 +6,7 @@ from fastcep.events.units import INT64_MAX, format_duration
 from fastcep.query import ast
 from fastcep.query.check_condition import check_condition
 from fastcep.query.check_pattern import check_name, check_types
-from fastcep.query.patterns import Leaf, variables_of
+from fastcep.query.patterns import PatternVariable, names_of
 from fastcep.query.printer import short_text
 from fastcep.query.source import Problem, Spans
 from fastcep.query.types import Scope
@@ -47,7 +47,7 @@ def _check_event(bound: ast.Bound, query: ast.Query, spans: Spans, opening: ast.
     name, place = bound.variable, spans.of(bound, "variable")
     action = "opens" if opening is None else "closes"
     check_name(name, place)
-    if name in variables_of(query.pattern):
+    if name in names_of(query.pattern):
         raise Problem(
             f"'{name}' is already a variable of the pattern and cannot also name the event that {action} the window; "
             "choose another name",
@@ -86,7 +86,7 @@ def _scope(bound: ast.Bound, query: ast.Query, opening: ast.Bound | None) -> Sco
         f"a variable of the pattern, but the window {action} regardless of what the pattern binds; {remedy}. "
         "Conditions on the pattern belong in WHERE before WINDOW"
     )
-    elsewhere = dict.fromkeys(variables_of(query.pattern), bound_by_pattern)
+    elsewhere = dict.fromkeys(names_of(query.pattern), bound_by_pattern)
     assert isinstance(query.window, ast.ExplicitWindow)
     closing = query.window.closing
     if opening is None and closing.types:
@@ -94,5 +94,6 @@ def _scope(bound: ast.Bound, query: ast.Query, opening: ast.Bound | None) -> Sco
             f"the event that closes the window, which has not occurred when the window opens; {remedy}. "
             "Compare the two events after CLOSE ON"
         )
-    leaves = [Leaf(ast.Member(side.types, side.variable)) for side in sides]
-    return Scope(query.schema, {leaf.key: leaf for leaf in leaves}, {}, elsewhere, "the condition can mention")
+    variables = [PatternVariable(ast.Variable(side.types, side.variable)) for side in sides]
+    by_key = {variable.key: variable for variable in variables}
+    return Scope(query.schema, by_key, {}, elsewhere, "the condition can mention")

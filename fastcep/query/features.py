@@ -53,6 +53,6 @@ def _check(expression: ast.Expr, scope: Scope) -> None:
     type_of(expression, scope)
     for mention in negated_mentions(expression, scope):
         raise Problem(
-            f"{mention.leaf} is negated, so a partial match has no event of it; remove {short_text(mention)}",
+            f"{mention.qualified_name} is negated, so a partial match has no event of it; remove {short_text(mention)}",
             mention,
         )

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from fastcep.events.schema import Schema
 from fastcep.query import ast
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 from fastcep.query.source import suggest
 from fastcep.query.terms import Term
 from fastcep.query.variables import (
@@ -34,17 +34,17 @@ class _Grouped:
         self._pattern = pattern
 
     def __eq__(self, other: object) -> NoReturn:
-        refuse_comparison(self._pattern.variable)
+        refuse_comparison(self._pattern.name)
 
-    def _inner(self, name: str) -> ast.Member:
-        members = {leaf.member.variable: leaf.member for leaf in leaves_of(self._pattern)}
-        if name not in members:
-            g = self._pattern.variable
-            raise AttributeError(f"unknown variable '{name}' of group {g}{suggest(name, members, 'it has')}")
-        return members[name]
+    def _inner(self, name: str) -> ast.Variable:
+        declarations = {one.declaration.name: one.declaration for one in pattern_variables(self._pattern)}
+        if name not in declarations:
+            g = self._pattern.name
+            raise AttributeError(f"unknown variable '{name}' of group {g}{suggest(name, declarations, 'it has')}")
+        return declarations[name]
 
     def _element(self, name: str, index: ast.Index | None) -> Element:
-        return Element(self._schema, self._inner(name), index, self._pattern.variable)
+        return Element(self._schema, self._inner(name), index, self._pattern.name)
 
 
 class InnerVariable(ListTerms):
@@ -59,7 +59,7 @@ class InnerVariable(ListTerms):
     def __getattr__(self, name: str) -> Term:
         if name.startswith("__") or name in ListTerms.__slots__:
             raise AttributeError(name)
-        g, a = self._group, self._member.variable
+        g, a = self._group, self._declaration.name
         raise AttributeError(
             f"{g} holds several rounds; write {g}[i].{a}.{name}, {g}.first.{a}.{name}, {g}.last.{a}.{name}, "
             f'or an aggregate such as {g}.{a}.sum("{name}")'
@@ -109,11 +109,11 @@ class RepeatedGroup(_Grouped):
 
     def count(self) -> Term:
         """Count the rounds."""
-        return Term(ast.Aggregate("COUNT", self._pattern.variable))
+        return Term(ast.Aggregate("COUNT", self._pattern.name))
 
     def inner(self, name: str) -> InnerVariable:
         """Return a variable over all rounds, for names that ``g.name`` cannot access."""
-        return InnerVariable(self._schema, self._inner(name), self._pattern.variable)
+        return InnerVariable(self._schema, self._inner(name), self._pattern.name)
 
     def __getattr__(self, name: str) -> InnerVariable:
         if name.startswith("__") or name in _Grouped.__slots__:
@@ -128,7 +128,7 @@ class OptionalGroup(_Grouped):
 
     def __getitem__(self, name: str) -> Element:
         if not isinstance(name, str):
-            g = self._pattern.variable
+            g = self._pattern.name
             raise TypeError(f"{g} holds one round and has no index; make it plus() or star() to hold several")
         return self._element(name, None)
 

@@ -221,7 +221,7 @@ def _pattern_hint(token: Token, expected: set[str], source: Source) -> str:
     if expected == _QUANTIFIERS:
         return "; a group needs a quantifier, as in (SEQ(A a, B b))+ g[]"
     if expected == {"NAME", *_QUANTIFIERS}:
-        return _member_hint(kind, words[-1:], operator)
+        return _variable_hint(kind, words[-1:], operator)
     if expected <= {"RPAR", "COMMA"} and kind in _QUANTIFIERS and before.rstrip().endswith(")"):
         return "; a repeating pattern is written (SEQ(A a, B b))+ g[]"
     if operator in _PATTERNS and "RPAR" in expected and kind in _CLAUSES:
@@ -247,11 +247,11 @@ def _in_bounds(before: str) -> bool:
     return re.search(r"(?<!\bin)(?<!\s)\s*\{[\d\s,]*$", before, re.IGNORECASE) is not None
 
 
-def _member_hint(kind: str, words: list[str], operator: str) -> str:
-    """Return a hint for a token after the type of a member."""
+def _variable_hint(kind: str, words: list[str], operator: str) -> str:
+    """Return a hint for a token after the type of a variable."""
     word = words[0] if words else "A"
     if kind in ("COMMA", "RPAR"):
-        return f"; a member needs a type and a variable, as in {word} x"
+        return f"; a variable needs a type and a name, as in {word} x"
     if kind == "VBAR":
         return "; write several types in parentheses, as in (A|B) x"
     if kind != "LPAR":
@@ -284,6 +284,6 @@ def _character_hint(character: str, allowed: set[str]) -> str:
     if character == "!" and "_NEG" in allowed:
         return "; write NEG N n for an event that must not occur"
     if character == ";" and "_CONSECUTIVE" in allowed:
-        return "; members are separated by ,"
+        return "; parts are separated by ,"
     hints = {"!": "; write != or NOT", "&": "; write AND", ";": "; queries are not separated by ;"}
     return hints.get(character, "")

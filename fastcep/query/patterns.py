@@ -9,20 +9,19 @@ from dataclasses import dataclass
 from fastcep.query import ast
 
 __all__ = [
-    "Leaf", "count_states", "groups_of", "is_monotonic", "is_nullable", "leaves_of", "nesting", "positive_leaves",
-    "sub_patterns",
-    "trailing_negation", "variables_of",
+    "PatternVariable", "count_states", "groups_of", "is_monotonic", "is_nullable", "names_of", "nesting",
+    "pattern_variables", "positive_variables", "sub_patterns", "trailing_negation",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class PatternVariable:
     """A variable of a pattern.
 
     Attributes
     ----------
-    member
-        Types and quantifier; a negated variable has no quantifier.
+    declaration
+        Name, types and quantifier; a negated variable has no quantifier.
     group
         Group that contains the variable; None outside groups.
     negated
@@ -31,7 +30,7 @@ class Leaf:
         Whether a match, or in a group a round, can leave it unbound.
     """
 
-    member: ast.Member
+    declaration: ast.Variable
     group: ast.Group | None = None
     negated: bool = False
     optional: bool = False
@@ -45,20 +44,22 @@ class Leaf:
     def key(self) -> tuple[str, str | None]:
         """Name in expressions: ``variable`` and ``inner`` of `ast.Attribute`."""
         if self.group is None:
-            return self.member.variable, None
-        return self.group.variable, self.member.variable
+            return self.declaration.name, None
+        return self.group.name, self.declaration.name
 
     @property
     def repeated(self) -> bool:
         """True if the variable holds a list: a Kleene variable, or one inside a repeated group."""
-        return self.member.repeated or (self.group is not None and self.group.repeated)
+        return self.declaration.repeated or (self.group is not None and self.group.repeated)
 
 
 def sub_patterns(pattern: ast.Pattern) -> tuple[ast.Pattern, ...]:
     """Return the direct parts of a pattern, in the order written."""
     match pattern:
-        case ast.Sequence() | ast.Conjunction() | ast.Disjunction() | ast.AnyOf():
-            return pattern.members
+        case ast.Sequence() | ast.Conjunction() | ast.Disjunction():
+            return pattern.patterns
+        case ast.AnyOf():
+            return pattern.variables
         case ast.Group():
             return (pattern.pattern,)
         case ast.Aperiodic():
@@ -78,38 +79,38 @@ def nesting(pattern: ast.Pattern) -> int:
     return deepest
 
 
-def leaves_of(pattern: ast.Pattern) -> tuple[Leaf, ...]:
+def pattern_variables(pattern: ast.Pattern) -> tuple[PatternVariable, ...]:
     """Return all variables in the order written; the index of a variable is its *position* in the pattern."""
-    return tuple(_leaves(pattern, None, False))
+    return tuple(_variables(pattern, None, False))
 
 
-def positive_leaves(pattern: ast.Pattern) -> tuple[Leaf, ...]:
+def positive_variables(pattern: ast.Pattern) -> tuple[PatternVariable, ...]:
     """Return the variables that a match binds; these have columns in the output."""
-    return tuple(leaf for leaf in leaves_of(pattern) if not leaf.negated)
+    return tuple(variable for variable in pattern_variables(pattern) if not variable.negated)
 
 
-def _leaves(pattern: ast.Pattern, group: ast.Group | None, optional: bool) -> Iterator[Leaf]:
+def _variables(pattern: ast.Pattern, group: ast.Group | None, optional: bool) -> Iterator[PatternVariable]:
     match pattern:
-        case ast.Member():
-            yield Leaf(pattern, group, False, optional or pattern.minimum == 0)
+        case ast.Variable():
+            yield PatternVariable(pattern, group, False, optional or pattern.minimum == 0)
         case ast.Negation():
-            yield Leaf(ast.Member(pattern.types, pattern.variable, span=pattern.span), group, True, True)
+            yield PatternVariable(ast.Variable(pattern.types, pattern.name, span=pattern.span), group, True, True)
         case ast.Aperiodic() | ast.Periodic():
             for part in sub_patterns(pattern)[:-1]:
-                yield from _leaves(part, group, optional)
-            yield Leaf(pattern.closing, group, True, True)
+                yield from _variables(part, group, optional)
+            yield PatternVariable(pattern.closing, group, True, True)
         case ast.Group():
-            yield from _leaves(pattern.pattern, pattern, (optional or pattern.minimum == 0) and not pattern.repeated)
+            yield from _variables(pattern.pattern, pattern, (optional or pattern.minimum == 0) and not pattern.repeated)
         case ast.Disjunction():
-            for part in pattern.members:
-                yield from _leaves(part, group, optional or len(pattern.members) > 1)
+            for part in pattern.patterns:
+                yield from _variables(part, group, optional or len(pattern.patterns) > 1)
         case ast.AnyOf():
-            for part in pattern.members:
-                unbound_possible = not part.repeated and pattern.count < len(pattern.members)
-                yield from _leaves(part, group, optional or unbound_possible)
+            for variable in pattern.variables:
+                unbound_possible = not variable.repeated and pattern.count < len(pattern.variables)
+                yield from _variables(variable, group, optional or unbound_possible)
         case _:
             for part in sub_patterns(pattern):
-                yield from _leaves(part, group, optional)
+                yield from _variables(part, group, optional)
 
 
 def groups_of(pattern: ast.Pattern) -> tuple[ast.Group, ...]:
@@ -118,10 +119,10 @@ def groups_of(pattern: ast.Pattern) -> tuple[ast.Group, ...]:
     return group + tuple(inner for part in sub_patterns(pattern) for inner in groups_of(part))
 
 
-def variables_of(pattern: ast.Pattern) -> frozenset[str]:
+def names_of(pattern: ast.Pattern) -> frozenset[str]:
     """Return all names that a pattern defines: of variables, including negated and inner ones, and of groups."""
-    names = [leaf.member.variable for leaf in leaves_of(pattern)]
-    return frozenset(names + [group.variable for group in groups_of(pattern)])
+    names = [variable.declaration.name for variable in pattern_variables(pattern)]
+    return frozenset(names + [group.name for group in groups_of(pattern)])
 
 
 def trailing_negation(pattern: ast.Pattern) -> ast.Negation | None:
@@ -129,9 +130,9 @@ def trailing_negation(pattern: ast.Pattern) -> ast.Negation | None:
 
     Only the outermost SEQ can have such a NEG.
     """
-    members = pattern.members if isinstance(pattern, ast.Sequence) else ()
-    for number, part in enumerate(members):
-        if isinstance(part, ast.Negation) and all(map(is_nullable, members[number + 1 :])):
+    parts = pattern.patterns if isinstance(pattern, ast.Sequence) else ()
+    for number, part in enumerate(parts):
+        if isinstance(part, ast.Negation) and all(map(is_nullable, parts[number + 1 :])):
             return part
     return None
 
@@ -139,14 +140,14 @@ def trailing_negation(pattern: ast.Pattern) -> ast.Negation | None:
 def count_states(pattern: ast.Pattern) -> int:
     """Return the number of states of a pattern: those of the parts of a SEQ add up, those of an AND multiply."""
     match pattern:
-        case ast.Member():
+        case ast.Variable():
             return 1
         case ast.Negation():
             return 0
         case ast.Conjunction():
-            return math.prod(1 + count_states(part) for part in pattern.members) - 1
-        case ast.AnyOf() if not pattern.members[0].repeated:
-            return sum(math.comb(len(pattern.members), taken) for taken in range(1, pattern.count + 1))
+            return math.prod(1 + count_states(part) for part in pattern.patterns) - 1
+        case ast.AnyOf() if not pattern.variables[0].repeated:
+            return sum(math.comb(len(pattern.variables), taken) for taken in range(1, pattern.count + 1))
         case ast.Aperiodic() | ast.Periodic():
             return sum(map(count_states, sub_patterns(pattern)[:-1]))
     return sum(map(count_states, sub_patterns(pattern)))
@@ -155,12 +156,12 @@ def count_states(pattern: ast.Pattern) -> int:
 def is_nullable(pattern: ast.Pattern) -> bool:
     """Return whether a pattern can match without binding any event."""
     match pattern:
-        case ast.Member():
+        case ast.Variable():
             return pattern.minimum == 0
         case ast.Negation():
             return True
         case ast.Disjunction():
-            return any(map(is_nullable, pattern.members))
+            return any(map(is_nullable, pattern.patterns))
         case ast.AnyOf():
             return False
         case ast.Group():
@@ -180,5 +181,5 @@ def is_monotonic(query: ast.Query) -> bool:
     return (
         query.strategy == "skip_till_any" and query.select == "each" and query.consume == "zero"
         and query.limit is None and query.after_match == "no skip"
-        and not any(leaf.negated for leaf in leaves_of(query.pattern))
+        and not any(variable.negated for variable in pattern_variables(query.pattern))
     )  # fmt: skip

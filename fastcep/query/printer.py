@@ -188,22 +188,22 @@ def _left_conjuncts(where: ast.Expr) -> list[str]:
 def pattern_text(pattern: ast.Pattern) -> str:
     """Return the canonical text of a pattern or of a part of one."""
     match pattern:
-        case ast.Member():
+        case ast.Variable():
             return f"{_types(pattern.types)}{_repeats(pattern)}"
         case ast.Negation():
-            return f"NEG {_types(pattern.types)} {name_text(pattern.variable)}"
+            return f"NEG {_types(pattern.types)} {name_text(pattern.name)}"
         case ast.Sequence():
-            prefixes = ("NEXT " if index in pattern.adjacent else "" for index in range(len(pattern.members)))
-            parts = [prefix + pattern_text(part) for prefix, part in zip(prefixes, pattern.members, strict=True)]
+            prefixes = ("NEXT " if index in pattern.adjacent else "" for index in range(len(pattern.patterns)))
+            parts = [prefix + pattern_text(part) for prefix, part in zip(prefixes, pattern.patterns, strict=True)]
             return f"SEQ({', '.join(parts)})"
         case ast.Conjunction():
-            return f"AND({_parts(pattern.members)})"
+            return f"AND({_parts(pattern.patterns)})"
         case ast.Disjunction():
-            return f"OR({_parts(pattern.members)})"
+            return f"OR({_parts(pattern.patterns)})"
         case ast.AnyOf():
-            members = ", ".join(f"{_types(member.types)} {_variable(member)}" for member in pattern.members)
+            variables = ", ".join(f"{_types(variable.types)} {_variable(variable)}" for variable in pattern.variables)
             distinct = "" if pattern.distinct is None else f" DISTINCT {name_text(pattern.distinct)}"
-            return f"ANY({pattern.count}, {members}{distinct})"
+            return f"ANY({pattern.count}, {variables}{distinct})"
         case ast.Group():
             return f"({pattern_text(pattern.pattern)}){_repeats(pattern)}"
         case ast.Aperiodic():
@@ -223,15 +223,15 @@ def _types(types: tuple[str, ...]) -> str:
     return f"({text})" if len(types) > 1 else text
 
 
-def _variable(part: ast.Member | ast.Group) -> str:
-    return f"{name_text(part.variable)}{'[]' if part.repeated else ''}"
+def _variable(part: ast.Variable | ast.Group) -> str:
+    return f"{name_text(part.name)}{'[]' if part.repeated else ''}"
 
 
-def _repeats(part: ast.Member | ast.Group) -> str:
+def _repeats(part: ast.Variable | ast.Group) -> str:
     return f"{_bounds(part)} {_variable(part)}{' CONSECUTIVE' if part.consecutive else ''}"
 
 
-def _bounds(part: ast.Member | ast.Group) -> str:
+def _bounds(part: ast.Variable | ast.Group) -> str:
     if not part.repeated:
         return "?" if part.minimum == 0 else ""
     return bounds_text(part.minimum, part.maximum)

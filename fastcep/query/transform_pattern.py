@@ -53,25 +53,25 @@ class PatternReader:
     # ------------------------------------------------------------------ operators
 
     def _sequence(self, parts: Any, span: ast.Span) -> ast.Pattern:
-        members, adjacent = [], []
+        patterns, adjacent = [], []
         for index, part in enumerate(parts):
             if part.data == "next":
                 adjacent.append(index)
                 self.parts[span, "next", index] = span_of(part)
                 part = part.children[0]
-            members.append(self.read(part))
-        return ast.Sequence(tuple(members), tuple(adjacent), span=span)
+            patterns.append(self.read(part))
+        return ast.Sequence(tuple(patterns), tuple(adjacent), span=span)
 
     def _next(self, _: Any, span: ast.Span) -> ast.Pattern:
         raise self._source.error(
-            "NEXT is allowed only before a member of a SEQ, whose first event comes right after the previous members; "
+            "NEXT is allowed only before a part of a SEQ, whose first event comes right after the previous parts; "
             "write SEQ(P p, NEXT Q q) there",
             span,
         )
 
     def _consecutive(self, parts: Any, span: ast.Span) -> ast.Pattern:
         part = self.read(parts[0])
-        assert isinstance(part, ast.Member | ast.Group) and part.span is not None
+        assert isinstance(part, ast.Variable | ast.Group) and part.span is not None
         self.parts[part.span, "consecutive", 0] = span
         return replace(part, consecutive=True)
 
@@ -90,16 +90,17 @@ class PatternReader:
         count = integer(number, self._source)
         self._record(span, "count", number)
         self._record(span, "distinct", *distinct)
-        members = tuple(self._any_member(tree, count) for tree in trees)
-        return ast.AnyOf(count, members, name_of(distinct[0]) if distinct else None, span=span)
+        variables = tuple(self._any_variable(tree, count) for tree in trees)
+        return ast.AnyOf(count, variables, name_of(distinct[0]) if distinct else None, span=span)
 
-    def _any_member(self, tree: Branch, count: int) -> ast.Member:
+    def _any_variable(self, tree: Branch, count: int) -> ast.Variable:
         types, quantifier, variable, brackets = tree.children
         if quantifier is not None:
             types_text = self._source.text[span_of(types).start : span_of(types).end]
             raise self._source.error(
-                f"ANY takes members without ?, + or other bounds, because its number sets how many; write {types_text} "
-                f"{text_of(variable)}, or ANY(n, {types_text} {text_of(variable)}[]) for n events of one variable",
+                "ANY takes variables without ?, + or other bounds, because its number sets how many; write "
+                f"{types_text} {text_of(variable)}, or ANY(n, {types_text} {text_of(variable)}[]) for n events of one "
+                "variable",
                 span_of(quantifier),
             )
         if brackets is None:
@@ -108,14 +109,14 @@ class PatternReader:
 
     def _aperiodic(self, parts: Any, span: ast.Span) -> ast.Pattern:
         opening, body, closing = map(self.read, parts)
-        # The checks reject everything except a single member as the last part.
-        return ast.Aperiodic(opening, body, cast("ast.Member", closing), span=span)
+        # The checks reject everything except a single variable as the last part.
+        return ast.Aperiodic(opening, body, cast("ast.Variable", closing), span=span)
 
     def _periodic(self, parts: Any, span: ast.Span) -> ast.Pattern:
         opening, every, closing = parts
         self._record(span, "every", every)
         nanoseconds = duration(every, self._source)
-        return ast.Periodic(self.read(opening), nanoseconds, cast("ast.Member", self.read(closing)), span=span)
+        return ast.Periodic(self.read(opening), nanoseconds, cast("ast.Variable", self.read(closing)), span=span)
 
     def _negation(self, parts: Any, span: ast.Span) -> ast.Pattern:
         types, variable = parts
@@ -140,7 +141,7 @@ class PatternReader:
         self._record(span, "variable", variable)
         return ast.Group(self.read(pattern), name, minimum, maximum, repeated, span=span)
 
-    # -------------------------------------------------------------------- members
+    # -------------------------------------------------------------------- variables
 
     def _member(self, parts: Any, span: ast.Span) -> ast.Pattern:
         types, quantifier, variable, brackets = parts
@@ -167,11 +168,11 @@ class PatternReader:
         minimum: int = 1,
         maximum: int | None = 1,
         repeated: bool = False,
-    ) -> ast.Member:
+    ) -> ast.Variable:
         self._record(span, "type", *leaves(types))
         self._record(span, "variable", variable)
         names = tuple(map(name_of, leaves(types)))
-        return ast.Member(names, name_of(variable), minimum, maximum, repeated, span=span)
+        return ast.Variable(names, name_of(variable), minimum, maximum, repeated, span=span)
 
     def _bounds(self, quantifier: Branch, elements: str) -> tuple[int, int | None]:
         span, source = span_of(quantifier), self._source

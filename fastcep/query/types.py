@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from fastcep.events.units import INT64_MAX, INT64_MIN
 from fastcep.query import ast
-from fastcep.query.patterns import Leaf, groups_of, leaves_of
+from fastcep.query.patterns import PatternVariable, groups_of, pattern_variables
 from fastcep.query.printer import short_text
 from fastcep.query.source import Problem, suggest
 
@@ -25,14 +25,14 @@ _DTYPE_TEXT = {"int64": "an int64", "float64": "a float64", "bool": "a bool", "s
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The variables that an expression can mention, by `Leaf.key`, and the groups by name.
+    """The variables that an expression can mention, by `PatternVariable.key`, and the groups by name.
 
     ``elsewhere`` maps names of the query that it cannot mention to an explanation. ``listed`` introduces the list of
     variables in a message.
     """
 
     schema: Schema
-    leaves: Mapping[tuple[str, str | None], Leaf]
+    variables: Mapping[tuple[str, str | None], PatternVariable]
     groups: Mapping[str, ast.Group]
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     listed: str = "the pattern has"
@@ -42,8 +42,8 @@ class Scope:
         """Return the scope of the conditions and the output of a query's pattern."""
         return Scope(
             query.schema,
-            {leaf.key: leaf for leaf in leaves_of(query.pattern)},
-            {group.variable: group for group in groups_of(query.pattern)},
+            {variable.key: variable for variable in pattern_variables(query.pattern)},
+            {group.name: group for group in groups_of(query.pattern)},
             _window_variables(query.window),
         )
 
@@ -53,7 +53,7 @@ def _window_variables(window: ast.Window) -> dict[str, str]:
         return {}
     explanation = (
         "the event that {} the window, not a variable of the pattern; only the conditions in WINDOW can mention it. "
-        "If the match needs it, add a member to the pattern that binds it"
+        "If the match needs it, add a variable to the pattern that binds it"
     )
     bounds = {"opens": window.opening, "closes": window.closing}
     return {bound.variable: explanation.format(action) for action, bound in bounds.items() if bound.types}
@@ -144,11 +144,11 @@ def _literal(node: ast.Literal) -> str:
 # ---------------------------------------------------------------------- variables
 
 
-def _leaf(node: _Reference, scope: Scope) -> Leaf:
-    leaf = scope.leaves.get((node.variable, node.inner))
-    if leaf is None:
+def _variable(node: _Reference, scope: Scope) -> PatternVariable:
+    variable = scope.variables.get((node.variable, node.inner))
+    if variable is None:
         raise _unknown(node, scope)
-    return leaf
+    return variable
 
 
 def _unknown(node: _Reference, scope: Scope) -> Problem:
@@ -158,7 +158,7 @@ def _unknown(node: _Reference, scope: Scope) -> Problem:
         return Problem(f"{x} is {scope.elsewhere[x]}", node)
     group = scope.groups.get(x)
     if group is not None:
-        names = [name for owner, name in scope.leaves if owner == x and name is not None]
+        names = [name for owner, name in scope.variables if owner == x and name is not None]
         if inner is not None:
             return Problem(f"unknown variable '{inner}' of group {x}{suggest(inner, names, 'it has')}", node)
         if node.name in names:
@@ -167,15 +167,15 @@ def _unknown(node: _Reference, scope: Scope) -> Problem:
             return Problem(f"{text} is an event of the group, not a value; write {remedy}", node)
         remedy = _reference_text(node, group, names[0], node.name or "attribute")
         return Problem(f"{x} is a group; name one of its variables ({', '.join(names)}), as in {remedy}", node)
-    if inner is not None and (x, None) in scope.leaves:
+    if inner is not None and (x, None) in scope.variables:
         remedy = short_text(replace(node, inner=None))
         return Problem(f"{x} is a variable, not a group, so it has no '{inner}'; write {remedy}", node)
     if inner is None:
-        for leaf in scope.leaves.values():
-            if leaf.group is not None and leaf.member.variable == x:
-                remedy = _reference_text(node, leaf.group, x, node.name or "time")
-                return Problem(f"{x} is a variable of group {leaf.group.variable}; write {remedy}", node)
-    variable_names = [name for name, below in scope.leaves if below is None] + list(scope.groups)
+        for variable in scope.variables.values():
+            if variable.group is not None and variable.declaration.name == x:
+                remedy = _reference_text(node, variable.group, x, node.name or "time")
+                return Problem(f"{x} is a variable of group {variable.group.name}; write {remedy}", node)
+    variable_names = [name for name, below in scope.variables if below is None] + list(scope.groups)
     return Problem(f"unknown variable '{x}'{suggest(x, variable_names, scope.listed)}", node)
 
 
@@ -188,26 +188,26 @@ def _without_function(node: _Reference) -> ast.Expr:
 def _reference_text(node: _Reference, group: ast.Group, inner: str, name: str) -> str:
     """Return the text by which ``node`` should name an attribute of a variable in a group."""
     if not group.repeated:
-        return short_text(ast.Attribute(group.variable, name, None, inner))
+        return short_text(ast.Attribute(group.name, name, None, inner))
     if isinstance(node, ast.Attribute):
-        return short_text(ast.Attribute(group.variable, name, node.index or ast.Index("relative"), inner))
-    return short_text(replace(node, variable=group.variable, name=name, inner=inner))
+        return short_text(ast.Attribute(group.name, name, node.index or ast.Index("relative"), inner))
+    return short_text(replace(node, variable=group.name, name=name, inner=inner))
 
 
-def _lookup(member: ast.Member, name: str, node: ast.Expr, scope: Scope) -> str:
+def _lookup(declaration: ast.Variable, name: str, node: ast.Expr, scope: Scope) -> str:
     if name in BUILTINS:
         return BUILTINS[name]
-    shared = attribute_dtypes(scope.schema, member.types)
+    shared = attribute_dtypes(scope.schema, declaration.types)
     if name in shared:
         return shared[name]
-    owner = " | ".join(member.types)
-    if len(member.types) > 1:
-        dtypes = [(event_type, scope.schema.attributes(event_type).get(name)) for event_type in member.types]
+    owner = " | ".join(declaration.types)
+    if len(declaration.types) > 1:
+        dtypes = [(event_type, scope.schema.attributes(event_type).get(name)) for event_type in declaration.types]
         if any(dtype for _, dtype in dtypes):
             dtypes_text = ", ".join(f"{event_type} has {dtype or 'none'}" for event_type, dtype in dtypes)
             raise Problem(
                 f"'{name}' is not an attribute that all of {owner} share with the same type ({dtypes_text}); "
-                f"'{member.variable}' has only shared attributes{suggest(name, shared, 'which are')}",
+                f"'{declaration.name}' has only shared attributes{suggest(name, shared, 'which are')}",
                 node,
             )
     hint = suggest(name, [*shared, *BUILTINS], "it has")
@@ -215,37 +215,37 @@ def _lookup(member: ast.Member, name: str, node: ast.Expr, scope: Scope) -> str:
 
 
 def _attribute(node: ast.Attribute, scope: Scope) -> str:
-    leaf = _leaf(node, scope)
+    variable = _variable(node, scope)
     x, path, index = node.variable, _path(node), node.index
-    if leaf.repeated and index is None:
-        if leaf.negated:
-            raise Problem(f"{leaf.name} is negated in every round of {x}; write {x}[i].{path}", node)
+    if variable.repeated and index is None:
+        if variable.negated:
+            raise Problem(f"{variable.name} is negated in every round of {x}; write {x}[i].{path}", node)
         raise Problem(
-            f"{x} holds several {_element_text(leaf)}s; write {x}[i].{path} (every one), {x}[first].{path}, "
+            f"{x} holds several {_element_text(variable)}s; write {x}[i].{path} (every one), {x}[first].{path}, "
             f"{x}[last].{path}, {x}[0].{path} or an aggregate such as MAX({x}[].{path})",
             node,
         )
-    if not leaf.repeated and index is not None:
-        raise Problem(f"{x} holds one {_element_text(leaf)} and has no index; write {x}.{path}", node)
+    if not variable.repeated and index is not None:
+        raise Problem(f"{x} holds one {_element_text(variable)} and has no index; write {x}.{path}", node)
     if index is not None:
         offset = index.offset
         if not INT64_MIN <= offset <= INT64_MAX or (index.kind == "position" and offset < 0):
             raise Problem(f"the index {offset} is out of range; positions count from 0", node)
-        if leaf.negated and index != ast.Index("relative"):
+        if variable.negated and index != ast.Index("relative"):
             raise Problem(
-                f"{leaf.name} is negated, so the index must be [i], which refers to its own round; "
+                f"{variable.name} is negated, so the index must be [i], which refers to its own round; "
                 f"write {x}[i].{path}",
                 node,
             )
-    return _lookup(leaf.member, node.name, node, scope)
+    return _lookup(variable.declaration, node.name, node, scope)
 
 
 def _path(node: _Reference) -> str:
     return f"{node.name}" if node.inner is None else f"{node.inner}.{node.name}"
 
 
-def _element_text(leaf: Leaf) -> str:
-    return "event" if leaf.group is None else "round"
+def _element_text(variable: PatternVariable) -> str:
+    return "event" if variable.group is None else "round"
 
 
 def _list(node: ast.Aggregate | ast.AttributeList, name: str | None, scope: Scope) -> str:
@@ -254,17 +254,17 @@ def _list(node: ast.Aggregate | ast.AttributeList, name: str | None, scope: Scop
         if not scope.groups[node.variable].repeated:
             raise Problem(f"{node.variable} holds one round, not a list; write a condition without COUNT", node)
         return "int64"
-    leaf = _leaf(node, scope)
-    if leaf.negated:
+    variable = _variable(node, scope)
+    if variable.negated:
         raise Problem(
-            f"{leaf.name} is negated, so a match has no events of it to list; "
+            f"{variable.name} is negated, so a match has no events of it to list; "
             "compare its attributes in a condition of WHERE",
             node,
         )
-    if not leaf.repeated:
+    if not variable.repeated:
         remedy = "a condition without COUNT" if name is None else f"{node.variable}.{_path(node)}"
-        raise Problem(f"{node.variable} holds one {_element_text(leaf)}, not a list; write {remedy}", node)
-    return "int64" if name is None else _lookup(leaf.member, name, node, scope)
+        raise Problem(f"{node.variable} holds one {_element_text(variable)}, not a list; write {remedy}", node)
+    return "int64" if name is None else _lookup(variable.declaration, name, node, scope)
 
 
 def _aggregate(node: ast.Aggregate, scope: Scope) -> str:

@@ -84,32 +84,32 @@ def refuse_comparison(name: str) -> NoReturn:
 class _WithAttributes:
     """Base class of variables and elements: attributes by ``x.name``, or ``x["name"]`` if Python uses the name."""
 
-    __slots__ = ("_group", "_index", "_member", "_schema")
+    __slots__ = ("_declaration", "_group", "_index", "_schema")
 
     def __init__(
-        self, schema: Schema, member: ast.Member, index: ast.Index | None = None, group: str | None = None
+        self, schema: Schema, declaration: ast.Variable, index: ast.Index | None = None, group: str | None = None
     ) -> None:
         self._schema = schema
-        self._member = member
+        self._declaration = declaration
         self._index = index
         self._group = group
 
     def _attribute(self, name: str) -> Term:
-        names = [*attribute_dtypes(self._schema, self._member.types), *BUILTINS]
+        names = [*attribute_dtypes(self._schema, self._declaration.types), *BUILTINS]
         if name not in names:
-            owner = " | ".join(self._member.types)
+            owner = " | ".join(self._declaration.types)
             raise AttributeError(f"unknown attribute '{name}' of {owner}{suggest(name, names, 'it has')}")
-        x = self._member.variable
+        x = self._declaration.name
         if self._group is None:
             return Term(ast.Attribute(x, name, self._index))
         return Term(ast.Attribute(self._group, name, self._index, x))
 
     def __eq__(self, other: object) -> NoReturn:
-        refuse_comparison(self._member.variable)
+        refuse_comparison(self._declaration.name)
 
     def __getitem__(self, name: str) -> Term:
         if not isinstance(name, str):
-            x = self._member.variable
+            x = self._declaration.name
             raise TypeError(f"{x} holds one event and has no index; make it {x} = {x}.plus() to hold several")
         return self._attribute(name)
 
@@ -144,28 +144,28 @@ class Variable(_WithAttributes):
     def times(self, *count: int, at_least: int | None = None, at_most: int | None = None) -> Repeated:
         """Set the number of events: ``times(3)``, ``times(2, 4)``, ``times(at_least=3)``, ``times(at_most=3)``."""
         minimum, maximum = times_bounds(count, at_least, at_most)
-        return Repeated(self._schema, replace(self._member, minimum=minimum, maximum=maximum, repeated=True))
+        return Repeated(self._schema, replace(self._declaration, minimum=minimum, maximum=maximum, repeated=True))
 
     def optional(self) -> Variable:
         """Set the quantifier to one event or none, ``T? x``."""
-        return Variable(self._schema, replace(self._member, minimum=0))
+        return Variable(self._schema, replace(self._declaration, minimum=0))
 
     def several(self) -> Several:
         """Hold several events, whose number `any_of` sets, ``T x[]`` in ``ANY(n, T x[])``."""
-        return Several(self._schema, replace(self._member, maximum=None, repeated=True))
+        return Several(self._schema, replace(self._declaration, maximum=None, repeated=True))
 
     def negated(self) -> Negated:
         """Negate the variable: such events must not occur, ``NEG T x`` as a part of `seq`."""
-        if self._member.minimum != 1:
-            raise ValidationError(_negated_one(self._member))
-        return Negated(self._schema, self._member)
+        if self._declaration.minimum != 1:
+            raise ValidationError(_negated_one(self._declaration))
+        return Negated(self._schema, self._declaration)
 
     def __repr__(self) -> str:
-        return f"<{pattern_text(self._member)}>"
+        return f"<{pattern_text(self._declaration)}>"
 
     @property
     def _pattern(self) -> ast.Pattern:
-        return self._member
+        return self._declaration
 
 
 class Negated(_WithAttributes):
@@ -175,21 +175,21 @@ class Negated(_WithAttributes):
 
     @property
     def _pattern(self) -> ast.Pattern:
-        return ast.Negation(self._member.types, self._member.variable)
+        return ast.Negation(self._declaration.types, self._declaration.name)
 
 
 class ListTerms:
     """Base class of variables that hold several events: aggregates and lists of attributes."""
 
-    __slots__ = ("_group", "_member", "_schema")
+    __slots__ = ("_declaration", "_group", "_schema")
 
-    def __init__(self, schema: Schema, member: ast.Member, group: str | None = None) -> None:
+    def __init__(self, schema: Schema, declaration: ast.Variable, group: str | None = None) -> None:
         self._schema = schema
-        self._member = member
+        self._declaration = declaration
         self._group = group
 
     def __eq__(self, other: object) -> NoReturn:
-        refuse_comparison(self._member.variable)
+        refuse_comparison(self._declaration.name)
 
     def values(self, name: str) -> Term:
         """Return the list of an attribute over all elements, for `Builder.returns`."""
@@ -220,8 +220,8 @@ class ListTerms:
 
     def _named(self, name: str) -> tuple[str, str, str | None]:
         """Return variable, attribute and inner variable for an AST node."""
-        _WithAttributes(self._schema, self._member)._attribute(name)
-        x = self._member.variable
+        _WithAttributes(self._schema, self._declaration)._attribute(name)
+        x = self._declaration.name
         return (x, name, None) if self._group is None else (self._group, name, x)
 
 
@@ -232,7 +232,7 @@ class Repeated(ListTerms):
 
     def __getitem__(self, index: int | IndexTerm) -> Element:
         """Return an element: ``b[i]``, ``b[i + 1]``, ``b[0]``, ``b[first]``, ``b[last]``."""
-        return Element(self._schema, self._member, index_of(index))
+        return Element(self._schema, self._declaration, index_of(index))
 
     @property
     def first(self) -> Element:
@@ -249,29 +249,29 @@ class Repeated(ListTerms):
 
         With PARTITION BY only events of the same partition count, otherwise all events of the stream.
         """
-        return type(self)(self._schema, replace(self._member, consecutive=True))
+        return type(self)(self._schema, replace(self._declaration, consecutive=True))
 
     def count(self, name: str | None = None) -> Term:
         """Count the elements, or those whose attribute is not null."""
-        return Term(ast.Aggregate("COUNT", self._member.variable)) if name is None else self._aggregate("COUNT", name)
+        return Term(ast.Aggregate("COUNT", self._declaration.name)) if name is None else self._aggregate("COUNT", name)
 
     @property
     def _pattern(self) -> ast.Pattern:
-        return self._member
+        return self._declaration
 
     def __getattr__(self, name: str) -> Term:
         if name.startswith("__") or name in ListTerms.__slots__:
             raise AttributeError(name)
         if name == "negated":
-            raise AttributeError(_negated_one(self._member))
-        x = self._member.variable
+            raise AttributeError(_negated_one(self._declaration))
+        x = self._declaration.name
         raise AttributeError(f"{x} holds several events; write {x}[i].{name}, {x}.first.{name}, {x}.last.{name} …")
 
 
-def _negated_one(member: ast.Member) -> str:
+def _negated_one(declaration: ast.Variable) -> str:
     return (
-        f"NEG takes one event, not {pattern_text(member)}; write {member.variable}.negated() without a quantifier, "
-        "and conditions on it to select the events that must not occur"
+        f"NEG takes one event, not {pattern_text(declaration)}; write {declaration.name}.negated() without a "
+        "quantifier, and conditions on it to select the events that must not occur"
     )
 
 
@@ -281,8 +281,8 @@ class Several(Repeated):
     __slots__ = ()
 
 
-def _variable(schema: Schema, type_name: str, variable: str) -> Variable:
-    return Variable(schema, ast.Member((type_name,), variable))
+def _variable(schema: Schema, type_name: str, name: str) -> Variable:
+    return Variable(schema, ast.Variable((type_name,), name))
 
 
 Schema._variable_factory = staticmethod(_variable)

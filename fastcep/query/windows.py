@@ -64,14 +64,14 @@ def on(variable: Variable, *conditions: Term) -> Edge:
     conditions
         Conditions that must all hold. Those of a closing event can also mention the opening event.
     """
-    if not isinstance(variable, Variable) or variable._member.minimum != 1:
+    if not isinstance(variable, Variable) or variable._declaration.minimum != 1:
         argument_text = f"the type {variable.name} alone" if isinstance(variable, TypeHandle) else repr(variable)
         raise ValidationError(f'on() takes a single variable such as schema.A("o"), not {argument_text}')
     where: ast.Expr | None = None
     for condition in conditions:
         where = node_of(condition) if where is None else ast.Binary("AND", where, node_of(condition))
-    member = variable._member
-    return Edge("on", ast.Bound(types=member.types, variable=member.variable, where=where), variable._schema)
+    event = variable._declaration
+    return Edge("on", ast.Bound(types=event.types, variable=event.name, where=where), variable._schema)
 
 
 def _extent(function: str, time: str | timedelta | None, events: int | None) -> ast.Bound:

@@ -11,7 +11,7 @@ from fastcep.errors import ModelError, ValidationError
 from fastcep.events.schema import difference, suggestion
 from fastcep.overload.protocols import Classes, DropPlan, Floats, QueryView
 from fastcep.query import ast, to_text
-from fastcep.query.patterns import leaves_of, positive_leaves
+from fastcep.query.patterns import pattern_variables, positive_variables
 from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.options import as_probability
 from fastcep.shedding.state_paths import state_paths
@@ -69,7 +69,7 @@ class FixedClasses(Baseline):
                 f"shedder 'classes' is for query {self._query.name!r}, not for {query.name!r}; create one for this "
                 f"query. It was created for:\n{to_text(self._query)}"
             )
-        names = [leaf.name for leaf in positive_leaves(query.pattern)]
+        names = [variable.name for variable in positive_variables(query.pattern)]
         for variable in (*self._classes, *self._refuse):
             if variable not in names:
                 raise ModelError(
@@ -89,10 +89,11 @@ class FixedClasses(Baseline):
         return [self._drop_plan(view) if demand > 0 else DropPlan() for view in views]
 
     def _drop_plan(self, view: QueryView) -> DropPlan:
-        paths, names = state_paths(view.plan), [leaf.name for leaf in leaves_of(view.plan.query.pattern)]
+        names = [variable.name for variable in pattern_variables(view.plan.query.pattern)]
+        paths = state_paths(view.plan)
         births = np.zeros((len(paths.stored), view.classes))
         for number, state in enumerate(view.plan.states):
-            probabilities = self._refuse.get(names[state.member], ())
+            probabilities = self._refuse.get(names[state.variable], ())
             if paths.stored[number]:
                 births[number, : len(probabilities)] = probabilities
         counted = (view.counted["born"] + view.counted["refused"]).astype(float)

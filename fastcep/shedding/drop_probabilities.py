@@ -76,17 +76,17 @@ class TypeCounts:
     """
 
     def __init__(self, views: Sequence[QueryView]) -> None:
-        types = len(views[0].plan.type_members)
+        types = len(views[0].plan.type_variables)
         self.relevant = np.zeros(types, bool)
         self.bindable = np.zeros(types, bool)
         self.repetition, self.frequency, tried, yielded = np.zeros((4, types))
         for view in views:
             plan, counted = view.plan, view.counted
-            members = np.array([binding_variables(plan, number) for number in range(types)]).reshape(types, -1)
+            variables = np.array([binding_variables(plan, number) for number in range(types)]).reshape(types, -1)
             weight = plan.query.weight
-            self.relevant |= members.any(axis=1)
-            self.bindable |= (members & ~np.array(plan.negated, bool)).any(axis=1)
-            self.repetition += weight * members.sum(axis=1)
+            self.relevant |= variables.any(axis=1)
+            self.bindable |= (variables & ~np.array(plan.negated, bool)).any(axis=1)
+            self.repetition += weight * variables.sum(axis=1)
             self.frequency += weight * counted["seen"] / 256
             tried += weight * counted["tried"]
             yielded += weight * counted["yielded"]
@@ -101,4 +101,4 @@ class TypeCounts:
 
 def binding_variables(plan: Plan, number: int) -> list[bool]:
     """Return, per variable, whether it can bind events of the type with this number."""
-    return [bool(plan.type_members[number] >> member & 1) for member in range(len(plan.negated))]
+    return [bool(plan.type_variables[number] >> variable & 1) for variable in range(len(plan.negated))]

@@ -87,13 +87,13 @@ class Lineage:
         records = np.flatnonzero((self.states == state) & (counts > 0))
         return records, *_decoded(self.values, counts, records, self.plan.states[state].features)
 
-    def event_features(self, member: int) -> tuple[Ints, Floats, Bits]:
+    def event_features(self, variable: int) -> tuple[Ints, Floats, Bits]:
         """Return the positions of the events tried for a variable, their features, and the mask of nulls."""
         plan = self.plan
         columns = plan.event_features or ((),) * len(plan.negated)
-        counts = np.array([len(of_member) for of_member in columns], np.int64)[self.tried_for]
-        entries = np.flatnonzero(self.tried_for == member)
-        dtypes = "".join(plan.columns[column].dtype for column in columns[member])
+        counts = np.array([len(of_variable) for of_variable in columns], np.int64)[self.tried_for]
+        entries = np.flatnonzero(self.tried_for == variable)
+        dtypes = "".join(plan.columns[column].dtype for column in columns[variable])
         return self.tried[entries], *_decoded(self.event_values, counts, entries, dtypes)
 
     @property
@@ -102,18 +102,18 @@ class Lineage:
         return np.array([edge.target for edge in self.plan.edges], np.int64)[self.edges]
 
     @property
-    def members(self) -> Ints:
+    def variables(self) -> Ints:
         """Variable that each record has bound last."""
-        return np.asarray(self._member_of[self.edges])
+        return np.asarray(self._variable_of[self.edges])
 
     @property
     def asked_for(self) -> Ints:
         """Variable that the event of each probe was tried for."""
-        return np.asarray(self._member_of[self.asked & 0xFFFFFFFF])
+        return np.asarray(self._variable_of[self.asked & 0xFFFFFFFF])
 
     @property
-    def _member_of(self) -> Ints:
-        return np.array([edge.member for edge in self.plan.edges], np.int64)
+    def _variable_of(self) -> Ints:
+        return np.array([edge.variable for edge in self.plan.edges], np.int64)
 
 
 @dataclass(frozen=True)

@@ -88,9 +88,9 @@ class SelectivityMatches(_Births):
 
     def _weights(self, view: QueryView, paths: StatePaths) -> Floats:
         plan, counts = view.plan, TypeCounts([view])
-        bindable = np.array([binding_variables(plan, number) for number in range(len(plan.type_members))])
-        by_member = [counts.mean(np.flatnonzero(types).tolist(), counts.selectivity) for types in bindable.T]
-        utility = np.array([np.prod([by_member[member] for member in bound]) for bound in paths.members])
+        bindable = np.array([binding_variables(plan, number) for number in range(len(plan.type_variables))])
+        by_variable = [counts.mean(np.flatnonzero(types).tolist(), counts.selectivity) for types in bindable.T]
+        utility = np.array([np.prod([by_variable[variable] for variable in bound]) for bound in paths.variables])
         born = (view.counted["born"] + view.counted["refused"]).sum(axis=1).astype(float)
         weights = np.ones(len(paths.stored))
         weights[paths.stored] = drop_weights(utility[paths.stored], born[paths.stored])

@@ -36,7 +36,7 @@ class StatePaths:
     ----------
     stored
         Per state, whether it has rows, which can be refused and dropped. A state without an index only reports matches.
-    members
+    variables
         Per state, the variables that its rows bind, including all variables of a repeated group.
     births
         Number of births that lead to a match, on the longest of the paths; at least 1.
@@ -44,9 +44,9 @@ class StatePaths:
 
     def __init__(self, plan: Plan) -> None:
         self.stored: npt.NDArray[np.bool_] = np.array([bool(state.indexes) for state in plan.states], bool)
-        members_of = [(member,) for member in range(len(plan.negated))] + list(plan.groups)
-        self.members = [
-            tuple(member for binding in state.bindings for member in members_of[binding]) for state in plan.states
+        variables_of = [(variable,) for variable in range(len(plan.negated))] + list(plan.groups)
+        self.variables = [
+            tuple(variable for binding in state.bindings for variable in variables_of[binding]) for state in plan.states
         ]
         self._order, self._before = _shortest(plan)
         loops = {edge.target for edge in plan.edges if edge.source == edge.target}

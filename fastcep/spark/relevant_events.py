@@ -17,7 +17,7 @@ from fastcep.events.units import INT64_MAX, INT64_MIN
 from fastcep.plan import Plan
 from fastcep.plan.slicing import relevant_types
 from fastcep.query import ast
-from fastcep.query.patterns import Leaf, leaves_of
+from fastcep.query.patterns import PatternVariable, pattern_variables
 from fastcep.query.types import BUILTINS
 from fastcep.spark.columns import TYPE, Events
 
@@ -36,14 +36,16 @@ def relevant(plan: Plan, events: Events) -> Events:
 def condition(plan: Plan) -> str | None:
     """Return the condition on relevant events in Spark SQL, over the columns of `Events.frame`; None if all may be."""
     schema, relevant = plan.query.schema, relevant_types(plan)
-    leaves = leaves_of(plan.query.pattern)
+    variables = pattern_variables(plan.query.pattern)
     cases: list[str] = []
     for number, name in enumerate(schema.type_names):
-        variables = [leaf for leaf in leaves if name in leaf.member.types]
+        binding = [variable for variable in variables if name in variable.declaration.types]
         if not relevant[number]:
             continue
-        conditions = [_condition_of(plan.query, leaf, name) for leaf in variables] if plan.partition is None else []
-        unconditional = not all(conditions) or not variables or not conditions
+        conditions = []
+        if plan.partition is None:
+            conditions = [_condition_of(plan.query, variable, name) for variable in binding]
+        unconditional = not all(conditions) or not binding or not conditions
         any_of = "true" if unconditional else " OR ".join(f"({condition})" for condition in conditions)
         cases.append(any_of if schema.type is None else f"({TYPE} = {number} AND ({any_of}))")
     text = " OR ".join(cases) or "false"
@@ -53,11 +55,11 @@ def condition(plan: Plan) -> str | None:
     return None if all_relevant else text
 
 
-def _condition_of(query: ast.Query, leaf: Leaf, kind: str) -> str:
+def _condition_of(query: ast.Query, variable: PatternVariable, kind: str) -> str:
     """Return the conditions of one variable on its own events of a type; empty if none can be translated."""
     parts = []
     for conjunct in ast.conjuncts(query.where):
-        if ast.variables(conjunct) == {leaf.name}:
+        if ast.variables(conjunct) == {variable.name}:
             text = _text(conjunct, query, kind, positive=True)
             if text is not None:
                 parts.append(f"({text})")

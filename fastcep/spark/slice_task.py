@@ -199,7 +199,7 @@ def longest_windows(query: ast.Query, nanoseconds: int) -> ast.Query | None:
     opening, closing = window.opening, window.closing
     wheres = [where for where in (opening.where, closing.where) if where is not None]
     where = ast.Binary("AND", *wheres) if len(wheres) == 2 else next(iter(wheres), None)
-    pattern = ast.Sequence((ast.Member(opening.types, opening.variable or "o"),
+    pattern = ast.Sequence((ast.Variable(opening.types, opening.variable or "o"),
                             ast.Negation(closing.types, closing.variable or "c")))  # fmt: skip
     return ast.Query(f"{query.name} longest", pattern, ast.TimeWindow(nanoseconds), where, schema=query.schema)
 

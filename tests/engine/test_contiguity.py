@@ -64,7 +64,7 @@ def test_strict_with_a_kleene_variable() -> None:
     check(f"SEQ(A a, B+ b[], C c) WITHIN 1h {STRICT}", "A B B C A B X B C", "a0 b1,2 c3")
 
 
-def test_strict_with_an_optional_member() -> None:
+def test_strict_with_an_optional_variable() -> None:
     check(f"SEQ(A a, B? b, C c) WITHIN 1h {STRICT}", "A C A B C A B B C A X C", "a0 b- c1", "a2 b3 c4")
 
 
@@ -133,16 +133,16 @@ def test_partition_contiguity_of_a_kleene_variable_and_a_union() -> None:
 # ---------------------------------------------------------------------------------- NEXT
 
 
-def test_next_member() -> None:
+def test_next_variable() -> None:
     check("SEQ(A a, NEXT B b, C c) WITHIN 1h", "A B X C A X B C", "a0 b1 c3", "a0 b1 c7")
 
 
-def test_next_behind_an_optional_member() -> None:
+def test_next_behind_an_optional_variable() -> None:
     """NEXT refers to the last event that is bound."""
     check("SEQ(A a, B? b, NEXT C c) WITHIN 1h", "A B C C A C", "a0 b1 c2", "a4 b- c5")
 
 
-def test_next_before_an_optional_member() -> None:
+def test_next_before_an_optional_variable() -> None:
     text = "SEQ(A a, NEXT B? b, C c) WITHIN 1h"
     check(text, "A B C", "a0 b- c2", "a0 b1 c2")
     check(text, "A X B C", "a0 b- c3")

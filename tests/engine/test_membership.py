@@ -31,8 +31,8 @@ POOLS: dict[str, list[Any]] = {"i": INTS, "x": [*FLOATS, float("nan"), float("in
 
 
 def query_of(attribute: str, values: list[Any], negated: bool) -> ast.Query:
-    member = ast.Membership(ast.Attribute("a", attribute), tuple(map(ast.Literal, values)), negated)
-    return fc.parse(f"PATTERN SEQ(A a) WHERE {expression_text(member)} WITHIN 1s", SCHEMA, name="q")
+    test = ast.Membership(ast.Attribute("a", attribute), tuple(map(ast.Literal, values)), negated)
+    return fc.parse(f"PATTERN SEQ(A a) WHERE {expression_text(test)} WITHIN 1s", SCHEMA, name="q")
 
 
 def values_of(attribute: str) -> st.SearchStrategy[list[Any]]:

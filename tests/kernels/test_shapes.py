@@ -65,10 +65,10 @@ def parts(shape: Shape) -> tuple[tuple[ast.Expr, ...], Program, tuple[tuple[str,
     def resolve(node: Op) -> tuple[str, int] | None:
         if node.name != "q":
             return None
-        _, member, _, attribute = node.data
-        if ("ab"[member], attribute) not in read:
-            read.append(("ab"[member], attribute))
-        return kinds[member], read.index(("ab"[member], attribute))
+        _, variable, _, attribute = node.data
+        if ("ab"[variable], attribute) not in read:
+            read.append(("ab"[variable], attribute))
+        return kinds[variable], read.index(("ab"[variable], attribute))
 
     compiler = Compiler(resolve)
     for tree in trees:

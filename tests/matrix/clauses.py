@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from reference.matcher import Event, Value
 
 from fastcep.query import ast
-from fastcep.query.patterns import is_nullable, leaves_of, sub_patterns
+from fastcep.query.patterns import is_nullable, pattern_variables, sub_patterns
 
 #: Alternative clauses: a query has at most one of each group.
 ALTERNATIVES = (
@@ -72,7 +72,7 @@ def _of_pattern(pattern: ast.Pattern) -> Iterator[str]:
     match pattern:
         case ast.Sequence():
             yield "SEQ"
-            yield from (_place(pattern, place) for place, part in enumerate(pattern.members) if _is_negation(part))
+            yield from (_place(pattern, place) for place, part in enumerate(pattern.patterns) if _is_negation(part))
             if pattern.adjacent:
                 yield "NEXT"
         case ast.Conjunction():
@@ -81,25 +81,25 @@ def _of_pattern(pattern: ast.Pattern) -> Iterator[str]:
             yield "OR"
         case ast.AnyOf():
             yield "ANY" if pattern.distinct is None else "ANY DISTINCT"
-            return  # its members are plain
+            return  # its variables are plain
         case ast.Aperiodic():
             yield "APERIODIC"
         case ast.Periodic():
             yield "PERIODIC"
         case ast.Group():
             yield "(…)+ g[]" if pattern.repeated else "(…)? g"
-        case ast.Member():
-            yield from _of_member(pattern)
+        case ast.Variable():
+            yield from _of_variable(pattern)
     if getattr(pattern, "consecutive", False):
         yield "CONSECUTIVE"
     for part in sub_patterns(pattern):
         yield from _of_pattern(part)
 
 
-def _of_member(member: ast.Member) -> Iterator[str]:
-    if len(member.types) > 1:
+def _of_variable(variable: ast.Variable) -> Iterator[str]:
+    if len(variable.types) > 1:
         yield "(A|B) x"
-    match member.minimum, member.maximum, member.repeated:
+    match variable.minimum, variable.maximum, variable.repeated:
         case 1, 1, False:
             pass
         case 0, 1, False:
@@ -117,9 +117,9 @@ def _is_negation(part: ast.Pattern) -> bool:
 
 
 def _place(sequence: ast.Sequence, place: int) -> str:
-    if all(map(_may_be_empty, sequence.members[:place])):
+    if all(map(_may_be_empty, sequence.patterns[:place])):
         return "NEG first"
-    return "NEG last" if all(map(_may_be_empty, sequence.members[place + 1 :])) else "NEG between"
+    return "NEG last" if all(map(_may_be_empty, sequence.patterns[place + 1 :])) else "NEG between"
 
 
 def _may_be_empty(part: ast.Pattern) -> bool:
@@ -130,7 +130,7 @@ def _may_be_empty(part: ast.Pattern) -> bool:
 
 
 def _of_conditions(query: ast.Query) -> Iterator[str]:
-    negated = {leaf.name for leaf in leaves_of(query.pattern) if leaf.negated}
+    negated = {variable.name for variable in pattern_variables(query.pattern) if variable.negated}
     for conjunct in ast.conjuncts(query.where):
         yield from _of_conjunct(conjunct, negated)
 

@@ -27,7 +27,7 @@ from fastcep.engine import stream
 from fastcep.engine.stores import plan_for
 from fastcep.errors import ValidationError
 from fastcep.query import ast
-from fastcep.query.patterns import positive_leaves, trailing_negation
+from fastcep.query.patterns import positive_variables, trailing_negation
 from matrix.forms import ARROW, formed
 from matrix.refusals import OF_RUNS, Refusal, refusal_of
 from matrix.runs import Run
@@ -373,7 +373,7 @@ class Execution:
 
 def rows_of(query: ast.Query, table: pa.Table) -> list[harness.Row]:
     """Return the rows of a table of matches, without the columns of ``attributes=True``."""
-    names = [leaf.name for leaf in positive_leaves(query.pattern)] + [item.name for item in query.returns]
+    names = [variable.name for variable in positive_variables(query.pattern)] + [item.name for item in query.returns]
     return harness.table_rows(query, table.select(["query", "window_id", "detected_at", *names]))
 
 

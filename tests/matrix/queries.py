@@ -18,7 +18,7 @@ from fastcep.events import Schema
 from fastcep.plan import make_plan
 from fastcep.query import ast, parse, to_text
 from fastcep.query.check import check
-from fastcep.query.patterns import Leaf, leaves_of
+from fastcep.query.patterns import PatternVariable, pattern_variables
 from fastcep.query.source import Problem
 from matrix.refusals import OF_QUERIES, Refusal, refusal_of
 
@@ -56,14 +56,14 @@ def with_keys(draw: Draw, query: ast.Query) -> ast.Query:
     Most often its state can then be divided by a key, or nearly.
     """
     assert query.schema is not None
-    make = Expressions(draw, query.schema, leaves_of(query.pattern))
+    make = Expressions(draw, query.schema, pattern_variables(query.pattern))
     key = make.pick(*make.shared())
     other = make.pick(*make.shared())
     partition = tuple(dict.fromkeys(make.pick((), (), (), (key,), (other, key), (other, key))))
     if draw(st.sampled_from([True, True, False])):
         agree: list[ast.Expr] = [ast.SameAttributes((key,))]
     else:
-        pairs = zip(make.members, make.members[1:], strict=False)
+        pairs = zip(make.positive, make.positive[1:], strict=False)
         agree = [_equal(key, *pair) for pair in pairs if draw(st.sampled_from([True, True, True, False]))]
     return dataclasses.replace(query, where=_all([query.where, *agree]), partition=partition)
 
@@ -71,19 +71,19 @@ def with_keys(draw: Draw, query: ast.Query) -> ast.Query:
 def with_joins(draw: Draw, query: ast.Query) -> ast.Query:
     """Add conditions that variables agree with one before them, each in some attribute."""
     assert query.schema is not None
-    make = Expressions(draw, query.schema, leaves_of(query.pattern))
+    make = Expressions(draw, query.schema, pattern_variables(query.pattern))
     agree = [
-        _equal(make.pick(*make.shared()), make.pick(*make.members[:number]), one)
-        for number, one in enumerate(make.members)
+        _equal(make.pick(*make.shared()), make.pick(*make.positive[:number]), one)
+        for number, one in enumerate(make.positive)
         if number and draw(st.booleans())
     ]
     return dataclasses.replace(query, where=_all([query.where, *agree]))
 
 
-def _equal(key: str, one: Leaf, other: Leaf) -> ast.Expr:
+def _equal(key: str, one: PatternVariable, other: PatternVariable) -> ast.Expr:
     ends = (
-        ast.Attribute(leaf.key[0], key, ast.Index("relative", 0) if leaf.repeated else None, leaf.key[1])
-        for leaf in (one, other)
+        ast.Attribute(variable.key[0], key, ast.Index("relative", 0) if variable.repeated else None, variable.key[1])
+        for variable in (one, other)
     )
     return ast.Binary("=", *ends)
 
@@ -116,10 +116,10 @@ def unchecked(draw: Draw, schema: Schema, name: str, theme: str) -> ast.Query:
     explicit = pick(False, True) if theme != "windows" else draw(st.sampled_from([True, True, True, False]))
     long = st.sampled_from([ast.TimeWindow(20), ast.TimeWindow(8), ast.CountWindow(8), ast.Unbounded()])
     window = draw(explicit_windows(schema) if explicit else st.one_of(windows(), long))
-    make = Expressions(draw, schema, leaves_of(pattern))
+    make = Expressions(draw, schema, pattern_variables(pattern))
     keys = draw(st.lists(st.sampled_from(make.shared()), min_size=1, max_size=2, unique=True))
     partition = tuple(keys) if draw(st.sampled_from([False, theme != "stores", True])) else ()
-    plain = Expressions(draw, schema, make.leaves, relative=False)
+    plain = Expressions(draw, schema, make.variables, relative=False)
     count = draw(st.sampled_from([0, 0, 0, 1, 2]))
     return ast.Query(
         name,
@@ -156,22 +156,22 @@ def any_pattern(draw: Draw, schema: Schema, theme: str) -> ast.Pattern:
 def joins(draw: Draw, schema: Schema) -> ast.Sequence:
     """Draw two to four variables, the inner ones perhaps with ``+``."""
     count = draw(st.integers(2, 4))
-    members = []
-    for place, variable in enumerate("abcd"[:count]):
+    variables = []
+    for place, name in enumerate("abcd"[:count]):
         types = tuple(draw(st.lists(st.sampled_from(schema.type_names), min_size=1, max_size=2, unique=True)))
         repeated = 0 < place < count - 1 and draw(st.booleans())
         consecutive = repeated and draw(st.sampled_from([False] * 7 + [True]))
         most = draw(st.sampled_from([*[None] * 8, 2, 3])) if repeated else 1
-        members.append(ast.Member(types, variable, 1, most, repeated, consecutive=consecutive))
-    return ast.Sequence(tuple(members))
+        variables.append(ast.Variable(types, name, 1, most, repeated, consecutive=consecutive))
+    return ast.Sequence(tuple(variables))
 
 
 @st.composite
 def alternatives(draw: Draw, schema: Schema) -> ast.Sequence:
     """Draw a variable, then one of two or three alternatives, mostly of different types."""
-    names = draw(st.permutations([*schema.type_names, *schema.type_names[:1]]))[:4]
-    members = tuple(ast.Member((name,), variable) for name, variable in zip(names, "abcd", strict=False))
-    return ast.Sequence((members[0], ast.Disjunction(members[1:])))
+    types = draw(st.permutations([*schema.type_names, *schema.type_names[:1]]))[:4]
+    variables = tuple(ast.Variable((kind,), name) for kind, name in zip(types, "abcd", strict=False))
+    return ast.Sequence((variables[0], ast.Disjunction(variables[1:])))
 
 
 def conditions(draw: Draw, make: Expressions, theme: str) -> ast.Expr | None:
@@ -180,9 +180,9 @@ def conditions(draw: Draw, make: Expressions, theme: str) -> ast.Expr | None:
     for _ in range(make.pick(*_CONJUNCTS[theme])):
         joins = make.pick(True, True, True, False) if theme in ("joins", "stores") else make.pick(True, False)
         parts.append(joined(make) if joins else make.condition())
-    for leaf in make.leaves:
-        if leaf.negated:
-            parts += [make.forbidden(leaf) for _ in range(make.pick(0, 0, 1, 2))]
+    for variable in make.variables:
+        if variable.negated:
+            parts += [make.forbidden(variable) for _ in range(make.pick(0, 0, 1, 2))]
     if make.pick(*[False] * 5, True):
         parts.append(ast.SameAttributes((make.pick(*make.shared()),)))
     return _all(parts)
@@ -191,31 +191,32 @@ def conditions(draw: Draw, make: Expressions, theme: str) -> ast.Expr | None:
 def joined(make: Expressions) -> ast.Expr:
     """Draw a condition that joins variables: events, elements with an event, neighbours, or computed values."""
     kind = make.pick("equal", "equal", "sum", "less", "neighbours", "end", "end")
-    repeated = [leaf for leaf in make.members if leaf.repeated and leaf.group is None]
+    repeated = [variable for variable in make.positive if variable.repeated and variable.group is None]
     if kind == "neighbours" and repeated:
-        name = make.pick(*repeated).member.variable
+        name = make.pick(*repeated).declaration.name
         ends = (ast.Attribute(name, "k", ast.Index("relative", offset)) for offset in (1, 0))
         return ast.Binary(make.pick("=", ">=", "<"), *ends)
     if kind == "end" and repeated:
-        end = ast.Attribute(make.pick(*repeated).member.variable, "k", ast.Index(make.pick("first", "last"), 0))
-        single = [ast.Attribute(*leaf.key[:1], "k", None, leaf.key[1]) for leaf in make.members if not leaf.repeated]
+        end = ast.Attribute(make.pick(*repeated).declaration.name, "k", ast.Index(make.pick("first", "last"), 0))
+        keys = [variable.key for variable in make.positive if not variable.repeated]
+        single = [ast.Attribute(own, "k", None, inner) for own, inner in keys]
         return ast.Binary(make.pick("=", ">", "<=", "!="), end, make.pick(*single or [ast.Literal(1)]))
 
-    def own(leaf: Any) -> ast.Expr:
-        each = ast.Index("relative", 0) if leaf.repeated else None
-        variable, inner = leaf.key
-        return ast.Attribute(variable, make.pick("k", *numbers(make, leaf)), each, inner)
+    def own(variable: Any) -> ast.Expr:
+        each = ast.Index("relative", 0) if variable.repeated else None
+        name, inner = variable.key
+        return ast.Attribute(name, make.pick("k", *numbers(make, variable)), each, inner)
 
-    leaves = make.draw(st.permutations(make.members))[:3]
-    first, second, third = (leaves * 3)[:3]
-    if kind == "sum" and len(leaves) == 3:
+    variables = make.draw(st.permutations(make.positive))[:3]
+    first, second, third = (variables * 3)[:3]
+    if kind == "sum" and len(variables) == 3:
         return ast.Binary("=", ast.Binary(make.pick("+", "-"), own(first), own(second)), own(third))
     return ast.Binary("=" if kind != "less" else make.pick("<", "<=", "!="), own(first), own(second))
 
 
-def numbers(make: Expressions, leaf: Any) -> list[str]:
+def numbers(make: Expressions, variable: Any) -> list[str]:
     """Return the attributes of a variable that are integers."""
-    return [key for key, dtype in make.dtypes(leaf).items() if dtype == "int64"]
+    return [key for key, dtype in make.dtypes(variable).items() if dtype == "int64"]
 
 
 # ------------------------------------------------------------------------ settle

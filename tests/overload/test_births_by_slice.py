@@ -15,7 +15,7 @@ from support.shedding.shed_runs import found
 
 import fastcep as fc
 from fastcep.plan import Plan
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 from fastcep.shedding import Classes, DropPlan
 
 TEXTS = {
@@ -33,11 +33,11 @@ def parsed(text: str, window: str) -> fc.Query:
     return fc.parse(f"PATTERN {text} WITHIN {window}", SCHEMA, name="q1")
 
 
-def states_of(plan: Plan, members: list[int]) -> list[int]:
+def states_of(plan: Plan, variables: list[int]) -> list[int]:
     """Return the states of the partial matches of a match, by the variables that it binds in turn."""
     state, found = -1, []
-    for member in members:
-        targets = {edge.target for edge in plan.edges if (edge.source, edge.member) == (state, member)}
+    for variable in variables:
+        targets = {edge.target for edge in plan.edges if (edge.source, edge.variable) == (state, variable)}
         (state,) = targets
         found.append(state)
     return found
@@ -52,8 +52,8 @@ class Rule:
 
     def finds(self, match: tuple[Any, ...], table_at: Any) -> bool:
         cells = [cell if isinstance(cell, tuple) else (cell,) for cell in match[1:]]
-        bound = sorted((at, member) for member, cell in enumerate(cells) for at in cell)
-        events, states = [at for at, _ in bound], states_of(self.plan, [member for _, member in bound])
+        bound = sorted((at, variable) for variable, cell in enumerate(cells) for at in cell)
+        events, states = [at for at, _ in bound], states_of(self.plan, [variable for _, variable in bound])
         pairs = zip(events, events[1:], states, strict=False)
         return all(self.is_extended(events[0], last, then, state, table_at(then)) for last, then, state in pairs)
 
@@ -95,7 +95,7 @@ def test_exactly_the_matches_that_the_chances_leave(
 ) -> None:
     """A match is found if none of its partial matches is dropped at birth or in the slice in which it is extended."""
     own, events = parsed(TEXTS[text], window), stream(60, seed)
-    names = [leaf.name for leaf in leaves_of(own.pattern)]
+    names = [variable.name for variable in pattern_variables(own.pattern)]
     last = {name: f"{name}[last].V" if "+ b[]" in TEXTS[text] and name == "b" else f"{name}.V" for name in names}
     classes = {name: Classes((last[name],), (0,), np.arange(3, dtype=np.uint8)) for name in names if of_v}
     truth = found(made(own, Quiet(), index=index).process(events))

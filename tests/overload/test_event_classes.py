@@ -40,9 +40,9 @@ class Withholds(Shedder):
         plans = []
         for view in views:
             binds = np.zeros((len(view.plan.negated), view.event_classes))
-            for member, name in enumerate(found_names(view)):
+            for variable, name in enumerate(found_names(view)):
                 own = self._probabilities.get(name, ())
-                binds[member, : len(own)] = own
+                binds[variable, : len(own)] = own
             plans.append(DropPlan(binds=binds))
         return plans
 
@@ -51,9 +51,9 @@ class Withholds(Shedder):
 
 
 def found_names(view: QueryView) -> list[str]:
-    from fastcep.query.patterns import leaves_of
+    from fastcep.query.patterns import pattern_variables
 
-    return [leaf.name for leaf in leaves_of(view.plan.query.pattern)]
+    return [variable.name for variable in pattern_variables(view.plan.query.pattern)]
 
 
 def warm(live: fc.Engine, events: pa.Table) -> list[Any]:

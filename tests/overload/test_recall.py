@@ -173,7 +173,7 @@ class Unaware(Shedder):
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         tables = {
-            "events": lambda view: np.full(len(view.plan.type_members), 0.3),
+            "events": lambda view: np.full(len(view.plan.type_variables), 0.3),
             "births": lambda view: np.full((len(view.plan.states), view.classes), 0.3),
         }
         return [DropPlan(**{self._field: tables[self._field](view)}) for view in views]

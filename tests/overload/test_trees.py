@@ -73,7 +73,7 @@ def test_the_matcher_tells_the_classes_that_python_does(of_a: Tree, of_b: Tree, 
     (record,) = observe(own, events, classes=told, event_classes={"c": of_c}).records  # type: ignore[dict-item]
     missing = 0
     for state in range(len(record.plan.states)):
-        of = (of_a, of_b, None)[record.plan.states[state].member]
+        of = (of_a, of_b, None)[record.plan.states[state].variable]
         if of is None:
             continue
         rows, values, null = record.features(state)
@@ -82,7 +82,7 @@ def test_the_matcher_tells_the_classes_that_python_does(of_a: Tree, of_b: Tree, 
     event(f"some missing: {missing > 0}")
     positions, values, null = record.event_features(2)
     classes = dict(zip(positions.tolist(), of_c.classify(values, null).tolist(), strict=True))
-    third = np.flatnonzero(record.members == 2)
+    third = np.flatnonzero(record.variables == 2)
     assert (record.classes[third] >> 8).tolist() == [classes[at] for at in record.events[third].tolist()]
 
 
@@ -126,7 +126,7 @@ def test_the_same_as_a_table(feature: str, tree_feature: str, step: float, size:
         states = controlled(engine).plan.states
         births, binds = np.zeros((len(states), 4, 1)), np.zeros((3, 4))
         for number, state in enumerate(states):
-            births[number, :, 0] = chances * (state.member == 1)
+            births[number, :, 0] = chances * (state.variable == 1)
         binds[2, 1] = 1.0
         controlled(engine).apply(DropPlan(births=births, binds=binds), 0)
         rows = found(engine.process(events))

@@ -98,7 +98,7 @@ def test_tables_of_another_shape_or_type(field: str, value: Any) -> None:
 def test_probabilities_out_of_range(field: str, value: float) -> None:
     class Own(Broken):
         def right(self, view: QueryView) -> dict[str, Any]:
-            states, types = len(view.plan.states), len(view.plan.type_members)
+            states, types = len(view.plan.states), len(view.plan.type_variables)
             shapes = {
                 "events": (types,), "binds": (len(view.plan.negated), view.event_classes),
                 "births": (states, view.classes), "drops": (states, view.classes, view.slices),

@@ -157,7 +157,7 @@ def test_completing_comes_first() -> None:
     stream = {"type": ["A"] * 3, "ID": [1] * 3, "V": [0] * 3, "ts": [0, 1, 2]}
     assert found(live.process(stream)) == [(None, (0,), 1), (None, (0,), 2), (None, (1,), 2)]
     plan, tried = controlled(live).plan, controlled(live).shedding.tried
-    made = {(edge.source < 0, edge.member): own.tolist() for edge, own in zip(plan.edges, tried, strict=True)}
+    made = {(edge.source < 0, edge.variable): own.tolist() for edge, own in zip(plan.edges, tried, strict=True)}
     assert made == {(True, 0): [2, 2, 1], (False, 0): [0, 0, 3], (False, 1): [3, 3, 0]}
 
 

@@ -16,19 +16,20 @@ def automaton_of(pattern: str) -> Automaton:
 
 
 def moves(pattern: str) -> list[str]:
-    """Edges as ``source-variable>target``; ``+`` repeats the member, ``(`` starts a group, ``)(`` starts a round."""
+    """Edges as ``source-variable>target``; ``+`` repeats the variable, ``(`` starts a group, ``)(`` starts a round."""
     automaton = automaton_of(pattern)
     marks = {"first": "(", "next": ")(", "": ""}
     return [
-        f"{'start' if edge.source == START else edge.source}-{marks[edge.round]}{automaton.leaves[edge.member].name}"
+        f"{'start' if edge.source == START else edge.source}-{marks[edge.round]}"
+        f"{automaton.variables[edge.variable].name}"
         f"{'+' if edge.again else ''}>{edge.target}"
         for edge in automaton.edges
     ]
 
 
 def sides(pattern: str) -> list[tuple[int, frozenset[int], frozenset[int]]]:
-    """Negated variables with the members before and after them."""
-    return [(item.member, item.before, item.after) for item in automaton_of(pattern).negated]
+    """Negated variables with the variables before and after them."""
+    return [(item.variable, item.before, item.after) for item in automaton_of(pattern).negated]
 
 
 def accepting(pattern: str) -> list[int]:

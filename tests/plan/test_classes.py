@@ -23,7 +23,7 @@ from fastcep.engine import query_set as several
 from fastcep.errors import ParseError, ValidationError
 from fastcep.plan import Plan, make_plan
 from fastcep.plan.bytecode import CODE, WIDTH, Program
-from fastcep.query.patterns import positive_leaves
+from fastcep.query.patterns import positive_variables
 
 ATTRIBUTES = {"ID": "int64", "V": "int64", "F": "float64", "S": "string"}
 SCHEMA = fc.Schema(dict.fromkeys("ABCD", ATTRIBUTES), time="ts", type="type", time_unit="us")
@@ -163,7 +163,7 @@ def test_parts_of_and_in_any_order() -> None:
     by_bound = {"".join("abc"[slot] for slot in state.bindings): number for number, state in enumerate(plan.states)}
     assert [plan.states[by_bound[bound]].features for bound in ("a", "ab", "bc", "abc")] == ["ii", "ii", "ii", ""]
     a, b, c, ab = (by_bound[bound] for bound in ("a", "b", "c", "ab"))
-    last = "abc"[plan.states[ab].member]
+    last = "abc"[plan.states[ab].variable]
     value_of = {"a": 2, "b": 40}
     assert values(plan, -1, a, {}, {"V": 2}) == [None, 2], "b is not there"
     assert values(plan, -1, c, {}, {"V": 2}) == [None, 2]
@@ -260,13 +260,13 @@ def test_too_much_to_carry() -> None:
 def classes_of(query: fc.Query) -> Classes:
     """Return for every variable a few expressions over the variables bound before it."""
     texts: list[str] = []
-    for leaf in positive_leaves(query.pattern):
-        variable, inner = leaf.key
+    for variable in positive_variables(query.pattern):
+        own, inner = variable.key
         path = "k" if inner is None else f"{inner}.k"
-        many = [f"{variable}[last].{path}", f"{variable}[first].{path}", f"SUM({variable}[].{path})"]
-        texts += many if leaf.repeated else [f"{variable}.{path}"]
+        many = [f"{own}[last].{path}", f"{own}[first].{path}", f"SUM({own}[].{path})"]
+        texts += many if variable.repeated else [f"{own}.{path}"]
     sums = [f"{one} + {other}" for one, other in pairwise(texts)]
-    return {leaf.name: [*texts, *sums][:64] for leaf in positive_leaves(query.pattern)}
+    return {variable.name: [*texts, *sums][:64] for variable in positive_variables(query.pattern)}
 
 
 @given(st.one_of(strategies.cases(), query_cases()), st.sampled_from(["full", "key", "off"]))

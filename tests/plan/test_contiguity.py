@@ -1,4 +1,4 @@
-"""Contiguity as keys of edges: the edges, the members, and the partitions that define the previous event."""
+"""Contiguity as keys of edges: the edges, the variables, and the partitions that define the previous event."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 import fastcep as fc
 from fastcep.plan import Plan, make_plan
 from fastcep.plan.plan import PartitionPlan
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 
 SCHEMA = fc.Schema(
     {name: {"k": "int64", "f": "float64"} for name in "ABC"} | {"X": {"f": "float64"}, "Y": {"k": "float64"}},
@@ -25,10 +25,10 @@ def plan_of(text: str) -> Plan:
 def contiguity_keys(text: str) -> list[str]:
     """Return edges as ``source-variable: keys``; edges from the start have no keys."""
     plan = plan_of(text)
-    names = [leaf.name for leaf in leaves_of(plan.query.pattern)]
+    names = [variable.name for variable in pattern_variables(plan.query.pattern)]
     assert not any(edge.key_texts for edge in plan.edges if edge.source < 0)
     return [
-        f"{edge.source}-{names[edge.member]}: {', '.join(f'{row}={event}' for row, event in edge.key_texts)}"
+        f"{edge.source}-{names[edge.variable]}: {', '.join(f'{row}={event}' for row, event in edge.key_texts)}"
         for edge in plan.edges
         if edge.source >= 0
     ]
@@ -44,7 +44,7 @@ def test_a_strategy_asks_on_every_edge_for_the_last_event() -> None:
     ]
 
 
-def test_next_asks_where_its_member_begins() -> None:
+def test_next_asks_where_its_part_begins() -> None:
     assert contiguity_keys("SEQ(A a, B? b, NEXT C+ c[]) WITHIN 1h") == [
         "0-b: ",
         "0-c: latest(a)=previous(c)",

@@ -158,7 +158,7 @@ def test_facts_agree_with_the_plan(case: strategies.Case) -> None:
     assert [entry["guard"] is not None for entry in absences(query_facts)] == guards
     assert ("opens" in query_facts["windows"]) == (plan.windows is not None)
     assert (query_facts["windows"]["mode"] == "isolated") == (plan.windows is not None and plan.windows.isolated)
-    in_order = sorted(plan.negations, key=lambda negation: negation.member)
+    in_order = sorted(plan.negations, key=lambda negation: negation.variable)
     for negation, entry in zip(in_order, query_facts.get("negations", []), strict=True):
         assert len(entry["keys"]) == len(negation.keys)
         assert len(entry["registers"]) == len(negation.registers)

@@ -236,8 +236,8 @@ def overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 
 
 def test_too_many_states_are_not_drawn() -> None:
-    members = ", ".join(f"{'ABC'[k % 3]} x{k}" for k in range(8))
-    large_plan = make_plan(query(f"PATTERN AND({members}) WITHIN 1h"))
+    variables = ", ".join(f"{'ABC'[k % 3]} x{k}" for k in range(8))
+    large_plan = make_plan(query(f"PATTERN AND({variables}) WITHIN 1h"))
     picture = svg([facts(make_plan(CASES["keys"][0])), facts(large_plan)])
     check_svg(picture)
     assert "255 states and 1024 edges: too many to draw" in picture

@@ -30,7 +30,7 @@ def test_between_the_parts_of_and() -> None:
     }  # fmt: skip
 
 
-def test_before_a_later_member_in_seq() -> None:
+def test_before_a_later_variable_in_seq() -> None:
     assert keys("SEQ(A a, B b, C c) WHERE a.k = c.v AND b.k = c.v")["a > ab"] == ["a.k = b.k"]
 
 

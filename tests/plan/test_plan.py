@@ -157,9 +157,9 @@ def test_needs_birth() -> None:
     assert births("PATTERN SEQ(A a, B+ b[]) WITHIN 1ms") == [True, True]
 
 
-def test_members_and_windows() -> None:
+def test_variables_and_windows() -> None:
     plan = plan_of("PATTERN SEQ(A a, (A|B) b, B c) WITHIN 5 EVENTS")
-    assert plan.type_members == (0b011, 0b110, 0, 0)
+    assert plan.type_variables == (0b011, 0b110, 0, 0)
     assert (plan.window_kind, plan.window) == (1, 5)
     assert plan_of("PATTERN SEQ(A a) WITHIN UNBOUNDED").window_kind == 2
     states = plan_of("PATTERN SEQ(A a, B? b, C* c[]) WITHIN 1s").states

@@ -10,7 +10,7 @@ from support import harness
 
 import fastcep as fc
 from fastcep.query import ast, to_text
-from fastcep.query.patterns import positive_leaves
+from fastcep.query.patterns import positive_variables
 
 SCHEMA = fc.Schema(
     {"A": {"v": "int64", "s": "string"}, "B": {"v": "int64", "f": "float64", "s": "int64"}},
@@ -114,9 +114,9 @@ def test_equal_to_the_reference(case: strategies.Case, keep: bool) -> None:
     rows = harness.rows(extended, None, case.events, case.batch_sizes)
     harness.assert_same(extended, case.events, rows, "attributes")
     for (bindings, returned, _), event_of in ((row, {event.seq: event for event in case.events}) for row in rows):
-        for leaf in positive_leaves(extended.pattern):
-            bound = bindings[leaf.name]
+        for variable in positive_variables(extended.pattern):
+            bound = bindings[variable.name]
             numbers = bound if isinstance(bound, list) else [bound]
             times = [None if number is None else event_of[number].time for number in numbers]
-            expected = times if leaf.repeated else times[0]
-            assert returned[f"{leaf.name}.time"] == expected
+            expected = times if variable.repeated else times[0]
+            assert returned[f"{variable.name}.time"] == expected

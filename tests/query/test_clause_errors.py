@@ -27,7 +27,7 @@ def refuse(text: str, schema: Schema) -> tuple[str, str]:
 
 W = "WINDOW EVERY 5s CLOSE AFTER 9s"
 LATE = "with NEG B n at its end a match is decided only when the window ends"
-REMEDY = "remove the clause, or add a member after the NEG that must occur"
+REMEDY = "remove the clause, or add a variable after the NEG that must occur"
 TICKS = "PERIODIC reports ticks, each of which is decided only after its time has passed"
 CHOOSES = "chooses among the matches that end in one event"
 
@@ -101,13 +101,13 @@ CHOOSES = "chooses among the matches that end in one event"
          "unknown CONSUME 'all'; expected zero or consumed; did you mean 'consumed'?", "all"),
         # NEXT, CONSECUTIVE
         ("SEQ(A a, NEXT NEG B b, C c) WITHIN 1h",
-         "NEXT is not allowed before NEG B b, which binds no event; write it before the member that must come next, as "
+         "NEXT is not allowed before NEG B b, which binds no event; write it before the part that must come next, as "
          "in SEQ(A a, NEXT B b)", "NEXT NEG B b"),
         ("AND(A a, NEXT B b) WITHIN 1h",
-         "NEXT is allowed only before a member of a SEQ, whose first event comes right after the previous members; "
+         "NEXT is allowed only before a part of a SEQ, whose first event comes right after the previous parts; "
          "write SEQ(P p, NEXT Q q) there", "NEXT B b"),
         ("APERIODIC(A a, NEXT B b, C c) WITHIN 1h",
-         "NEXT is allowed only before a member of a SEQ, whose first event comes right after the previous members; "
+         "NEXT is allowed only before a part of a SEQ, whose first event comes right after the previous parts; "
          "write SEQ(P p, NEXT Q q) there", "NEXT B b"),
         ("SEQ(A a CONSECUTIVE, B b) WITHIN 1h",
          "CONSECUTIVE needs several events, but a holds at most one; write A+ a[] CONSECUTIVE, or NEXT before it to "
@@ -120,8 +120,8 @@ CHOOSES = "chooses among the matches that end in one event"
          "before it to exclude events before it", "(SEQ(B b))? g CONSECUTIVE"),
         # a NEG needs an end
         ("OR(C c, SEQ(A a, NEG B n)) WINDOW EVERY 5s CLOSE AFTER 9s",
-         "no member is after NEG B n in its SEQ, which is not the whole pattern, so it is undefined where it ends; "
-         "add a member after it that must occur, or move it to the outermost SEQ", "NEG B n"),
+         "no event is bound after NEG B n in its SEQ, which is not the whole pattern, so it is undefined where it "
+         "ends; add a variable after it that must occur, or move it to the outermost SEQ", "NEG B n"),
     ],
 )  # fmt: skip
 def test_combinations(text: str, message: str, marked: str, schema: Schema) -> None:
@@ -137,7 +137,7 @@ def test_a_negation_at_the_edge_of_an_explicit_window(pattern: str, clauses: str
 
 ONE, TWO = (
     f"{name} is the event that {action} the window, not a variable of the pattern; only the conditions in WINDOW can "
-    "mention it. If the match needs it, add a member to the pattern that binds it"
+    "mention it. If the match needs it, add a variable to the pattern that binds it"
     for name, action in (("o", "opens"), ("e", "closes"))
 )
 ON = "WINDOW OPEN ON A o CLOSE ON C e"

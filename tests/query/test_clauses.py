@@ -28,9 +28,9 @@ from fastcep.query import (
     seq,
     to_text,
 )
-from fastcep.query.ast import Attribute, Binary, Bound, ExplicitWindow, Group, Literal, Member, Negation, Sequence
+from fastcep.query.ast import Attribute, Binary, Bound, ExplicitWindow, Group, Literal, Negation, Sequence, Variable
 
-A, B, C = Member(("A",), "a"), Member(("B",), "b"), Member(("C",), "c")
+A, B, C = Variable(("A",), "a"), Variable(("B",), "b"), Variable(("C",), "c")
 SECOND = 10**9
 
 
@@ -71,14 +71,14 @@ def test_windows(text: str, expected: ExplicitWindow, schema: Schema) -> None:
         ("SEQ(A a, NEXT AND(B b, C c))", Sequence((A, ast.Conjunction((B, C))), (1,))),
         ("SEQ(A a, NEG B n, NEXT C c)", Sequence((A, Negation(("B",), "n"), C), (2,))),
         ("OR(C c, SEQ(A a, NEXT B b))", ast.Disjunction((C, Sequence((A, B), (1,))))),
-        ("SEQ(A+ a[] CONSECUTIVE)", Sequence((Member(("A",), "a", 1, None, True, True),))),
-        ("SEQ(B b, NEXT A{2,3} a[] CONSECUTIVE)", Sequence((B, Member(("A",), "a", 2, 3, True, True)), (1,))),
+        ("SEQ(A+ a[] CONSECUTIVE)", Sequence((Variable(("A",), "a", 1, None, True, True),))),
+        ("SEQ(B b, NEXT A{2,3} a[] CONSECUTIVE)", Sequence((B, Variable(("A",), "a", 2, 3, True, True)), (1,))),
         ("SEQ((SEQ(A a, NEXT B b))+ g[] CONSECUTIVE)",
          Sequence((Group(Sequence((A, B), (1,)), "g", 1, None, True, True),))),
-        ("AND(A* a[] CONSECUTIVE, B b)", ast.Conjunction((Member(("A",), "a", 0, None, True, True), B))),
+        ("AND(A* a[] CONSECUTIVE, B b)", ast.Conjunction((Variable(("A",), "a", 0, None, True, True), B))),
     ],
 )  # fmt: skip
-def test_contiguity_of_members(text: str, expected: ast.Pattern, schema: Schema) -> None:
+def test_contiguity_of_variables(text: str, expected: ast.Pattern, schema: Schema) -> None:
     assert parse(f"PATTERN {text} WITHIN 1h", schema).pattern == expected
 
 

@@ -151,11 +151,11 @@ def test_syntax(text: str, message: str, marked: str, schema: Schema) -> None:
     assert underlined == marked
 
 
-def test_at_most_64_members(schema: Schema) -> None:
-    members = [f"A v{number}" for number in range(65)]
-    assert len(parse(f"PATTERN SEQ({', '.join(members[:64])}) WITHIN 1ms", schema).pattern.members) == 64
-    message, marked = refuse(f"PATTERN SEQ({', '.join(members)}) WITHIN 1ms", schema)
-    assert "65 members; at most 64" in message
+def test_at_most_64_variables(schema: Schema) -> None:
+    variables = [f"A v{number}" for number in range(65)]
+    assert len(parse(f"PATTERN SEQ({', '.join(variables[:64])}) WITHIN 1ms", schema).pattern.patterns) == 64
+    message, marked = refuse(f"PATTERN SEQ({', '.join(variables)}) WITHIN 1ms", schema)
+    assert "65 variables; at most 64" in message
     assert marked == "A v64"
 
 

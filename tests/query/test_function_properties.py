@@ -14,7 +14,7 @@ from strategies.queries import Case, Expressions
 from support import harness
 
 from fastcep.query import ast, parse, to_text
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 from fastcep.query.registry import Function
 
 
@@ -64,11 +64,11 @@ def cases(draw: Draw) -> Case:
     """Draw a query with calls in WHERE and RETURN, a stream and its batches."""
     schema = draw(strategies.schemas())
     pattern = draw(patterns(schema))
-    make = Calls(draw, schema, leaves_of(pattern))
+    make = Calls(draw, schema, pattern_variables(pattern))
     where: ast.Expr = make.condition()
     for _ in range(make.pick(0, 1)):
         where = ast.Binary("AND", where, make.condition(1))
-    plain = Calls(draw, schema, leaves_of(pattern), relative=False)
+    plain = Calls(draw, schema, pattern_variables(pattern), relative=False)
     items = tuple(ast.ReturnItem(plain.number(2), f"r{number}") for number in range(make.pick(0, 1, 2)))
     query = ast.Query("query", pattern, draw(strategies.windows()), where, (), items, schema=schema)
     return draw(strategies.with_stream(query))

@@ -37,43 +37,44 @@ def refuse(text: str, schema: Schema) -> tuple[str, str]:
          "NEG is allowed only in a SEQ, not as a part of PERIODIC; write SEQ(P p, NEG A a, Q "
          "q) there", "NEG A a"),
         ("SEQ(A a, SEQ(B? b, NEG C c, A d)) WITHIN 1h",
-         "all members before NEG C c may be empty in its SEQ, which is not the whole pattern, so it is undefined "
-         "where it begins; add a member before it that must occur, or move it to the outermost SEQ", "NEG C c"),
+         "all parts before NEG C c may be empty in its SEQ, which is not the whole pattern, so it is undefined "
+         "where it begins; add a variable before it that must occur, or move it to the outermost SEQ", "NEG C c"),
         ("SEQ(A a, SEQ(NEG C n, B b)) WITHIN 1h",
-         "no member is before NEG C n in its SEQ, which is not the whole pattern, so it is undefined where it "
-         "begins; add a member before it that must occur, or move it to the outermost SEQ", "NEG C n"),
+         "no event is bound before NEG C n in its SEQ, which is not the whole pattern, so it is undefined where it "
+         "begins; add a variable before it that must occur, or move it to the outermost SEQ", "NEG C n"),
         ("OR(A a, SEQ(B b, NEG C n)) WITHIN 1h",
-         "no member is after NEG C n in its SEQ, which is not the whole pattern, so it is undefined where it "
-         "ends; add a member after it that must occur, or move it to the outermost SEQ", "NEG C n"),
+         "no event is bound after NEG C n in its SEQ, which is not the whole pattern, so it is undefined where it "
+         "ends; add a variable after it that must occur, or move it to the outermost SEQ", "NEG C n"),
         ("SEQ(A a, (SEQ(A x, NEG B y))+ g[]) WITHIN 1h",
-         "no member is after NEG B y in its SEQ, which is not the whole pattern, so it is undefined where it "
-         "ends; add a member after it that must occur, or move it to the outermost SEQ", "NEG B y"),
+         "no event is bound after NEG B y in its SEQ, which is not the whole pattern, so it is undefined where it "
+         "ends; add a variable after it that must occur, or move it to the outermost SEQ", "NEG B y"),
         ("SEQ(A a, NEG B b) WITHIN 5 EVENTS",
-         "no member is after NEG B b, so it ends with the window, which must be a time or explicit; write WITHIN "
-         "5min or WINDOW OPEN … CLOSE …, or add a member after it that must occur", "NEG B b"),
+         "no event is bound after NEG B b, so it ends with the window, which must be a time or explicit; write WITHIN "
+         "5min or WINDOW OPEN … CLOSE …, or add a variable after it that must occur", "NEG B b"),
         ("SEQ(B? a, NEG B b, C c) WITHIN UNBOUNDED",
-         "all members before NEG B b may be empty, so it begins with the window, which must be a time or "
-         "explicit; write WITHIN 5min or WINDOW OPEN … CLOSE …, or add a member before it that must occur", "NEG B b"),
+         "all parts before NEG B b may be empty, so it begins with the window, which must be a time or "
+         "explicit; write WITHIN 5min or WINDOW OPEN … CLOSE …, or add a variable before it that must occur",
+         "NEG B b"),
         ("SEQ(NEG A a, NEG B b) WITHIN 1h",
-         "a SEQ of only NEG matches no event; add a member that must occur, as in SEQ(A a, …)",
+         "a SEQ of only NEG matches no event; add a variable that must occur, as in SEQ(A a, …)",
          "SEQ(NEG A a, NEG B b)"),
         ("SEQ((SEQ(A a, (SEQ(A x))+ h[]))+ g[]) WITHIN 1h",
-         "group h is inside group g, but groups cannot be nested; write the members of h in g, or "
+         "group h is inside group g, but groups cannot be nested; write the variables of h in g, or "
          "repeat single variables beside it", "(SEQ(A x))+ h[]"),
         ("SEQ((SEQ(A a, A+ x[]))+ g[]) WITHIN 1h",
          "x holds several events, which is not possible inside the repeating group g; write A x "
          "there", "A+ x[]"),
         ("SEQ((AND(A a, ANY(2, A x[])))? g) WITHIN 1h",
-         "ANY of one variable holds several events, which is not possible in group g; list single members, as in "
+         "ANY of one variable holds several events, which is not possible in group g; list single variables, as in "
          "ANY(2, A a, B b, C c)", "ANY(2, A x[])"),
         ("SEQ((PERIODIC(A a, 5s, C x))+ g[]) WITHIN 1h",
          "PERIODIC reports ticks, not events, so it can only be the whole pattern, not a part of a group; write "
          "PATTERN PERIODIC(…)", "PERIODIC(A a, 5s, C x)"),
         ("SEQ((SEQ(A? a, B? b))+ g[]) WITHIN 1h",
-         "a round of group g may be empty, but must bind at least one event; remove ? or * from one of its members, "
+         "a round of group g may be empty, but must bind at least one event; remove ? or * from one of its parts, "
          "or raise its lower bound to 1", "SEQ(A? a, B? b)"),
         ("SEQ((OR(A a, SEQ(B? b)))? g) WITHIN 1h",
-         "a round of group g may be empty, but must bind at least one event; remove ? or * from one of its members, "
+         "a round of group g may be empty, but must bind at least one event; remove ? or * from one of its parts, "
          "or raise its lower bound to 1", "OR(A a, SEQ(B? b))"),
         ("SEQ((SEQ(A x))+ g) WITHIN 1h", "g holds several rounds, so it is written g[]", "g"),
         ("SEQ((SEQ(A x))? g[]) WITHIN 1h",
@@ -95,7 +96,7 @@ def refuse(text: str, schema: Schema) -> tuple[str, str]:
          "PERIODIC needs a time window, in which it ticks; write WITHIN 1h", "PERIODIC(A a, 1s, C c)"),
         ("PERIODIC(A? a, 1s, C c) WITHIN 1h",
          "the first part of PERIODIC may be empty, but must bind at least one event; remove ? or * from one of its "
-         "members, or raise its lower bound to 1", "A? a"),
+         "parts, or raise its lower bound to 1", "A? a"),
         ("PERIODIC(A a, 1s, C? c) WITHIN 1h",
          "the last part of PERIODIC must be a single event, written T x, not C? c; for several types "
          "write (A|B) x", "C? c"),
@@ -104,10 +105,10 @@ def refuse(text: str, schema: Schema) -> tuple[str, str]:
          "types write (A|B) x", "SEQ(C c)"),
         ("APERIODIC(A? a, B b, C c) WITHIN 1h",
          "the first part of APERIODIC may be empty, but must bind at least one event; remove ? or * from one of its "
-         "members, or raise its lower bound to 1", "A? a"),
+         "parts, or raise its lower bound to 1", "A? a"),
         ("APERIODIC(A a, B* b[], C c) WITHIN 1h",
          "the second part of APERIODIC may be empty, but must bind at least one event; remove ? or * from one of "
-         "its members, or raise its lower bound to 1", "B* b[]"),
+         "its parts, or raise its lower bound to 1", "B* b[]"),
         ("APERIODIC(A a, B b, C+ c[]) WITHIN 1h",
          "the last part of APERIODIC must be a single event, written T x, not C+ c[]; for several "
          "types write (A|B) x", "C+ c[]"),
@@ -116,17 +117,17 @@ def refuse(text: str, schema: Schema) -> tuple[str, str]:
          "types write (A|B) x", "NEG C c"),
         ("ANY(0, A a) WITHIN 1h", "ANY(0, …) binds no event; expected at least 1", "0"),
         ("ANY(3, A a, B b) WITHIN 1h",
-         "ANY(3, …) lists 2 members, so it cannot bind 3; write at most 2, or list more members", "3"),
+         "ANY(3, …) lists 2 variables, so it cannot bind 3; write at most 2, or list more variables", "3"),
         ("ANY(2, A a) WITHIN 1h",
-         "ANY(2, …) lists 1 member, so it cannot bind 2; write at most 1, or list more members", "2"),
+         "ANY(2, …) lists 1 variable, so it cannot bind 2; write at most 1, or list more variables", "2"),
         ("ANY(2, A? a, B b) WITHIN 1h",
-         "ANY takes members without ?, + or other bounds, because its number sets how many; write A a, or ANY(n, A "
+         "ANY takes variables without ?, + or other bounds, because its number sets how many; write A a, or ANY(n, A "
          "a[]) for n events of one variable", "?"),
         ("ANY(2, A+ a[] DISTINCT ID) WITHIN 1h",
-         "ANY takes members without ?, + or other bounds, because its number sets how many; write A a, or ANY(n, A "
+         "ANY takes variables without ?, + or other bounds, because its number sets how many; write A a, or ANY(n, A "
          "a[]) for n events of one variable", "+"),
         ("ANY(2, A a[], B b) WITHIN 1h",
-         "a[] must be the only member of ANY; write ANY(n, T a[]), or a without []", "A a[]"),
+         "a[] must be the only variable of ANY; write ANY(n, T a[]), or a without []", "A a[]"),
         ("ANY(2, A a, B b DISTINCT ID) WITHIN 1h",
          "DISTINCT needs one variable of several events, as in ANY(3, T x[] DISTINCT a); for single variables write "
          "conditions such as a.v != b.v", "ID"),
@@ -136,11 +137,11 @@ def refuse(text: str, schema: Schema) -> tuple[str, str]:
          "unknown attribute 'name' of A | C after DISTINCT; it has ID, time, seq, type", "name"),
         ("ANY(1, A a DISTINCT ID, B b DISTINCT ID) WITHIN 1h", "DISTINCT is written twice; keep one", "ID"),
         ("SEQ(A a, (SEQ(B b, A a))+ g[]) WITHIN 1h",
-         "variable 'a' is used twice in the pattern; give each member its own name", "a"),
+         "variable 'a' is used twice in the pattern; give each variable its own name", "a"),
         ("SEQ(A a, (SEQ(A x))+ a[]) WITHIN 1h",
-         "variable 'a' is used twice in the pattern; give each member its own name", "a"),
+         "variable 'a' is used twice in the pattern; give each variable its own name", "a"),
         ("SEQ(A a, NEG B a, C c) WITHIN 1h",
-         "variable 'a' is used twice in the pattern; give each member its own name", "a"),
+         "variable 'a' is used twice in the pattern; give each variable its own name", "a"),
         ("SEQ(A a, NEG Bb n, C c) WITHIN 1h", "unknown event type 'Bb'; did you mean 'B'?", "Bb"),
         ('SEQ(A "g.x", (SEQ(A x))+ g[]) WITHIN 1h',
          "variable 'g.x' has the output name of x in group g; choose another name", '"g.x"'),
@@ -241,10 +242,10 @@ def test_returns(text: str, message: str, marked: str, schema: Schema) -> None:
 
 
 def test_at_most_64_variables_with_negated_and_inner_ones(schema: Schema) -> None:
-    members = [f"A v{number}" for number in range(62)]
+    variables = [f"A v{number}" for number in range(62)]
     inside = "(SEQ(A x, NEG B n, A y))+ g[]"
-    message, marked = refuse(f"PATTERN SEQ({', '.join(members)}, {inside}) WITHIN 1h", schema)
-    assert message == "the pattern has 65 members; at most 64 are possible"
+    message, marked = refuse(f"PATTERN SEQ({', '.join(variables)}, {inside}) WITHIN 1h", schema)
+    assert message == "the pattern has 65 variables; at most 64 are possible"
     assert marked == "A y"
 
 
@@ -297,10 +298,10 @@ def test_the_most_states(schema: Schema) -> None:
         ("SEQ(SEQ(A a, B b)+ g[], C c)", "a repeating pattern is written (SEQ(A a, B b))+ g[]", "+"),
         ("SEQ((SEQ(A a, B b))+, C c)", "a group needs a name, as in (SEQ(A a, B b))+ g[]", ","),
         ("SEQ((SEQ(A a, B b)) g, C c)", "a group needs a quantifier, as in (SEQ(A a, B b))+ g[]", "g"),
-        ("SEQ(A, B)", "a member needs a type and a variable, as in A x", ","),
+        ("SEQ(A, B)", "a variable needs a type and a name, as in A x", ","),
         ("SEQ(A|B a)", "write several types in parentheses, as in (A|B) x", "|"),
         ("SEQ(A a B b)", "is a comma missing?", "B"),
-        ("SEQ(A a; B b)", "members are separated by ,", ";"),
+        ("SEQ(A a; B b)", "parts are separated by ,", ";"),
         ("SEQ(A a -> B b)", "a sequence is written SEQ(A a, B b)", "-"),
         ("SEQ(A a, B b OR C c)", "in a pattern write OR(A a, B b)", "OR"),
         ("SEQ(A a, (SEQ(B b))+ g[] AND C c)", "in a pattern write AND(A a, B b)", "AND"),

@@ -34,13 +34,13 @@ from fastcep.query.ast import (
     Disjunction,
     Group,
     Index,
-    Member,
     Negation,
     Periodic,
     Sequence,
+    Variable,
 )
 
-A, B, C = Member(("A",), "a"), Member(("B",), "b"), Member(("C",), "c")
+A, B, C = Variable(("A",), "a"), Variable(("B",), "b"), Variable(("C",), "c")
 PAIR = Sequence((A, B))
 
 
@@ -52,8 +52,8 @@ PAIR = Sequence((A, B))
         ("OR(A a, SEQ(B b, C c))", Disjunction((A, Sequence((B, C))))),
         ("SEQ(SEQ(A a, B b), C c)", Sequence((PAIR, C))),
         ("ANY(2, A a, B b, C c)", AnyOf(2, (A, B, C))),
-        ("ANY(3, A a[])", AnyOf(3, (Member(("A",), "a", 3, 3, True),))),
-        ("ANY(2, (A|B) a[] DISTINCT ID)", AnyOf(2, (Member(("A", "B"), "a", 2, 2, True),), "ID")),
+        ("ANY(3, A a[])", AnyOf(3, (Variable(("A",), "a", 3, 3, True),))),
+        ("ANY(2, (A|B) a[] DISTINCT ID)", AnyOf(2, (Variable(("A", "B"), "a", 2, 2, True),), "ID")),
         ("SEQ(A a, NEG B b, C c)", Sequence((A, Negation(("B",), "b"), C))),
         ("SEQ(NEG (B|C) b, A a)", Sequence((Negation(("B", "C"), "b"), A))),
         ("SEQ((SEQ(A a, B b))+ g[])", Sequence((Group(PAIR, "g"),))),
@@ -181,7 +181,7 @@ def test_mistakes_of_the_builder(schema: Schema) -> None:
         any_of(3)
     with pytest.raises(ValidationError, match=r"found 'a' in any_of\(\), expected a whole number"):
         any_of("a", a)  # type: ignore[arg-type]
-    with pytest.raises(ValidationError, match=r"ANY takes members without \?"):
+    with pytest.raises(ValidationError, match=r"ANY takes variables without \?"):
         any_of(1, a.optional(), b).within("1h").build()
     with pytest.raises(ValidationError, match=r"all_of\(\) needs at least one variable"):
         all_of()

@@ -20,12 +20,12 @@ from fastcep.query.ast import (
     DurationLiteral,
     Index,
     Literal,
-    Member,
     Membership,
     SameAttributes,
     TimeWindow,
     Unary,
     Unbounded,
+    Variable,
 )
 
 V, ID, X, FLAG = (Attribute("a", name) for name in ("V", "ID", "x", "flag"))
@@ -50,7 +50,7 @@ def test_whole_query(schema: Schema) -> None:
     )
     assert query == Query(
         "q1",
-        ast.Sequence((Member(("A",), "a"), Member(("B",), "b"))),
+        ast.Sequence((Variable(("A",), "a"), Variable(("B",), "b"))),
         TimeWindow(8_000_000),
         Binary("=", ID, Attribute("b", "ID")),
         ("ID",),
@@ -62,28 +62,28 @@ def test_whole_query(schema: Schema) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("A a", Member(("A",), "a")),
-        ("A? a", Member(("A",), "a", 0, 1)),
-        ("A+ a[]", Member(("A",), "a", 1, None, True)),
-        ("A* a[]", Member(("A",), "a", 0, None, True)),
-        ("A{2,5} a[]", Member(("A",), "a", 2, 5, True)),
-        ("A{2,} a[]", Member(("A",), "a", 2, None, True)),
-        ("A{0,3} a[]", Member(("A",), "a", 0, 3, True)),
-        ("A{,3} a[]", Member(("A",), "a", 0, 3, True)),
-        ("A{3} a[]", Member(("A",), "a", 3, 3, True)),
-        ("A{3,3} a[]", Member(("A",), "a", 3, 3, True)),
-        ("A { 1 } a[]", Member(("A",), "a", 1, 1, True)),
-        ("(A|B) a", Member(("A", "B"), "a")),
-        ("(A | C)+ a[]", Member(("A", "C"), "a", 1, None, True)),
-        ("(B|A)? a", Member(("B", "A"), "a", 0, 1)),
-        ('"A" "any"', Member(("A",), "any")),
-        ("A event", Member(("A",), "event")),
-        ("A and", Member(("A",), "and")),
-        ("A first", Member(("A",), "first")),
+        ("A a", Variable(("A",), "a")),
+        ("A? a", Variable(("A",), "a", 0, 1)),
+        ("A+ a[]", Variable(("A",), "a", 1, None, True)),
+        ("A* a[]", Variable(("A",), "a", 0, None, True)),
+        ("A{2,5} a[]", Variable(("A",), "a", 2, 5, True)),
+        ("A{2,} a[]", Variable(("A",), "a", 2, None, True)),
+        ("A{0,3} a[]", Variable(("A",), "a", 0, 3, True)),
+        ("A{,3} a[]", Variable(("A",), "a", 0, 3, True)),
+        ("A{3} a[]", Variable(("A",), "a", 3, 3, True)),
+        ("A{3,3} a[]", Variable(("A",), "a", 3, 3, True)),
+        ("A { 1 } a[]", Variable(("A",), "a", 1, 1, True)),
+        ("(A|B) a", Variable(("A", "B"), "a")),
+        ("(A | C)+ a[]", Variable(("A", "C"), "a", 1, None, True)),
+        ("(B|A)? a", Variable(("B", "A"), "a", 0, 1)),
+        ('"A" "any"', Variable(("A",), "any")),
+        ("A event", Variable(("A",), "event")),
+        ("A and", Variable(("A",), "and")),
+        ("A first", Variable(("A",), "first")),
     ],
 )
-def test_members(text: str, expected: Member, schema: Schema) -> None:
-    assert parse(f"PATTERN SEQ({text}) WITHIN 1ms", schema).pattern.members == (expected,)
+def test_variables(text: str, expected: Variable, schema: Schema) -> None:
+    assert parse(f"PATTERN SEQ({text}) WITHIN 1ms", schema).pattern.patterns == (expected,)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_conditions(text: str, expected: ast.Expr, schema: Schema) -> None:
 
 def test_keywords_are_case_insensitive_and_names_are_not(schema: Schema) -> None:
     query = parse("pattern seq(BikeTrip a, BikeTrip A) where a.end = A.start and [end] within 1h return a.end", schema)
-    assert query.pattern.members[1].variable == "A"
+    assert query.pattern.patterns[1].name == "A"
     assert query.returns[0].name == "a.end"
 
 

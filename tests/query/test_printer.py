@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fastcep.events import Schema
 from fastcep.query import Document, Query, ast, document_text, expression_text, parse, parse_document, to_text
 from fastcep.query.check import check
-from fastcep.query.patterns import groups_of, leaves_of, positive_leaves, trailing_negation
+from fastcep.query.patterns import groups_of, pattern_variables, positive_variables, trailing_negation
 from fastcep.query.printer import KEYWORDS, name_text
 
 # ------------------------------------------------------------------ any checked query
@@ -60,14 +60,14 @@ class Patterns:
         places = [place for place, part in enumerate(parts) if not isinstance(part, ast.Negation)]
         return ast.Sequence(parts, tuple(place for place in places if self.draw(st.integers(0, 3)) == 0))
 
-    def member(self, several: bool = True) -> ast.Member:
+    def variable(self, several: bool = True) -> ast.Variable:
         if several and self.draw(st.booleans()):
             minimum, maximum = self.bounds()
-            return ast.Member(self.types(), self.names.pop(), minimum, maximum, True, self.loose(maximum))
-        return ast.Member(self.types(), self.names.pop(), self.draw(st.integers(0, 1)), 1)
+            return ast.Variable(self.types(), self.names.pop(), minimum, maximum, True, self.loose(maximum))
+        return ast.Variable(self.types(), self.names.pop(), self.draw(st.integers(0, 1)), 1)
 
-    def plain(self) -> ast.Member:
-        return ast.Member(self.types(), self.names.pop())
+    def plain(self) -> ast.Variable:
+        return ast.Variable(self.types(), self.names.pop())
 
     def sure(self, several: bool, depth: int) -> ast.Pattern:
         """Draw a part that binds at least one event."""
@@ -77,20 +77,20 @@ class Patterns:
 
     def part(self, several: bool, depth: int = 2) -> ast.Pattern:
         if not depth:
-            return self.member(several)
+            return self.variable(several)
         kind = self.draw(
-            st.sampled_from(["member", "member", "AND", "OR", "SEQ", "NEG", "ANY", "ANY[]", "group", "AP"])
+            st.sampled_from(["variable", "variable", "AND", "OR", "SEQ", "NEG", "ANY", "ANY[]", "group", "AP"])
         )
         match kind:
             case "AND":
-                return ast.Conjunction((self.part(several, depth - 1), self.member(several)))
+                return ast.Conjunction((self.part(several, depth - 1), self.variable(several)))
             case "OR":
-                return ast.Disjunction((self.part(several, depth - 1), self.member(several)))
+                return ast.Disjunction((self.part(several, depth - 1), self.variable(several)))
             case "SEQ":
-                return self.sequence(self.member(several), self.part(several, depth - 1))
+                return self.sequence(self.variable(several), self.part(several, depth - 1))
             case "NEG":
                 negation = ast.Negation(self.types(), self.names.pop())
-                return self.sequence(self.sure(several, depth - 1), negation, self.member(several), self.plain())
+                return self.sequence(self.sure(several, depth - 1), negation, self.variable(several), self.plain())
             case "ANY":
                 return ast.AnyOf(self.draw(st.integers(1, 2)), (self.plain(), self.plain()))
             case "AP":
@@ -100,20 +100,20 @@ class Patterns:
                 distinct = self.draw(
                     st.none() | st.sampled_from(list(self.schema.attributes(self.schema.type_names[0])))
                 )
-                return ast.AnyOf(count, (ast.Member(self.types(), self.names.pop(), count, count, True),), distinct)
+                return ast.AnyOf(count, (ast.Variable(self.types(), self.names.pop(), count, count, True),), distinct)
             case "group" if several:
                 inner = self.sequence(self.part(False, depth - 1), self.plain())
                 if self.draw(st.booleans()):
                     return ast.Group(inner, self.names.pop(), 0, 1, False)
                 minimum, maximum = self.bounds()
                 return ast.Group(inner, self.names.pop(), minimum, maximum, True, self.loose(maximum))
-        return self.member(several)
+        return self.variable(several)
 
     def whole(self) -> ast.Pattern:
         match self.draw(st.sampled_from(["SEQ", "SEQ", "part", "PERIODIC", "edge"])):
             case "part":
                 part = self.part(True)
-                return ast.Sequence((part,)) if isinstance(part, ast.Member | ast.Group) else part
+                return ast.Sequence((part,)) if isinstance(part, ast.Variable | ast.Group) else part
             case "PERIODIC":
                 return ast.Periodic(self.sure(True, 2), self.draw(st.integers(2**45, 2**60)), self.plain())
             case "edge":
@@ -139,29 +139,29 @@ class Expressions:
         self.names = {dtype: [name for name in attributes if attributes[name] == dtype] for dtype in DTYPES}
         self.names["int64"] += ["time", "seq"]
         self.names["string"] += ["type"]
-        self.positive = positive_leaves(pattern)
-        self.negated = [leaf for leaf in leaves_of(pattern) if leaf.negated]
-        self.leaves = list(self.positive)
-        self.repeated = [leaf.key for leaf in self.positive if leaf.repeated]
-        self.groups = [group.variable for group in groups_of(pattern) if group.repeated]
+        self.positive = positive_variables(pattern)
+        self.negated = [variable for variable in pattern_variables(pattern) if variable.negated]
+        self.variables = list(self.positive)
+        self.repeated = [variable.key for variable in self.positive if variable.repeated]
+        self.groups = [group.name for group in groups_of(pattern) if group.repeated]
         self.relative = relative
 
     def pick(self, *choices: str) -> str:
         return self.draw(st.sampled_from(choices))
 
     def attribute(self, *dtypes: str) -> ast.Expr:
-        leaf = self.draw(st.sampled_from(self.leaves))
-        variable, inner = leaf.key
+        variable = self.draw(st.sampled_from(self.variables))
+        own, inner = variable.key
         name = self.pick(*(name for dtype in dtypes for name in self.names[dtype]))
-        if not leaf.repeated:
-            return ast.Attribute(variable, name, None, inner)
-        if leaf.negated:
-            return ast.Attribute(variable, name, ast.Index("relative"), inner)
+        if not variable.repeated:
+            return ast.Attribute(own, name, None, inner)
+        if variable.negated:
+            return ast.Attribute(own, name, ast.Index("relative"), inner)
         kind = self.draw(INDEXES)
         if kind == "position" or (kind == "relative" and not self.relative):
-            return ast.Attribute(variable, name, ast.Index("position", self.draw(st.integers(0, 4))), inner)
+            return ast.Attribute(own, name, ast.Index("position", self.draw(st.integers(0, 4))), inner)
         offset = self.draw(st.integers(-2, 2)) if kind == "relative" else 0
-        return ast.Attribute(variable, name, ast.Index(kind, offset), inner)
+        return ast.Attribute(own, name, ast.Index(kind, offset), inner)
 
     def aggregate(self) -> ast.Expr:
         if self.groups and self.draw(st.booleans()):
@@ -225,13 +225,13 @@ class Expressions:
     def conjunct(self) -> ast.Expr:
         # At most one negated variable in a condition.
         spare = [self.draw(st.sampled_from(self.negated))] if self.negated else []
-        self.leaves = [*self.positive, *spare]
+        self.variables = [*self.positive, *spare]
         return self.condition() if self.draw(st.integers(0, 3)) else ast.SameAttributes(self.keys())
 
     def output(self) -> ast.Expr:
         if self.repeated and self.draw(st.booleans()):
-            variable, inner = self.draw(st.sampled_from(self.repeated))
-            return ast.AttributeList(variable, self.pick(*self.shared), inner)
+            own, inner = self.draw(st.sampled_from(self.repeated))
+            return ast.AttributeList(own, self.pick(*self.shared), inner)
         return self.number() if self.draw(st.booleans()) else self.condition()
 
 
@@ -250,18 +250,18 @@ def explicit_windows(draw: st.DrawFn, schema: Schema, names: list[str]) -> ast.E
         ast.Bound, nanoseconds=st.integers(1, 2**63 - 1)
     )
     ends: list[ast.Bound] = []
-    members: list[ast.Pattern] = []
+    variables: list[ast.Variable] = []
     for _ in range(2):
         if draw(st.booleans()):
             ends.append(draw(extents))
             continue
         types = tuple(draw(st.lists(st.sampled_from(schema.type_names), min_size=1, unique=True)))
-        members.append(ast.Member(types, names.pop()))
+        variables.append(ast.Variable(types, names.pop()))
         where: ast.Expr | None = None
         for _ in range(draw(st.integers(0, 2))):
-            condition = Expressions(draw, schema, ast.Sequence(tuple(members)), False).condition()
+            condition = Expressions(draw, schema, ast.Sequence(tuple(variables)), False).condition()
             where = condition if where is None else ast.Binary("AND", where, condition)
-        ends.append(ast.Bound(types=types, variable=members[-1].variable, where=where))
+        ends.append(ast.Bound(types=types, variable=variables[-1].name, where=where))
     return ast.ExplicitWindow(*ends)
 
 
@@ -289,7 +289,7 @@ def queries(draw: st.DrawFn, schema: Schema | None = None) -> Query:
     odd = draw(st.lists(NAMES, max_size=4, unique=True))
     free = [f"v{number}_" for number in range(40)] + odd
     pattern = Patterns(draw, schema, free).whole()
-    names = [leaf.name for leaf in leaves_of(pattern)]
+    names = [variable.name for variable in pattern_variables(pattern)]
     assume(len(names) == len(set(names)))
     inner, outer = Expressions(draw, schema, pattern, True), Expressions(draw, schema, pattern, False)
     where: ast.Expr | None = None
@@ -305,7 +305,7 @@ def queries(draw: st.DrawFn, schema: Schema | None = None) -> Query:
             taken.add(name)
             returns.append(ast.ReturnItem(expression, name))
     partition = inner.keys() if draw(st.booleans()) else ()
-    timed = isinstance(pattern, ast.Periodic) or any(leaf.negated for leaf in leaves_of(pattern))
+    timed = isinstance(pattern, ast.Periodic) or any(variable.negated for variable in pattern_variables(pattern))
     window: ast.Window = ast.TimeWindow(draw(st.integers(0, 2**63 - 1))) if timed else draw(WINDOWS)
     if not isinstance(pattern, ast.Periodic) and draw(st.booleans()):
         window = draw(explicit_windows(schema, free))
@@ -410,7 +410,7 @@ def test_canonical_bounds(low: int, high: int | None) -> None:
     schema = Schema({"A": {}})
     for text in spellings:
         query = parse(f"PATTERN SEQ(A{text} a[], (SEQ(A x)){text} g[]) WITHIN 1h", schema)
-        assert (query.pattern.members[0].minimum, query.pattern.members[0].maximum) == (low, high)
+        assert (query.pattern.patterns[0].minimum, query.pattern.patterns[0].maximum) == (low, high)
         assert f"SEQ(A{canonical} a[], (SEQ(A x)){canonical} g[])" in to_text(query)
         assert parse(to_text(query), schema) == query
 

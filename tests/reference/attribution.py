@@ -10,14 +10,14 @@ import pyarrow as pa
 import fastcep as fc
 from fastcep.events import EventBatch, StringTable
 from fastcep.query import ast
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 from fastcep.shedding.lineage import Lineage
 
 
 def is_output_ordered(query: ast.Query) -> bool:
     """Whether all rows live as long as their window, and matches are told as they come."""
     return (
-        not any(leaf.negated for leaf in leaves_of(query.pattern))
+        not any(variable.negated for variable in pattern_variables(query.pattern))
         and not isinstance(query.pattern, ast.Periodic)
         and query.select == "each" and query.consume == "zero" and query.limit is None
         and not isinstance(query.window, ast.ExplicitWindow) and query.strategy == "skip_till_any"

@@ -7,7 +7,7 @@ import itertools
 from dataclasses import dataclass
 
 from fastcep.query import ast
-from fastcep.query.patterns import leaves_of, sub_patterns
+from fastcep.query.patterns import pattern_variables, sub_patterns
 
 
 @dataclass(frozen=True, order=True)
@@ -15,7 +15,7 @@ class Pair:
     """An event in its place: position in the stream, number of the variable, and the round if it is in a group."""
 
     position: int
-    leaf: int
+    variable: int
     round: int = 0
 
 
@@ -28,14 +28,14 @@ def birth_order(chosen: Chosen) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
     If the same variables bind the same events, the match whose round continues at the first difference comes first.
     """
-    backwards = [(pair.position, pair.leaf) for pair in reversed(chosen)]
+    backwards = [(pair.position, pair.variable) for pair in reversed(chosen)]
     return tuple(itertools.chain.from_iterable(backwards)), tuple(pair.round for pair in chosen)
 
 
 @functools.cache
 def size(pattern: ast.Pattern) -> int:
     """Return the number of variables of a pattern."""
-    return len(leaves_of(pattern))
+    return len(pattern_variables(pattern))
 
 
 @functools.cache
@@ -47,7 +47,7 @@ def numbered(pattern: ast.Pattern, number: int) -> Parts:
 
 def bound_in(pattern: ast.Pattern, number: int, chosen: Chosen) -> Chosen:
     """Return the bindings of a part of the pattern; ``number`` is that of its first variable."""
-    return tuple(pair for pair in chosen if number <= pair.leaf < number + size(pattern))
+    return tuple(pair for pair in chosen if number <= pair.variable < number + size(pattern))
 
 
 def by_round(chosen: Chosen) -> list[Chosen]:

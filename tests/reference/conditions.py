@@ -20,7 +20,7 @@ class Event:
     values: Mapping[str, Value] = field(default_factory=dict)
 
 
-# The elements of each variable, by its leaf's name: none if it is empty. Of a group's variable there is one entry for
+# The elements of each variable, by its full name: none if it is empty. Of a group's variable there is one entry for
 # each round, None where the round does not bind it; the group's own name has an entry for each round too (any value).
 # A variable of an OR branch that is not taken is missing altogether.
 Bound = Mapping[str, Sequence[Event | None]]
@@ -45,12 +45,12 @@ def holds(conjunct: ast.Expr, bound: Bound) -> bool:
     """Return True if a top-level conjunct is true, or does not apply to this match."""
     for part in ast.walk(conjunct):
         if isinstance(part, ast.Attribute | ast.Aggregate):
-            if part.leaf not in bound:
+            if part.qualified_name not in bound:
                 return True  # it mentions a variable of a branch not taken
-            if not any(bound[part.leaf]) and not (isinstance(part, ast.Aggregate) and part.name is None):
+            if not any(bound[part.qualified_name]) and not (isinstance(part, ast.Aggregate) and part.name is None):
                 return True  # it mentions an absent variable, other than by COUNT(x[])
     relative = [
-        (bound[part.leaf], part.index.offset)
+        (bound[part.qualified_name], part.index.offset)
         for part in ast.walk(conjunct)
         if isinstance(part, ast.Attribute) and part.index is not None and part.index.kind == "relative"
     ]
@@ -75,7 +75,7 @@ def attribute(event: Event, name: str) -> Value:
 
 def element(node: ast.Attribute, bound: Bound, i: int) -> Event | None:
     """Return the event that an attribute is read from, None if this match has no such element."""
-    elements, index = bound[node.leaf], node.index
+    elements, index = bound[node.qualified_name], node.index
     if index is None or index.kind == "first":
         position = 0
     elif index.kind == "last":
@@ -102,9 +102,9 @@ def evaluate(node: ast.Expr, bound: Bound, i: int = 0, missing_is_null: bool = F
                 raise NotApplicable
             return None if event is None else attribute(event, node.name)
         case ast.Aggregate("COUNT", name=None):
-            return len(bound[node.leaf])
+            return len(bound[node.qualified_name])
         case ast.Aggregate(function, name=str(name)):
-            values = [attribute(event, name) for event in bound[node.leaf] if event is not None]
+            values = [attribute(event, name) for event in bound[node.qualified_name] if event is not None]
             return aggregate(function, [each for each in values if each is not None])
         case ast.Unary("-", operand):
             operand_value = number(value(operand))
@@ -135,5 +135,5 @@ def evaluate(node: ast.Expr, bound: Bound, i: int = 0, missing_is_null: bool = F
 def return_value(node: ast.Expr, bound: Bound) -> Value | list[Value]:
     """Return a RETURN column: a list for ``x[].a``, otherwise a value; a part that does not exist counts as null."""
     if isinstance(node, ast.AttributeList):
-        return [None if event is None else attribute(event, node.name) for event in bound[node.leaf]]
+        return [None if event is None else attribute(event, node.name) for event in bound[node.qualified_name]]
     return evaluate(node, bound, missing_is_null=True)

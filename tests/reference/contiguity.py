@@ -55,7 +55,7 @@ class Contiguity:
         """Yield the pairs of positions that NEXT and CONSECUTIVE connect. ``chosen``: for a group, only one round."""
         own = bound_in(pattern, number, chosen)
         parts = numbered(pattern, number)
-        if isinstance(pattern, ast.Member) and pattern.consecutive:
+        if isinstance(pattern, ast.Variable) and pattern.consecutive:
             yield from itertools.pairwise(pair.position for pair in own)
         if isinstance(pattern, ast.Group):
             rounds = by_round(own)

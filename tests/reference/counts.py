@@ -30,10 +30,10 @@ class Shape:
 
     def text(self, window: str, strategy: str) -> str:
         named = zip(self.types, self.names, self.repeated, strict=True)
-        members = ", ".join(f"{kind}+ {name}[]" if more else f"{kind} {name}" for kind, name, more in named)
+        variables = ", ".join(f"{kind}+ {name}[]" if more else f"{kind} {name}" for kind, name, more in named)
         same = [f"{self._of(0, '[first]')} = {self._of(at, '[i]')}" for at in range(len(self.types)) if self.joins(at)]
         where = f" WHERE {' AND '.join(same)}" if same else ""
-        return f"PATTERN SEQ({members}){where} {window} STRATEGY {strategy}"
+        return f"PATTERN SEQ({variables}){where} {window} STRATEGY {strategy}"
 
     def joins(self, at: int) -> bool:
         return self.same and (at > 0 or self.repeated[0])

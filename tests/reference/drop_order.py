@@ -63,9 +63,9 @@ class Groups:
         seen = int((record.asked >> 32).max(initial=0))  # of events that asked and made nothing, too
         self.n_kinds = 1 + max(seen, int((record.classes >> 8).max(initial=0)))
         self.group = self.states * self.n_classes + (record.classes & 255)
-        self.kind = record.members * self.n_kinds + (record.classes >> 8)
+        self.kind = record.variables * self.n_kinds + (record.classes >> 8)
         self._place(record, limits)
-        asked = np.array([edge.member for edge in record.plan.edges], np.int64)[record.asked & 0xFFFFFFFF]
+        asked = np.array([edge.variable for edge in record.plan.edges], np.int64)[record.asked & 0xFFFFFFFF]
         self.asked = (asked * self.n_kinds + (record.asked >> 32))[self.order]
         self.n_groups = len(record.plan.states) * self.n_classes
         self.cut = np.full(self.n_groups, slices, np.int64)

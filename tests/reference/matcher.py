@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fastcep.query import ast
-from fastcep.query.patterns import leaves_of, positive_leaves
+from fastcep.query.patterns import pattern_variables, positive_variables
 from reference.chosen import Chosen, birth_order
 from reference.conditions import Event, return_value
 from reference.policies import Partition, Policy
@@ -116,7 +116,7 @@ def timed_out(query: ast.Query, events: Sequence[Event], end: int | None = None)
 
 def needs_runs(query: ast.Query) -> bool:
     """Return True if the time of a decision matters: it affects which partial matches advance, and what is consumed."""
-    negated = any(leaf.negated for leaf in leaves_of(query.pattern))
+    negated = any(variable.negated for variable in pattern_variables(query.pattern))
     return query.strategy == "skip_till_next" or (query.consume == "consumed" and negated)
 
 
@@ -159,7 +159,7 @@ class OneWindow:
         runs.end()
         # Under WITHIN n EVENTS each event ends the window of one start.
         one_by_one = isinstance(self.query.window, ast.CountWindow)
-        names = [leaf.name for leaf in self.search.leaves]
+        names = [variable.name for variable in self.search.variables]
         return [
             (
                 (
@@ -173,8 +173,8 @@ class OneWindow:
                 TimedOut(
                     self.bindings(one.chosen, cumulative=False),
                     one.time,
-                    len({pair.leaf for pair in one.chosen}),
-                    [names[leaf] for leaf in one.waits_for],
+                    len({pair.variable for pair in one.chosen}),
+                    [names[variable] for variable in one.waits_for],
                     self.window.window_id,
                 ),
             )
@@ -201,7 +201,7 @@ class OneWindow:
 
     def moved(self, chosen: Chosen) -> Chosen:
         """Return the same bindings with positions in the whole stream."""
-        return tuple(type(pair)(pair.position + self.window.start, pair.leaf, pair.round) for pair in chosen)
+        return tuple(type(pair)(pair.position + self.window.start, pair.variable, pair.round) for pair in chosen)
 
     def placed(self, detected: Detected) -> tuple[Place, Match]:
         """Return a match with its sort key: detecting event, window, birth; deferred matches come later."""
@@ -219,19 +219,19 @@ class OneWindow:
     def bindings(self, chosen: Chosen, cumulative: bool) -> dict[str, Binding]:
         """Return the bound events as sequence numbers, by variable name."""
         events, named = self.search.events, dict[str, Binding]()
-        for number, leaf in enumerate(self.search.leaves):
-            pairs = [pair for pair in chosen if pair.leaf == number]
+        for number, variable in enumerate(self.search.variables):
+            pairs = [pair for pair in chosen if pair.variable == number]
             own = {pair.round: events[pair.position].seq for pair in pairs}
-            if leaf.negated:
+            if variable.negated:
                 continue
             if cumulative:
-                named[leaf.name] = [events[position].seq for position in sorted({pair.position for pair in pairs})]
-            elif not leaf.repeated:
-                named[leaf.name] = own.get(0)
-            elif leaf.group is None:
-                named[leaf.name] = [events[pair.position].seq for pair in pairs]
+                named[variable.name] = [events[position].seq for position in sorted({pair.position for pair in pairs})]
+            elif not variable.repeated:
+                named[variable.name] = own.get(0)
+            elif variable.group is None:
+                named[variable.name] = [events[pair.position].seq for pair in pairs]
             else:
-                named[leaf.name] = [own.get(turn) for turn in range(self.search.turns(leaf.group, chosen))]
+                named[variable.name] = [own.get(turn) for turn in range(self.search.turns(variable.group, chosen))]
         return named
 
 
@@ -239,10 +239,10 @@ def return_values(query: ast.Query, match: Match, events: Sequence[Event]) -> di
     """Return the RETURN columns of a match. Attributes of an absent variable and a missing ``x[k]`` are null."""
     by_sequence = {event.seq: event for event in events}
     bound: dict[str, list[Event | None]] = {}
-    for leaf in positive_leaves(query.pattern):
-        binding = match.bindings[leaf.name]
+    for variable in positive_variables(query.pattern):
+        binding = match.bindings[variable.name]
         numbers = binding if isinstance(binding, list) else [] if binding is None else [binding]
-        bound[leaf.name] = [None if sequence is None else by_sequence[sequence] for sequence in numbers]
-        if leaf.group is not None:
-            bound[leaf.group.variable] = [None] * len(numbers)
+        bound[variable.name] = [None if sequence is None else by_sequence[sequence] for sequence in numbers]
+        if variable.group is not None:
+            bound[variable.group.name] = [None] * len(numbers)
     return {item.name: return_value(item.expression, bound) for item in query.returns}

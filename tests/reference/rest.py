@@ -1,6 +1,6 @@
 """The remaining pattern of a partial match: what it may still bind, event by event.
 
-Each part of a pattern is in one of these nodes, which hold only what can still come: a member of a SEQ is removed when
+Each part of a pattern is in one of these nodes, which hold only what can still come: a part of a SEQ is removed when
 a later one is bound, the branches of an OR when another is taken. `ways` lists how one event can be bound, with the
 pattern that then remains.
 """
@@ -21,7 +21,7 @@ Adjacent = Callable[[int], bool]  # whether nothing lies between this position a
 class Variable:
     """A variable: at least ``minimum`` and at most ``maximum`` more events; ``latest`` is the position of the last."""
 
-    leaf: int
+    variable: int
     minimum: int
     maximum: int | None
     consecutive: bool = False
@@ -92,7 +92,7 @@ class Way:
 
     Attributes
     ----------
-    leaf, round
+    variable, round
         The variable, and the round if it is in a group.
     rest
         The remaining pattern.
@@ -100,7 +100,7 @@ class Way:
         True if it enters an optional group.
     """
 
-    leaf: int
+    variable: int
     round: int
     rest: Rest
     enters: bool = False
@@ -110,7 +110,7 @@ def rest_of(pattern: ast.Pattern, number: int) -> Rest:
     """Return the remaining pattern if nothing is bound; ``number`` is that of its first variable."""
     parts = tuple(rest_of(*part) for part in numbered(pattern, number))
     match pattern:
-        case ast.Member():
+        case ast.Variable():
             return Variable(number, pattern.minimum, pattern.maximum, pattern.consecutive)
         case ast.Negation():
             return Negated()
@@ -125,7 +125,7 @@ def rest_of(pattern: ast.Pattern, number: int) -> Rest:
         case ast.Disjunction():
             return Either(parts)
         case ast.AnyOf():
-            return parts[0] if pattern.members[0].repeated else AnyOf(pattern.count, parts)
+            return parts[0] if pattern.variables[0].repeated else AnyOf(pattern.count, parts)
     assert isinstance(pattern, ast.Group), pattern
     return Rounds(parts[0], pattern.minimum, pattern.maximum, pattern.consecutive)
 
@@ -149,17 +149,17 @@ def may_end(rest: Rest) -> bool:
     return may_end(rest.begun) and rest.turn + 1 >= rest.minimum
 
 
-def open_leaves(rest: Rest) -> set[int]:
+def open_variables(rest: Rest) -> set[int]:
     """Return the variables to which an event may still be bound, now or later."""
     match rest:
         case Variable():
-            return set() if rest.maximum == 0 else {rest.leaf}
+            return set() if rest.maximum == 0 else {rest.variable}
         case Negated() | AnyOf(count=0):
             return set()
         case Rounds():
-            begun = set() if rest.begun is None else open_leaves(rest.begun)
-            return begun | (open_leaves(rest.whole) if rest.another else set())
-    return set().union(*map(open_leaves, rest.parts))
+            begun = set() if rest.begun is None else open_variables(rest.begun)
+            return begun | (open_variables(rest.whole) if rest.another else set())
+    return set().union(*map(open_variables, rest.parts))
 
 
 def ways(rest: Rest, position: int, fits: ShedderFit, adjacent: Adjacent, turn: int = 0) -> Iterator[Way]:
@@ -167,10 +167,10 @@ def ways(rest: Rest, position: int, fits: ShedderFit, adjacent: Adjacent, turn: 
     match rest:
         case Variable():
             follows = not rest.consecutive or rest.latest is None or adjacent(rest.latest)
-            if rest.maximum != 0 and follows and fits(rest.leaf):
+            if rest.maximum != 0 and follows and fits(rest.variable):
                 most = None if rest.maximum is None else rest.maximum - 1
                 yield Way(
-                    rest.leaf, turn, replace(rest, minimum=max(0, rest.minimum - 1), maximum=most, latest=position)
+                    rest.variable, turn, replace(rest, minimum=max(0, rest.minimum - 1), maximum=most, latest=position)
                 )
         case InOrder():
             yield from ways_in_order(rest, position, fits, adjacent, turn)

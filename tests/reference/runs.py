@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fastcep.query import ast
-from fastcep.query.patterns import Leaf
+from fastcep.query.patterns import PatternVariable
 from reference.chosen import Chosen, Pair, birth_order, bound_in, numbered
 from reference.conditions import Bound, agree, holds
 from reference.policies import Policy
-from reference.rest import Rest, Way, may_end, open_leaves, rest_of, ways
+from reference.rest import Rest, Way, may_end, open_variables, rest_of, ways
 from reference.search import Gap, Search
 
 
@@ -57,15 +57,15 @@ class Runs:
             children += [child for child, _ in advanced]
             if run is not self.empty and self.stays(run, [way for _, way in advanced], position):
                 kept.append(run)
-        self.runs = kept + [child for child in children if open_leaves(child.rest)]
+        self.runs = kept + [child for child in children if open_variables(child.rest)]
         return [child.chosen for child in children if child.found]
 
     def advanced(self, run: Run, position: int) -> Iterator[tuple[Run, Way]]:
         """Return the children of a run: every way to bind the event that violates nothing."""
         event, contiguity = self.events[position], self.search.contiguity
 
-        def fits(leaf: int) -> bool:
-            return event.type in self.search.leaves[leaf].member.types
+        def fits(variable: int) -> bool:
+            return event.type in self.search.variables[variable].declaration.types
 
         def adjacent(earlier: int) -> bool:
             return contiguity.adjacent(earlier, position)
@@ -73,7 +73,7 @@ class Runs:
         if run.chosen and not contiguity.follows(run.chosen[-1].position, position):
             return
         for way in ways(run.rest, position, fits, adjacent):
-            chosen = (*run.chosen, Pair(position, way.leaf, way.round))
+            chosen = (*run.chosen, Pair(position, way.variable, way.round))
             if self.search.in_window(chosen[0].position, position) and not self.broken(chosen, way.rest):
                 yield Run(chosen, way.rest, may_end(way.rest) and self.search.accepts(chosen)), way
 
@@ -95,7 +95,7 @@ class Runs:
     def broken(self, chosen: Chosen, rest: Rest) -> bool:
         """Return True if a condition that can be decided is not true, or if a negated event has come."""
         search, bound = self.search, self.search.bound(chosen)
-        unfinished = open_leaves(rest)
+        unfinished = open_variables(rest)
         if not agree(search.bound_events(chosen), search.keys) or not self.distinct(self.query.pattern, 0, chosen):
             return True
         if any(
@@ -136,26 +136,26 @@ class Runs:
             return False
         if gap.low is None and not isinstance(self.query.window, ast.ExplicitWindow) and unfinished:
             return False
-        name = self.search.leaves[gap.leaf].name
+        name = self.search.variables[gap.variable].name
         for part in self.search.forbidding:
-            own = [mention for mention in mentions(part) if mention.leaf == name]
+            own = [mention for mention in mentions(part) if mention.qualified_name == name]
             if not own:
                 continue
             # In a group, x[i] of another variable refers to the round of the gap, or one at a fixed distance from it.
             shift = own[0].index.offset if isinstance(own[0], ast.Attribute) and own[0].index is not None else None
             for mention in mentions(part):
                 turn = None if shift is None else gap.round - shift
-                if mention.leaf != name and not self.known(mention, turn, bound, unfinished):
+                if mention.qualified_name != name and not self.known(mention, turn, bound, unfinished):
                     return False
         return True
 
     def known(self, mention: ast.Attribute | ast.Aggregate, i: int | None, bound: Bound, unfinished: set[int]) -> bool:
         """Return True if no later event changes what a mention means; ``i`` is the index of ``x[i]``."""
-        if not any(concerns(mention, self.search.leaves[leaf]) for leaf in unfinished):
+        if not any(concerns(mention, self.search.variables[variable]) for variable in unfinished):
             return True
         if isinstance(mention, ast.Aggregate):
             return False
-        index, elements = mention.index, bound.get(mention.leaf, ())
+        index, elements = mention.index, bound.get(mention.qualified_name, ())
         if index is None or index.kind in ("first", "position"):
             place: int | None = 0 if index is None else index.offset
         else:
@@ -182,14 +182,14 @@ class Runs:
     def time_out(self, runs: list[Run], position: int) -> None:
         """Record the runs that wait for something that could still have come, and are not matches themselves."""
         for run in sorted(runs, key=lambda run: birth_order(run.chosen)):
-            coming = {way.leaf for way in self.next_ways(run, position)}
+            coming = {way.variable for way in self.next_ways(run, position)}
             if coming and not run.found:
                 self.expired.append(Expired(self.ends(run, position), run.chosen, tuple(sorted(coming))))
 
     def next_ways(self, run: Run, position: int) -> Iterator[Way]:
         """Return the ways to bind an event at ``position`` if it were of the right type."""
         return ways(
-            run.rest, position, lambda leaf: True, lambda earlier: self.search.contiguity.adjacent(earlier, position)
+            run.rest, position, lambda number: True, lambda earlier: self.search.contiguity.adjacent(earlier, position)
         )
 
     def ends(self, run: Run, position: int) -> int:
@@ -209,12 +209,12 @@ def mentions(conjunct: ast.Expr) -> list[ast.Attribute | ast.Aggregate]:
     return [part for part in ast.walk(conjunct) if isinstance(part, ast.Attribute | ast.Aggregate)]
 
 
-def concerns(mention: ast.Attribute | ast.Aggregate, leaf: Leaf) -> bool:
+def concerns(mention: ast.Attribute | ast.Aggregate, variable: PatternVariable) -> bool:
     """Return True if one more event for a variable may change a mention; a repeated group grows as a whole."""
-    group = leaf.group
-    if group is None or mention.variable != group.variable:
-        return mention.leaf == leaf.name
-    return group.repeated or mention.inner is None or mention.leaf == leaf.name
+    group = variable.group
+    if group is None or mention.variable != group.name:
+        return mention.qualified_name == variable.name
+    return group.repeated or mention.inner is None or mention.qualified_name == variable.name
 
 
 def relative(mention: ast.Attribute | ast.Aggregate) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fastcep.query import ast
-from fastcep.query.patterns import groups_of, leaves_of
+from fastcep.query.patterns import groups_of, pattern_variables
 from reference.chosen import Chosen, Pair, Parts, birth_order, bound_in, by_round, numbered, size
 from reference.conditions import Bound, Event, agree, attribute, holds
 from reference.contiguity import Contiguity
@@ -21,7 +21,7 @@ Detected = tuple[Chosen, int, bool]  # a match, the time of its detection, wheth
 class Gap:
     """A gap in which a negated variable must find no event: between two positions, None at an edge of the match."""
 
-    leaf: int
+    variable: int
     round: int
     low: int | None
     high: int | None
@@ -39,9 +39,9 @@ class Search:
         self.window = window
         self.consumed = consumed
         self.contiguity = Contiguity(query, self.events)
-        self.leaves = leaves_of(query.pattern)
+        self.variables = pattern_variables(query.pattern)
         self.groups = groups_of(query.pattern)
-        negated = {leaf.name for leaf in self.leaves if leaf.negated}
+        negated = {variable.name for variable in self.variables if variable.negated}
         parts = ast.conjuncts(query.where)
         self.filters = [part for part in parts if not ast.variables(part) & negated]
         self.forbidding = [part for part in parts if ast.variables(part) & negated]
@@ -62,8 +62,8 @@ class Search:
         ``number`` is that of the pattern's first variable; ``turn`` is the round, in a group.
         """
         match pattern:
-            case ast.Member():
-                yield from self.member(pattern, number, after, taken, turn)
+            case ast.Variable():
+                yield from self.variable(pattern, number, after, taken, turn)
             case ast.Negation():
                 yield ()
             case ast.Sequence():
@@ -79,7 +79,7 @@ class Search:
                     yield from self.ways(part, first, after, taken, turn)
             case ast.AnyOf():
                 parts = numbered(pattern, number)
-                for chosen in itertools.combinations(parts, 1 if pattern.members[0].repeated else pattern.count):
+                for chosen in itertools.combinations(parts, 1 if pattern.variables[0].repeated else pattern.count):
                     for way in self.in_any_order(chosen, after, taken, turn):
                         if pattern.distinct is None or self.differ(way, pattern.distinct):
                             yield way
@@ -88,18 +88,18 @@ class Search:
             case _:
                 raise AssertionError(pattern)
 
-    def member(self, member: ast.Member, number: int, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
+    def variable(self, variable: ast.Variable, number: int, after: int, taken: Chosen, turn: int) -> Iterator[Chosen]:
         """Yield every set of events of the right types and number."""
         used = [pair.position for pair in taken]
         eligible = [
             position
             for position in range(after + 1, len(self.events))
-            if self.events[position].type in member.types
+            if self.events[position].type in variable.types
             and position not in used
             and self.in_window(min([position, *used]), max([position, *used]))
         ]
-        longest = len(eligible) if member.maximum is None else min(member.maximum, len(eligible))
-        for count in range(member.minimum, longest + 1):
+        longest = len(eligible) if variable.maximum is None else min(variable.maximum, len(eligible))
+        for count in range(variable.minimum, longest + 1):
             for positions in itertools.combinations(eligible, count):
                 if not positions or self.in_window(min([*positions, *used]), max([*positions, *used])):
                     yield tuple(Pair(position, number, turn) for position in positions)
@@ -172,30 +172,30 @@ class Search:
         """Return the elements of each variable, without those of OR branches that are not taken."""
         untaken = self.untaken(self.query.pattern, 0, chosen)
         elements: dict[str, list[Event | None]] = {}
-        for number, leaf in enumerate(self.leaves):
-            own = {pair.round: self.events[pair.position] for pair in chosen if pair.leaf == number}
-            if leaf.negated or leaf.name in untaken:
+        for number, variable in enumerate(self.variables):
+            own = {pair.round: self.events[pair.position] for pair in chosen if pair.variable == number}
+            if variable.negated or variable.name in untaken:
                 continue
-            if leaf.group is None:
-                elements[leaf.name] = [self.events[pair.position] for pair in chosen if pair.leaf == number]
+            if variable.group is None:
+                elements[variable.name] = [self.events[pair.position] for pair in chosen if pair.variable == number]
             else:
-                elements[leaf.name] = [own.get(turn) for turn in range(self.turns(leaf.group, chosen))]
+                elements[variable.name] = [own.get(turn) for turn in range(self.turns(variable.group, chosen))]
         for group in self.groups:
-            if group.variable not in untaken:
-                elements[group.variable] = [None] * self.turns(group, chosen)
+            if group.name not in untaken:
+                elements[group.name] = [None] * self.turns(group, chosen)
         return elements
 
     def turns(self, group: ast.Group, chosen: Chosen) -> int:
         """Return the number of rounds of a group."""
-        return len({pair.round for pair in chosen if self.leaves[pair.leaf].group == group})
+        return len({pair.round for pair in chosen if self.variables[pair.variable].group == group})
 
     def untaken(self, pattern: ast.Pattern, number: int, chosen: Chosen) -> set[str]:
         """Return the variables and groups whose innermost OR branch is not taken; an OR of one part is that part."""
         found: set[str] = set()
         for part, first in numbered(pattern, number):
-            if isinstance(pattern, ast.Disjunction) and len(pattern.members) > 1 and not bound_in(part, first, chosen):
-                found |= {leaf.name for leaf in self.leaves[first : first + size(part)]}
-                found |= {group.variable for group in groups_of(part)}
+            if isinstance(pattern, ast.Disjunction) and len(pattern.patterns) > 1 and not bound_in(part, first, chosen):
+                found |= {variable.name for variable in self.variables[first : first + size(part)]}
+                found |= {group.name for group in groups_of(part)}
             else:
                 found |= self.untaken(part, first, chosen)
         return found
@@ -243,13 +243,13 @@ class Search:
 
     def forbidden(self, chosen: Chosen, bound: Bound, gap: Gap, position: int) -> bool:
         """Return True if an event has a negated variable's type and partition, and all conjuncts on it are true."""
-        event, leaf = self.events[position], self.leaves[gap.leaf]
+        event, variable = self.events[position], self.variables[gap.variable]
         elements = dict(bound)
-        elements[leaf.name] = [None] * gap.round + [event]  # so that [i] is the round of a group
+        elements[variable.name] = [None] * gap.round + [event]  # so that [i] is the round of a group
         return (
-            event.type in leaf.member.types
+            event.type in variable.declaration.types
             and agree([*self.bound_events(chosen), event], self.keys)
-            and all(holds(part, elements) for part in self.forbidding if leaf.name in ast.variables(part))
+            and all(holds(part, elements) for part in self.forbidding if variable.name in ast.variables(part))
         )
 
     # --------------------------------------------------------------------- results
@@ -264,7 +264,9 @@ class Search:
         owner = dict(self.owners(self.query.pattern, 0))
         first: dict[tuple[frozenset[Pair], int], Detected] = {}
         for chosen, time, deferred in detected:
-            events = frozenset(Pair(pair.position, owner.get(pair.leaf, pair.leaf), pair.round) for pair in chosen)
+            events = frozenset(
+                Pair(pair.position, owner.get(pair.variable, pair.variable), pair.round) for pair in chosen
+            )
             first.setdefault((events, time), (chosen, time, deferred))
         return list(first.values())
 
@@ -284,7 +286,7 @@ class Search:
                 until = self.window.until
                 return [(first.time + self.duration if until is None else until, True)]
             return [(last.time, False)]
-        bound, gap = self.bound(chosen), Gap(len(self.leaves) - 1, 0, chosen[-1].position, None)
+        bound, gap = self.bound(chosen), Gap(len(self.variables) - 1, 0, chosen[-1].position, None)
         closed = [
             self.events[position].time
             for position in range(chosen[-1].position + 1, len(self.events))

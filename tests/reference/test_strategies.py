@@ -34,7 +34,7 @@ def test_every_length_at_the_end_of_the_pattern() -> None:
 
 
 def test_take_and_proceed() -> None:
-    # Event 1 grows the loop and is the next member too.
+    # Event 1 grows the loop and is the next variable too.
     assert following("SEQ(A+ a[], A b) WITHIN 9ns", "A A A") == ["a0 b1", "a1 b2", "a0,1 b2"]
 
 
@@ -97,7 +97,7 @@ def test_conditions_on_elements_are_judged_at_each_take() -> None:
 
 
 def test_conditions_on_the_whole_are_judged_when_it_closes() -> None:
-    # By a later member,
+    # By a later variable,
     text = "SEQ(A a, B+ b[], C c) WHERE COUNT(b[]) = 2 WITHIN 9ns"
     assert following(text, "A B C B C") == ["a0 b1,3 c4"]
     text = "SEQ(A a, B+ b[], C c) WHERE b[last].v = 2 WITHIN 9ns"

@@ -19,7 +19,7 @@ import fastcep as fc
 from fastcep.datasets import ds1
 from fastcep.plan import INDEXES
 from fastcep.query import ast
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 from fastcep.shedding.lineage import Lineage, observe
 
 TABLE = fc.CostTable("mixed", event=3, relevant=5, visited=7, created=11, match=13)
@@ -28,7 +28,7 @@ TABLE = fc.CostTable("mixed", event=3, relevant=5, visited=7, created=11, match=
 def is_output_ordered(query: ast.Query) -> bool:
     """Return whether matches are recorded in output order: none waits, is selected, or occurs once per window."""
     return (
-        not any(leaf.negated for leaf in leaves_of(query.pattern))
+        not any(variable.negated for variable in pattern_variables(query.pattern))
         and not isinstance(query.pattern, ast.Periodic)
         and query.select == "each" and query.consume == "zero" and query.limit is None
         and not isinstance(query.window, ast.ExplicitWindow)
@@ -71,7 +71,7 @@ def test_the_record_adds_up(case: Case, index: str) -> None:
     assert len(record.matches) == len(matches)
     rest = found.costs - spent(record, len(found.costs))
     assert set(np.unique(rest)) <= {TABLE.event, TABLE.event + TABLE.relevant}
-    names = [leaf.name for leaf in leaves_of(case.query.pattern)]
+    names = [variable.name for variable in pattern_variables(case.query.pattern)]
     columns = [matches[name].to_pylist() for name in names]
     places = case.query.schema.sequence is None
     for number, bound in zip(record.matches.tolist(), zip(*columns, strict=True), strict=True):
@@ -99,7 +99,7 @@ def test_what_q1_is_made_of() -> None:
     events = ds1(events=2_000, seed=3)
     found = observe(query(), events, index="key")
     (record,) = found.records
-    assert [record.plan.states[state].member for state in np.unique(record.states)] == [0, 1, 2]
+    assert [record.plan.states[state].variable for state in np.unique(record.states)] == [0, 1, 2]
     kinds = np.array(events["type"].to_pylist())[record.events]
     assert [set(kinds[record.states == state]) for state in range(3)] == [{"A"}, {"B"}, {"C"}]
     assert (np.diff(record.events) >= 0).all()

@@ -101,7 +101,7 @@ def test_how_many_births_lead_to_a_match(pattern: str, births: float) -> None:
 
 def test_groups_bind_all_their_variables() -> None:
     paths = StatePaths(view("PATTERN SEQ(A a, (SEQ(B b, C c))+ g[], D d) WITHIN 1ms").plan)
-    assert paths.members == [(0,), (0, 1, 2), (0, 1, 2), (0, 3, 1, 2)]
+    assert paths.variables == [(0,), (0, 1, 2), (0, 1, 2), (0, 3, 1, 2)]
 
 
 def test_queries_are_shed_each_for_itself() -> None:

@@ -19,7 +19,7 @@ from support.state_transfer import quiet
 import fastcep as fc
 from fastcep.plan import INDEXES, make_plan
 from fastcep.query import ast
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 
 queries = st.one_of(strategies.cases(), query_cases("stores"), query_cases())
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("decide_often")
 def is_monotonic(query: ast.Query) -> bool:
     """Return whether a query is monotonic; see SEMANTICS, Quality under shedding."""
     return (
-        not any(leaf.negated for leaf in leaves_of(query.pattern))
+        not any(variable.negated for variable in pattern_variables(query.pattern))
         and query.select == "each" and query.consume == "zero" and query.limit is None
         and query.after_match == "no skip" and query.strategy == "skip_till_any"
     )  # fmt: skip
@@ -56,8 +56,8 @@ def assert_counted(engine: fc.Engine) -> None:
 
 def alike(query: ast.Query) -> list[set[str]]:
     """Return the variables of each ANY that can bind the same events in several ways."""
-    names = [leaf.name for leaf in leaves_of(query.pattern)]
-    return [{names[member] for member in members} for members in make_plan(query).sets]
+    names = [variable.name for variable in pattern_variables(query.pattern)]
+    return [{names[variable] for variable in variables} for variables in make_plan(query).sets]
 
 
 def merged(row: Any, sets: list[set[str]]) -> str:

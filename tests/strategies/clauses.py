@@ -87,18 +87,18 @@ def adjoined(draw: Draw, pattern: ast.Pattern) -> ast.Pattern:
     """Add NEXT and CONSECUTIVE to a pattern at some of the places where they are allowed."""
     often = st.sampled_from([False, True])
     match pattern:
-        case ast.Sequence(members):
+        case ast.Sequence(patterns):
             places = [
                 place
-                for place, part in enumerate(members)
+                for place, part in enumerate(patterns)
                 if not isinstance(part, ast.Negation)
-                and not all(isinstance(other, ast.Negation) for other in members[:place])
+                and not all(isinstance(other, ast.Negation) for other in patterns[:place])
             ]
             return ast.Sequence(
-                tuple(adjoined(draw, part) for part in members), tuple(place for place in places if draw(often))
+                tuple(adjoined(draw, part) for part in patterns), tuple(place for place in places if draw(often))
             )
-        case ast.Conjunction(members) | ast.Disjunction(members):
-            return type(pattern)(tuple(adjoined(draw, part) for part in members))
+        case ast.Conjunction(patterns) | ast.Disjunction(patterns):
+            return type(pattern)(tuple(adjoined(draw, part) for part in patterns))
         case ast.Aperiodic():
             opening, body = adjoined(draw, pattern.opening), adjoined(draw, pattern.body)
             return dataclasses.replace(pattern, opening=opening, body=body)
@@ -107,6 +107,6 @@ def adjoined(draw: Draw, pattern: ast.Pattern) -> ast.Pattern:
         case ast.Group():
             consecutive = pattern.repeated and pattern.maximum != 1 and draw(often)
             return dataclasses.replace(pattern, pattern=adjoined(draw, pattern.pattern), consecutive=consecutive)
-        case ast.Member() if pattern.repeated and pattern.maximum != 1:
+        case ast.Variable() if pattern.repeated and pattern.maximum != 1:
             return dataclasses.replace(pattern, consecutive=draw(often))
     return pattern

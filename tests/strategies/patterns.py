@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fastcep.events import Schema
 from fastcep.query import ast
-from fastcep.query.patterns import is_nullable, positive_leaves
+from fastcep.query.patterns import is_nullable, positive_variables
 
 Draw = Callable[..., Any]
 
@@ -49,16 +49,16 @@ def refusal(outer: str, inner: str) -> str | None:
 
 @st.composite
 def patterns(draw: Draw, schema: Schema, most: int = 4) -> ast.Sequence:
-    """Draw one to ``most`` members in order, of single types or unions, at most three of them repeated."""
-    members = []
+    """Draw one to ``most`` variables in order, of single types or unions, at most three of them repeated."""
+    variables = []
     repeated = 0
-    for variable in "abcd"[: draw(st.integers(1, most))]:
+    for name in "abcd"[: draw(st.integers(1, most))]:
         types = tuple(draw(st.lists(st.sampled_from(schema.type_names), min_size=1, max_size=2, unique=True)))
         kind = draw(st.sampled_from(["one", "one", "one", "?", "+", "+", "*", "{}"] if repeated < 3 else ["one", "?"]))
         minimum, maximum, starred = quantifier(draw, kind)
         repeated += starred
-        members.append(ast.Member(types, variable, minimum, maximum, starred))
-    return ast.Sequence(tuple(members))
+        variables.append(ast.Variable(types, name, minimum, maximum, starred))
+    return ast.Sequence(tuple(variables))
 
 
 def quantifier(draw: Draw, kind: str) -> tuple[int, int | None, bool]:
@@ -132,13 +132,13 @@ class Patterns:
         yield
         self.kept -= count
 
-    def single(self, name: str | None = None) -> ast.Member:
+    def single(self, name: str | None = None) -> ast.Variable:
         """Draw ``T x``."""
         self.left -= 1
         types = tuple(self.draw(st.lists(st.sampled_from(self.schema.type_names), min_size=1, max_size=1)))
         if self.pick(False, False, False, True):
             types = tuple(dict.fromkeys([*types, self.pick(*self.schema.type_names)]))
-        return ast.Member(types, next(self.names) if name is None else name)
+        return ast.Variable(types, next(self.names) if name is None else name)
 
     def part(self, depth: int, grouped: bool, solid: bool) -> ast.Pattern:
         """Draw any part of a pattern except a negation. ``solid``: it must bind an event; ``grouped``: in a group."""
@@ -172,7 +172,7 @@ class Patterns:
         kind, *rest = kinds
         room = min(3, self.left - self.kept - least(rest) + 1)
         if kind in (SINGLE, OPTIONAL, KLEENE, BOUNDS):
-            return self.member(kind, solid)
+            return self.variable(kind, solid)
         if kind in (GROUP, OPTIONAL_GROUP):
             return self.group(kind, rest, depth, solid)
         if kind == ANY:
@@ -184,14 +184,14 @@ class Patterns:
         count = self.pick(*range(2, room + 1), 1)
         if kind == SEQ:
             solids = [solid and number == 0 for number in range(count)]
-            members = self.parts(rest, depth, grouped, solids)
-            return self.negate(members, depth, grouped, top, surely=False)
+            parts = self.parts(rest, depth, grouped, solids)
+            return self.negate(parts, depth, grouped, top, surely=False)
         if kind == AND:
             return ast.Conjunction(tuple(self.parts(rest, depth, grouped, [solid, *[False] * (count - 1)])))
         assert kind == OR, kind
         return ast.Disjunction(tuple(self.parts(rest, depth, grouped, [solid] * count)))
 
-    def member(self, kind: str, solid: bool) -> ast.Member:
+    def variable(self, kind: str, solid: bool) -> ast.Variable:
         """Draw a variable with a quantifier."""
         one = self.single()
         if kind == SINGLE:
@@ -201,7 +201,7 @@ class Patterns:
         if solid:
             minimum = max(minimum, 1)
         self.loops -= repeated
-        return ast.Member(one.types, one.variable, minimum, maximum, repeated)
+        return ast.Variable(one.types, one.name, minimum, maximum, repeated)
 
     def group(self, kind: str, rest: list[str], depth: int, solid: bool) -> ast.Group:
         """Draw a group of any parts that are allowed in it and bind an event."""
@@ -211,7 +211,7 @@ class Patterns:
             inner = self.build(rest, depth - 1, grouped=True, solid=True)
         else:
             inner = self.part(depth - 1, grouped=True, solid=True)
-            inner = ast.Sequence((inner,)) if isinstance(inner, ast.Member) else inner  # required by the grammar
+            inner = ast.Sequence((inner,)) if isinstance(inner, ast.Variable) else inner  # required by the grammar
         if kind == OPTIONAL_GROUP:
             return ast.Group(inner, name, 0, 1, False)
         minimum, maximum, repeated = quantifier(self.draw, self.pick("+", "+", "+" if solid else "*", "{}"))
@@ -225,10 +225,10 @@ class Patterns:
             count = self.pick(2, 1, 3)
             keys = set.intersection(*(set(self.schema.attributes(name)) for name in one.types))
             distinct = self.pick(None, "k", *sorted(keys))
-            return ast.AnyOf(count, (ast.Member(one.types, one.variable, count, count, True),), distinct)
+            return ast.AnyOf(count, (ast.Variable(one.types, one.name, count, count, True),), distinct)
         most = max(1, min(3, self.left - self.kept))
-        members = tuple(self.single() for _ in range(self.pick(*range(min(2, most), most + 1))))
-        return ast.AnyOf(self.draw(st.integers(1, len(members))), members)
+        variables = tuple(self.single() for _ in range(self.pick(*range(min(2, most), most + 1))))
+        return ast.AnyOf(self.draw(st.integers(1, len(variables))), variables)
 
     def until(self, kind: str, rest: list[str], depth: int, grouped: bool) -> ast.Pattern:
         """Draw ``APERIODIC`` or ``PERIODIC``."""
@@ -239,22 +239,22 @@ class Patterns:
             opening, body = self.parts(rest, depth, grouped, [True, True])
         return ast.Aperiodic(opening, body, self.single(next(self.negated)))
 
-    def negate(self, members: list[ast.Pattern], depth: int, grouped: bool, top: bool, surely: bool) -> ast.Sequence:
-        """Draw a sequence, perhaps with negations between members; ``surely``: at least one, with members for it."""
+    def negate(self, parts: list[ast.Pattern], depth: int, grouped: bool, top: bool, surely: bool) -> ast.Sequence:
+        """Draw a sequence, perhaps with negations between parts; ``surely``: at least one, with parts for it."""
         if surely:
             edges = top and self.edges and self.pick(False, True)
             with self.keep(1):
-                members = self.parts([], min(depth, 1), grouped, [True] if edges else [True, True])
+                parts = self.parts([], min(depth, 1), grouped, [True] if edges else [True, True])
         count = self.pick(1, 1, 2) if surely else self.pick(0, 1)
         for _ in range(count):
-            places = [place for place in range(len(members) + 1) if (top and self.edges) or inside(members, place)]
+            places = [place for place in range(len(parts) + 1) if (top and self.edges) or inside(parts, place)]
             if not places or (self.left <= self.kept and not surely):
                 break
             surely = False
-            places += [len(members)] * (2 if top and self.edges else 0)
+            places += [len(parts)] * (2 if top and self.edges else 0)
             one = self.single(next(self.negated))
-            members.insert(self.pick(*places), ast.Negation(one.types, one.variable))
-        return ast.Sequence(tuple(members))
+            parts.insert(self.pick(*places), ast.Negation(one.types, one.name))
+        return ast.Sequence(tuple(parts))
 
 
 def least(kinds: list[str]) -> int:
@@ -265,16 +265,16 @@ def least(kinds: list[str]) -> int:
     return {APERIODIC: 2, PERIODIC: 1, NEG: 3}.get(kind, 0) + least(rest)
 
 
-def inside(members: list[ast.Pattern], place: int) -> bool:
+def inside(parts: list[ast.Pattern], place: int) -> bool:
     """Return True if an event is surely bound both before and after a place."""
-    return not all(map(is_nullable, members[:place])) and not all(map(is_nullable, members[place:]))
+    return not all(map(is_nullable, parts[:place])) and not all(map(is_nullable, parts[place:]))
 
 
 def most_events(pattern: ast.Pattern) -> int:
     """Return the maximum length of a stream for which the reference matcher is quick."""
-    leaves = positive_leaves(pattern)
-    loops = sum(leaf.repeated for leaf in leaves)
-    if isinstance(pattern, ast.Sequence) and all(isinstance(member, ast.Member) for member in pattern.members):
+    variables = positive_variables(pattern)
+    loops = sum(variable.repeated for variable in variables)
+    if isinstance(pattern, ast.Sequence) and all(isinstance(part, ast.Variable) for part in pattern.patterns):
         return {0: 9, 1: 9, 2: 8}.get(loops, 6)
-    others = max(0, len(leaves) - loops - 1)
+    others = max(0, len(variables) - loops - 1)
     return max(count for count in range(4, 10) if count == 4 or (loops + 1) ** count * count**others <= 5000)

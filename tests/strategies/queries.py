@@ -17,7 +17,7 @@ from reference.matcher import Event, Value
 from fastcep.events import Schema
 from fastcep.plan.translate import FEW_VALUES
 from fastcep.query import ast
-from fastcep.query.patterns import Leaf, leaves_of
+from fastcep.query.patterns import PatternVariable, pattern_variables
 from strategies.patterns import PERIODIC, Draw, most_events, nested_patterns, pair_patterns, patterns
 from strategies.streams import DTYPES, SMALL, rarely, schemas, streams
 
@@ -65,7 +65,7 @@ class Expressions:
 
     draw: Draw
     schema: Schema
-    leaves: tuple[Leaf, ...]
+    variables: tuple[PatternVariable, ...]
     relative: bool = True
 
     def pick(self, *options: Any) -> Any:
@@ -73,48 +73,48 @@ class Expressions:
         return self.draw(st.sampled_from(options))
 
     @property
-    def members(self) -> tuple[Leaf, ...]:
+    def positive(self) -> tuple[PatternVariable, ...]:
         """Return the variables that a match binds."""
-        return tuple(leaf for leaf in self.leaves if not leaf.negated)
+        return tuple(variable for variable in self.variables if not variable.negated)
 
-    def dtypes(self, leaf: Leaf) -> dict[str, str]:
+    def dtypes(self, variable: PatternVariable) -> dict[str, str]:
         """Return the dtypes of the attributes that all types of a variable share."""
-        first, *others = (dict(self.schema.attributes(name)) for name in leaf.member.types)
+        first, *others = (dict(self.schema.attributes(name)) for name in variable.declaration.types)
         return {key: dtype for key, dtype in first.items() if all(key in other for other in others)}
 
     def reference(self, *dtypes: str) -> ast.Expr | None:
         """Draw an attribute of one of the dtypes, or None if no variable has one."""
-        choices = [(m, key) for m in self.members for key, dtype in self.dtypes(m).items() if dtype in dtypes]
+        choices = [(m, key) for m in self.positive for key, dtype in self.dtypes(m).items() if dtype in dtypes]
         if not choices:
             return None
-        leaf, key = self.pick(*choices)
-        return self.attribute(leaf, key)
+        variable, key = self.pick(*choices)
+        return self.attribute(variable, key)
 
-    def attribute(self, leaf: Leaf, key: str) -> ast.Attribute:
+    def attribute(self, variable: PatternVariable, key: str) -> ast.Attribute:
         """Draw ``x.key`` or ``g.x.key``, with an index if x or g is repeated."""
-        variable, inner = place(leaf)
-        if not leaf.repeated:
-            return ast.Attribute(variable, key, inner=inner)
-        if leaf.negated:
-            return ast.Attribute(variable, key, ast.Index("relative", 0), inner)
+        own, inner = place(variable)
+        if not variable.repeated:
+            return ast.Attribute(own, key, inner=inner)
+        if variable.negated:
+            return ast.Attribute(own, key, ast.Index("relative", 0), inner)
         indices = [ast.Index("first"), ast.Index("last"), *(ast.Index("position", k) for k in SMALL)]
         if self.relative:
             indices = [ast.Index("relative", k) for k in (0, 0, 1, -1)] + indices
-        return ast.Attribute(variable, key, self.pick(*indices), inner)
+        return ast.Attribute(own, key, self.pick(*indices), inner)
 
     def aggregate(self) -> ast.Expr | None:
         """Draw an aggregate of a repeated variable, or None if there is none."""
-        repeated = [leaf for leaf in self.members if leaf.repeated]
+        repeated = [variable for variable in self.positive if variable.repeated]
         if not repeated:
             return None
-        leaf = self.pick(*repeated)
-        variable, inner = place(leaf)
+        variable = self.pick(*repeated)
+        own, inner = place(variable)
         function = self.pick("COUNT", "SUM", "MAX", "MIN", "AVG", "STDDEV")
         if function == "COUNT":
-            key = self.pick(None, None, *self.dtypes(leaf))
-            return ast.Aggregate(function, variable, key, None if key is None else inner)
-        keys = [key for key, dtype in self.dtypes(leaf).items() if dtype in ("int64", "float64")]
-        return ast.Aggregate(function, variable, self.pick(*keys, "seq"), inner)
+            key = self.pick(None, None, *self.dtypes(variable))
+            return ast.Aggregate(function, own, key, None if key is None else inner)
+        keys = [key for key, dtype in self.dtypes(variable).items() if dtype in ("int64", "float64")]
+        return ast.Aggregate(function, own, self.pick(*keys, "seq"), inner)
 
     def constant(self) -> ast.Literal:
         """Draw a small number."""
@@ -132,7 +132,7 @@ class Expressions:
             "leaf", "leaf", "aggregate", "aggregate", "+", "-", "*", "//", "%", "/", "^", "call", "negative", "seq"
         )
         if kind == "seq":
-            return self.attribute(self.pick(*self.members), self.pick("seq", "time"))
+            return self.attribute(self.pick(*self.positive), self.pick("seq", "time"))
         if kind == "aggregate":
             return self.aggregate() or self.leaf()
         if kind == "leaf" or depth <= 0:
@@ -214,7 +214,7 @@ class Expressions:
         """Draw a condition on strings, truth values or types, or None if there is no such attribute."""
         equality = "=" if comparison in ("=", "<=", ">=") else "!="
         if kind == "type":
-            left: ast.Expr | None = self.attribute(self.pick(*self.members), "type")
+            left: ast.Expr | None = self.attribute(self.pick(*self.positive), "type")
             literals = self.literals(*self.schema.type_names)
         elif kind == "string":
             left, literals = self.reference("string"), self.literals("x", "y", "", "w", None)
@@ -236,34 +236,34 @@ class Expressions:
 
     def two(self, key: str) -> tuple[ast.Expr, ast.Expr]:
         """Draw the same attribute of two variables, the later one first (of one variable if there is only one)."""
-        if len(self.members) == 1:
-            return self.attribute(self.members[0], key), self.attribute(self.members[0], key)
-        later = self.draw(st.integers(1, len(self.members) - 1))
+        if len(self.positive) == 1:
+            return self.attribute(self.positive[0], key), self.attribute(self.positive[0], key)
+        later = self.draw(st.integers(1, len(self.positive) - 1))
         earlier = self.draw(st.integers(0, later - 1))
-        return self.attribute(self.members[later], key), self.attribute(self.members[earlier], key)
+        return self.attribute(self.positive[later], key), self.attribute(self.positive[earlier], key)
 
-    def forbidden(self, leaf: Leaf, depth: int = 1) -> ast.Expr:
+    def forbidden(self, variable: PatternVariable, depth: int = 1) -> ast.Expr:
         """Draw a condition on a negated variable: alone, or with variables that the match binds."""
         kind = self.pick(
             "filter", "equality", "equality", "shifted", "general", "time", "in", *["or", "not"][: 2 * depth]
         )
         if kind == "or":
-            other = self.forbidden(leaf, 0) if self.pick(False, True) else self.condition(0)
-            return ast.Binary("OR", self.forbidden(leaf, 0), other)
+            other = self.forbidden(variable, 0) if self.pick(False, True) else self.condition(0)
+            return ast.Binary("OR", self.forbidden(variable, 0), other)
         if kind == "not":
-            return ast.Unary("NOT", self.forbidden(leaf, 0))
-        keys = [key for key, dtype in self.dtypes(leaf).items() if dtype in ("int64", "float64")]
+            return ast.Unary("NOT", self.forbidden(variable, 0))
+        keys = [key for key, dtype in self.dtypes(variable).items() if dtype in ("int64", "float64")]
         comparison = self.pick(*COMPARISONS)
-        value = self.attribute(leaf, self.pick(*keys))
+        value = self.attribute(variable, self.pick(*keys))
         if kind == "equality":
-            return ast.Binary("=", self.attribute(leaf, "k"), self.attribute(self.pick(*self.members), "k"))
+            return ast.Binary("=", self.attribute(variable, "k"), self.attribute(self.pick(*self.positive), "k"))
         if kind == "shifted":
-            shifted = ast.Binary("+", self.attribute(leaf, "k"), ast.Literal(self.pick(1, 0, -1)))
-            return ast.Binary("=", shifted, self.attribute(self.pick(*self.members), "k"))
+            shifted = ast.Binary("+", self.attribute(variable, "k"), ast.Literal(self.pick(1, 0, -1)))
+            return ast.Binary("=", shifted, self.attribute(self.pick(*self.positive), "k"))
         if kind == "general":
             return ast.Binary(comparison, self.number(1), value)
         if kind == "time":
-            ends = self.attribute(leaf, "time"), self.attribute(self.pick(*self.members), "time")
+            ends = self.attribute(variable, "time"), self.attribute(self.pick(*self.positive), "time")
             return ast.Binary(comparison, ast.Binary("-", *ends), ast.DurationLiteral(self.pick(1, 0, 2)))
         if kind == "in":
             return ast.Membership(value, self.literals(1, 0, 2, -1, None), self.pick(False, True))
@@ -279,13 +279,13 @@ class Expressions:
 
     def shared(self) -> list[str]:
         """Return the attributes that every variable has."""
-        return [key for key in DTYPES if all(key in self.dtypes(leaf) for leaf in self.leaves)]
+        return [key for key in DTYPES if all(key in self.dtypes(variable) for variable in self.variables)]
 
 
-def place(leaf: Leaf) -> tuple[str, str | None]:
+def place(variable: PatternVariable) -> tuple[str, str | None]:
     """Return the name of a variable in a query: its own, or the group's and its own."""
-    own = leaf.member.variable
-    return (own, None) if leaf.group is None else (leaf.group.variable, own)
+    own = variable.declaration.name
+    return (own, None) if variable.group is None else (variable.group.name, own)
 
 
 # ---------------------------------------------------------------------- queries
@@ -307,11 +307,11 @@ def queries(
         shape = draw(nested_patterns(schema, within) if draw(st.booleans()) else patterns(schema))
     else:
         shape = draw(pattern(schema, within))
-    make = Expressions(draw, schema, leaves_of(shape))
+    make = Expressions(draw, schema, pattern_variables(shape))
     parts = [make.condition() for _ in range(make.pick(0, 1, 1, 1, 2, 2, 3))]
-    for leaf in make.leaves:
-        if leaf.negated:
-            parts += [make.forbidden(leaf) for _ in range(make.pick(0, 1, 1, 2))]
+    for variable in make.variables:
+        if variable.negated:
+            parts += [make.forbidden(variable) for _ in range(make.pick(0, 1, 1, 2))]
     if draw(rarely()):
         parts.append(ast.SameAttributes((make.pick(*make.shared()),)))
     where: ast.Expr | None = None
@@ -320,19 +320,19 @@ def queries(
     partition: tuple[str, ...] = ()
     if make.pick(False, False, False, False, True):
         partition = tuple(draw(st.lists(st.sampled_from(make.shared()), min_size=1, max_size=2, unique=True)))
-    plain = Expressions(draw, schema, make.leaves, relative=False)
+    plain = Expressions(draw, schema, make.variables, relative=False)
     items = tuple(ast.ReturnItem(returned(plain), f"r{number}") for number in range(make.pick(0, 0, 0, 1, 2)))
     return ast.Query("query", shape, within, where, partition, items, schema=schema)
 
 
 def returned(make: Expressions) -> ast.Expr:
     """Draw an expression for RETURN."""
-    repeated = [leaf for leaf in make.members if leaf.repeated]
+    repeated = [variable for variable in make.positive if variable.repeated]
     kind = make.pick("number", "number", "any", "list")
     if kind == "list" and repeated:
-        leaf = make.pick(*repeated)
-        variable, inner = place(leaf)
-        return ast.AttributeList(variable, make.pick(*make.dtypes(leaf), "seq", "time", "type"), inner)
+        variable = make.pick(*repeated)
+        own, inner = place(variable)
+        return ast.AttributeList(own, make.pick(*make.dtypes(variable), "seq", "time", "type"), inner)
     if kind == "any":
         found = make.reference("string", "bool", "float64")
         if found is not None:

@@ -20,7 +20,7 @@ from reference.matcher import Binding, Event, Match, Value
 
 from fastcep.events import Schema, parse_duration
 from fastcep.query import ast
-from fastcep.query.patterns import positive_leaves
+from fastcep.query.patterns import positive_variables
 
 if TYPE_CHECKING:
     import fastcep
@@ -249,7 +249,7 @@ def send(engine: fastcep.Engine, schema: Schema, event: Event) -> Any:
 
 def table_rows(query: ast.Query, table: pa.Table) -> list[Row]:
     """Return the rows of a table of matches; check its columns and the query's name."""
-    variables = [leaf.name for leaf in positive_leaves(query.pattern)]
+    variables = [variable.name for variable in positive_variables(query.pattern)]
     returns = [item.name for item in query.returns]
     assert table.column_names == ["query", "window_id", "detected_at", *variables, *returns], table.column_names
     assert set(table["query"].to_pylist()) <= {query.name}

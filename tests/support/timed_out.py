@@ -12,7 +12,7 @@ from reference import matcher as naive
 
 import fastcep
 from fastcep.query import ast
-from fastcep.query.patterns import positive_leaves
+from fastcep.query.patterns import positive_variables
 from support import harness
 
 
@@ -36,7 +36,7 @@ def assert_timed_out(query: ast.Query, events: Sequence[naive.Event], batch_size
 
 def timed_out_rows(query: ast.Query, table: pa.Table) -> list[naive.TimedOut]:
     """Return the rows of one query in a table of partial matches that have timed out."""
-    names = [leaf.name for leaf in positive_leaves(query.pattern)]
+    names = [variable.name for variable in positive_variables(query.pattern)]
     columns = ["query", "window_id", "timed_out_at", "bound", "waits_for"]
     assert table.column_names[: len(columns)] == columns, table.column_names
     table = table.filter(pc.equal(table["query"].cast(pa.string()), query.name)).select([*columns, *names])

@@ -11,7 +11,7 @@ from reference import matcher as naive
 
 from fastcep.events import Schema
 from fastcep.query import ast, parse
-from fastcep.query.patterns import positive_leaves
+from fastcep.query.patterns import positive_variables
 from support import harness
 
 VALUES = {"k": "int64", "v": "int64", "f": "float64", "s": "string", "b": "bool"}
@@ -21,11 +21,11 @@ SCHEMA = Schema({"A": VALUES, "B": VALUES, "C": VALUES, "D": {"k": "int64"}}, ti
 def show(query: ast.Query, bindings: dict[str, naive.Binding]) -> str:
     """Return one match as short text."""
     words = []
-    for leaf in positive_leaves(query.pattern):
-        bound = bindings[leaf.name]
+    for variable in positive_variables(query.pattern):
+        bound = bindings[variable.name]
         numbers = bound if isinstance(bound, list) else [bound]
         shown = ",".join("-" if number is None else str(number) for number in numbers)
-        words.append(leaf.name + (shown or "[]"))
+        words.append(variable.name + (shown or "[]"))
     return " ".join(words)
 
 

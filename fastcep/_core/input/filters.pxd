@@ -51,7 +51,7 @@ cdef class Filters:
     cdef bint look_through(self, const Events* events, Py_ssize_t first, Py_ssize_t last, bint release)
     cdef void _scan(self, const Events* events, Py_ssize_t first, Py_ssize_t last) noexcept nogil
     cdef void _free_tables(self) noexcept
-    cdef Filter _filter(self, plan, int member, intern)
+    cdef Filter _filter(self, plan, int variable, intern)
     cdef int _update_tables(self) except -1
     cdef bint _reserve(self, int64_t events) noexcept
     cdef void _scan_chunk(self, const Events* events, Py_ssize_t base, int m) noexcept nogil

@@ -87,15 +87,15 @@ cdef class Filters:
         """
         if any(program is not None and len(program.inputs) > MAX_INPUTS for program in plan.locals):
             return None
-        filters = [self._filter(plan, member, intern) for member in range(len(plan.locals))]
+        filters = [self._filter(plan, variable, intern) for variable in range(len(plan.locals))]
         self._update_tables()
         return filters
 
-    cdef Filter _filter(self, plan, int member, intern):
+    cdef Filter _filter(self, plan, int variable, intern):
         cdef Filter shared, created
         cdef Py_ssize_t i
-        program = plan.locals[member]
-        types = tuple([number for number, members in enumerate(plan.type_members) if members >> member & 1])
+        program = plan.locals[variable]
+        types = tuple([number for number, variables in enumerate(plan.type_variables) if variables >> variable & 1])
         sources, words, code = (), (), ()
         if program is not None:
             sources = tuple([plan.columns[number].column for _, number in program.inputs])

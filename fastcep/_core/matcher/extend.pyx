@@ -170,7 +170,7 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
         core.shed.cut.tried[edge_number].visited += visited
         core.shed.cut.tried[edge_number].made += made
     if core.observed.on and visited > 0:
-        note_probe(core, edge, bucket, visited, class_of_event(core, edge.member, k))
+        note_probe(core, edge, bucket, visited, class_of_event(core, edge.variable, k))
     if edge.has_predicate:  # expired rows were not counted above
         dead = dropped
     if (dead > (bucket.size - bucket.head) // 2 and dead > 8) or (dropped > 0 and source.first):

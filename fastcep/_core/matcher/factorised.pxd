@@ -5,4 +5,4 @@ from fastcep._core.state.core cimport Core
 
 
 cdef void complete_matches(Core* core, int k, int64_t position) noexcept nogil
-cdef void store_event(Core* core, uint64_t members, int k, int64_t position) noexcept nogil
+cdef void store_event(Core* core, uint64_t variables, int k, int64_t position) noexcept nogil

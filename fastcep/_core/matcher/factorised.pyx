@@ -27,7 +27,7 @@ from fastcep._core.program.plan_tables cimport Column, Kept, Step, Term
 from fastcep._core.program.predicate cimport CHUNK, run
 from fastcep._core.state.core cimport EVENT, ROW, Core, copy_event, read_key
 from fastcep._core.state.kept_events cimport (
-    READ, emit_first, end_before, first_from, first_live, kept_column, read_words, repeat_member,
+    READ, emit_first, end_before, first_from, first_live, kept_column, read_words, repeat_variable,
 )
 
 cdef extern from *:
@@ -47,7 +47,7 @@ cdef enum:                  # words of a frame of the search: an element, and th
 
 cdef void complete_matches(Core* core, int k, int64_t position) noexcept nogil:
     """Emit the matches whose last event is event ``k`` of the chunk."""
-    cdef int last = core.n_members - 1, end
+    cdef int last = core.n_variables - 1, end
     cdef Bucket* candidates
     cdef const Step* step = core.back[last - 1]
     if core.starts.first == core.starts.next:
@@ -58,20 +58,20 @@ cdef void complete_matches(Core* core, int k, int64_t position) noexcept nogil:
     core.emitted = 0
     _enumerate(core, step, candidates, candidates.head, end, k)
     if core.emitted:
-        repeat_member(core, last, position, core.emitted)
+        repeat_variable(core, last, position, core.emitted)
         end_event(core, position, core.now)
 
 
-cdef void store_event(Core* core, uint64_t members, int k, int64_t position) noexcept nogil:
+cdef void store_event(Core* core, uint64_t variables, int k, int64_t position) noexcept nogil:
     """Store event ``k`` of the chunk for later events, in all stores of these variables."""
     cdef Starts* starts = &core.starts
-    cdef int member, store, end
+    cdef int variable, store, end
     cdef bint stored
     while True:
-        member = __builtin_ctzll(members)
-        store, end, stored = core.first_kept[member], core.first_kept[member + 1], False
+        variable = __builtin_ctzll(variables)
+        store, end, stored = core.first_kept[variable], core.first_kept[variable + 1], False
         while True:  # a variable has at least one store
-            stored |= _append(core, core.kept + store, core.indexes + store, member, k, position)
+            stored |= _append(core, core.kept + store, core.indexes + store, variable, k, position)
             store += 1
             if store >= end:
                 break
@@ -81,13 +81,13 @@ cdef void store_event(Core* core, uint64_t members, int k, int64_t position) noe
             core.rows_created += 1
             if starts.live > core.peak:
                 core.peak = starts.live
-        members &= members - 1
-        if members == 0 or core.failed:
+        variables &= variables - 1
+        if variables == 0 or core.failed:
             return
 
 
 cdef inline bint _append(
-        Core* core, const Kept* kept, Index* index, int member, int k, int64_t position) noexcept nogil:
+        Core* core, const Kept* kept, Index* index, int variable, int k, int64_t position) noexcept nogil:
     """Append event ``k`` of the chunk to a store; returns False if no later event can find it, or if memory ran out."""
     cdef Bucket* bucket
     cdef const Column* column
@@ -102,7 +102,7 @@ cdef inline bint _append(
         return False
     if kept.compares and kept.registers[0].null != NULL and kept.registers[0].null[k]:
         return False
-    if member == 0:
+    if variable == 0:
         if start_of(&core.starts, core.now, position) < 0:
             core.failed = True
             return False
@@ -175,13 +175,13 @@ cdef void _enumerate(Core* core, const Step* step, const Bucket* bucket, int fir
     while first < end and not core.failed:
         m = min(CHUNK, end - first)
         n = _filter_rows(core, step, bucket, first, m, k, rows, keep) if step.has_predicate else m
-        if step.member == 0:
+        if step.variable == 0:
             emit_first(core, bucket.data + first, NULL if n == m else rows, n)
         elif step.joins:
             join(core, step, bucket, first, NULL if n == m else rows, n, k)
         else:
             for i in range(n):
-                _enumerate_row(core, step.member, bucket, first + (i if n == m else rows[i]), k)
+                _enumerate_row(core, step.variable, bucket, first + (i if n == m else rows[i]), k)
                 if core.failed:
                     return
         first += m
@@ -217,41 +217,41 @@ cdef int _filter_rows(Core* core, const Step* step, const Bucket* bucket, int fi
     return n
 
 
-cdef inline void _load_registers(Core* core, int member, const Bucket* bucket, int64_t row) noexcept nogil:
+cdef inline void _load_registers(Core* core, int variable, const Bucket* bucket, int64_t row) noexcept nogil:
     """Copy the registers of a chosen row that later steps read to ``held``."""
-    cdef const Kept* kept = core.kept + core.first_kept[member]  # all stores of a variable hold the same registers
+    cdef const Kept* kept = core.kept + core.first_kept[variable]  # all stores of a variable hold the same registers
     cdef int i
     for i in range(kept.n_held):
         core.held[kept.held_place[i]] = kept_column(bucket, 1 + kept.held_register[i])[row]
         core.held_null[kept.held_place[i]] = (kept_column(bucket, 0)[row] >> kept.held_register[i]) & 1
 
 
-cdef void _enumerate_row(Core* core, int member, const Bucket* bucket, int64_t row, int k) noexcept nogil:
+cdef void _enumerate_row(Core* core, int variable, const Bucket* bucket, int64_t row, int k) noexcept nogil:
     """Choose a row for its variable and continue with the variable before it."""
-    cdef const Step* step = core.back[member - 1]
+    cdef const Step* step = core.back[variable - 1]
     cdef int64_t emitted = core.emitted
     cdef Bucket* candidates
     cdef int end
-    if core.again[member] != NULL:
-        _search(core, member, bucket, row, k)
+    if core.again[variable] != NULL:
+        _search(core, variable, bucket, row, k)
         return
-    _load_registers(core, member, bucket, row)
+    _load_registers(core, variable, bucket, row)
     candidates = _find_range(core, step, bucket, row, k, bucket.data[row], &end)
     if candidates != NULL:
         _enumerate(core, step, candidates, candidates.head, end, k)
         if core.emitted > emitted:
-            repeat_member(core, member, bucket.data[row], core.emitted - emitted)
+            repeat_variable(core, variable, bucket.data[row], core.emitted - emitted)
 
 
 # ---------------------------------------------------------------------- Kleene variables
 
 
-cdef bint _push_frame(Core* core, int member, const Bucket* bucket, int64_t row, int k) noexcept nogil:
+cdef bint _push_frame(Core* core, int variable, const Bucket* bucket, int64_t row, int k) noexcept nogil:
     """Push a frame for an element and load its registers, if an event can precede it.
 
     Returns False if memory ran out.
     """
-    cdef const Step* back = core.back[member - 1]
+    cdef const Step* back = core.back[variable - 1]
     cdef Vec* frames = &core.frames
     cdef Bucket* previous
     cdef Bucket* elements
@@ -260,7 +260,7 @@ cdef bint _push_frame(Core* core, int member, const Bucket* bucket, int64_t row,
     previous = _find_range(core, back, bucket, row, k, bucket.data[row], &previous_end)
     if previous == NULL and back.same:
         return True
-    elements = _find_range(core, core.again[member], bucket, row, k, bucket.data[row], &elements_end)
+    elements = _find_range(core, core.again[variable], bucket, row, k, bucket.data[row], &elements_end)
     if elements != NULL:
         elements_next = elements.head
         if back.same:  # skip elements that no event of the previous variable precedes
@@ -268,10 +268,10 @@ cdef bint _push_frame(Core* core, int member, const Bucket* bucket, int64_t row,
     if frames.size + FRAME > frames.capacity and reserve(frames, frames.size + FRAME) < 0:
         core.failed = True
         return False
-    if push(core.chains + member, bucket.data[row]) < 0:
+    if push(core.chains + variable, bucket.data[row]) < 0:
         core.failed = True
         return False
-    _load_registers(core, member, bucket, row)
+    _load_registers(core, variable, bucket, row)
     frame = frames.data + frames.size
     frame[ELEMENT] = <int64_t>bucket
     frame[ELEMENT_ROW] = row
@@ -285,11 +285,11 @@ cdef bint _push_frame(Core* core, int member, const Bucket* bucket, int64_t row,
     return True
 
 
-cdef void _search(Core* core, int member, const Bucket* bucket, int64_t row, int k) noexcept nogil:
+cdef void _search(Core* core, int variable, const Bucket* bucket, int64_t row, int k) noexcept nogil:
     """Choose a row for the last element of a Kleene variable, and enumerate the matches that end in it."""
     cdef Vec* frames = &core.frames
-    cdef const Step* again = core.again[member]
-    cdef const Step* back = core.back[member - 1]
+    cdef const Step* again = core.again[variable]
+    cdef const Step* back = core.back[variable - 1]
     cdef int64_t base = frames.size, emitted, next, next_position
     cdef int64_t* frame
     cdef const Bucket* elements
@@ -298,8 +298,8 @@ cdef void _search(Core* core, int member, const Bucket* bucket, int64_t row, int
     cdef uint8_t keep[1]
     cdef int first, end
     cdef bint has_memory
-    core.chains[member].size = 0
-    has_memory = _push_frame(core, member, bucket, row, k)
+    core.chains[variable].size = 0
+    has_memory = _push_frame(core, variable, bucket, row, k)
     while has_memory and frames.size > base and not core.failed:
         frame = frames.data + frames.size - FRAME
         elements = <const Bucket*>frame[AGAIN]
@@ -313,29 +313,29 @@ cdef void _search(Core* core, int member, const Bucket* bucket, int64_t row, int
         while end < frame[BACK_END] and previous.data[end] <= next_position:
             end += 1
         if end > first or again.has_predicate:
-            _load_registers(core, member, <const Bucket*>frame[ELEMENT], frame[ELEMENT_ROW])
+            _load_registers(core, variable, <const Bucket*>frame[ELEMENT], frame[ELEMENT_ROW])
         if end > first:
             frame[BACK_NEXT] = end
             emitted = core.emitted
             _enumerate(core, back, previous, first, end, k)  # may reallocate the frames
             if core.emitted > emitted:
-                _repeat_elements(core, member, core.emitted - emitted)
+                _repeat_elements(core, variable, core.emitted - emitted)
         if next_position == INT64_MAX:
             frames.size -= FRAME
-            core.chains[member].size -= 1
+            core.chains[variable].size -= 1
         elif not again.has_predicate or _filter_rows(core, again, elements, <int>next, 1, k, rows, keep) == 1:
-            has_memory = _push_frame(core, member, elements, next, k)
+            has_memory = _push_frame(core, variable, elements, next, k)
     frames.size = base
 
 
 # ---------------------------------------------------------------------- output, in the order of the variables
 
 
-cdef void _repeat_elements(Core* core, int member, int64_t n) noexcept nogil:
+cdef void _repeat_elements(Core* core, int variable, int64_t n) noexcept nogil:
     """Write the elements of a Kleene variable for the last ``n`` matches; its chain is in descending order."""
-    cdef const Vec* chain = core.chains + member
-    cdef Vec* values = core.out_values + member
-    cdef Vec* lengths = core.out_lengths + member
+    cdef const Vec* chain = core.chains + variable
+    cdef Vec* values = core.out_values + variable
+    cdef Vec* lengths = core.out_lengths + variable
     cdef int64_t size = chain.size, i, j
     cdef int64_t* to
     if ((values.size + n * size > values.capacity and reserve(values, values.size + n * size) < 0)

@@ -15,7 +15,7 @@ from fastcep._core.memory.vectors cimport Vec, reserve
 from fastcep._core.program.plan_tables cimport Step
 from fastcep._core.state.core cimport Core
 from fastcep._core.state.kept_events cimport (
-    BEYOND, MOST_WORDS, READ, emit_first, end_before, first_from, first_live, kept_column, read_words, repeat_member,
+    BEYOND, MOST_WORDS, READ, emit_first, end_before, first_from, first_live, kept_column, read_words, repeat_variable,
 )
 
 cdef extern from "join.h":
@@ -38,7 +38,7 @@ cdef void join(Core* core, const Step* step, const Bucket* bucket, int first, co
 
     The events are the rows of ``bucket`` from ``first`` on, or those of them that ``rows`` lists.
     """
-    cdef const Step* back = core.back[step.member - 1]
+    cdef const Step* back = core.back[step.variable - 1]
     cdef const Index* index = core.indexes + back.kept
     cdef const int64_t* positions = bucket.data + first
     cdef const int64_t* bits = NULL
@@ -79,7 +79,7 @@ cdef void join(Core* core, const Step* step, const Bucket* bucket, int first, co
             continue
         if not back.compares:
             m = end_before(first_positions, 0, size, positions[row])
-            _write(core, step.member, first_positions, m, positions[row])
+            _write(core, step.variable, first_positions, m, positions[row])
         elif beyond:  # the base is 2^63, one more than int64 holds: only a negative value gives an int64
             if values[row] >= 0:
                 continue
@@ -100,7 +100,7 @@ cdef inline void _compare(Core* core, const Step* step, const Step* back, const 
                           const int64_t* positions, const int64_t* values, int n, int64_t base) noexcept nogil:
     """Compare ``n`` events with all live events of a bucket, and write the matches."""
     cdef Vec* first = core.out_values
-    cdef Vec* second = core.out_values + step.member
+    cdef Vec* second = core.out_values + step.variable
     cdef int64_t size = target.size - target.head, room = n * size + 2, count
     if (first.size + room > first.capacity and reserve(first, first.size + room) < 0) or (
             second.size + room > second.capacity and reserve(second, second.size + room) < 0):
@@ -137,8 +137,8 @@ cdef void _probe(Core* core, const Step* step, const Step* back, Bucket* target,
         return
     same = bucket_at(index, bucket_number)
     same.head = first_from(same.data, same.head, same.size, since)
-    _write(core, step.member, same.data + same.head, end_before(same.data + same.head, 0, same.size - same.head, position),
-           position)
+    _write(core, step.variable, same.data + same.head,
+           end_before(same.data + same.head, 0, same.size - same.head, position), position)
 
 
 cdef bint _hash_rows(Core* core, Bucket* target, int64_t since) noexcept nogil:
@@ -161,9 +161,9 @@ cdef bint _hash_rows(Core* core, Bucket* target, int64_t since) noexcept nogil:
     return True
 
 
-cdef inline void _write(Core* core, int member, const int64_t* first, int n, int64_t position) noexcept nogil:
-    """Write ``n`` matches: the event of ``member`` at ``position`` with each of ``n`` events of the first variable."""
+cdef inline void _write(Core* core, int variable, const int64_t* first, int n, int64_t position) noexcept nogil:
+    """Write ``n`` matches: the event of ``variable`` at ``position`` with each of ``n`` events of the first one."""
     if n > 0:
         core.rows_visited += n
         emit_first(core, first, NULL, n)
-        repeat_member(core, member, position, n)
+        repeat_variable(core, variable, position, n)

@@ -20,7 +20,7 @@ from fastcep._core.memory.pending_matches cimport pending_bytes
 from fastcep._core.memory.row_store cimport Bucket, index_bytes, sweep
 from fastcep._core.memory.starts cimport EXPLICIT, drop_all, expire, starts_bytes, starts_rest
 from fastcep._core.memory.vectors cimport Vec, vec_free
-from fastcep._core.program.plan_tables cimport Edge, Leaf
+from fastcep._core.program.plan_tables cimport Edge, Variable
 from fastcep._core.program.predicate cimport CHUNK
 from fastcep._core.shed.drop cimport spent, weight_of
 from fastcep._core.shed.flows cimport flows_event
@@ -162,21 +162,21 @@ cdef inline void end_measurement(
         core.shed.yielded[type_id] += yielded
 
 
-cdef inline void match_event(Core* core, uint64_t members, int k, int64_t position) noexcept nogil:
+cdef inline void match_event(Core* core, uint64_t variables, int k, int64_t position) noexcept nogil:
     """Bind event ``k`` of the chunk to each of its variables, then apply the policies to its matches."""
     cdef uint64_t completing
     core.event_birth = core.next_birth
     core.emitted = 0
-    core.current, core.current_place = members, k
-    if members & core.shed.cut.completing:
-        completing = members & core.shed.cut.completing
-        members ^= completing
+    core.current, core.current_place = variables, k
+    if variables & core.shed.cut.completing:
+        completing = variables & core.shed.cut.completing
+        variables ^= completing
         while completing and not core.failed:
             bind(core, __builtin_ctzll(completing), k, position, core.now)
             completing &= completing - 1
-    while members and not core.failed:
-        bind(core, __builtin_ctzll(members), k, position, core.now)
-        members &= members - 1
+    while variables and not core.failed:
+        bind(core, __builtin_ctzll(variables), k, position, core.now)
+        variables &= variables - 1
     if core.advanced.size > 0:
         replace_advanced(core)
     if core.emitted:
@@ -185,19 +185,19 @@ cdef inline void match_event(Core* core, uint64_t members, int k, int64_t positi
         end_event(core, position, core.now)
 
 
-cdef void bind(Core* core, int member, int k, int64_t position, int64_t time) noexcept nogil:
+cdef void bind(Core* core, int variable, int k, int64_t position, int64_t time) noexcept nogil:
     """Bind event ``k`` of the chunk to a variable along all its edges: stage, merge and commit the children."""
-    cdef Leaf* leaf = core.leaves + member
+    cdef Variable* entry = core.variables + variable
     cdef Stage* stage = &core.stage
     cdef Bucket* bucket
-    cdef Edge* edge = core.edges + leaf.first_edge
-    cdef int e, staging_edges = 0, end = leaf.end_edge
+    cdef Edge* edge = core.edges + entry.first_edge
+    cdef int e, staging_edges = 0, end = entry.end_edge
     cdef int64_t before, j
-    if leaf.negated:
-        store_negated(core, member, k, position, time)
+    if entry.negated:
+        store_negated(core, variable, k, position, time)
         return
     stage.size = 0
-    for e in range(leaf.first_edge, end):  # an edge that only stores or accepts stages nothing, or nearly nothing
+    for e in range(entry.first_edge, end):  # an edge that only stores or accepts stages nothing, or nearly nothing
         before = stage.size
         if edge.source < 0:
             begin(core, e, k, position, time)
@@ -236,7 +236,7 @@ cdef int _match_factorised(Core* core, const uint64_t* bits, const int32_t* rele
     cdef const int64_t* time = events.time
     cdef int64_t position = events.position
     cdef int k, r
-    cdef uint64_t stored_variables = (<uint64_t>1 << (core.n_members - 1)) - 1  # all but the last one
+    cdef uint64_t stored_variables = (<uint64_t>1 << (core.n_variables - 1)) - 1  # all but the last one
     for r in range(n):
         k = relevant[r]
         core.now = time[base + k]
@@ -337,7 +337,7 @@ cdef int64_t held_bytes(Core* core) noexcept nogil:
     cdef int64_t number
     cdef Part* part
     cdef int i
-    for i in range(core.n_members):
+    for i in range(core.n_variables):
         items += core.out_values[i].capacity + core.out_lengths[i].capacity
         items += core.timed_values[i].capacity + core.timed_lengths[i].capacity
     for i in range(core.n_slots):
@@ -391,11 +391,11 @@ cdef void _truncate_output(Core* core, Vec* values, Vec* lengths, int64_t n, bin
     """Truncate the vectors of an output, one per variable, to ``n`` matches; ``lists``: every variable has a list."""
     cdef int64_t i, size
     cdef int m
-    for m in range(core.n_members):
-        if core.leaves[m].negated:
+    for m in range(core.n_variables):
+        if core.variables[m].negated:
             continue
         size = n
-        if core.leaves[m].repeated or lists:
+        if core.variables[m].repeated or lists:
             size = 0
             for i in range(n):
                 size += lengths[m].data[i]

@@ -48,18 +48,18 @@ cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const Events* even
 
 cdef int _merge_filters(Core* core, uint64_t* bits, int32_t* relevant, Py_ssize_t base, int m) noexcept nogil:
     """Merge the sorted lists of the filters into masks; each list ends with a number past all events."""
-    cdef int n = 0, i, members = core.n_members
+    cdef int n = 0, i, variables = core.n_variables
     cdef int32_t event, end = <int32_t>(base + m), first = end
     cdef int32_t head[64]    # the next event of each list; 64 is the number of bits of a mask
     cdef uint64_t mask
-    for i in range(members):
+    for i in range(variables):
         head[i] = core.passed[i].rows[core.next_passed[i]]
         first = min(first, head[i])
     while first < end:
         event = first
         first = end
         mask = 0
-        for i in range(members):
+        for i in range(variables):
             if head[i] == event:
                 mask |= <uint64_t>1 << i
                 core.next_passed[i] += 1
@@ -130,8 +130,8 @@ cdef int _run_filters(
     """Compute the masks from the event types and the programs of the query."""
     cdef int i, k, n = 0, n_rows
     cdef bint filtered = False
-    cdef uint64_t members_of_program
-    cdef const uint64_t* members = core.type_members
+    cdef uint64_t variables_of_program
+    cdef const uint64_t* variables = core.type_variables
     cdef const uint16_t* types = events.types + base
     cdef int32_t some_rows[CHUNK]
     cdef const int32_t* rows
@@ -140,21 +140,21 @@ cdef int _run_filters(
     if core.parts > 1 and core.part_column >= 0 and events.null[core.part_column] == NULL:
         keys = events.data[core.part_column] + base
         for k in range(m):
-            bits[k] = members[types[k]] & (0 - <uint64_t>(<uint32_t>(hash_of(keys[k]) - core.part_first) < core.part_size))
+            bits[k] = variables[types[k]] & (0 - <uint64_t>(<uint32_t>(hash_of(keys[k]) - core.part_first) < core.part_size))
             relevant[n] = k
             n += bits[k] != 0
     else:
         for k in range(m):
-            bits[k] = members[types[k]]
+            bits[k] = variables[types[k]]
             relevant[n] = k
             n += bits[k] != 0
         if core.parts > 1:  # before the conditions, so that only one part evaluates them for an event
             n = _select_part(core, bits, relevant, n, events, base)
     if core.shed.events:
         n = drop_events(core, bits, relevant, n, types, events.position + base)
-    for i in range(core.n_members):
-        members_of_program = core.local_members[i]
-        if members_of_program == 0:
+    for i in range(core.n_variables):
+        variables_of_program = core.local_variables[i]
+        if variables_of_program == 0:
             continue
         if core.local_all[i] and not filtered:
             n_rows, rows = n, relevant
@@ -162,7 +162,7 @@ cdef int _run_filters(
             n_rows, rows = 0, some_rows
             for k in range(n):
                 some_rows[n_rows] = relevant[k]
-                n_rows += (bits[relevant[k]] & members_of_program) != 0
+                n_rows += (bits[relevant[k]] & variables_of_program) != 0
         if n_rows == 0:
             continue
         event_inputs(core, core.locals + i)
@@ -171,7 +171,7 @@ cdef int _run_filters(
         if run(core.vm, core.locals + i, core.inputs, rows, n_rows, keep, NULL, NULL, 0) == 0:
             memset(keep, 0, n_rows)
         for k in range(n_rows):
-            bits[rows[k]] &= ~(members_of_program & (<uint64_t>keep[k] - 1))
+            bits[rows[k]] &= ~(variables_of_program & (<uint64_t>keep[k] - 1))
     if filtered:
         n_rows, n = n, 0
         for k in range(n_rows):
@@ -197,7 +197,7 @@ cdef void _compute_columns(Core* core, const uint64_t* bits, const int32_t* rele
         n_rows = 0
         for k in range(n):
             rows[n_rows] = relevant[k]
-            n_rows += (bits[relevant[k]] & column.members) != 0
+            n_rows += (bits[relevant[k]] & column.variables) != 0
         if n_rows == 0:
             continue
         event_inputs(core, &column.program)

@@ -95,7 +95,7 @@ cdef class Matcher(QueryState):
         self.core.part, self.core.parts = part, parts
         self.core.part_first, self.core.part_size = range_of(part, parts)
         self.core.part_columns, self.core.part_floats = &columns[0], floats
-        distinct = {columns[i] for i in range(columns.shape[0]) if self.core.type_members[i]}
+        distinct = {columns[i] for i in range(columns.shape[0]) if self.core.type_variables[i]}
         self.core.part_column = -1 if len(distinct) > 1 or floats else distinct.pop()
 
     def share(self, filters, bint counts=True):
@@ -165,7 +165,7 @@ cdef class Matcher(QueryState):
                 self.pause.chunk_size = self.pause.chunks_per_check = 1
         self.core.budget.refused = False
         self.core.shared = shared and len(self.filters) > 0
-        memset(self.core.next_passed, 0, self.core.n_members * sizeof(int64_t))
+        memset(self.core.next_passed, 0, self.core.n_variables * sizeof(int64_t))
         if release:
             with nogil:
                 taken = take_events(&self.core, events, first, last, pause)
@@ -354,7 +354,7 @@ cdef class Matcher(QueryState):
 
     cdef bint has_output(self) noexcept:
         cdef int i
-        for i in range(self.core.n_members):
+        for i in range(self.core.n_variables):
             if self.core.out_values[i].capacity or self.core.out_lengths[i].capacity:
                 return True
         return self.core.detected.capacity > 0
@@ -379,9 +379,9 @@ cdef class Matcher(QueryState):
         """
         cdef int i
         values, lengths = [], []
-        for i in range(self.core.n_members):
+        for i in range(self.core.n_variables):
             values.append(take(self.core.timed_values + i))
-            lengths.append(take(self.core.timed_lengths + i) if self.core.leaves[i].repeated else None)
+            lengths.append(take(self.core.timed_lengths + i) if self.core.variables[i].repeated else None)
         return values, lengths, take(&self.core.timed).reshape(-1, 3)
 
     def mark_codes(self, uint8_t[::1] marks):

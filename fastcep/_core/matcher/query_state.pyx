@@ -43,11 +43,12 @@ cdef class QueryState:
         cdef Tables tables = Tables(plan, intern)
         self.plan = plan
         self.tables = tables
-        self.core.n_members, self.core.n_slots = tables.n_members, tables.n_slots
+        self.core.n_variables, self.core.n_slots = tables.n_variables, tables.n_slots
         self.core.n_states = tables.n_states
         self.core.n_columns, self.core.n_foralls, self.core.n_sets = tables.n_columns, tables.n_foralls, tables.n_sets
         self.core.implied = tables.implied
-        self.core.leaves, self.core.negations, self.core.absences = tables.leaves, tables.negations, tables.absences
+        self.core.variables = tables.variables
+        self.core.negations, self.core.absences = tables.negations, tables.absences
         self.core.period = plan.period
         self.core.must_advance, self.core.removes = plan.must_advance, plan.removes
         self.core.select, self.core.consumes = plan.select, plan.consumes
@@ -60,8 +61,8 @@ cdef class QueryState:
         self.core.relevance, self.core.windows.relevant = tables.relevance, tables.relevance.begins
         self.core.window_kind = plan.window_kind
         self.core.window = plan.window
-        self.core.type_members, self.core.type_codes = tables.type_members, tables.type_codes
-        self.core.locals, self.core.local_members = tables.locals, tables.local_members
+        self.core.type_variables, self.core.type_codes = tables.type_variables, tables.type_codes
+        self.core.locals, self.core.local_variables = tables.locals, tables.local_variables
         self.core.local_all = tables.local_all
         unlimited(&self.core.budget)
         self.core.vm = machine_new()
@@ -80,14 +81,14 @@ cdef class QueryState:
         self.core.outputs = <Source*>calloc(tables.n_outputs + 1, sizeof(Source))
         width = max([self.core.states[i].fixed + self.core.states[i].columns for i in range(tables.n_states)], default=1)
         self.core.row = <Source*>calloc(width, sizeof(Source))
-        self.core.out_values = <Vec*>calloc(self.core.n_members, sizeof(Vec))
-        self.core.out_lengths = <Vec*>calloc(self.core.n_members, sizeof(Vec))
-        self.core.timed_values = <Vec*>calloc(self.core.n_members, sizeof(Vec))
-        self.core.timed_lengths = <Vec*>calloc(self.core.n_members, sizeof(Vec))
-        self.core.passed = <const Passed**>calloc(self.core.n_members, sizeof(void*))
-        self.core.next_passed = <int64_t*>calloc(self.core.n_members, sizeof(int64_t))
+        self.core.out_values = <Vec*>calloc(self.core.n_variables, sizeof(Vec))
+        self.core.out_lengths = <Vec*>calloc(self.core.n_variables, sizeof(Vec))
+        self.core.timed_values = <Vec*>calloc(self.core.n_variables, sizeof(Vec))
+        self.core.timed_lengths = <Vec*>calloc(self.core.n_variables, sizeof(Vec))
+        self.core.passed = <const Passed**>calloc(self.core.n_variables, sizeof(void*))
+        self.core.next_passed = <int64_t*>calloc(self.core.n_variables, sizeof(int64_t))
         self.core.chains = <Vec*>calloc(self.core.n_slots, sizeof(Vec))
-        self.core.cursor = <int64_t*>calloc(self.core.n_members, sizeof(int64_t))
+        self.core.cursor = <int64_t*>calloc(self.core.n_variables, sizeof(int64_t))
         self.core.indexes = <Index*>calloc(tables.n_indexes + tables.n_negations + tables.n_kept + 1, sizeof(Index))
         for i, item in enumerate(plan.indexes):
             if index_init(self.core.indexes + i, &self.core.budget, len(item.keys), self.core.states[item.state].fixed,
@@ -105,7 +106,7 @@ cdef class QueryState:
                 raise MemoryError("no memory for the matcher")
             self.core.n_counts = 1
         self._init_factorised(tables)
-        for i in range(self.core.n_members):
+        for i in range(self.core.n_variables):
             self.core.out_values[i].budget = self.core.out_lengths[i].budget = &self.core.budget
             self.core.timed_values[i].budget = self.core.timed_lengths[i].budget = &self.core.budget
         for i in range(self.core.n_slots):
@@ -136,13 +137,13 @@ cdef class QueryState:
         """Allocate the factorised store, if the plan uses it."""
         cdef Py_ssize_t i
         cdef Step* step
-        cdef int members = self.core.n_members
+        cdef int variables = self.core.n_variables
         self.core.factorised = tables.n_kept > 0
         if not self.core.factorised:
             return 0
         self.core.kept, self.core.first_kept = tables.kept, tables.first_kept
-        self.core.back = <Step**>calloc(members, sizeof(void*))
-        self.core.again = <Step**>calloc(members, sizeof(void*))
+        self.core.back = <Step**>calloc(variables, sizeof(void*))
+        self.core.again = <Step**>calloc(variables, sizeof(void*))
         self.core.held = <int64_t*>calloc(tables.n_held + 1, sizeof(int64_t))
         self.core.held_null = <uint8_t*>calloc(tables.n_held + 1, 1)
         self.core.frames.budget = &self.core.budget
@@ -153,10 +154,10 @@ cdef class QueryState:
             self.core.n_indexes = i + 1
         for i, item in enumerate(self.plan.steps):
             step = tables.steps + i
-            if item.source == item.member:
-                self.core.again[step.member] = step
+            if item.source == item.variable:
+                self.core.again[step.variable] = step
             else:
-                self.core.back[step.member] = step
+                self.core.back[step.variable] = step
             if step.compares and index_init(&self.core.hashed, &self.core.budget, step.n_words, 1, 0) < 0:
                 raise MemoryError("no memory for the matcher")
         return 0
@@ -164,7 +165,7 @@ cdef class QueryState:
     def __dealloc__(self):
         cdef int i
         end_parts(&self.core)
-        for i in range(self.core.n_members):
+        for i in range(self.core.n_variables):
             if self.core.out_values != NULL:
                 vec_free(self.core.out_values + i)
             if self.core.out_lengths != NULL:

@@ -11,7 +11,7 @@ from fastcep._core.matcher.matcher cimport Matcher
 from fastcep._core.memory.vectors cimport take
 from fastcep._core.shed.drop cimport walk_cells
 from fastcep._core.shed.flows cimport (
-    CHILD_AT, CHILD_CLASS_AT, EVENT_CLASS_AT, MEMBER_AT, PARENT_AT, PARENT_CLASS_AT, SET_AT, SLICE_AT, flows_add,
+    CHILD_AT, CHILD_CLASS_AT, EVENT_CLASS_AT, PARENT_AT, PARENT_CLASS_AT, SET_AT, SLICE_AT, VARIABLE_AT, flows_add,
     flows_clear, flows_free, flows_init, log_weight,
 )
 from fastcep._core.shed.lineage cimport observe_init
@@ -35,7 +35,7 @@ NODE = np.dtype([("feature", np.int32), ("left", np.int32), ("right", np.int32),
 #: Fields of a key of `Shedding.flows`: the lowest bit and the number of bits of each.
 FLOW_FIELDS = {
     "target_class": (CHILD_CLASS_AT, CHILD_AT - CHILD_CLASS_AT), "target": (CHILD_AT, EVENT_CLASS_AT - CHILD_AT),
-    "event_class": (EVENT_CLASS_AT, MEMBER_AT - EVENT_CLASS_AT), "member": (MEMBER_AT, SLICE_AT - MEMBER_AT),
+    "event_class": (EVENT_CLASS_AT, VARIABLE_AT - EVENT_CLASS_AT), "member": (VARIABLE_AT, SLICE_AT - VARIABLE_AT),
     "slice": (SLICE_AT, PARENT_CLASS_AT - SLICE_AT), "source_class": (PARENT_CLASS_AT, PARENT_AT - PARENT_CLASS_AT),
     "source": (PARENT_AT, SET_AT - PARENT_AT),
 }
@@ -142,14 +142,14 @@ cdef class Shedding:
             Per variable the classifier of the events that may be bound to it; empty: no variable has one.
         """
         cdef Py_ssize_t i
-        cdef int members = self.core.n_members
-        events = events or [None] * members
+        cdef int variables = self.core.n_variables
+        events = events or [None] * variables
         plan = self.matcher.plan
-        feature_columns = plan.event_features or [()] * members
+        feature_columns = plan.event_features or [()] * variables
         assert len(classes) == self.core.n_states
-        assert len(events) == members
+        assert len(events) == variables
         strides = [max([1] + [_largest_class(item) + 1 for item in tables if item is not None]) for tables in (classes, events)]
-        if shed_init(&self.core.shed, len(plan.type_members), self.core.n_states, strides[0], members, strides[1], seed) < 0:
+        if shed_init(&self.core.shed, len(plan.type_variables), self.core.n_states, strides[0], variables, strides[1], seed) < 0:
             raise MemoryError("no memory for load shedding")
         columns = [np.array(numbers, np.int32) for numbers in feature_columns]
         self.classes = (classes, events, columns)
@@ -159,7 +159,7 @@ cdef class Shedding:
                 _set_classifier(self.core.shed.classifiers + i, item, plan.states[i].features)
         for i, item in enumerate(events):
             if item is not None:
-                _set_classifier(self.core.shed.by_member + i, item, "".join(plan.columns[c].dtype for c in feature_columns[i]))
+                _set_classifier(self.core.shed.by_variable + i, item, "".join(plan.columns[c].dtype for c in feature_columns[i]))
                 self.core.shed.features_of[i] = _address(columns[i])
 
     @property
@@ -229,7 +229,7 @@ cdef class Shedding:
         assert capacity > 0 and capacity & (capacity - 1) == 0
         if slices != self.core.shed.slices and slice_births(&self.core.shed, self.core.n_states, slices) < 0:
             raise MemoryError("no memory for load shedding")
-        if flows_init(&self.core.shed.flows, capacity, self.core.shed.members * self.core.shed.member_stride) < 0:
+        if flows_init(&self.core.shed.flows, capacity, self.core.shed.variables * self.core.shed.variable_stride) < 0:
             raise MemoryError("no memory for load shedding")
 
     def count_share(self, double share):
@@ -250,7 +250,7 @@ cdef class Shedding:
         events that were tried for each variable, by class, float64[variables, classes].
         """
         cdef Flows* flows = &self.core.shed.flows
-        cdef int64_t i, n = 0, size = flows.used, cells = self.core.shed.members * self.core.shed.member_stride
+        cdef int64_t i, n = 0, size = flows.used, cells = self.core.shed.variables * self.core.shed.variable_stride
         keys, counts, squares, tried = np.empty(size, np.uint64), np.empty(size), np.empty(size), np.zeros(cells)
         cdef uint64_t[::1] to_keys = keys
         cdef double[::1] to_counts = counts, to_squares = squares, to_tried = tried
@@ -266,15 +266,15 @@ cdef class Shedding:
         if flows.on:
             flows_clear(flows, cells)
         order = np.argsort(keys)
-        return keys[order], counts[order], squares[order], lost, tried.reshape(-1, self.core.shed.member_stride)
+        return keys[order], counts[order], squares[order], lost, tried.reshape(-1, self.core.shed.variable_stride)
 
     def resume_flows(self, const uint64_t[::1] keys, const double[::1] counts, const double[::1] squares, double lost,
                      const double[:, ::1] tried):
         """Continue from what `flows` has returned."""
         cdef Py_ssize_t i, j
         assert self.core.shed.flows.on and keys.shape[0] == counts.shape[0] == squares.shape[0]
-        assert tried.shape[0] == self.core.shed.members and tried.shape[1] == self.core.shed.member_stride
-        flows_clear(&self.core.shed.flows, self.core.shed.members * self.core.shed.member_stride)
+        assert tried.shape[0] == self.core.shed.variables and tried.shape[1] == self.core.shed.variable_stride
+        flows_clear(&self.core.shed.flows, self.core.shed.variables * self.core.shed.variable_stride)
         for i in range(keys.shape[0]):
             if keys[i] != 0:
                 flows_add(&self.core.shed.flows, keys[i], counts[i], squares[i])
@@ -303,7 +303,7 @@ cdef class Shedding:
     def withhold(self, const int64_t[:, ::1] chances):
         """Set the probability with which events are withheld from a variable, per variable and class, in 2^-32."""
         cdef Py_ssize_t i, j
-        assert chances.shape[0] == self.core.shed.members and chances.shape[1] == self.core.shed.member_stride
+        assert chances.shape[0] == self.core.shed.variables and chances.shape[1] == self.core.shed.variable_stride
         self.core.shed.binds = False
         for i in range(chances.shape[0]):
             for j in range(chances.shape[1]):
@@ -314,7 +314,7 @@ cdef class Shedding:
     @property
     def event_stride(self):
         """Largest number of classes of the events of a variable: second dimension of tables by variable and class."""
-        return self.core.shed.member_stride
+        return self.core.shed.variable_stride
 
     def drop_rows(self, const int64_t[:, :, ::1] chances, unsigned long long salt):
         """Drop live partial matches now, with a probability per state, class and age slice; returns the number visited.
@@ -370,7 +370,7 @@ cdef class Shedding:
         cdef const Prices* prices = &self.core.prices
         cdef int m, e
         cdef bint completing, reports = False
-        assert 0 <= share <= 1 and self.core.n_members <= 64
+        assert 0 <= share <= 1 and self.core.n_variables <= 64
         self.core.shed.cut.most = 0
         self.core.shed.cut.completing = 0
         if most <= 0:
@@ -378,12 +378,12 @@ cdef class Shedding:
         self._allocate_tried()
         self.core.shed.cut.most = max(1, most - prices.event - prices.relevant)
         self.core.shed.cut.share = <int64_t>(share * 4294967296.0)
-        for m in range(self.core.n_members):
-            completing = not self.core.leaves[m].negated and not reports
-            for e in range(self.core.leaves[m].first_edge, self.core.leaves[m].end_edge):
+        for m in range(self.core.n_variables):
+            completing = not self.core.variables[m].negated and not reports
+            for e in range(self.core.variables[m].first_edge, self.core.variables[m].end_edge):
                 completing = completing and self.core.edges[e].source >= 0 and not self.core.edges[e].born
             if not completing:  # later variables must not emit matches before this one
-                for e in range(self.core.leaves[m].first_edge, self.core.leaves[m].end_edge):
+                for e in range(self.core.variables[m].first_edge, self.core.variables[m].end_edge):
                     reports = reports or self.core.states[self.core.edges[e].target].accepting
             else:
                 self.core.shed.cut.completing |= <uint64_t>1 << m
@@ -450,7 +450,7 @@ cdef class Shedding:
             "probes": take(&lineage.probes), "probed": take(&lineage.probed),
             "asked": take(&lineage.probe_edges), "visited": take(&lineage.visited),
             "matches": take(&lineage.matches), "values": take(&lineage.values),
-            "tried": take(&lineage.tried), "tried_for": take(&lineage.members), "event_values": take(&lineage.event_values),
+            "tried": take(&lineage.tried), "tried_for": take(&lineage.variables), "event_values": take(&lineage.event_values),
         }
 
     def counted(self):
@@ -468,8 +468,8 @@ cdef class Shedding:
             "refused": _to_array(self.core.shed.refused, cells).reshape(-1, self.core.shed.stride),
             "dropped": _to_array(self.core.shed.dropped, cells).reshape(-1, self.core.shed.stride),
             "withheld": _to_array(
-                self.core.shed.withheld, self.core.shed.members * self.core.shed.member_stride
-            ).reshape(-1, self.core.shed.member_stride),
+                self.core.shed.withheld, self.core.shed.variables * self.core.shed.variable_stride
+            ).reshape(-1, self.core.shed.variable_stride),
         }
 
     @property
@@ -487,5 +487,5 @@ cdef class Shedding:
         _write(self.core.shed.born, counters["born"], cells)
         _write(self.core.shed.refused, counters["refused"], cells)
         _write(self.core.shed.dropped, counters["dropped"], cells)
-        _write(self.core.shed.withheld, counters["withheld"], self.core.shed.members * self.core.shed.member_stride)
+        _write(self.core.shed.withheld, counters["withheld"], self.core.shed.variables * self.core.shed.variable_stride)
         self.core.shed.n_refused, self.core.shed.n_in_windows, self.core.shed.n_aged = totals

@@ -14,7 +14,7 @@ from fastcep._core.memory.open_windows cimport (
 )
 from fastcep._core.memory.row_store cimport find
 from fastcep._core.memory.starts cimport drop_first
-from fastcep._core.program.plan_tables cimport Edge, Leaf
+from fastcep._core.program.plan_tables cimport Edge, Variable
 from fastcep._core.shed.drop cimport kept_out
 from fastcep._core.state.core cimport Core, read_key
 from fastcep._core.state.isolated_windows cimport counts_of, end_window, enter, leave
@@ -129,27 +129,27 @@ cdef void _close(Core* core, int64_t number, int64_t time, int64_t closing_posit
             drop_first(&core.starts)
 
 
-cdef int64_t enter_first_window(Core* core, uint64_t* members, int k) noexcept nogil:
+cdef int64_t enter_first_window(Core* core, uint64_t* variables, int k) noexcept nogil:
     """Enter the first isolated window in which event ``k`` of the chunk may extend or begin a partial match.
 
-    ``members``: in, the variables to which the event may be bound; out, those for which this window needs it. Returns
+    ``variables``: in, the variables to which the event may be bound; out, those for which this window needs it. Returns
     the number of the window, -1 if there is none; 0 without entering if open windows share their rows.
     """
     if core.failed or core.windows.first == core.windows.next:
         return -1
     if not core.is_isolated:
         return 0
-    core.bindable = members[0]
-    return _enter_from(core, core.windows.first, members, k)
+    core.bindable = variables[0]
+    return _enter_from(core, core.windows.first, variables, k)
 
 
-cdef int64_t enter_next_window(Core* core, int64_t number, uint64_t* members, int k) noexcept nogil:
+cdef int64_t enter_next_window(Core* core, int64_t number, uint64_t* variables, int k) noexcept nogil:
     """Leave an isolated window and enter the next one, as ``enter_first_window``; -1 also if memory ran out."""
     leave(core, window_at(&core.windows, number))
-    return -1 if core.failed else _enter_from(core, number + 1, members, k)
+    return -1 if core.failed else _enter_from(core, number + 1, variables, k)
 
 
-cdef int64_t _enter_from(Core* core, int64_t number, uint64_t* members, int k) noexcept nogil:
+cdef int64_t _enter_from(Core* core, int64_t number, uint64_t* variables, int k) noexcept nogil:
     """Enter the first window from ``number`` on, as ``enter_first_window``."""
     cdef Opened* window
     cdef uint64_t usable
@@ -162,21 +162,21 @@ cdef int64_t _enter_from(Core* core, int64_t number, uint64_t* members, int k) n
                 core, counts_of(core, window.part)):
             usable = 0
         if usable and (usable & ~core.relevance.keyed or _extends(core, window.part, usable, k)):
-            members[0] = usable
+            variables[0] = usable
             return number if enter(core, window) else -1
         number += 1
     return -1
 
 
-cdef bint _extends(Core* core, const Part* part, uint64_t members, int k) noexcept nogil:
-    """Return whether a bucket exists whose rows event ``k`` may extend as one of ``members``, which are all keyed."""
-    cdef Leaf* leaf
+cdef bint _extends(Core* core, const Part* part, uint64_t variables, int k) noexcept nogil:
+    """Return whether a bucket exists whose rows event ``k`` may extend as one of ``variables``, which are all keyed."""
+    cdef Variable* variable
     cdef Edge* edge
     cdef int e
-    while members:
-        leaf = core.leaves + __builtin_ctzll(members)
-        members &= members - 1
-        for e in range(leaf.first_edge, leaf.end_edge):
+    while variables:
+        variable = core.variables + __builtin_ctzll(variables)
+        variables &= variables - 1
+        for e in range(variable.first_edge, variable.end_edge):
             edge = core.edges + e
             if (read_key(edge.probe, edge.n_probe, k, core.key)
                     and find(part.indexes + edge.index, core.key) >= 0):

@@ -5,7 +5,7 @@ from fastcep._core.memory.row_store cimport Bucket, Index
 from fastcep._core.state.core cimport Core
 
 
-cdef int64_t elements_of(Core* core, int member, int64_t j) noexcept nogil
+cdef int64_t elements_of(Core* core, int variable, int64_t j) noexcept nogil
 cdef int64_t rounds_of(Core* core, int slot, int64_t j) noexcept nogil
 cdef bint holds(Core* core, int number, int64_t j, int64_t round, const Index* index, const Bucket* bucket,
                 int64_t row) noexcept nogil

@@ -5,19 +5,19 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t
 from fastcep._core.input.batch cimport COLUMN_TYPE
 from fastcep._core.memory.row_store cimport Bucket, Index, column_of
 from fastcep._core.memory.vectors cimport Vec, push
-from fastcep._core.program.plan_tables cimport MEMBER_AT, ROUND_AT, ForAll
+from fastcep._core.program.plan_tables cimport ROUND_AT, VARIABLE_AT, ForAll
 from fastcep._core.program.predicate cimport CHUNK, Code, run
 from fastcep._core.state.core cimport ELEM, EVENT, Core, position_of
 from fastcep._core.state.stage cimport Stage
 
 
-cdef int64_t elements_of(Core* core, int member, int64_t j) noexcept nogil:
-    """Write the events that staged row ``j`` binds to a list variable, oldest first, to ``chains[member]``.
+cdef int64_t elements_of(Core* core, int variable, int64_t j) noexcept nogil:
+    """Write the events that staged row ``j`` binds to a list variable, oldest first, to ``chains[variable]``.
 
     Returns their number. A variable of a group has one entry per round, -1 if the round does not bind it.
     """
-    cdef int slot = core.leaves[member].slot
-    if slot != member:
+    cdef int slot = core.variables[variable].slot
+    if slot != variable:
         return rounds_of(core, slot, j)
     return _chain(core, slot, j)
 
@@ -47,18 +47,18 @@ cdef int64_t rounds_of(Core* core, int slot, int64_t j) noexcept nogil:
     """Write the rounds of a group to the ``chains`` of all its variables; returns the number of rounds."""
     cdef int64_t n = _chain(core, slot, j), rounds = 0, i, word
     cdef int m
-    for m in range(core.n_members):
-        if core.leaves[m].slot == slot:
+    for m in range(core.n_variables):
+        if core.variables[m].slot == slot:
             core.chains[m].size = 0
     for i in range(n):
         word = core.chains[slot].data[i]
         if word >> ROUND_AT:
             rounds += 1
-            for m in range(core.n_members):
-                if core.leaves[m].slot == slot and push(core.chains + m, -1) < 0:
+            for m in range(core.n_variables):
+                if core.variables[m].slot == slot and push(core.chains + m, -1) < 0:
                     core.failed = True
                     return 0
-        m = (word >> MEMBER_AT) & 0xFF
+        m = (word >> VARIABLE_AT) & 0xFF
         core.chains[m].data[rounds - 1] = position_of(word)
     return rounds
 
@@ -77,7 +77,7 @@ cdef bint holds(Core* core, int number, int64_t j, int64_t round, const Index* i
     if not guard(core, item.guard, j):
         return True
     for e in range(item.n_elements):
-        count = elements_of(core, item.member[e], j)
+        count = elements_of(core, item.variable[e], j)
         if core.failed:
             return False
         low = max(low, -<int64_t>item.offset[e])
@@ -111,7 +111,7 @@ cdef int _load_elements(Core* core, ForAll* item, int64_t first, int n, uint8_t*
         keep[i] = 1
     for e in range(item.n_elements):
         for i in range(n):
-            slot = core.chains[item.member[e]].data[first + i + item.offset[e]]
+            slot = core.chains[item.variable[e]].data[first + i + item.offset[e]]
             if slot < 0:
                 keep[i] = 0
                 values[e * CHUNK + i] = 0

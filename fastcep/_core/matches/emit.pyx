@@ -9,7 +9,7 @@ from fastcep._core.memory.match_set cimport add_entry, forget
 from fastcep._core.memory.row_store cimport Bucket
 from fastcep._core.memory.starts cimport EXPLICIT, gather_starts
 from fastcep._core.memory.vectors cimport Vec, fill, gather, push, reserve
-from fastcep._core.program.plan_tables cimport FIRST, MEMBER_AT, THIS, Edge, Leaf, State
+from fastcep._core.program.plan_tables cimport FIRST, THIS, VARIABLE_AT, Edge, State, Variable
 from fastcep._core.shed.lineage cimport note_matches
 from fastcep._core.state.core cimport Core
 
@@ -28,22 +28,22 @@ cdef void emit_staged(Core* core, const State* state, int64_t j) noexcept nogil:
 
 cdef void write_row(Core* core, const State* state, int64_t j, Vec* values, Vec* lengths) noexcept nogil:
     """Append the bindings of staged row ``j`` to the vectors of each variable."""
-    cdef Leaf* leaf
+    cdef Variable* variable
     cdef int m, group = -1
     cdef int64_t i, count = 0
-    for m in range(core.n_members):
-        leaf = core.leaves + m
-        if leaf.negated:
+    for m in range(core.n_variables):
+        variable = core.variables + m
+        if variable.negated:
             continue
-        if not leaf.repeated:
+        if not variable.repeated:
             if push(values + m, core.stage.bind[m][j] if state.has[m] else -1) < 0:
                 core.failed = True
             continue
-        if not state.has[leaf.slot]:
+        if not state.has[variable.slot]:
             count = core.chains[m].size = 0
-        elif leaf.group < 0 or leaf.group != group:
+        elif variable.group < 0 or variable.group != group:
             count = elements_of(core, m, j)
-            group = leaf.group
+            group = variable.group
         for i in range(count):
             if push(values + m, core.chains[m].data[i]) < 0:
                 core.failed = True
@@ -54,36 +54,36 @@ cdef void write_row(Core* core, const State* state, int64_t j, Vec* values, Vec*
 cdef bint _is_new(Core* core, const State* state, int64_t j) noexcept nogil:
     """Return whether no earlier match of this event binds the same events, regardless of their order in an ANY."""
     cdef Vec* words = &core.seen.words
-    cdef Leaf* leaf
+    cdef Variable* variable
     cdef int64_t first, i, at, word
     cdef int m, n, slot, is_new
     for slot in range(core.n_slots):
-        if slot < core.n_members and (core.leaves[slot].slot != slot or core.leaves[slot].negated or core.leaves[slot].set >= 0):
+        if slot < core.n_variables and (core.variables[slot].slot != slot or core.variables[slot].negated or core.variables[slot].set >= 0):
             continue
         if not state.has[slot]:
             _push(core, -1)
-        elif slot >= core.n_members:
+        elif slot >= core.n_variables:
             rounds_of(core, slot, j)
             _push(core, core.chains[slot].size)
             for i in range(core.chains[slot].size):
                 word = core.chains[slot].data[i]
-                m = (word >> MEMBER_AT) & 0xFF
-                if core.leaves[m].set >= 0:
-                    word += <int64_t>(core.leaves[m].set - m) << MEMBER_AT
+                m = (word >> VARIABLE_AT) & 0xFF
+                if core.variables[m].set >= 0:
+                    word += <int64_t>(core.variables[m].set - m) << VARIABLE_AT
                 _push(core, word)
-        elif core.leaves[slot].repeated:
+        elif core.variables[slot].repeated:
             _push(core, elements_of(core, slot, j))
             for i in range(core.chains[slot].size):
                 _push(core, core.chains[slot].data[i])
         else:
             _push(core, core.stage.bind[slot][j])
-    for m in range(core.n_members):
-        if core.leaves[m].set != m or core.leaves[m].group >= 0:
+    for m in range(core.n_variables):
+        if core.variables[m].set != m or core.variables[m].group >= 0:
             continue
         first = words.size
-        for n in range(m, core.n_members):
-            leaf = core.leaves + n
-            if leaf.set != m:
+        for n in range(m, core.n_variables):
+            variable = core.variables + n
+            if variable.set != m:
                 continue
             word = core.stage.bind[n][j] if state.has[n] else -1
             _push(core, word)
@@ -113,14 +113,14 @@ cdef void emit_rows(Core* core, const Edge* edge, const Bucket* bucket, int firs
     cdef const int64_t* from_ = bucket.data + <int64_t>first * source.fixed
     cdef Vec* vec
     cdef int m, word
-    for m in range(core.n_members):
-        if core.leaves[m].negated:
+    for m in range(core.n_variables):
+        if core.variables[m].negated:
             continue
         vec = core.out_values + m
         if vec.size + n > vec.capacity and reserve(vec, vec.size + n) < 0:
             core.failed = True
             return
-        word = edge.leaf_from[m]
+        word = edge.variable_from[m]
         if word == FIRST:
             gather_starts(vec.data + vec.size, &core.starts, from_, source.fixed, rows, n)
         elif word >= 0:

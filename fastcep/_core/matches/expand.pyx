@@ -51,14 +51,14 @@ cdef int _repeat(Core* core, int64_t n, int64_t first) noexcept nogil:
     cdef Vec* to
     cdef Vec* sizes
     cdef int m
-    for m in range(core.n_members):
-        if core.leaves[m].negated:
+    for m in range(core.n_variables):
+        if core.variables[m].negated:
             continue
         to = core.out_values + m
         sizes = core.out_lengths + m
         lengths = sizes.size - n
         values = to.size - n
-        if core.leaves[m].repeated:
+        if core.variables[m].repeated:
             values = to.size
             for i in range(lengths, sizes.size):
                 values -= sizes.data[i]
@@ -67,12 +67,12 @@ cdef int _repeat(Core* core, int64_t n, int64_t first) noexcept nogil:
                 continue
             j = values
             for i in range(n):
-                count = sizes.data[lengths + i] if core.leaves[m].repeated else 1
+                count = sizes.data[lengths + i] if core.variables[m].repeated else 1
                 if latest[i] >= number:
-                    if _reserve(to, count) < 0 or (core.leaves[m].repeated and _reserve(sizes, 1) < 0):
+                    if _reserve(to, count) < 0 or (core.variables[m].repeated and _reserve(sizes, 1) < 0):
                         return -1
                     _copy(to, j, count)
-                    if core.leaves[m].repeated:
+                    if core.variables[m].repeated:
                         sizes.data[sizes.size] = count
                         sizes.size += 1
                 j += count

@@ -26,7 +26,7 @@ cdef int64_t oldest_needed(const Core* core, int negation, int64_t time) noexcep
     return core.starts.position[core.starts.first & core.starts.mask]
 
 
-cdef void store_negated(Core* core, int member, int k, int64_t position, int64_t time) noexcept nogil:
+cdef void store_negated(Core* core, int variable, int k, int64_t position, int64_t time) noexcept nogil:
     """Store event ``k`` of the chunk for the checks of a negated variable."""
     cdef Negation* item
     cdef Index* index
@@ -36,7 +36,7 @@ cdef void store_negated(Core* core, int member, int k, int64_t position, int64_t
     cdef int n
     for n in range(core.n_negations):
         item = core.negations + n
-        if item.member != member or (not item.by_time and core.starts.first == core.starts.next):
+        if item.variable != variable or (not item.by_time and core.starts.first == core.starts.next):
             continue
         index = core.indexes + core.n_indexes + n
         if not read_key(item.keys, item.n_keys, k, core.key):
@@ -88,9 +88,9 @@ cdef bint _passes(Core* core, Absence* item, const State* state, int64_t j, int6
         if low < 0 and high == INT64_MAX:
             return True  # the match does not use the SEQ of the negated variable
         return not _occurs(core, item, index, bucket, low, high, until, j, -1)
-    if not state.has[core.n_members + item.group]:
+    if not state.has[core.n_variables + item.group]:
         return True
-    rounds = rounds_of(core, core.n_members + item.group, j)
+    rounds = rounds_of(core, core.n_variables + item.group, j)
     for r in range(rounds - 1 if item.latest else 0, rounds):
         low, high = -1, INT64_MAX
         for c in range(item.n_before):
@@ -110,10 +110,10 @@ cdef int64_t _latest(Core* core, const Absence* item, const State* state, int64_
     cdef int64_t low = -1, bound
     cdef int c, slot
     for c in range(item.n_before):
-        slot = core.leaves[item.before[c]].slot
+        slot = core.variables[item.before[c]].slot
         if state.has[slot]:
             bound = core.stage.bind[slot][j]
-            if core.leaves[item.before[c]].repeated and bound >= 0:
+            if core.variables[item.before[c]].repeated and bound >= 0:
                 bound = position_of(core.starts.event[bound])
             low = max(low, bound)
     return low
@@ -124,10 +124,10 @@ cdef int64_t _earliest(Core* core, const Absence* item, const State* state, int6
     cdef int64_t high = INT64_MAX, bound
     cdef int c, slot
     for c in range(item.n_after):
-        slot = core.leaves[item.after[c]].slot
+        slot = core.variables[item.after[c]].slot
         if state.has[slot] and core.stage.bind[slot][j] >= 0:
             bound = core.stage.bind[slot][j]
-            if core.leaves[item.after[c]].repeated:
+            if core.variables[item.after[c]].repeated:
                 while core.starts.previous[bound] >= 0:
                     bound = core.starts.previous[bound]
                 bound = position_of(core.starts.event[bound])

@@ -8,7 +8,7 @@ cdef class Output:
     cdef readonly object query
     cdef readonly int64_t n  # number of matches
     cdef tuple lists         # per variable, whether it binds a list of events
-    cdef int n_members
+    cdef int n_variables
     cdef bint has_windows
     cdef int64_t* block      # sizes of the vectors, then their contents one after the other; NULL: see ``columns``
     cdef object columns      # result of ``arrays``, once it is made

@@ -20,11 +20,11 @@ cdef class Output:
 
     cdef int move(self, Core* core, plan) except -1:
         """Move the output out of the state of a query."""
-        cdef int i, n_vectors = 2 * core.n_members + 4
+        cdef int i, n_vectors = 2 * core.n_variables + 4
         cdef int64_t words = 0
         cdef int64_t* to
         cdef Vec* vec
-        self.n_members, self.has_windows = core.n_members, core.window_kind == EXPLICIT
+        self.n_variables, self.has_windows = core.n_variables, core.window_kind == EXPLICIT
         self.query, self.lists = plan.query, plan.lists
         for i in range(core.detected_counts.size):
             self.n += core.detected_counts.data[i]
@@ -58,7 +58,7 @@ cdef class Output:
         (-1: decided by time), its time, and its number of matches. ``windows`` are window ids per match, None without
         explicit windows.
         """
-        cdef int i, n_vectors = 2 * self.n_members + 4
+        cdef int i, n_vectors = 2 * self.n_variables + 4
         cdef int64_t at = n_vectors
         cdef int64_t* block
         cdef list vectors = []
@@ -76,7 +76,7 @@ cdef class Output:
 
     def _arrange(self, list vectors):
         """Return the vectors in the form of `arrays`."""
-        cdef int n = self.n_members
+        cdef int n = self.n_variables
         lengths = [vectors[n + i] if listed else None for i, listed in enumerate(self.lists)]
         windows = vectors[2 * n + 3] if self.has_windows else None
         return vectors[:n], lengths, vectors[2 * n], vectors[2 * n + 1], vectors[2 * n + 2], windows
@@ -84,7 +84,7 @@ cdef class Output:
 
 cdef Vec* _vector(Core* core, int number) noexcept:
     """Return vector ``number`` of the output: values of each variable, lengths, positions, times, counts, windows."""
-    cdef int n = core.n_members
+    cdef int n = core.n_variables
     if number < n:
         return core.out_values + number
     if number < 2 * n:

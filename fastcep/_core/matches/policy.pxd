@@ -20,6 +20,6 @@ cdef enum:              # skip policies after a match, as in fastcep.query.ast
 
 cdef void apply_policies(Core* core) noexcept nogil
 cdef bint limit_is_reached(const Core* core, const Index* counts) noexcept nogil
-cdef bint partition_of(Core* core, uint64_t members, int k) noexcept nogil
+cdef bint partition_of(Core* core, uint64_t variables, int k) noexcept nogil
 cdef void policy_clear(Core* core) noexcept nogil
 cdef int64_t* count_of_waiting(Core* core, const State* state) noexcept nogil

@@ -114,11 +114,11 @@ cdef void _rewind(Core* core, int64_t n) noexcept nogil:
     """Set ``cursor`` of each variable to its first value in the last ``n`` matches."""
     cdef int64_t i
     cdef int m
-    for m in range(core.n_members):
+    for m in range(core.n_variables):
         core.cursor[m] = core.out_values[m].size
-        if core.leaves[m].negated:
+        if core.variables[m].negated:
             continue
-        if not core.leaves[m].repeated:
+        if not core.variables[m].repeated:
             core.cursor[m] -= n
             continue
         for i in range(core.out_lengths[m].size - n, core.out_lengths[m].size):
@@ -127,7 +127,7 @@ cdef void _rewind(Core* core, int64_t n) noexcept nogil:
 
 cdef inline int64_t _length(const Core* core, int m, int64_t n, int64_t match) noexcept nogil:
     """Return the number of values that a match has for a variable."""
-    return core.out_lengths[m].data[core.out_lengths[m].size - n + match] if core.leaves[m].repeated else 1
+    return core.out_lengths[m].data[core.out_lengths[m].size - n + match] if core.variables[m].repeated else 1
 
 
 cdef void _list_events(Core* core, int64_t n) noexcept nogil:
@@ -138,8 +138,8 @@ cdef void _list_events(Core* core, int64_t n) noexcept nogil:
     _rewind(core, n)
     for i in range(n):
         first = core.bound.size
-        for m in range(core.n_members):
-            if core.leaves[m].negated:
+        for m in range(core.n_variables):
+            if core.variables[m].negated:
                 continue
             count = _length(core, m, n, i)
             for j in range(core.cursor[m], core.cursor[m] + count):
@@ -215,13 +215,13 @@ cdef void _apply_limit(Core* core, int64_t n) noexcept nogil:
         core.reported += 1
 
 
-cdef bint partition_of(Core* core, uint64_t members, int k) noexcept nogil:
+cdef bint partition_of(Core* core, uint64_t variables, int k) noexcept nogil:
     """Write the key of the partition of event ``k`` of the chunk to ``core.key``; returns False if it is in no
     partition.
 
-    ``members``: the variables to which the event may be bound.
+    ``variables``: the variables to which the event may be bound.
     """
-    return read_key(core.leaves[__builtin_ctzll(members)].partition, core.n_partition, k, core.key)
+    return read_key(core.variables[__builtin_ctzll(variables)].partition, core.n_partition, k, core.key)
 
 
 cdef bint limit_is_reached(const Core* core, const Index* counts) noexcept nogil:
@@ -281,8 +281,8 @@ cdef void _keep_chosen(Core* core, int64_t n) noexcept nogil:
         core.emitted += core.chosen.data[i]
     if core.emitted == n:
         return
-    for m in range(core.n_members):
-        if core.leaves[m].negated:
+    for m in range(core.n_variables):
+        if core.variables[m].negated:
             continue
         values = core.out_values + m
         lengths = core.out_lengths + m
@@ -294,12 +294,12 @@ cdef void _keep_chosen(Core* core, int64_t n) noexcept nogil:
                 for j in range(count):
                     values.data[to] = values.data[core.cursor[m] + j]
                     to += 1
-                if core.leaves[m].repeated:
+                if core.variables[m].repeated:
                     lengths.data[length] = count
                     length += 1
             core.cursor[m] += count
         values.size = to
-        if core.leaves[m].repeated:
+        if core.variables[m].repeated:
             lengths.size = length
 
 
@@ -310,8 +310,8 @@ cdef void _merge(Core* core, int64_t n) noexcept nogil:
     cdef Vec* values
     _rewind(core, n)
     core.emitted = 1
-    for m in range(core.n_members):
-        if core.leaves[m].negated:
+    for m in range(core.n_variables):
+        if core.variables[m].negated:
             continue
         values = core.out_values + m
         first = to = core.cursor[m]
@@ -321,7 +321,7 @@ cdef void _merge(Core* core, int64_t n) noexcept nogil:
                 to += 1
         values.size = to
         _sort_unique(values, first)
-        if core.leaves[m].repeated:
+        if core.variables[m].repeated:
             core.out_lengths[m].size -= n
         if push(core.out_lengths + m, values.size - first) < 0:
             core.failed = True

@@ -7,7 +7,7 @@ from fastcep._core.program.window_relevance cimport WindowRelevance
 
 cdef struct Column:         # an event column: the values of one chunk
     int32_t source          # column of the schema, or a built-in column as in batch.pxd
-    uint64_t members        # bit set of the variables that read it
+    uint64_t variables      # bit set of the variables that read it
     Code program            # computes the column, if source is COLUMN_COMPUTED
     int64_t* values         # buffer [CHUNK] for a column that is not a view of the batch
     uint8_t* nulls          # buffer [CHUNK] for its null flags
@@ -15,8 +15,8 @@ cdef struct Column:         # an event column: the values of one chunk
     const uint8_t* null     # null flags of the current chunk, or NULL
 
 
-cdef enum:              # bits of the word of a chain node; the position is below MEMBER_AT
-    MEMBER_AT = 48          # number of the variable
+cdef enum:              # bits of the word of a chain node; the position is below VARIABLE_AT
+    VARIABLE_AT = 48        # number of the variable
     ROUND_AT = 56           # 1: the event begins a round of the group
 
 
@@ -30,7 +30,7 @@ cdef enum:                  # source of a binding of a new row, if it is not a w
     FIRST = -3              # the event of the start of the row
 
 
-cdef struct Leaf:           # a variable
+cdef struct Variable:       # a variable of the pattern
     bint negated
     bint repeated           # may bind several events; its output is a list
     int32_t group           # number of its group, or -1
@@ -44,7 +44,7 @@ cdef struct Leaf:           # a variable
 cdef struct Edge:
     int32_t source
     int32_t target
-    int32_t member           # the variable that it binds
+    int32_t variable         # that it binds
     int32_t index            # the index that it probes
     int32_t n_probe
     const Column** probe    # key words for the probe
@@ -53,7 +53,7 @@ cdef struct Edge:
     bint chained            # binds a chain node; the word of the node is position | mark
     int64_t mark
     int32_t* bind_from      # per binding of the target's rows: word of the old row, ABSENT or THIS
-    int32_t* leaf_from      # per variable: word of the old row, ABSENT, THIS or FIRST
+    int32_t* variable_from  # per variable: word of the old row, ABSENT, THIS or FIRST
     bint only_accepts       # fast path: every child is a match and is not stored; the only edge of its variable
     bint only_stores        # fast path: every child goes to one index; the only edge of its variable
     const Column** start_key    # only_stores, from START, all outputs are columns: the key words of the row; or NULL
@@ -121,7 +121,7 @@ cdef struct ForAll:
     bint earlier             # for all elements except the last
     Code program
     int32_t n_elements
-    int32_t* member
+    int32_t* variable
     int32_t* offset
     int32_t* column          # column of the schema or built-in column
     const int64_t** data     # per element: the event ring of its column
@@ -132,7 +132,7 @@ cdef struct ForAll:
 
 
 cdef struct Negation:       # a negated variable; its events are in an index after those of the states
-    int32_t member
+    int32_t variable
     int32_t n_keys
     const Column** keys
     int32_t n_registers
@@ -176,7 +176,7 @@ cdef struct Term:           # an operand of a key word, which is a sum
 
 
 cdef struct Step:           # from a chosen event to an earlier event of another variable
-    int32_t member
+    int32_t variable
     int32_t kept             # the store that is searched
     int32_t n_words
     int32_t* n_terms         # per key word
@@ -191,24 +191,24 @@ cdef struct Step:           # from a chosen event to an earlier event of another
 
 
 cdef class Tables:
-    cdef int n_types, n_members, n_slots, n_states, n_edges, n_indexes, n_columns, n_foralls, n_outputs, n_inputs
+    cdef int n_types, n_variables, n_slots, n_states, n_edges, n_indexes, n_columns, n_foralls, n_outputs, n_inputs
     cdef int n_groups, n_negations, n_absences, n_sets
     cdef int implied              # slot that every match binds first, to one event, the event of the start; or -1
     cdef int n_kept, n_steps, n_held
     cdef Kept* kept
     cdef Step* steps
-    cdef int32_t* first_kept      # [n_members + 1] per variable: its stores begin here
-    cdef Leaf* leaves
+    cdef int32_t* first_kept      # [n_variables + 1] per variable: its stores begin here
+    cdef Variable* variables
     cdef Negation* negations
     cdef Absence* absences
 
     cdef int _build_bindings(self, plan, Edge* edge, item) except -1
     cdef const Column** _columns(self, numbers) except NULL
-    cdef uint64_t* type_members   # per type id: bit set of the variables that may bind its events
+    cdef uint64_t* type_variables  # per type id: bit set of the variables that may bind its events
     cdef int64_t* type_codes      # per type id: string code of its name
     cdef Code* locals             # per variable: the conditions on its event alone
     cdef uint8_t* local_all       # per program: 1 if some variable that may bind an event uses it, for every such event
-    cdef uint64_t* local_members  # per program: bit set of the variables that use it; 0 for a copy of an earlier one
+    cdef uint64_t* local_variables  # per program: bit set of the variables that use it; 0 for a copy of an earlier one
     cdef int32_t* partition       # per type id and attribute: its column, or -1
     cdef uint8_t* partition_floats  # per attribute: 1 for float64
     cdef Column* columns

@@ -35,10 +35,10 @@ cdef int _set_kernel(Code* code, object program, str role, object kernels) excep
     return 0
 
 
-def _tuple_with(tuples, member):
+def _tuple_with(tuples, variable):
     """Return the number of the tuple that contains a variable, or -1."""
-    for number, members in enumerate(tuples):
-        if member in members:
+    for number, variables in enumerate(tuples):
+        if variable in variables:
             return number
     return -1
 
@@ -58,10 +58,10 @@ cdef class Tables:
 
     def __cinit__(self, plan, intern):
         cdef Py_ssize_t i
-        self.n_types = len(plan.type_members)
-        self.n_members = len(plan.negated)
+        self.n_types = len(plan.type_variables)
+        self.n_variables = len(plan.negated)
         self.n_groups = len(plan.groups)
-        self.n_slots = self.n_members + self.n_groups
+        self.n_slots = self.n_variables + self.n_groups
         self.n_states = len(plan.states)
         self.n_negations = len(plan.negations)
         self.n_absences = len(plan.absences)
@@ -70,15 +70,15 @@ cdef class Tables:
         self.n_indexes = len(plan.indexes)
         self.n_columns = len(plan.columns)
         self.n_foralls = len(plan.foralls)
-        self.type_members = <uint64_t*>calloc(self.n_types, sizeof(uint64_t))
+        self.type_variables = <uint64_t*>calloc(self.n_types, sizeof(uint64_t))
         self.type_codes = <int64_t*>calloc(self.n_types, sizeof(int64_t))
         reads_type = any(c.column == COLUMN_TYPE for c in plan.columns) or COLUMN_TYPE in plan.ring_columns
         for i, name in enumerate(plan.query.schema.type_names):
-            self.type_members[i] = plan.type_members[i]
+            self.type_variables[i] = plan.type_variables[i]
             if reads_type:
                 self.type_codes[i] = intern(name)
         self._build_columns(plan, intern)
-        self._build_leaves(plan)
+        self._build_variables(plan)
         self._build_states(plan)
         self._build_edges(plan, intern)
         self._build_foralls(plan, intern)
@@ -98,22 +98,22 @@ cdef class Tables:
 
     def _build_columns(self, plan, intern):
         cdef Py_ssize_t i
-        self.locals = <Code*>calloc(self.n_members, sizeof(Code))
-        self.local_members = <uint64_t*>calloc(self.n_members, sizeof(uint64_t))
+        self.locals = <Code*>calloc(self.n_variables, sizeof(Code))
+        self.local_variables = <uint64_t*>calloc(self.n_variables, sizeof(uint64_t))
         first_uses = {}
         for i, program in enumerate(plan.locals):
             if program is not None:
                 code_new(self.locals + i, program, intern)
                 # ``repr`` distinguishes 0.0 from -0.0
                 first_use = first_uses.setdefault((program, repr(program.constants)), i)
-                self.local_members[<int>first_use] |= <uint64_t>1 << i
-        self.local_all = <uint8_t*>calloc(self.n_members, 1)
-        for i in range(self.n_members):
-            self.local_all[i] = all(members == 0 or members & self.local_members[i] for members in plan.type_members)
+                self.local_variables[<int>first_use] |= <uint64_t>1 << i
+        self.local_all = <uint8_t*>calloc(self.n_variables, 1)
+        for i in range(self.n_variables):
+            self.local_all[i] = all(bits == 0 or bits & self.local_variables[i] for bits in plan.type_variables)
         self.columns = <Column*>calloc(max(1, self.n_columns), sizeof(Column))
         for i, column in enumerate(plan.columns):
             self.columns[i].source = column.column
-            self.columns[i].members = column.members
+            self.columns[i].variables = column.variables
             if column.program is not None:
                 code_new(&self.columns[i].program, column.program, intern)
             if column.column < 0:
@@ -137,7 +137,7 @@ cdef class Tables:
             self.foralls[i].earlier = forall.earlier
             code_new(&self.foralls[i].program, forall.program, intern)
             self.foralls[i].n_elements = len(forall.elements)
-            self.foralls[i].member = int_array([e[0] for e in forall.elements])
+            self.foralls[i].variable = int_array([e[0] for e in forall.elements])
             self.foralls[i].offset = int_array([e[1] for e in forall.elements])
             self.foralls[i].column = int_array([e[2] for e in forall.elements])
             self.foralls[i].data = <const int64_t**>calloc(max(1, len(forall.elements)), sizeof(void*))
@@ -145,27 +145,27 @@ cdef class Tables:
             self.foralls[i].values = <int64_t*>calloc(max(1, len(forall.elements)) * CHUNK, sizeof(int64_t))
             self.foralls[i].nulls = <uint8_t*>calloc(max(1, len(forall.elements)) * CHUNK, 1)
 
-    def _build_leaves(self, plan):
+    def _build_variables(self, plan):
         cdef Py_ssize_t i
-        cdef Leaf* leaf
-        self.leaves = <Leaf*>calloc(self.n_members, sizeof(Leaf))
-        for i in range(self.n_members):
-            leaf = self.leaves + i
-            leaf.negated = plan.negated[i]
-            leaf.repeated = plan.repeated[i]
-            leaf.group = _tuple_with(plan.groups, i)
-            leaf.slot = i if leaf.group < 0 else self.n_members + leaf.group
+        cdef Variable* variable
+        self.variables = <Variable*>calloc(self.n_variables, sizeof(Variable))
+        for i in range(self.n_variables):
+            variable = self.variables + i
+            variable.negated = plan.negated[i]
+            variable.repeated = plan.repeated[i]
+            variable.group = _tuple_with(plan.groups, i)
+            variable.slot = i if variable.group < 0 else self.n_variables + variable.group
             number = _tuple_with(plan.sets, i)
-            leaf.set = -1 if number < 0 else plan.sets[number][0]
-            leaf.partition = self._columns(plan.per_partition[i]) if plan.per_partition else NULL
+            variable.set = -1 if number < 0 else plan.sets[number][0]
+            variable.partition = self._columns(plan.per_partition[i]) if plan.per_partition else NULL
         for i, item in enumerate(plan.edges):  # the edges of a variable are adjacent
-            leaf = self.leaves + <int>item.member
-            if leaf.end_edge == 0:
-                leaf.first_edge = i
-            leaf.end_edge = i + 1
-        starts = [edge.member for edge in plan.edges if edge.source < 0] or [0]
-        leaf = self.leaves + <int>starts[0]
-        self.implied = starts[0] if len(set(starts)) == 1 and leaf.group < 0 and not leaf.repeated else -1
+            variable = self.variables + <int>item.variable
+            if variable.end_edge == 0:
+                variable.first_edge = i
+            variable.end_edge = i + 1
+        starts = [edge.variable for edge in plan.edges if edge.source < 0] or [0]
+        variable = self.variables + <int>starts[0]
+        self.implied = starts[0] if len(set(starts)) == 1 and variable.group < 0 and not variable.repeated else -1
 
     def _build_states(self, plan):
         # If partial matches that time out are an output, every row stores its birth and whether it was a match.
@@ -208,22 +208,22 @@ cdef class Tables:
     def _build_edges(self, plan, intern):
         cdef Py_ssize_t i, j
         cdef Edge* edge
-        cdef Leaf* leaf
+        cdef Variable* variable
         self.edges = <Edge*>calloc(max(1, self.n_edges), sizeof(Edge))
         for i, item in enumerate(plan.edges):
             edge = self.edges + i
-            leaf = self.leaves + <int>item.member
+            variable = self.variables + <int>item.variable
             edge.source = item.source
             edge.target = item.target
-            edge.member = item.member
+            edge.variable = item.variable
             if edge.source >= 0:
                 self.states[edge.target].first = False
             edge.index = item.index
-            edge.slot = leaf.slot
-            edge.chained = leaf.repeated
+            edge.slot = variable.slot
+            edge.chained = variable.repeated
             edge.keeps = item.keeps
-            if leaf.group >= 0:
-                edge.mark = <int64_t>item.member << MEMBER_AT | <int64_t>bool(item.round) << ROUND_AT
+            if variable.group >= 0:
+                edge.mark = <int64_t>item.variable << VARIABLE_AT | <int64_t>bool(item.round) << ROUND_AT
             self._build_bindings(plan, edge, item)
             edge.n_probe = len(item.probe)
             edge.probe = self._columns(item.probe)
@@ -268,28 +268,28 @@ cdef class Tables:
                 source_words[slot] = self.states[edge.source].bind + i
         for slot in self._slots(plan.states[item.target]):
             by_binding.append(source_words.get(slot, THIS if slot == edge.slot else ABSENT))
-        for i in range(self.n_members):
-            if self.leaves[i].slot == self.implied:
+        for i in range(self.n_variables):
+            if self.variables[i].slot == self.implied:
                 by_variable.append(FIRST)
             else:
-                by_variable.append(THIS if i == item.member else source_words.get(self.leaves[i].slot, ABSENT))
+                by_variable.append(THIS if i == item.variable else source_words.get(self.variables[i].slot, ABSENT))
         edge.bind_from = int_array(by_binding)
-        edge.leaf_from = int_array(by_variable)
+        edge.variable_from = int_array(by_variable)
         return 0
 
     def _find_fast_paths(self, plan):
         """Mark the edges whose children need not be staged (``only_accepts``, ``only_stores``)."""
         cdef Py_ssize_t i
         plain = not plan.sets
-        members = Counter(item.member for item in plan.edges)
+        variables = Counter(item.variable for item in plan.edges)
         targets = Counter(item.target for item in plan.edges)
-        for i in range(self.n_members):
-            plain = plain and not self.leaves[i].repeated
+        for i in range(self.n_variables):
+            plain = plain and not self.variables[i].repeated
         for i, item in enumerate(plan.edges):
             target = plan.states[item.target]
             simple = (
                 not self.edges[i].chained and not item.forall and not item.absences
-                and members[item.member] == targets[item.target] == 1)
+                and variables[item.variable] == targets[item.target] == 1)
             self.edges[i].only_accepts = (
                 plain and simple and not plan.must_advance and target.accepting and not target.indexes and not target.deferred
                 and target.accept_guard < 0 and not target.accept_forall and not target.accept_absences)
@@ -305,7 +305,7 @@ cdef class Tables:
         cdef Absence* absence
         self.negations = <Negation*>calloc(max(1, self.n_negations), sizeof(Negation))
         for i, item in enumerate(plan.negations):
-            self.negations[i].member = item.member
+            self.negations[i].variable = item.variable
             self.negations[i].n_keys = len(item.keys)
             self.negations[i].keys = self._columns(item.keys)
             self.negations[i].n_registers = len(item.registers)
@@ -315,7 +315,7 @@ cdef class Tables:
         for i, item in enumerate(plan.absences):
             absence = self.absences + i
             absence.negation = item.negation
-            absence.group = -1 if item.group < 0 else item.group - self.n_members
+            absence.group = -1 if item.group < 0 else item.group - self.n_variables
             absence.latest = item.latest
             absence.guard = item.guard
             absence.before = int_array(item.before, &absence.n_before)
@@ -334,7 +334,7 @@ cdef class Tables:
         self.n_kept, self.n_steps = len(plan.kept), len(plan.steps)
         self.kept = <Kept*>calloc(max(1, self.n_kept), sizeof(Kept))
         self.steps = <Step*>calloc(max(1, self.n_steps), sizeof(Step))
-        self.first_kept = int_array([sum(item.member < member for item in plan.kept) for member in range(self.n_members + 1)])
+        self.first_kept = int_array([sum(item.variable < i for item in plan.kept) for i in range(self.n_variables + 1)])
         for i, item in enumerate(plan.kept):
             self.kept[i].n_keys = len(item.keys)
             self.kept[i].keys = self._columns(item.keys)
@@ -345,7 +345,7 @@ cdef class Tables:
             self.n_held += len(item.held)
         for i, item in enumerate(plan.steps):
             step = self.steps + i
-            step.member, step.kept, step.same = item.member, item.kept, item.same
+            step.variable, step.kept, step.same = item.variable, item.kept, item.same
             words = [list(word) for word in item.words]
             step.compares = len(words) > len(plan.kept[item.kept].keys)
             if step.compares:
@@ -372,7 +372,7 @@ cdef class Tables:
                 step.has_predicate = True
         join_sources = [item.source for item in plan.steps if item.joins]
         for i, item in enumerate(plan.steps):
-            self.steps[i].joins = item.member in join_sources
+            self.steps[i].joins = item.variable in join_sources
 
     def use_kernels(self, plan, kernels):
         """Run the programs of ``plan`` by generated code: ``{(program, role): address}``, see fastcep.kernels."""
@@ -394,7 +394,7 @@ cdef class Tables:
 
     def __dealloc__(self):
         cdef int i
-        for i in range(self.n_members if self.locals != NULL else 0):
+        for i in range(self.n_variables if self.locals != NULL else 0):
             code_free(self.locals + i)
         for i in range(self.n_states if self.states != NULL else 0):
             free(self.states[i].indexes)
@@ -443,35 +443,35 @@ cdef class Tables:
             free(self.edges[i].forall)
             free(self.edges[i].absent)
             free(self.edges[i].bind_from)
-            free(self.edges[i].leaf_from)
+            free(self.edges[i].variable_from)
         for i in range(self.n_indexes if self.infos != NULL else 0):
             free(self.infos[i].keys)
             free(self.infos[i].partition)
             free(self.infos[i].forall)
         for i in range(self.n_foralls if self.foralls != NULL else 0):
             code_free(&self.foralls[i].program)
-            free(self.foralls[i].member)
+            free(self.foralls[i].variable)
             free(self.foralls[i].offset)
             free(self.foralls[i].column)
             free(<void*>self.foralls[i].data)
             free(<void*>self.foralls[i].null)
             free(self.foralls[i].values)
             free(self.foralls[i].nulls)
-        free(self.type_members)
+        free(self.type_variables)
         free(self.type_codes)
         free(self.partition)
         free(self.partition_floats)
         free(self.locals)
-        free(self.local_members)
+        free(self.local_variables)
         free(self.local_all)
         free(self.columns)
         free(self.edges)
         free(self.states)
         free(self.infos)
         free(self.foralls)
-        for i in range(self.n_members if self.leaves != NULL else 0):
-            free(<void*>self.leaves[i].partition)
-        free(self.leaves)
+        for i in range(self.n_variables if self.variables != NULL else 0):
+            free(<void*>self.variables[i].partition)
+        free(self.variables)
         free(self.negations)
         free(self.absences)
         relevance_free(&self.relevance)

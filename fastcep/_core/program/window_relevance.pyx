@@ -18,7 +18,7 @@ cdef int relevance_new(WindowRelevance* relevance, object plan) except -1:
         raise MemoryError("no memory for the plan")
     relevance.keyed = ~<uint64_t>0
     for edge in plan.edges:
-        bit = <uint64_t>1 << <int>edge.member
+        bit = <uint64_t>1 << <int>edge.variable
         if edge.source < 0:
             relevance.begins |= bit
         else:
@@ -26,7 +26,7 @@ cdef int relevance_new(WindowRelevance* relevance, object plan) except -1:
         if edge.source < 0 or not edge.probe:
             relevance.keyed &= ~bit
     for i, item in enumerate(plan.negations):
-        bit = <uint64_t>1 << <int>item.member
+        bit = <uint64_t>1 << <int>item.variable
         relevance.keyed &= ~bit
         if item.by_time:
             relevance.begins |= bit
@@ -55,12 +55,12 @@ def _settled(plan, number):
     unconditional = {i for i in checks if plan.absences[i].program is None and not plan.absences[i].forall
                      and plan.absences[i].guard < 0 and plan.absences[i].group < 0}
     begins = [edge for edge in plan.edges if edge.source < 0]
-    unaffected = {edge.member for edge in begins if unconditional.isdisjoint(edge.absences)}
-    settled = {edge.member for edge in begins} - unaffected
+    unaffected = {edge.variable for edge in begins if unconditional.isdisjoint(edge.absences)}
+    settled = {edge.variable for edge in begins} - unaffected
     later_checks = [edge.absences for edge in plan.edges if edge.source >= 0]
     later_checks += [numbers for state in plan.states for numbers in (state.accept_absences, state.at_end)]
-    is_only_negation = [other.member for other in plan.negations].count(item.member) == 1
+    is_only_negation = [other.variable for other in plan.negations].count(item.variable) == 1
     if (is_only_negation and checks == unconditional
             and checks.isdisjoint(i for numbers in later_checks for i in numbers)):
-        settled.add(item.member)
-    return sum(1 << member for member in settled)
+        settled.add(item.variable)
+    return sum(1 << variable for variable in settled)

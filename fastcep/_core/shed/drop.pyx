@@ -75,10 +75,10 @@ cdef int withhold_events(
     for i in range(n):
         k = relevant[i]
         mask = bits[k]
-        for m in range(shed.members):
+        for m in range(shed.variables):
             if not mask >> m & 1:
                 continue
-            cell = m * shed.member_stride + class_of_event(core, m, k)
+            cell = m * shed.variable_stride + class_of_event(core, m, k)
             if core.observed.on:
                 note_tried(core, m, k, position + k)
             if shed.flows.on:
@@ -94,14 +94,14 @@ cdef int withhold_events(
     return kept
 
 
-cdef int64_t class_of_event(const Core* core, int member, int k) noexcept nogil:
+cdef int64_t class_of_event(const Core* core, int variable, int k) noexcept nogil:
     """Return the class of event ``k`` of the chunk, by the classifier of a variable."""
-    cdef const Classifier* classifier = core.shed.by_member + member
+    cdef const Classifier* classifier = core.shed.by_variable + variable
     cdef const Column* column
     cdef int64_t features[MOST_FEATURES]
     cdef int f
     for f in range(classifier.n_features):
-        column = core.columns + core.shed.features_of[member][f]
+        column = core.columns + core.shed.features_of[variable][f]
         if column.null != NULL and column.null[k]:
             return classifier.other
         features[f] = column.data[k]
@@ -147,15 +147,15 @@ cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, i
     _classify(core, edge, bucket, first, rows, n, k)
     if core.observed.on:  # a query whose lineage is recorded refuses nothing
         note_values(core, edge, n)
-        note_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.member, k))
+        note_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.variable, k))
         return n
     before = shed.flows.sampled or (shed.weighs and core.states[edge.target].accepting)
     if before:
-        weigh_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.member, k))
+        weigh_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.variable, k))
     if shed.births and edge.born:
         n = _refuse_births(core, edge, bucket, first, rows, n)
     if (shed.weighs or shed.flows.on) and not before:
-        weigh_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.member, k))
+        weigh_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.variable, k))
     return n
 
 
@@ -388,7 +388,7 @@ cdef int64_t _draw_for_row(const Core* core, const State* state, const int64_t* 
         word = row[state.bind + c]
         slot = state.slots[c]
         if word >= 0:
-            if slot >= core.n_members or core.leaves[slot].repeated:
+            if slot >= core.n_variables or core.variables[slot].repeated:
                 word = position_of(core.starts.event[word])
             last = max(last, word)
     return _draw(core, first, last, salt)

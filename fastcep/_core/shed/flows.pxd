@@ -10,7 +10,7 @@ cdef enum:                   # lowest bit of each field of a key
     CHILD_CLASS_AT = 0       # class of the child
     CHILD_AT = 8             # state of the child
     EVENT_CLASS_AT = 22      # class of the event
-    MEMBER_AT = 30           # variable that the event is bound to
+    VARIABLE_AT = 30         # variable that the event is bound to
     SLICE_AT = 36            # age slice of the parent
     PARENT_CLASS_AT = 42     # class of the parent
     PARENT_AT = 50           # state of the parent + 1; 0: the event begins a partial match

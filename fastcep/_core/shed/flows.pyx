@@ -99,7 +99,7 @@ cdef void weigh_children(Core* core, const Edge* edge, const Bucket* bucket, int
     cdef int64_t* words = shed.classes
     cdef const int64_t* row
     cdef uint64_t key, event_key
-    cdef int64_t event_weight = (shed.withhold_weights[edge.member * shed.member_stride + event_class]
+    cdef int64_t event_weight = (shed.withhold_weights[edge.variable * shed.variable_stride + event_class]
                                  + shed.type_weights[core.event_type])
     cdef int64_t weight, parent, class_
     cdef double count
@@ -107,7 +107,7 @@ cdef void weigh_children(Core* core, const Edge* edge, const Bucket* bucket, int
     cdef bint matches = shed.weighs and edge.only_accepts
     if shed.in_windows != NULL:
         event_weight += shed.window_weight
-    event_key = (<uint64_t>1 << SET_AT | <uint64_t>event_class << EVENT_CLASS_AT | <uint64_t>edge.member << MEMBER_AT
+    event_key = (<uint64_t>1 << SET_AT | <uint64_t>event_class << EVENT_CLASS_AT | <uint64_t>edge.variable << VARIABLE_AT
                  | <uint64_t>edge.target << CHILD_AT)
     if bucket != NULL:
         fixed, class_word = core.states[edge.source].fixed, core.states[edge.source].class_word

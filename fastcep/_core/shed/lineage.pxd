@@ -13,7 +13,7 @@ cdef void observe_free(LineageTables* observed) noexcept nogil
 cdef void note_children(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n,
                         int64_t event_class) noexcept nogil
 cdef void note_values(Core* core, const Edge* edge, int n) noexcept nogil
-cdef void note_tried(Core* core, int member, int k, int64_t position) noexcept nogil
+cdef void note_tried(Core* core, int variable, int k, int64_t position) noexcept nogil
 cdef void note_place(Core* core, int64_t word, int index, const int64_t* key, int words) noexcept nogil
 cdef void note_places(Core* core, int index, int words, int n) noexcept nogil
 cdef void note_probe(Core* core, const Edge* edge, Bucket* bucket, int visited, int64_t event_class) noexcept nogil

@@ -57,7 +57,7 @@ cdef inline void _lists(LineageTables* observed, Vec** lists) noexcept nogil:
     lists[4], lists[5] = &observed.placed, &observed.places
     lists[6], lists[7], lists[8], lists[9] = &observed.probes, &observed.probed, &observed.probe_edges, &observed.visited
     lists[10], lists[11] = &observed.matches, &observed.values
-    lists[12], lists[13], lists[14] = &observed.tried, &observed.members, &observed.event_values
+    lists[12], lists[13], lists[14] = &observed.tried, &observed.variables, &observed.event_values
 
 
 cdef void note_children(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n,
@@ -100,21 +100,21 @@ cdef void note_values(Core* core, const Edge* edge, int n) noexcept nogil:
         values.size += features + 1
 
 
-cdef void note_tried(Core* core, int member, int k, int64_t position) noexcept nogil:
+cdef void note_tried(Core* core, int variable, int k, int64_t position) noexcept nogil:
     """Record that event ``k`` of the chunk is tried for a variable, and the features of the event."""
     cdef LineageTables* observed = &core.observed
     cdef Vec* values = &observed.event_values
     cdef const Column* column
     cdef int64_t nulls = 0
-    cdef int f, features = core.shed.by_member[member].n_features
-    if (push(&observed.tried, position) < 0 or push(&observed.members, member) < 0
+    cdef int f, features = core.shed.by_variable[variable].n_features
+    if (push(&observed.tried, position) < 0 or push(&observed.variables, variable) < 0
             or (features > 0 and reserve(values, values.size + features + 1) < 0)):
         core.failed = True
         return
     if features == 0:
         return
     for f in range(features):
-        column = core.columns + core.shed.features_of[member][f]
+        column = core.columns + core.shed.features_of[variable][f]
         nulls |= <int64_t>(column.null != NULL and column.null[k]) << f
         values.data[values.size + 1 + f] = column.data[k]
     values.data[values.size] = nulls

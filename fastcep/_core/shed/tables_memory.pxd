@@ -5,6 +5,6 @@ from fastcep._core.state.shedding_tables cimport Shed
 
 
 cdef int shed_init(
-    Shed* shed, int n_types, int n_states, int stride, int members, int member_stride, uint64_t seed) noexcept nogil
+    Shed* shed, int n_types, int n_states, int stride, int variables, int variable_stride, uint64_t seed) noexcept nogil
 cdef int slice_births(Shed* shed, int n_states, int slices) noexcept nogil
 cdef void shed_free(Shed* shed) noexcept nogil

@@ -10,30 +10,30 @@ from fastcep._core.state.shedding_tables cimport MOST_FEATURES, Classifier, Shed
 
 
 cdef int shed_init(
-        Shed* shed, int n_types, int n_states, int stride, int members, int member_stride, uint64_t seed) noexcept nogil:
+        Shed* shed, int n_types, int n_states, int stride, int variables, int variable_stride, uint64_t seed) noexcept nogil:
     """Allocate tables whose drop probabilities are all 0; returns -1 if memory ran out.
 
-    ``stride``: largest number of classes of a state. ``member_stride``: largest number of classes of the events of a
+    ``stride``: largest number of classes of a state. ``variable_stride``: largest number of classes of the events of a
     variable.
     """
     shed_free(shed)
     shed.seed = mixed(seed + 0x9E3779B97F4A7C15ULL)
     shed.n_types, shed.stride = n_types, stride
-    shed.members, shed.member_stride = members, member_stride
-    shed.by_member = <Classifier*>calloc(members + 1, sizeof(Classifier))
-    shed.features_of = <int32_t**>calloc(members + 1, sizeof(int32_t*))
-    shed.withhold = <int64_t*>calloc(3 * members * member_stride + 1, sizeof(int64_t))
+    shed.variables, shed.variable_stride = variables, variable_stride
+    shed.by_variable = <Classifier*>calloc(variables + 1, sizeof(Classifier))
+    shed.features_of = <int32_t**>calloc(variables + 1, sizeof(int32_t*))
+    shed.withhold = <int64_t*>calloc(3 * variables * variable_stride + 1, sizeof(int64_t))
     shed.by_type = <int64_t*>calloc(6 * n_types, sizeof(int64_t))
     shed.born = <int64_t*>calloc(3 * n_states * stride + 1, sizeof(int64_t))
     shed.classifiers = <Classifier*>calloc(n_states + 1, sizeof(Classifier))
     shed.values = <int64_t*>calloc((MOST_FEATURES + 1) * CHUNK, sizeof(int64_t))
     shed.nulls = <uint8_t*>calloc(MOST_FEATURES * CHUNK, 1)
     if (shed.by_type == NULL or shed.born == NULL or shed.classifiers == NULL or shed.values == NULL
-            or shed.nulls == NULL or shed.by_member == NULL or shed.features_of == NULL or shed.withhold == NULL
+            or shed.nulls == NULL or shed.by_variable == NULL or shed.features_of == NULL or shed.withhold == NULL
             or slice_births(shed, n_states, 1) < 0):
         return -1
-    shed.withheld = shed.withhold + members * member_stride
-    shed.withhold_weights = shed.withhold + 2 * members * member_stride
+    shed.withheld = shed.withhold + variables * variable_stride
+    shed.withhold_weights = shed.withhold + 2 * variables * variable_stride
     shed.dropped_events = shed.by_type + n_types
     shed.tried = shed.by_type + 2 * n_types
     shed.yielded = shed.by_type + 3 * n_types
@@ -81,14 +81,14 @@ cdef void shed_free(Shed* shed) noexcept nogil:
     free(shed.classifiers)
     free(shed.values)
     free(shed.nulls)
-    free(shed.by_member)
+    free(shed.by_variable)
     free(shed.features_of)
     free(shed.withhold)
     free(shed.cut.tried)
     shed.cut.tried = NULL
     shed.cut.most = 0
     shed.cut.completing = 0
-    shed.by_member = NULL
+    shed.by_variable = NULL
     shed.features_of = NULL
     shed.withhold = NULL
     shed.by_type = shed.in_windows = shed.refuse = shed.bounds = shed.born = shed.values = NULL

@@ -165,7 +165,7 @@ cdef object _nodes(list places):
 
 cdef bint is_chained(const Core* core, int slot) noexcept nogil:
     """Return whether a binding is a node: that of a Kleene variable or a group."""
-    return slot >= core.n_members or core.leaves[slot].repeated
+    return slot >= core.n_variables or core.variables[slot].repeated
 
 
 cdef tuple _rows(Core* core, list places, int number):

@@ -14,7 +14,7 @@ from fastcep._core.memory.open_windows cimport add_window, window_at
 from fastcep._core.memory.pending_matches cimport HEAD, new_row, row_at, wait
 from fastcep._core.memory.row_store cimport Index, append, bucket_at, expect, find_or_add, put_buckets
 from fastcep._core.memory.starts cimport EVENTS, Starts, new_node, start_of
-from fastcep._core.program.plan_tables cimport MEMBER_AT, ROUND_AT, State
+from fastcep._core.program.plan_tables cimport ROUND_AT, VARIABLE_AT, State
 from fastcep._core.snapshot.dump cimport is_chained
 from fastcep._core.state.core cimport Core, position_of, stores_of
 from fastcep._core.state.isolated_windows cimport enter, leave, set_relevant
@@ -155,7 +155,7 @@ cdef int _load_nodes(Core* core, const int64_t[:, :] table, int64_t start, int64
         if previous < -1 or previous >= table.shape[1] or (
                 previous >= 0 and position_of(table[1, previous]) >= position_of(table[1, i])):
             raise ValueError(_MISFIT.format("nodes"))
-        if (table[1, i] >> MEMBER_AT) & 0xFF >= core.n_members or table[1, i] < 0:
+        if (table[1, i] >> VARIABLE_AT) & 0xFF >= core.n_variables or table[1, i] < 0:
             raise ValueError(_MISFIT.format("nodes"))
         if new_node(&core.starts, table[1, i], previous, table[0, i] - start) < 0:
             raise MemoryError("no memory for the state")
@@ -204,14 +204,14 @@ cdef int _count_kept(Core* core, dict state) except -1:
     """
     starts = state["starts"]
     counts = np.zeros(starts.shape[1], np.int64)
-    cdef int member
-    for member in range(core.n_members - 1):
-        stores = range(core.first_kept[member], core.first_kept[member + 1])
+    cdef int variable
+    for variable in range(core.n_variables - 1):
+        stores = range(core.first_kept[variable], core.first_kept[variable + 1])
         positions = np.unique(np.concatenate([state[f"rows {number}"][0] for number in stores]))
         _check(_is_within(positions, 0, core.last + 1), "rows")
         places = np.searchsorted(starts[2], positions, "right") - 1
         counts += np.bincount(places[places >= 0], minlength=len(counts)).astype(np.int64)
-        if member == 0:
+        if variable == 0:
             _check(np.isin(positions, starts[2]).all(), "starts")
     for number in range(core.n_indexes):
         rows, sizes = state[f"rows {number}"][0], state[f"index {number}"][1]
@@ -240,10 +240,10 @@ cdef int _assign_nodes(Core* core, const int64_t[:] nodes, int slot, int8_t[::1]
         while node >= 0 and slots[node] != slot:
             word = core.starts.event[node]
             fits = slots[node] < 0
-            if slot < core.n_members:
-                fits = fits and word >> MEMBER_AT == 0
+            if slot < core.n_variables:
+                fits = fits and word >> VARIABLE_AT == 0
             else:
-                fits = fits and core.leaves[(word >> MEMBER_AT) & 0xFF].slot == slot
+                fits = fits and core.variables[(word >> VARIABLE_AT) & 0xFF].slot == slot
                 fits = fits and (core.starts.previous[node] >= 0 or word >> ROUND_AT == 1)
             _check(fits, "nodes")
             slots[node] = slot

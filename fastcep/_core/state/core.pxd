@@ -10,7 +10,7 @@ from fastcep._core.memory.row_store cimport Bucket, Index, Source, column_of
 from fastcep._core.memory.starts cimport Starts
 from fastcep._core.memory.vectors cimport Vec
 from fastcep._core.program.plan_tables cimport (
-    MEMBER_AT, Absence, Column, Edge, ForAll, IndexInfo, Kept, Leaf, Negation, State, Step,
+    VARIABLE_AT, Absence, Column, Edge, ForAll, IndexInfo, Kept, Negation, State, Step, Variable,
 )
 from fastcep._core.program.predicate cimport Code, Input, Machine
 from fastcep._core.program.window_relevance cimport WindowRelevance
@@ -26,7 +26,7 @@ cdef enum:              # kinds of program inputs, as in code.code_new
 
 
 cdef struct Core:
-    int n_members            # the plan; see plan_tables.pxd
+    int n_variables          # the plan; see plan_tables.pxd
     int n_slots
     int n_states
     int n_indexes            # indexes of the states, which come first; those of the negations follow
@@ -42,15 +42,15 @@ cdef struct Core:
     bint is_isolated         # explicit windows have rows of their own
     bint has_policy          # a policy selects among the matches of an event, or a match removes partial matches
     int window_kind          # see starts.pxd
-    Leaf* leaves
+    Variable* variables
     Negation* negations
     Absence* absences
     int64_t period           # of PERIODIC, in ns; 0: none
     int64_t window           # length of the window: ns or events
-    uint64_t* type_members
+    uint64_t* type_variables
     int64_t* type_codes
     Code* locals
-    uint64_t* local_members  # see Tables
+    uint64_t* local_variables  # see Tables
     uint8_t* local_all
     Column* columns
     Edge* edges
@@ -203,7 +203,7 @@ cdef inline int stores_of(const Core* core) noexcept nogil:
 
 cdef inline int64_t position_of(int64_t word) noexcept nogil:
     """Return the position of the event of a chain node."""
-    return word & ((<int64_t>1 << MEMBER_AT) - 1)
+    return word & ((<int64_t>1 << VARIABLE_AT) - 1)
 
 
 cdef inline bint read_key(const Column** columns, int n, int k, int64_t* key) noexcept nogil:

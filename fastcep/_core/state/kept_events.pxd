@@ -131,9 +131,9 @@ cdef inline void emit_first(Core* core, const int64_t* first, const int32_t* row
     core.emitted += n
 
 
-cdef inline void repeat_member(Core* core, int member, int64_t position, int64_t n) noexcept nogil:
-    """Write the event that ``member`` binds in each of the last ``n`` matches."""
-    cdef Vec* values = core.out_values + member
+cdef inline void repeat_variable(Core* core, int variable, int64_t position, int64_t n) noexcept nogil:
+    """Write the event that ``variable`` binds in each of the last ``n`` matches."""
+    cdef Vec* values = core.out_values + variable
     if values.size + n > values.capacity and reserve(values, values.size + n) < 0:
         core.failed = True
         return

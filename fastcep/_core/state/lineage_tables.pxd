@@ -25,5 +25,5 @@ cdef struct LineageTables:
     Vec matches              # per match: its record
     Vec values               # per record of a state with features: null bits, then the features
     Vec tried                # per event and variable that may bind it: position of the event,
-    Vec members              # number of the variable,
+    Vec variables            # number of the variable,
     Vec event_values         # and, if the variable has features: null bits, then the features

@@ -93,7 +93,7 @@ cdef bint _binds_leaving(Core* core, const State* state, const int64_t* row) noe
     for c in range(state.n_bind):
         word = row[state.bind + c]
         slot = state.slots[c]
-        if slot < core.n_members and not core.leaves[slot].repeated:
+        if slot < core.n_variables and not core.variables[slot].repeated:
             if word >= 0 and contains(&core.leaving, word):
                 return True
             continue

@@ -103,9 +103,9 @@ cdef struct Shed:            # drop probabilities are in 2^-32
     int64_t* bounds          # per slice: the oldest start in this slice or an earlier one,
     int64_t bounds_at        # for the event at this position
     Classifier* classifiers  # per state
-    int members              # number of variables
-    int member_stride        # largest number of classes of the events of a variable
-    Classifier* by_member    # per variable: classifier of the events that it may bind,
+    int variables            # number of variables
+    int variable_stride      # largest number of classes of the events of a variable
+    Classifier* by_variable  # per variable: classifier of the events that it may bind,
     int32_t** features_of    # and their features, as event columns
     int64_t* withhold        # per variable and class: probability that an event is withheld from the variable,
     int64_t* withhold_weights  # and weight of an event that is not withheld

@@ -6,7 +6,7 @@ from fastcep._core.memory.allocator cimport Budget
 
 cdef struct Stage:
     Budget* budget
-    int32_t members          # bindings of a child
+    int32_t slots            # bindings of a child
     int32_t outputs          # outputs of a child
     int64_t size             # number of children
     int64_t capacity
@@ -22,7 +22,7 @@ cdef struct Stage:
     uint8_t** out_null       # and its null flag
 
 
-cdef int stage_init(Stage* stage, Budget* budget, int members, int outputs) noexcept nogil
+cdef int stage_init(Stage* stage, Budget* budget, int slots, int outputs) noexcept nogil
 cdef void stage_clear(Stage* stage) noexcept nogil
 cdef void stage_rest(Stage* stage, bint fully) noexcept nogil
 cdef int64_t child_bytes(const Stage* stage) noexcept nogil

@@ -12,13 +12,13 @@ from fastcep._core.memory.allocator cimport Budget, claim
 from fastcep._core.program.predicate cimport CHUNK
 
 
-cdef int stage_init(Stage* stage, Budget* budget, int members, int outputs) noexcept nogil:
+cdef int stage_init(Stage* stage, Budget* budget, int slots, int outputs) noexcept nogil:
     """Initialise a stage with room for ``CHUNK`` children; -1 without memory."""
     memset(stage, 0, sizeof(Stage))
     stage.budget = budget
-    stage.members = members
+    stage.slots = slots
     stage.outputs = outputs
-    stage.bind = <int64_t**>calloc(members, sizeof(void*))
+    stage.bind = <int64_t**>calloc(slots, sizeof(void*))
     stage.out = <int64_t**>calloc(max(1, outputs), sizeof(void*))
     stage.out_null = <uint8_t**>calloc(max(1, outputs), sizeof(void*))
     if stage.bind == NULL or stage.out == NULL or stage.out_null == NULL:
@@ -29,7 +29,7 @@ cdef int stage_init(Stage* stage, Budget* budget, int members, int outputs) noex
 cdef void stage_clear(Stage* stage) noexcept nogil:
     """Free all memory."""
     cdef int j
-    for j in range(stage.members if stage.bind != NULL else 0):
+    for j in range(stage.slots if stage.bind != NULL else 0):
         free(stage.bind[j])
     for j in range(stage.outputs):
         if stage.out != NULL:
@@ -60,7 +60,7 @@ cdef void stage_rest(Stage* stage, bint fully) noexcept nogil:
 
 cdef int64_t child_bytes(const Stage* stage) noexcept nogil:
     """Return the bytes of one child."""
-    return 6 * 8 + 4 + 8 * stage.members + 9 * stage.outputs
+    return 6 * 8 + 4 + 8 * stage.slots + 9 * stage.outputs
 
 
 cdef int stage_grow(Stage* stage, int64_t needed) noexcept nogil:
@@ -85,7 +85,7 @@ cdef bint _regrow_all(Stage* stage, int64_t capacity) noexcept nogil:
             and _regrow(<void**>&stage.nulls, capacity * 8) and _regrow(<void**>&stage.parent, capacity * 8)
             and _regrow(<void**>&stage.class_, capacity * 8)):
         return False
-    for j in range(stage.members):
+    for j in range(stage.slots):
         if not _regrow(<void**>(stage.bind + j), capacity * 8):
             return False
     for j in range(stage.outputs):

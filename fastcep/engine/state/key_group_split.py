@@ -56,7 +56,7 @@ def groups_of(layout: WordLayout, state: State, key: KeyPlan, group: Callable[[I
         heads = state[f"index {number}"]
         buckets.append(group(heads[2 + word]).astype(np.int64))
         if number < len(layout.plan.kept):
-            if layout.plan.kept[number].member == 0:  # each of its events is a start
+            if layout.plan.kept[number].variable == 0:  # each of its events is a start
                 event_starts = np.searchsorted(state["starts"][2], state[f"rows {number}"][0])
                 starts[event_starts] = np.repeat(buckets[-1], heads[1])
         elif number < len(key.indexes):

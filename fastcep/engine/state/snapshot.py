@@ -377,7 +377,7 @@ def plan_layout(plans: Sequence[Plan]) -> str:
             [(item.key_texts, item.by_time, [plan.columns[column].text for column in item.registers])
              for item in plan.negations],
             None if plan.windows is None else [plan.windows.isolated, plan_layout(plan.windows.plans)],
-            *([[(item.member, item.key_texts, item.register_texts) for item in plan.kept]] if plan.kept else []),
+            *([[(item.variable, item.key_texts, item.register_texts) for item in plan.kept]] if plan.kept else []),
         ]
         for plan in plans
     ])  # fmt: skip

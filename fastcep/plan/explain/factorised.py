@@ -9,42 +9,42 @@ from __future__ import annotations
 from typing import Any
 
 from fastcep.plan.plan import Plan
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 
 __all__ = ["kept_facts"]
 
 
 def kept_facts(plan: Plan) -> dict[str, Any]:
     """Return ``states``, ``indexes`` and ``edges`` of the JSON document."""
-    leaves = leaves_of(plan.query.pattern)
+    variables = pattern_variables(plan.query.pattern)
     stores = list(enumerate(plan.kept))
     start_edge: dict[str, Any] = {"source": None, "target": 0, "loop": False, "index": None}
     start_edge |= {"keys": [], "predicates": [], "for_all": []}
     return {
         "states": [
             {
-                "number": member,
-                "variable": leaf.name,
-                "accepts": member == len(leaves) - 1,
+                "number": number,
+                "variable": variable.name,
+                "accepts": number == len(variables) - 1,
                 "accept_guard": None,
                 "accept_for_all": [],
-                "registers": next((list(item.register_texts) for item in plan.kept if item.member == member), []),
-                "indexes": [number for number, item in stores if item.member == member],
+                "registers": next((list(item.register_texts) for item in plan.kept if item.variable == number), []),
+                "indexes": [store for store, item in stores if item.variable == number],
                 "birth": {"numbered": False, "why": []},
             }
-            for member, leaf in enumerate(leaves)
+            for number, variable in enumerate(variables)
         ],
         "indexes": [
-            {"number": number, "state": item.member, "keys": list(item.key_texts), "guard": None, "for_all": []}
+            {"number": number, "state": item.variable, "keys": list(item.key_texts), "guard": None, "for_all": []}
             for number, item in stores
         ],
         "edges": [
             start_edge,
             *(
                 {
-                    "source": step.member,
+                    "source": step.variable,
                     "target": step.source,
-                    "loop": step.member == step.source,
+                    "loop": step.variable == step.source,
                     "index": step.kept,
                     "keys": [{"row": row, "event": event} for row, event in step.key_texts],
                     "predicates": list(step.predicate_texts),

@@ -7,13 +7,13 @@ from typing import Any
 
 from fastcep.plan.automaton import START
 from fastcep.plan.explain.factorised import kept_facts
-from fastcep.plan.explain.operators import BUILTIN_COLUMNS, Operators, is_plain, leaf_text
+from fastcep.plan.explain.operators import BUILTIN_COLUMNS, Operators, is_plain, variable_text
 from fastcep.plan.explain.windows import mode_facts, window_facts
 from fastcep.plan.ir import PREVIOUS
 from fastcep.plan.plan import EdgePlan, Plan
 from fastcep.plan.slicing import slicing_facts
 from fastcep.query import ast, expression_text, to_text
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 from fastcep.query.printer import name_text
 from fastcep.query.types import BUILTINS
 
@@ -54,21 +54,21 @@ def facts(plan: Plan, threads: int = 1) -> dict[str, Any]:
         "predicates": _PREDICATES,
         "ring": _ring(plan, operators),
         "per_event": [
-            {"expression": column.text, "variables": _members(query, column.members)}
+            {"expression": column.text, "variables": _variables(query, column.variables)}
             for column in plan.columns
             if column.program is not None
         ],
         "variables": [
             {
-                "name": leaf.name,
-                "types": list(leaf.member.types),
-                "minimum": leaf.member.minimum,
-                "maximum": leaf.member.maximum,
-                "repeated": leaf.member.repeated,
+                "name": variable.name,
+                "types": list(variable.declaration.types),
+                "minimum": variable.declaration.minimum,
+                "maximum": variable.declaration.maximum,
+                "repeated": variable.declaration.repeated,
                 "conditions": list(conditions),
-                **({} if operators is None else operators.of_variable(leaf)),
+                **({} if operators is None else operators.of_variable(variable)),
             }
-            for leaf, conditions in zip(leaves_of(query.pattern), plan.local_texts, strict=True)
+            for variable, conditions in zip(pattern_variables(query.pattern), plan.local_texts, strict=True)
         ],
         "states": [_state(plan, number, operators) for number in range(len(plan.states))],
         "indexes": [
@@ -116,7 +116,7 @@ def _state(plan: Plan, number: int, operators: Operators | None) -> dict[str, An
     state = plan.states[number]
     return {
         "number": number,
-        "variable": leaves_of(plan.query.pattern)[plan.states[number].member].name,
+        "variable": pattern_variables(plan.query.pattern)[plan.states[number].variable].name,
         "accepts": state.accepting,
         "accept_guard": state.accept_text or None,
         "accept_for_all": _for_all(plan, state.accept_forall, operators),
@@ -151,27 +151,27 @@ def _for_all(plan: Plan, numbers: Iterable[int], operators: Operators | None) ->
     ]
 
 
-def _members(query: ast.Query, mask: int) -> list[str]:
-    return [leaf.name for number, leaf in enumerate(leaves_of(query.pattern)) if mask >> number & 1]
+def _variables(query: ast.Query, mask: int) -> list[str]:
+    return [variable.name for number, variable in enumerate(pattern_variables(query.pattern)) if mask >> number & 1]
 
 
 def _birth(plan: Plan, number: int) -> list[str]:
     """Return the reasons why the rows of a state carry birth numbers, by the rule of the planner."""
-    leaves = leaves_of(plan.query.pattern)
-    into = {edge.member for edge in plan.edges if edge.target == number}
-    bound = {name for member in into for name in leaves[member].member.types}
-    leaving = sorted({edge.member for edge in plan.edges if edge.source == number})
-    merged = [member for member in leaving if sum(edge.member == member for edge in plan.edges) > 1]
+    variables = pattern_variables(plan.query.pattern)
+    into = {edge.variable for edge in plan.edges if edge.target == number}
+    bound = {name for variable in into for name in variables[variable].declaration.types}
+    leaving = sorted({edge.variable for edge in plan.edges if edge.source == number})
+    merged = [variable for variable in leaving if sum(edge.variable == variable for edge in plan.edges) > 1]
     own_types = [
         name
-        for member in leaving
-        for name in leaves[member].member.types
-        if name in bound and any(member > other for other in into)
+        for variable in leaving
+        for name in variables[variable].declaration.types
+        if name in bound and any(variable > other for other in into)
     ]
     why = []
     if merged:
-        variables = ", ".join(leaf_text(leaves[member]) for member in merged)
-        why.append(f"several edges bind {variables}, so their rows are merged in birth order")
+        names = ", ".join(variable_text(variables[variable]) for variable in merged)
+        why.append(f"several edges bind {names}, so their rows are merged in birth order")
     if own_types:
         types = ", ".join(map(name_text, dict.fromkeys(own_types)))
         why.append(f"an event of type {types} must not extend a row that it created itself")
@@ -212,6 +212,7 @@ def _columns_of(query: ast.Query, node: ast.Expr) -> set[int]:
         return set()
     if node.name in BUILTINS:
         return {BUILTIN_COLUMNS[node.name]}
-    types = next(leaf.member.types for leaf in leaves_of(query.pattern) if leaf.name == node.leaf)
+    variables = pattern_variables(query.pattern)
+    types = next(variable.declaration.types for variable in variables if variable.name == node.qualified_name)
     columns = {query.schema.column_of(name, node.name) for name in types}
     return columns | {BUILTIN_COLUMNS["type"]} if len(columns) > 1 else columns

@@ -10,10 +10,10 @@ from fastcep.plan.automaton import NO, START, YES, Automaton, build_automaton
 from fastcep.plan.expression_text import attribute_text
 from fastcep.plan.plan import AbsencePlan, EdgePlan, Plan
 from fastcep.query import ast
-from fastcep.query.patterns import Leaf, groups_of, leaves_of
+from fastcep.query.patterns import PatternVariable, groups_of, pattern_variables
 from fastcep.query.printer import name_text
 
-__all__ = ["BUILTIN_COLUMNS", "Operators", "is_plain", "leaf_text"]
+__all__ = ["BUILTIN_COLUMNS", "Operators", "is_plain", "variable_text"]
 
 BUILTIN_COLUMNS = {"time": -1, "seq": -2, "type": -3}
 
@@ -22,12 +22,12 @@ _ROUNDS = {"": "same", "first": "first", "next": "next"}
 
 def is_plain(pattern: ast.Pattern) -> bool:
     """Return whether the pattern is a SEQ of variables, in which state n binds variable n."""
-    return isinstance(pattern, ast.Sequence) and all(isinstance(member, ast.Member) for member in pattern.members)
+    return isinstance(pattern, ast.Sequence) and all(isinstance(inner, ast.Variable) for inner in pattern.patterns)
 
 
-def leaf_text(leaf: Leaf) -> str:
+def variable_text(variable: PatternVariable) -> str:
     """Return a variable's name as text: ``g.a`` in a group."""
-    return ".".join(name_text(part, anywhere=n > 0) for n, part in enumerate(leaf.key) if part is not None)
+    return ".".join(name_text(part, anywhere=n > 0) for n, part in enumerate(variable.key) if part is not None)
 
 
 class Operators:
@@ -35,8 +35,8 @@ class Operators:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.leaves = leaves_of(plan.query.pattern)
-        self.names = [leaf.name for leaf in self.leaves]
+        self.variables = pattern_variables(plan.query.pattern)
+        self.names = [variable.name for variable in self.variables]
         self.groups = [group for group in groups_of(plan.query.pattern) if group.repeated]
         self.states = _state_names(build_automaton(plan.query.pattern))
 
@@ -46,26 +46,26 @@ class Operators:
         return {
             "groups": [
                 {
-                    "name": group.variable,
+                    "name": group.name,
                     "minimum": group.minimum,
                     "maximum": group.maximum,
                     "repeated": group.repeated,
-                    "variables": [leaf.name for leaf in self.leaves if leaf.group is group and not leaf.negated],
+                    "variables": [one.name for one in self.variables if one.group is group and not one.negated],
                 }
                 for group in groups_of(plan.query.pattern)
             ],
             "negations": [
                 self._negation(number)
-                for number in sorted(range(len(plan.negations)), key=lambda number: plan.negations[number].member)
+                for number in sorted(range(len(plan.negations)), key=lambda number: plan.negations[number].variable)
             ],
-            "sets": [[self.names[member] for member in members] for members in plan.sets],
+            "sets": [[self.names[variable] for variable in variables] for variables in plan.sets],
             "period": {"value": period, "text": format_duration(period)} if period else None,
         }
 
-    def of_variable(self, leaf: Leaf) -> dict[str, Any]:
+    def of_variable(self, variable: PatternVariable) -> dict[str, Any]:
         """Return the keys of a variable."""
-        group = None if leaf.group is None else leaf.group.variable
-        return {"group": group, "negated": leaf.negated, "optional": leaf.optional and not leaf.negated}
+        group = None if variable.group is None else variable.group.name
+        return {"group": group, "negated": variable.negated, "optional": variable.optional and not variable.negated}
 
     def of_state(self, number: int) -> dict[str, Any]:
         """Return the keys of a state."""
@@ -80,7 +80,7 @@ class Operators:
     def of_edge(self, edge: EdgePlan) -> dict[str, Any]:
         """Return the keys of an edge."""
         return {
-            "variable": self.names[edge.member],
+            "variable": self.names[edge.variable],
             "again": edge.again,
             "round": _ROUNDS[edge.round] if edge.group >= 0 else None,
             "absences": [self._absence(n) for n in edge.absences],
@@ -96,30 +96,30 @@ class Operators:
         plan = self.plan
         for absence in plan.absences:
             if number in absence.forall:
-                return leaf_text(self.leaves[plan.negations[absence.negation].member])
+                return variable_text(self.variables[plan.negations[absence.negation].variable])
         return None
 
     def _negation(self, number: int) -> dict[str, Any]:
         negation = self.plan.negations[number]
-        leaf = self.leaves[negation.member]
+        variable = self.variables[negation.variable]
         return {
-            "variable": leaf.name,
-            "types": list(leaf.member.types),
+            "variable": variable.name,
+            "types": list(variable.declaration.types),
             "keys": list(negation.key_texts),
-            "registers": [self._column(leaf, column) for column in negation.registers],
+            "registers": [self._column(variable, column) for column in negation.registers],
             "kept": "window" if negation.by_time else "first event",
             "checks": list(self._checks(number)),
         }
 
-    def _column(self, leaf: Leaf, number: int) -> str:
+    def _column(self, variable: PatternVariable, number: int) -> str:
         """Return the text of a register of a negated event; the column's own text can name another variable."""
         schema, column = self.plan.query.schema, self.plan.columns[number]
         if column.program is not None:
             return column.text
-        type_name = leaf.member.types[0]
+        type_name = variable.declaration.types[0]
         attributes = {schema.column_of(type_name, name): name for name in schema.attributes(type_name)}
         names = attributes | {column: name for name, column in BUILTIN_COLUMNS.items()}
-        return f"{leaf_text(leaf)}.{attribute_text(names[column.column])}"
+        return f"{variable_text(variable)}.{attribute_text(names[column.column])}"
 
     def _checks(self, negation: int) -> Iterator[dict[str, Any]]:
         """Yield the places of the checks that no event of a negated variable occurred."""
@@ -131,7 +131,7 @@ class Operators:
         for edge in plan.edges:
             if has(edge.absences):
                 source = None if edge.source == START else edge.source
-                yield {"at": "edge", "source": source, "target": edge.target, "variable": self.names[edge.member]}
+                yield {"at": "edge", "source": source, "target": edge.target, "variable": self.names[edge.variable]}
         for at in ("accept", "end"):
             for number, state in enumerate(plan.states):
                 if has(state.accept_absences if at == "accept" else state.at_end):
@@ -140,9 +140,9 @@ class Operators:
     def _absence(self, number: int) -> dict[str, Any]:
         plan, absence = self.plan, self.plan.absences[number]
         return {
-            "variable": self.names[plan.negations[absence.negation].member],
-            "after": [self.names[member] for member in absence.before],
-            "before": [self.names[member] for member in absence.after],
+            "variable": self.names[plan.negations[absence.negation].variable],
+            "after": [self.names[variable] for variable in absence.before],
+            "before": [self.names[variable] for variable in absence.after],
             "rounds": None if absence.group < 0 else "latest" if absence.latest else "all",
             "condition": self._condition(absence) or None,
             "guard": absence.guard_text or None,
@@ -165,17 +165,17 @@ def _state_names(automaton: Automaton) -> list[str]:
     In a group these are the variables that the current round binds. ``?`` follows a variable that only some rows bind.
     The names are distinct, because the bound variables determine the progress of each part of the pattern.
     """
-    texts = [leaf_text(leaf) for leaf in automaton.leaves]
+    texts = [variable_text(variable) for variable in automaton.variables]
     last: list[set[int]] = [set() for _ in automaton.states]
     bound = [state.bound for state in automaton.states]
     for edge in automaton.edges:
-        last[edge.target].add(edge.member)
+        last[edge.target].add(edge.variable)
         if edge.source != START:
             bound[edge.source] = edge.now
     names = []
-    for number, members in enumerate(last):
-        if len(members) == 1 and sum(members <= other for other in last) == 1:
-            names.append(texts[min(members)])
+    for number, variables in enumerate(last):
+        if len(variables) == 1 and sum(variables <= other for other in last) == 1:
+            names.append(texts[min(variables)])
             continue
         bound_texts = (
             text + ("" if status == YES else "?")

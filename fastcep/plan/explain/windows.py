@@ -57,7 +57,7 @@ def _closes(windows: WindowPlan, bound: ast.Bound) -> dict[str, Any]:
         return {**extent, **_event(bound, windows.closers.local_texts[0]), "keys": [], "predicates": []}
     opens = () if windows.opening is None else windows.opening.local_texts[0]
     on_opening, on_closing = windows.pairs.local_texts
-    (edge,) = (edge for edge in windows.pairs.edges if edge.member == 1)
+    (edge,) = (edge for edge in windows.pairs.edges if edge.variable == 1)
     return {
         **extent,
         **_event(bound, on_closing),

@@ -12,7 +12,7 @@ from fastcep.errors import ValidationError
 from fastcep.overload.costs import CostTable
 from fastcep.plan import Plan
 from fastcep.plan.plan import EdgePlan
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 from fastcep.shedding.counts.piece import Ints, Piece, Spans
 from fastcep.shedding.hybrid.attribution import Account
 from fastcep.shedding.lineage import Lineage
@@ -86,8 +86,8 @@ class Lifetimes:
         np.minimum.at(self.ends, record.parents[used], record.events[used])
         lost = np.flatnonzero(moves & ~self.born & np.array(unsure, bool)[record.edges])
         if (record.events[lost] < self.ends[record.parents[lost]]).any():
-            leaves = leaves_of(plan.query.pattern)
-            names = sorted({repr(leaves[member].name) for member in np.unique(record.members[lost]).tolist()})
+            variables = pattern_variables(plan.query.pattern)
+            names = sorted({repr(variables[variable].name) for variable in np.unique(record.variables[lost]).tolist()})
             raise ValidationError(
                 f"{caller}: query {plan.query.name!r}: under skip_till_next it cannot be determined yet for every "
                 f"event bound to {', '.join(names)} whether it used up a partial match, because of a condition on all "

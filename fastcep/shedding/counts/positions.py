@@ -18,7 +18,7 @@ from fastcep.engine.engine import Engine
 from fastcep.errors import ValidationError
 from fastcep.plan import make_plan
 from fastcep.query import ast, to_text
-from fastcep.query.patterns import positive_leaves
+from fastcep.query.patterns import positive_variables
 from fastcep.shedding.counts.piece import Ints, Piece, Spans, chunks, piece_of
 from fastcep.shedding.counts.tables import checked_metadata, metadata_of, with_metadata
 from fastcep.shedding.options import as_count
@@ -112,7 +112,7 @@ def _matched(piece: Piece, query: ast.Query, spans: Spans, bins: int, width: int
         return np.zeros(types * width, np.int64)
     engine = Engine(query)
     matches = pa.concat_tables([engine.process(piece.events).to_arrow(), engine.flush().to_arrow()])
-    parts = [_bound(matches[leaf.name].combine_chunks()) for leaf in positive_leaves(query.pattern)]
+    parts = [_bound(matches[variable.name].combine_chunks()) for variable in positive_variables(query.pattern)]
     match = np.concatenate([rows for rows, _ in parts])
     event = _positions(piece, np.concatenate([numbers for _, numbers in parts]))
     if query.select == "cumulative":  # only then a match can bind an event more than once

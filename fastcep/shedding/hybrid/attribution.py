@@ -19,7 +19,7 @@ import pyarrow as pa
 from fastcep._core.fit.account import derive, visits
 from fastcep.overload.costs import CostTable
 from fastcep.query import ast
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 from fastcep.shedding.hybrid.columns import ORDINAL, POSITION
 from fastcep.shedding.lineage import Lineage
 
@@ -84,7 +84,7 @@ class Account:
         self.features, self.event_features = features, event_features
         self.owned, self.base = owned or (0, len(times)), base
         self.is_owned = self.owns(record.events)
-        self.members = [leaf.name for leaf in leaves_of(record.plan.query.pattern)]
+        self.members = [variable.name for variable in pattern_variables(record.plan.query.pattern)]
         self.matched, self.stored = np.zeros((2, len(record.parents)), bool)
         self.matched[record.matches] = True
         self.stored[record.placed] = True
@@ -186,7 +186,7 @@ class Account:
     def states_of(self, name: str) -> list[int]:
         """Return the states whose partial matches have bound a variable last and have features."""
         states = enumerate(self.record.plan.states)
-        return [number for number, state in states if self.members[state.member] == name and state.features]
+        return [number for number, state in states if self.members[state.variable] == name and state.features]
 
     @cached_property
     def reach(self) -> int:
@@ -199,7 +199,7 @@ class Account:
     @property
     def variables(self) -> tuple[str, ...]:
         """Variable that the partial matches of each state have bound last."""
-        return tuple(self.members[state.member] for state in self.record.plan.states)
+        return tuple(self.members[state.variable] for state in self.record.plan.states)
 
     def events_of(self, name: str) -> pa.Table:
         """Return the owned events that were tried for a variable, with columns as in `matches_of`.
@@ -209,7 +209,7 @@ class Account:
         member = self.members.index(name)
         record, (contribution, consumption) = self.record, self.derived
         positions, values, null = record.event_features(member)
-        children = np.flatnonzero(record.members == member)
+        children = np.flatnonzero(record.variables == member)
         event = np.searchsorted(positions, record.events[children])
         matches = contribution[children].sum(axis=1) + self.matched[children]
         contributed = np.bincount(event, matches, len(positions)).astype(np.float64)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep.overload.protocols import Classes, Tree
-from fastcep.query.patterns import leaves_of
+from fastcep.query.patterns import pattern_variables
 from fastcep.shedding.hybrid.drop_order import DropOrder, TableSizes
 from fastcep.shedding.hybrid.flow import merged_groups
 from fastcep.shedding.hybrid.model import HybridModel
@@ -81,14 +81,14 @@ def merged(model: HybridModel, count: int) -> HybridModel:
             break
         pools[role].merge()
     labels = {role: pool.labels for role, pool in pools.items()}
-    names = [leaf.name for leaf in leaves_of(model.query.pattern)]
+    names = [variable.name for variable in pattern_variables(model.query.pattern)]
     by_state = [labels.get(("partial match", name)) for name in model.variables]
-    by_member = [labels.get(("event", name)) for name in names]
+    by_variable = [labels.get(("event", name)) for name in names]
     return HybridModel(
         model.query,
         {name: _relabelled(classes, labels["partial match", name]) for name, classes in model.classes.items()},
         {name: _relabelled(classes, labels["event", name]) for name, classes in model.event_classes.items()},
-        merged_groups(model.flow, by_state, by_member), _merged_values(model.values, labels), model.variables,
+        merged_groups(model.flow, by_state, by_variable), _merged_values(model.values, labels), model.variables,
         model.costs, model.parameters, validation=model.validation,
     )  # fmt: skip
 
@@ -108,7 +108,7 @@ def _worth(model: HybridModel, role: Role) -> tuple[Floats, Floats]:
     flow, (of, name) = model.flow, role
     lost, spent, event_lost, event_spent = flow.cascade(model.costs).weights()  # the first two are sums of later slices
     if of == "event":
-        member = [leaf.name for leaf in leaves_of(model.query.pattern)].index(name)
+        member = [variable.name for variable in pattern_variables(model.query.pattern)].index(name)
         of_member = slice(member * flow.event_stride, member * flow.event_stride + model.event_classes[name].count)
         return event_lost[of_member, None], event_spent[of_member, None]
     states = [state for state, variable in enumerate(model.variables) if variable == name]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from fastcep.query import ast
-from fastcep.query.patterns import positive_leaves
+from fastcep.query.patterns import positive_variables
 
 __all__ = ["attributes_of", "of_events", "of_matches"]
 
@@ -26,7 +26,7 @@ def of_matches(query: ast.Query, keys: bool = False) -> dict[str, list[ast.Expr]
 
     ``keys`` adds the expressions of conditions on keys, and on adjacent elements of a repeated variable.
     """
-    conditions, names = _conditions(query, keys), [leaf.name for leaf in positive_leaves(query.pattern)]
+    conditions, names = _conditions(query, keys), [variable.name for variable in positive_variables(query.pattern)]
     features = {}
     for number, name in enumerate(names[:-1]):
         bound = set(names[: number + 1])
@@ -34,7 +34,7 @@ def of_matches(query: ast.Query, keys: bool = False) -> dict[str, list[ast.Expr]
         parts = [part for c in open_ for part in _parts(c, bound) if keys or not _is_relative(part)]
         if keys:  # attributes that the next element will be compared with
             closed = [part for c in conditions if _mentions(c) <= bound for part in ast.walk(c)]
-            attributes = [part for part in closed if isinstance(part, ast.Attribute) and part.leaf == name]
+            attributes = [part for part in closed if isinstance(part, ast.Attribute) and part.qualified_name == name]
             parts += [part for part in attributes if _is_relative(part)]
         features[name] = list(dict.fromkeys(_last(part) if keys else part for part in parts))
     return features
@@ -43,10 +43,10 @@ def of_matches(query: ast.Query, keys: bool = False) -> dict[str, list[ast.Expr]
 def of_events(query: ast.Query, keys: bool = False) -> dict[str, list[ast.Expr]]:
     """Return, by variable, the expressions over the event alone that conditions with other variables depend on."""
     conditions, features = _conditions(query, keys), {}
-    for leaf in positive_leaves(query.pattern):
-        variable = {leaf.name}
+    for one in positive_variables(query.pattern):
+        variable = {one.name}
         parts = [_last(part) for c in conditions if _mentions(c) != variable for part in _parts(c, variable)]
-        features[leaf.name] = list(dict.fromkeys(parts))
+        features[one.name] = list(dict.fromkeys(parts))
     return features
 
 
@@ -66,12 +66,12 @@ def _joined(condition: ast.Expr) -> str | None:
     """Return the attribute that must be equal for two variables, if the condition is such a comparison."""
     match condition:
         case ast.Binary("=", ast.Attribute() as left, ast.Attribute() as right) if left.name == right.name:
-            return left.name if left.leaf != right.leaf else None
+            return left.name if left.qualified_name != right.qualified_name else None
     return None
 
 
 def _mentions(node: ast.Expr) -> set[str]:
-    return {part.leaf for part in ast.walk(node) if isinstance(part, ast.Attribute | ast.Aggregate)}
+    return {part.qualified_name for part in ast.walk(node) if isinstance(part, ast.Attribute | ast.Aggregate)}
 
 
 def _parts(node: ast.Expr, bound: set[str]) -> Iterator[ast.Expr]:

@@ -222,7 +222,7 @@ def count_flow(account: Account, classes: Kinds, event_classes: Kinds, windows: 
         member = account.members.index(name)
         _, values, null = record.event_features(member)
         kinds[record.tried_for == member] += _classify(table, account.event_features[name], values, null)
-    kind = kinds[np.searchsorted(keys, record.events * members + record.members)]
+    kind = kinds[np.searchsorted(keys, record.events * members + record.variables)]
     probing = record.probed * members + record.asked_for
     visits = account.visits(groups, states * stride, kinds[np.searchsorted(keys, probing)], members * event_stride)
     source = np.where(record.parents < 0, -1, groups[record.parents]).astype(np.int32)
@@ -269,18 +269,18 @@ def total(flows: Sequence[Flow]) -> Flow:
     return replace(flow, dispersion=_dispersion(flow)) if is_whole else flow
 
 
-def merged_groups(flow: Flow, by_state: Sequence[Labels | None], by_member: Sequence[Labels | None]) -> Flow:
+def merged_groups(flow: Flow, by_state: Sequence[Labels | None], by_variable: Sequence[Labels | None]) -> Flow:
     """Merge classes of a flow.
 
     Parameters
     ----------
     flow
         Flow of the whole stream, with its counts by window.
-    by_state, by_member
+    by_state, by_variable
         New number of each class, for each state and each variable; None keeps a single class.
     """
     stride, groups = _renumbered(by_state, flow.stride)
-    event_stride, kind = _renumbered(by_member, flow.event_stride)
+    event_stride, kind = _renumbered(by_variable, flow.event_stride)
     group = np.append(groups, np.int32(-1))  # the last one is for START
     child, look = flow.child, flow.look
     child_columns = [

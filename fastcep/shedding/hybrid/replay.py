@@ -165,4 +165,4 @@ def _kinds(account: Account, event_classes: Kinds, stride: int) -> Ints:
         columns = [list(account.event_features[name]).index(feature) for feature in table.features]
         kinds[record.tried_for == member] += table.classify(values[:, columns], null[:, columns])
     keys = record.tried * variables + record.tried_for
-    return np.asarray(kinds[np.searchsorted(keys, record.events * variables + record.members)])
+    return np.asarray(kinds[np.searchsorted(keys, record.events * variables + record.variables)])

@@ -23,7 +23,7 @@ from support import harness
 import fastcep as fc
 from fastcep.errors import ValidationError
 from fastcep.query import ast
-from fastcep.query.patterns import positive_leaves
+from fastcep.query.patterns import positive_variables
 from fastcep.shedding.counts import added_positions, position_counts, window_sizes
 
 SCHEMA = fc.Schema({name: {"k": "int64"} for name in "ABC"}, time="ts", type="type", time_unit="ns")
@@ -51,7 +51,7 @@ def defined(
         start = place[match.window_id]
         if not first <= start < last:
             continue
-        bound = [match.bindings[leaf.name] for leaf in positive_leaves(query.pattern)]
+        bound = [match.bindings[variable.name] for variable in positive_variables(query.pattern)]
         flat = [number for cell in bound for number in (cell if isinstance(cell, list) else [cell])]
         for number in {number for number in flat if number is not None}:
             matched[events[place[number]].type, (place[number] - start) // bins] += 1

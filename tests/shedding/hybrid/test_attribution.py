@@ -80,7 +80,7 @@ def test_tables_of_q1(window: str, index: str) -> None:
     assert len(record.matches) > 5
     values, keys = events["V"].to_numpy(), events["ID"].to_numpy()
     stored = np.isin(np.arange(len(record.parents)), record.placed)
-    a, b = (np.flatnonzero(stored & (record.members == member)) for member in (0, 1))
+    a, b = (np.flatnonzero(stored & (record.variables == variable)) for variable in (0, 1))
     first, last = record.events[record.parents[b]], record.events[b]
     of_a, of_b = account.matches_of("a"), account.matches_of("b")
     assert of_a.column_names == ["a.V", "contribution", "consumption", "position", "ordinal"]
@@ -91,24 +91,24 @@ def test_tables_of_q1(window: str, index: str) -> None:
     for table, rows in ((of_a, a), (of_b, b)):
         assert lists(table, "contribution").tolist() == truth.contribution[rows].tolist()
         assert lists(table, "consumption").tolist() == truth.consumption[rows].tolist()
-    for member, name in enumerate("abc"):
+    for variable, name in enumerate("abc"):
         table = account.events_of(name)
-        kind = np.flatnonzero(np.array(events["type"].to_pylist()) == "ABC"[member])
+        kind = np.flatnonzero(np.array(events["type"].to_pylist()) == "ABC"[variable])
         assert table[f"{name}.V"].to_pylist() == values[kind].tolist()  # all are tried
-        led, spent = _of_events(account, truth, member, len(events))
+        led, spent = _of_events(account, truth, variable, len(events))
         assert lists(table, "contribution").tolist() == led[kind, None].tolist()
         assert lists(table, "consumption").tolist() == spent[kind, None].tolist()
 
 
-def _of_events(account: Account, truth: Definition, member: int, events: int) -> tuple[Any, Any]:
+def _of_events(account: Account, truth: Definition, variable: int, events: int) -> tuple[Any, Any]:
     """Return contribution and consumption of each event tried for a variable: its probes, and its descendants."""
     record = account.record
     led, spent = np.zeros((2, events))
-    for r in np.flatnonzero(record.members == member):
+    for r in np.flatnonzero(record.variables == variable):
         led[record.events[r]] += truth.contribution[r].sum() + np.sum(record.matches == r)
         spent[record.events[r]] += truth.consumption[r].sum()
-    members = np.array([edge.member for edge in record.plan.edges])[record.asked & 0xFFFFFFFF]
-    for probe in np.flatnonzero(members == member):
+    variables = np.array([edge.variable for edge in record.plan.edges])[record.asked & 0xFFFFFFFF]
+    for probe in np.flatnonzero(variables == variable):
         spent[record.probed[probe]] += TABLE.visited * record.visited[probe]
     return led, spent
 
@@ -126,7 +126,7 @@ def test_memory() -> None:
     contribution, consumption = account.derived
     assert consumption.tolist() == expected.tolist() and contribution.tolist() == truth.contribution.tolist()
     spent = lists(account.events_of("b"), "consumption").sum()
-    assert spent == sum(len(truth.chains[r]) for r in stored if record.members[r] == 1)
+    assert spent == sum(len(truth.chains[r]) for r in stored if record.variables[r] == 1)
 
 
 def test_without_a_value() -> None:
@@ -166,7 +166,7 @@ def test_born_exactly_on_a_border(slices: int) -> None:
     at = sorted(time for time in borders if 0 < time <= span)
     events = pa.table({"type": ["A"] + ["B"] * len(at), "V": [0] * (len(at) + 1), "ts": [0, *at]})
     account = observed_piece(own, events, {}, {}, slices, TABLE, "full")
-    second = account.record.members == 1
+    second = account.record.variables == 1
     assert account.born[second].tolist() == [min(slices - 1, time * slices // span) for time in at]
     engine = fc.Engine(own, clock="virtual", latency_bound="1s", shedder=fc.shedding.RandomMatches())
     live = []

@@ -94,15 +94,15 @@ def test_children_and_looks_by_definition(case: Case, index: str, slices: int) -
         Definition(record, times, slices, TABLE),
     )
     made: dict[Any, list[float]] = {}
-    states, members = record.states.tolist(), record.members.tolist()
+    states, variables = record.states.tolist(), record.variables.tolist()
     for r, parent in enumerate(record.parents.tolist()):
-        key = (states[parent] if parent >= 0 else -1, truth.born[r], members[r], states[r])
+        key = (states[parent] if parent >= 0 else -1, truth.born[r], variables[r], states[r])
         counts = made.setdefault(key, [0.0] * 3)
         for number, one in enumerate((1, r in set(record.placed.tolist()), r in set(record.matches.tolist()))):
             counts[number] += one
     rows = flow.children.to_pylist()
     assert {tuple(row[name] for name in CHILD): list(row.values())[4:] for row in rows} == made
-    asking = np.array([edge.member for edge in record.plan.edges], np.int64)[record.asked & 0xFFFFFFFF]
+    asking = np.array([edge.variable for edge in record.plan.edges], np.int64)[record.asked & 0xFFFFFFFF]
     looked: dict[Any, float] = {}
     for r, s, probe in truth.visits:
         key = states[r], s, int(asking[probe])
@@ -207,7 +207,7 @@ def test_classes_of_the_account_are_those_of_the_matcher() -> None:
     groups = record.states * flow.stride + (record.classes & 255)
     assert targets.tolist() == np.bincount(groups, minlength=flow.states * flow.stride).tolist()
     kinds = np.bincount(made["kind"].to_numpy(), made["made"].to_numpy(), len(flow.asked))
-    of_events = record.members * flow.event_stride + (record.classes >> 8)
+    of_events = record.variables * flow.event_stride + (record.classes >> 8)
     assert kinds.tolist() == np.bincount(of_events, minlength=len(flow.asked)).tolist()
     classes = event_features(own, VALUES)
     assert flow.asked[: flow.event_stride].tolist() == _counted(classes["a"], events, "A", flow.event_stride)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fastcep.query import ast
-from fastcep.query.patterns import positive_leaves
+from fastcep.query.patterns import positive_variables
 from fastcep.shedding import Classes, Detector, DetectorReading, DropPlan, Load, QueryView, Shedder
 
 TABLE = np.array([0, 1, 2], np.uint8)
@@ -42,12 +42,12 @@ class Chaos(Shedder):
     def classes(self, query: ast.Query) -> Mapping[str, Classes]:
         """Return classes by an integer attribute of the last event, for variables whose types all have one."""
         classes = {}
-        for leaf in positive_leaves(query.pattern) if self._classes else ():
-            kinds = [dict(query.schema.attributes(name)) for name in leaf.member.types]
+        for variable in positive_variables(query.pattern) if self._classes else ():
+            kinds = [dict(query.schema.attributes(name)) for name in variable.declaration.types]
             keys = [key for key in kinds[0] if all(kind.get(key) == "int64" for kind in kinds)]
-            if keys and leaf.group is None:
-                end = "[last]" if leaf.repeated else ""
-                classes[leaf.name] = Classes((f'{leaf.name}{end}."{keys[0]}"',), (0,), TABLE, 3)
+            if keys and variable.group is None:
+                end = "[last]" if variable.repeated else ""
+                classes[variable.name] = Classes((f'{variable.name}{end}."{keys[0]}"',), (0,), TABLE, 3)
         return classes
 
     def event_classes(self, query: ast.Query) -> Mapping[str, Classes]:
@@ -63,7 +63,7 @@ class Chaos(Shedder):
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         plans = []
         for view in views:
-            states, types = len(view.plan.states), len(view.plan.type_members)
+            states, types = len(view.plan.states), len(view.plan.type_variables)
             assert view.live.sum() >= 0
             slices = (view.slices,) if self._random.random() < 0.5 else ()
             assert (view.flows()[1] > 0).all()

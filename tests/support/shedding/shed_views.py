@@ -26,7 +26,7 @@ class Counters:
 
     def counted(self) -> dict[str, Any]:
         """Return counters by type, 0 by default; ``born`` and others have one number per state, for class 0."""
-        types, states = len(self.plan.type_members), len(self.plan.states)
+        types, states = len(self.plan.type_variables), len(self.plan.states)
         counters = {name: np.array(self.given.get(name, [0] * types), np.int64) for name in TYPED}
         for name in ("born", "refused", "dropped"):
             cells = np.zeros((states, self.stride), np.int64)
