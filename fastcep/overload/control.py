@@ -1,6 +1,6 @@
 """Overload control: measure the load of the engine, and let a shedder drop what exceeds the latency bound.
 
-`QuerySet.match` matches events in stretches. `Control.stretch` gives the length of the next stretch, and
+The event loop matches events in stretches. `Control.stretch` gives the length of the next stretch, and
 `Control.taken` records it and assigns each event its latency on the engine's clock. When a decision is due:
 
 1. measure: `LoadMeter` returns the load since the last decision;
@@ -328,7 +328,9 @@ class Control(ShedderChange):
         self._report_estimates()
         if sheds or self.episodes.active:
             why = self._demand.why if self.demand > 0 else "single events would cost more than the bound"
-            self.episodes.record_decision(self.clock.now(), sheds, why, dropped_before, self._dropped_counts)
+            self.episodes.record_decision(
+                self.clock.now(), sheds, why, 1 / by_window, dropped_before, self._dropped_counts
+            )
         self.episodes.check_bound(self._demand.bound_missed, self._meter.per_event, self.bound, by_window)
 
     def _report_estimates(self) -> None:

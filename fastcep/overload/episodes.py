@@ -13,8 +13,8 @@ __all__ = ["Episodes"]
 
 _LOG = logging.getLogger("fastcep.shedding")
 
-#: Consecutive decisions without shedding that end an episode: those of about one window.
-_QUIET = 8
+#: Number of windows without shedding that end an episode.
+_QUIET = 1.0
 
 #: Nanoseconds without shedding after which the log reports its end; episodes closer together are reported as one.
 _CALM = 10_000_000_000
@@ -30,7 +30,7 @@ _LOGGED = record({
     "first": INT64, "last": INT64, "why": TEXT, "before": _PAIR, "found": sequence(NUMBER, NUMBER), "failed": FLAG,
 })  # fmt: skip
 _STATE = record({
-    "count": COUNT, "active": FLAG, "why": TEXT, "began": INT64, "quiet": COUNT, "told": or_null(_LOGGED),
+    "count": COUNT, "active": FLAG, "why": TEXT, "began": INT64, "quiet": NUMBER, "told": or_null(_LOGGED),
 })  # fmt: skip
 
 
@@ -55,7 +55,7 @@ class Episodes:
         self.active = False
         self._why = ""
         self._began = 0
-        self._quiet = 0
+        self._quiet = 0.0  # number of windows without shedding
         self._total = self._recent = Estimate(0.0, 0.0, 0.0, 0.0)
         self._logged: dict[str, Any] | None = None  # values at the start of shedding that the log has reported
         self._costs: list[float] = []  # ns per event, at consecutive decisions with the largest demand
@@ -76,7 +76,8 @@ class Episodes:
         return self._total.recall if self._total.expected > 0 or self.count else 1.0
 
     def record_decision(
-        self, now: int, sheds: bool, why: str, before: tuple[int, int], dropped: Callable[[], tuple[int, int]]
+        self, now: int, sheds: bool, why: str, windows: float, before: tuple[int, int],
+        dropped: Callable[[], tuple[int, int]],
     ) -> None:  # fmt: skip
         """Record a decision.
 
@@ -88,6 +89,8 @@ class Episodes:
             Whether the decision sheds load.
         why
             Reason, for the log and the metrics.
+        windows
+            Number of windows since the last decision.
         before
             Number of events, and of partial matches, dropped before the decision. It counts if the decision begins an
             episode, as the decision itself may drop partial matches.
@@ -95,15 +98,15 @@ class Episodes:
             Function that returns these numbers since the engine was created.
         """
         if sheds:
-            self._quiet = 0
+            self._quiet = 0.0
             if not self.active:
                 self.active, self._why, self._began = True, why, now
                 self.count += 1
             self._log_start(now, why, before)
         elif self.active:
-            self._quiet += 1
+            self._quiet += windows
             if self._quiet >= _QUIET:
-                self.active, self._quiet = False, 0
+                self.active, self._quiet = False, 0.0
         if self._logged is not None and not self.active and now - self._logged["last"] >= _CALM:
             self._log_end(dropped)
 
@@ -136,7 +139,7 @@ class Episodes:
 
     def end(self, dropped: Callable[[], tuple[int, int]]) -> None:
         """End the episode in progress, if any, at the end of the stream."""
-        self.active, self._quiet = False, 0
+        self.active, self._quiet = False, 0.0
         if self._logged is not None:
             self._log_end(dropped)
 

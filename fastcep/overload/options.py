@@ -87,8 +87,6 @@ def new_shedder(
     """
     chosen = as_shedder(shedder, model, needed=control.bound is not None or sheds_memory)
     used = list(control.detectors)
-    if chosen is None and sheds_memory:
-        raise ValidationError("on_memory_limit='shed' needs a shedder: give one, such as 'auto'")
     _check(control.bound, chosen, used or None if chosen is not None else None, control.table,
            threads=1, sheds_memory=sheds_memory)  # fmt: skip
     return chosen, () if used else _detectors(control.bound, chosen, None, sheds_memory)

@@ -127,7 +127,7 @@ def test_evaluate_gives_the_same_with_history_as_with_its_model() -> None:
     [
         (["--shedder", "hybrid"], "--shedder hybrid needs a model; create one with fastcep fit, and give --model"),
         (["--shedder", "ri", "--model", "m"], "--model needs a shedder that uses one; give --shedder hybrid, "),
-        (["--model", "m"], "--model needs a shedder that uses one"),
+        (["--shedder", "none", "--model", "m"], "--model needs a shedder that uses one"),
         (["--shedder", "hybrid", "--model", "none"], "'none' does not exist"),
         (["--shedder", "hybrid", "--model", "m", "--query", "q2"], "has a model for 'q1', none for 'q2'; fit one"),
     ],

@@ -167,7 +167,7 @@ def test_episodes_far_from_each_other_are_told_apart(caplog: pytest.LogCaptureFi
         for step, sheds in ((1, True), (9 * SECOND, False), (1, True), *[(SECOND, False)] * 11, (1, True)):
             now += step
             for _ in range(1 if sheds else 8):
-                episodes.record_decision(now, sheds, "too much", (0, 0), lambda: (3, 4))
+                episodes.record_decision(now, sheds, "too much", 1 / 8, (0, 0), lambda: (3, 4))
         episodes.end(lambda: (3, 4))
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "WARNING", "INFO"]
     assert caplog.messages[1] == (

@@ -426,10 +426,8 @@ cdef class Shedding:
         ValueError
             If the plan has no row word for the number of the record (`Plan.observed`).
         """
-        cdef int i
-        for i in range(self.core.n_states):
-            if self.core.states[i].n_indexes > 0 and self.core.states[i].class_word < 0:
-                raise ValueError("the plan does not support a lineage record; compile it with observed=True")
+        if not self.matcher.plan.observed:
+            raise ValueError("the plan does not support a lineage record; compile it with observed=True")
         assert self.core.shed.on and not self.core.observed.on
         observe_init(&self.core.observed)
 

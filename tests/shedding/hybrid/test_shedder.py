@@ -191,7 +191,7 @@ def test_a_model_of_another_schema() -> None:
 
 
 def test_a_model_of_another_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fastcep.shedding.model.KINDS", ("hybrid", "other"))
+    monkeypatch.setattr("fastcep.shedding.model.MODELS", ("hybrid", "other"))
     with pytest.raises(fc.errors.ModelError, match="found a model of kind 'other', expected 'hybrid'"):
         Hybrid(replace(model(), kind="other"))
 
