@@ -29,10 +29,11 @@ from fastcep.overload.clock import LATEST, VirtualClock, WallClock
 from fastcep.overload.costs import CostTable
 from fastcep.overload.decision_schedule import MOST_EVENTS, DecisionSchedule
 from fastcep.overload.demand import DemandControl
+from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.episodes import Episodes
 from fastcep.overload.latency import LatencyMonitor
 from fastcep.overload.load_meter import LoadMeter
-from fastcep.overload.protocols import Detector, DropPlan, Load, QueryView, Shedder
+from fastcep.overload.protocols import Detector, Load, QueryView, Shedder
 from fastcep.overload.query_shedding import QueryShedding
 from fastcep.overload.recall import total
 from fastcep.overload.renewal import Renewal

@@ -11,9 +11,10 @@ from xxhash import xxh64_hexdigest
 
 from fastcep._core.matcher.matcher import Matcher
 from fastcep._core.matcher.shedding_controls import FLOW_FIELDS, FLOW_SET, Shedding
-from fastcep.overload.protocols import Classes, DropPlan, Shedder, Tree, drops
+from fastcep.overload.drop_plan import DropPlan, drops, drops_anything, largest_weights
+from fastcep.overload.protocols import Classes, Shedder, Tree
 from fastcep.overload.recall import RecallEstimate
-from fastcep.overload.survival import drops_anything, largest_weights, survival
+from fastcep.overload.survival import survival
 from fastcep.overload.validation import Shape, check_drop_plan, checked_classes, checked_slices
 from fastcep.plan import Plan
 from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME

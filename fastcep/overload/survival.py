@@ -1,33 +1,14 @@
-"""Probabilities with which matches, and their events and partial matches, survive a drop plan."""
+"""Share of the matches of a pattern whose events are all kept."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
-from fastcep.overload.protocols import DropPlan, drops
 from fastcep.query import ast
 from fastcep.query.patterns import sub_patterns
 
-__all__ = ["drops_anything", "largest_weights", "survival"]
-
-
-def drops_anything(plan: DropPlan) -> bool:
-    """Return whether any probability of a drop plan is above 0."""
-    return any(map(drops, (plan.events, plan.binds, plan.windows, plan.births, plan.drops)))
-
-
-def largest_weights(plan: DropPlan) -> tuple[float, float] | None:
-    """Return the two largest weights of types, variables or states; None if something is dropped for certain.
-
-    A weight is the inverse of the probability of keeping.
-    """
-    keep = [1.0, 1.0]
-    for table in (plan.events, plan.binds, plan.windows, plan.births, plan.drops):
-        if table is not None:
-            keep += (1 - table.reshape(len(table), -1).max(axis=1, initial=0.0)).tolist()
-    smallest, second = sorted(keep)[:2]
-    return (1 / smallest, 1 / second) if smallest > 1e-9 else None
+__all__ = ["survival"]
 
 
 def survival(pattern: ast.Pattern, keep: Callable[[tuple[str, ...]], float]) -> float:

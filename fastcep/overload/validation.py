@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fastcep.errors import ValidationError
-from fastcep.overload.protocols import Classes, Detector, DetectorReading, DropPlan, Shedder, Tree
+from fastcep.overload.drop_plan import DropPlan
+from fastcep.overload.protocols import Classes, Detector, DetectorReading, Shedder, Tree
 from fastcep.query import ast
 from fastcep.query.patterns import pattern_variables
 

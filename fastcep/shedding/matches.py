@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fastcep.overload.protocols import DropPlan, Floats, QueryView
+from fastcep.overload.drop_plan import DropPlan
+from fastcep.overload.protocols import Floats, QueryView
 from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.drop_probabilities import TypeCounts, binding_variables, drop_weights, keep_probability
 from fastcep.shedding.state_paths import StatePaths, state_paths

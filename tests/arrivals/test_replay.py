@@ -20,7 +20,8 @@ from fastcep.datasets import ds1
 from fastcep.errors import DataError, ValidationError
 from fastcep.overload.control import Control
 from fastcep.overload.costs import CostTable
-from fastcep.overload.protocols import Detector, DetectorReading, DropPlan, Load, QueryView, Shedder
+from fastcep.overload.drop_plan import DropPlan
+from fastcep.overload.protocols import Detector, DetectorReading, Load, QueryView, Shedder
 
 COLUMNS = dict.fromkeys(("ID", "V"), "int64")
 SCHEMA = fc.Schema(dict.fromkeys("ABCD", COLUMNS), time="ts", type="type", time_unit="us")
@@ -72,7 +73,7 @@ def control_of(engine: fc.Engine) -> Control:
 
 
 def virtual(**options: Any) -> fc.Engine:
-    defaults: dict[str, Any] = {"clock": "virtual", "latency_bound": "20us", "cost_table": TABLE}
+    defaults: dict[str, Any] = {"clock": "virtual", "latency_bound": "20us", "cost_table": TABLE, "shedder": None}
     return fc.Engine(QUERY, **defaults | options)
 
 

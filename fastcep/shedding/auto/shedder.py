@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from fastcep.errors import ModelError, ValidationError
-from fastcep.overload.protocols import Classes, DropPlan, QueryView, Tree
+from fastcep.overload.drop_plan import DropPlan
+from fastcep.overload.protocols import Classes, QueryView, Tree
 from fastcep.overload.renewal import EngineSetting, RenewingShedder
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic

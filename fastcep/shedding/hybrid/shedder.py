@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep.errors import ModelError, ValidationError
-from fastcep.overload.protocols import Classes, DropPlan, QueryView, Tree
+from fastcep.overload.drop_plan import DropPlan
+from fastcep.overload.protocols import Classes, QueryView, Tree
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic
 from fastcep.shedding.baseline import Baseline
