@@ -45,7 +45,7 @@ class DropPlan:
     counts
         Share of the events whose children are counted by source, for `QueryView.flows`.
     error
-        Standard deviation of `kept`, as a share of it; it widens the interval of the estimated recall.
+        Standard deviation of `kept`, as a share of it from 0 to 1; it widens the interval of the estimated recall.
     """
 
     events: Floats | None = None

@@ -29,7 +29,7 @@ MOST_SLICES = 64
 _METHODS = ("check", "classes", "event_classes", "detector", "slices_of", "learn", "decide", "stop_shedding", "spec",
             "metrics", "state", "restore")  # fmt: skip
 _FLAGS = ("drops_matches", "in_windows", "often", "observes", "cuts")
-_SHARES = ("kept", "left", "saved", "counts")
+_SHARES = ("kept", "left", "saved", "counts", "error")
 _UNKNOWN = ("kept", "left")  # shares that may be None
 
 #: Rounding error by which probabilities may lie outside 0 to 1.
