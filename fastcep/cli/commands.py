@@ -293,6 +293,9 @@ def fit(
     exclude: Annotated[
         str, typer.Option(metavar="NAMES", help="Attributes that classes never depend on: identifiers; with commas.")
     ] = "",
+    validate: Annotated[
+        bool, typer.Option(help="Validate the features on the last part of the history; not with --spark.")
+    ] = True,
     json: Json = False,
     format: Format = None,
     delimiter: Delimiter = None,
@@ -311,7 +314,7 @@ def fit(
     from fastcep.cli.spark import spark_options
 
     fit_command(
-        file, source, output, FitOptions(kind, slices, clusters, cost_table, index, seed, exclude),
+        file, source, output, FitOptions(kind, slices, clusters, cost_table, index, seed, exclude, validate),
         inputs=InputOptions(format, delimiter, encoding, sort), name=query, json=json,
         spark=spark_options(spark, master),
     )  # fmt: skip

@@ -41,6 +41,7 @@ class FitOptions:
     index: str = "full"
     seed: int = 0
     exclude: str = ""
+    validate: bool = True
 
     def arguments(self) -> dict[str, Any]:
         """Return the keyword arguments of `fastcep.fit`."""
@@ -94,6 +95,7 @@ def fit(
     folders = _folders(output, queries)
     inputs = inputs or InputOptions()
     if spark is None:
+        arguments["validate"] = options.validate
         models, events, seconds = _fit_here(queries, inputs, sources, schema, arguments)
     else:
         models, events, seconds = _fit_on_spark(queries, inputs, sources, schema, arguments, spark)
