@@ -112,7 +112,7 @@ def bounds(table: pa.Table) -> dict[str, Any]:
     """Run every baseline under every bound: the mean latency relative to it, recall, estimated recall and drops."""
     results: dict[str, Any] = {}
     for index in ("key", "full"):
-        engine = fc.Engine(QUERY, clock="virtual", cost_table="paper", index=index, latency_bound=1e12)
+        engine = fc.Engine(QUERY, clock="virtual", cost_table="paper", index=index, latency_bound=1e12, shedder=None)
         truth = len(engine.process(table))
         mean = engine.metrics()["shedding"]["processing_latency"]["mean"]
         rows = []
@@ -144,7 +144,7 @@ def rates(table: pa.Table) -> dict[str, Any]:
     blocks = table.to_batches(max_chunksize=BLOCK)
     for costs in ("paper", "measured"):
         base = {"clock": "virtual", "cost_table": costs, "index": "key"}
-        engine = fc.Engine(QUERY, latency_bound=1e12, **base)
+        engine = fc.Engine(QUERY, latency_bound=1e12, shedder=None, **base)
         truth = len(engine.process(table))
         mean = engine.metrics()["shedding"]["processing_latency"]["mean"]
         rows = []
@@ -168,7 +168,7 @@ def bursts(table: pa.Table) -> dict[str, Any]:
     """Run every baseline with ten times the rate for 2 s of every 20 s; an operation takes a microsecond."""
     costs = fc.CostTable("paper, in us", visited=1000, created=1000)
     base = {"clock": "virtual", "cost_table": costs, "index": "key"}
-    engine = fc.Engine(QUERY, latency_bound=1e12, **base)
+    engine = fc.Engine(QUERY, latency_bound=1e12, shedder=None, **base)
     engine.process(table)
     mean = engine.metrics()["shedding"]["processing_latency"]["mean"]
     rows = []
@@ -222,7 +222,7 @@ def wall_clock(table: pa.Table) -> dict[str, Any]:
     options: dict[str, Any] = {"index": "key", "latency_bound": "100ms"}
     rows = []
     maximum = fc.maximum_rate(
-        lambda: fc.Engine(query, index="key", latency_bound="1h"),
+        lambda: fc.Engine(query, index="key", latency_bound="1h", shedder=None),
         table.slice(0, 200_000).to_batches(max_chunksize=BLOCK),
         "wall",
     )

@@ -67,18 +67,17 @@ class OrderError(DataError):
 
     Parameters
     ----------
-    what
-        First part of the message: what was found, and what was expected. The second argument is the second part, the
-        remedy.
+    problem, remedy
+        Parts of the message: what was found and expected, and how to fix it.
     """
 
-    def __init__(self, what: str, mend: str) -> None:
-        super().__init__(what, mend)
-        self.what = what
-        self.mend = mend
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(problem, remedy)
+        self.problem = problem
+        self.remedy = remedy
 
     def __str__(self) -> str:
-        return _readable(f"{self.what}; {self.mend}")
+        return _readable(f"{self.problem}; {self.remedy}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,23 +106,23 @@ class MemoryLimitError(FastcepError):
 
     Attributes
     ----------
-    what
-        First part of the message: what happened. The second argument is the second part, the remedy.
+    problem, remedy
+        Parts of the message: what happened, and how to fix it.
     matches
         The `fastcep.Matches` that the call found, or None if the whole batch was rejected.
     over
         The queries that ran out of memory, as `OverLimit`; empty if the whole batch was rejected.
     """
 
-    def __init__(self, what: str, mend: str, matches: Any = None, over: tuple[OverLimit, ...] = ()) -> None:
-        super().__init__(what, mend, matches, over)
-        self.what = what
-        self.mend = mend
+    def __init__(self, problem: str, remedy: str, matches: Any = None, over: tuple[OverLimit, ...] = ()) -> None:
+        super().__init__(problem, remedy, matches, over)
+        self.problem = problem
+        self.remedy = remedy
         self.matches = matches
         self.over = over
 
     def __str__(self) -> str:
-        return _readable(f"{self.what}. {self.mend}")
+        return _readable(f"{self.problem}. {self.remedy}")
 
 
 class QueryError(FastcepError):
@@ -159,20 +158,20 @@ class QueueFullError(FastcepError):
 
     Attributes
     ----------
-    what
-        First part of the message: what happened. The second argument is the second part, the remedy.
+    problem, remedy
+        Parts of the message: what happened, and how to fix it.
     taken
         Number of events, from the first of the batch, that are in the queue.
     """
 
-    def __init__(self, what: str, mend: str, taken: int = 0) -> None:
-        super().__init__(what, mend, taken)
-        self.what = what
-        self.mend = mend
+    def __init__(self, problem: str, remedy: str, taken: int = 0) -> None:
+        super().__init__(problem, remedy, taken)
+        self.problem = problem
+        self.remedy = remedy
         self.taken = taken
 
     def __str__(self) -> str:
-        return _readable(f"{self.what}; {self.mend}")
+        return _readable(f"{self.problem}; {self.remedy}")
 
 
 class SnapshotError(FastcepError):

@@ -90,7 +90,7 @@ def test_every_option_of_an_engine_is_drawn() -> None:
     drawn = {"store", "index", "threads", "timed_out", "attributes", "memory_limit", "allowed_lateness", "shedder",
              "clock", "latency_bound"}  # fmt: skip
     limits = {"late_limit", "timed_out_limit", "on_memory_limit"}  # other tests check the behaviour beyond these limits
-    measuring = {"idle_timeout", "detector", "cost_table"}  # no effect where nothing is idle or shed
+    measuring = {"idle_timeout", "detector", "cost_table", "model"}  # no effect where nothing is idle or shed
     assert set(inspect.signature(fc.Engine).parameters) == {"queries", *drawn, *limits, *measuring}
     assert {field.name for field in dataclasses.fields(Run)} >= drawn - {"allowed_lateness", "clock", "latency_bound"}
 

@@ -34,7 +34,7 @@ def sort_hint() -> Iterator[None]:
     try:
         yield
     except OrderError as error:
-        raise ValidationError(f"{error.what}; sort the input with --sort") from None
+        raise ValidationError(f"{error.problem}; sort the input with --sort") from None
 
 
 def _concatenated(batches: Sequence[pa.RecordBatch], schema: Schema) -> pa.Table:

@@ -93,14 +93,14 @@ def run(
         typer.Option(metavar="SIZE", help="Memory limit of the engine, such as 1GiB; it is an error to exceed it."),
     ] = None,
     on_memory_limit: Annotated[
-        str, typer.Option(metavar="raise|shed", help="With --shedder: drop partial matches instead of an error.")
+        str, typer.Option(metavar="raise|shed", help="shed: drop partial matches instead of an error.")
     ] = "raise",
     latency_bound: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Bound on the latency of an event, such as 500us.")
     ] = None,
     shedder: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Load shedder: hybrid, hyi, hys, ri, si, rs, ss, pm-bl, e-bl, bl."),
+        typer.Option(metavar="NAME", help="Load shedder: none, hybrid, hyi, hys, ri, si, rs, pm-bl, bl, …; auto."),
     ] = None,
     model: Annotated[
         list[Path] | None,
@@ -290,6 +290,12 @@ def fit(
     ] = "measured",
     index: Index = "full",
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 0,
+    exclude: Annotated[
+        str, typer.Option(metavar="NAMES", help="Attributes that classes never depend on: identifiers; with commas.")
+    ] = "",
+    validate: Annotated[
+        bool, typer.Option(help="Validate the features on the last part of the history; not with --spark.")
+    ] = True,
     json: Json = False,
     format: Format = None,
     delimiter: Delimiter = None,
@@ -308,7 +314,7 @@ def fit(
     from fastcep.cli.spark import spark_options
 
     fit_command(
-        file, source, output, FitOptions(kind, slices, clusters, cost_table, index, seed),
+        file, source, output, FitOptions(kind, slices, clusters, cost_table, index, seed, exclude, validate),
         inputs=InputOptions(format, delimiter, encoding, sort), name=query, json=json,
         spark=spark_options(spark, master),
     )  # fmt: skip

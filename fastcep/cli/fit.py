@@ -29,7 +29,10 @@ __all__ = ["FitOptions", "fit"]
 
 @dataclass(frozen=True)
 class FitOptions:
-    """Options of a fit, see `fastcep.fit`; ``clusters`` is a number or ``gap``."""
+    """Options of a fit, see `fastcep.fit`.
+
+    ``clusters`` is a number or ``gap``, ``exclude`` a list of attributes, separated by commas.
+    """
 
     kind: str = "hybrid"
     slices: int = 4
@@ -37,12 +40,15 @@ class FitOptions:
     cost_table: str = "measured"
     index: str = "full"
     seed: int = 0
+    exclude: str = ""
+    validate: bool = True
 
     def arguments(self) -> dict[str, Any]:
         """Return the keyword arguments of `fastcep.fit`."""
         return {
             "kind": self.kind, "slices": self.slices, "clusters": _clusters(self.clusters), "index": self.index,
             "cost_table": self.cost_table, "seed": self.seed,
+            "exclude": [name.strip() for name in self.exclude.split(",") if name.strip()],
         }  # fmt: skip
 
 
@@ -89,6 +95,7 @@ def fit(
     folders = _folders(output, queries)
     inputs = inputs or InputOptions()
     if spark is None:
+        arguments["validate"] = options.validate
         models, events, seconds = _fit_here(queries, inputs, sources, schema, arguments)
     else:
         models, events, seconds = _fit_on_spark(queries, inputs, sources, schema, arguments, spark)
@@ -98,11 +105,19 @@ def fit(
         model.save(folder)
     if json:
         folder_by_query = {model.query.name: str(folder) for model, folder in zip(models, folders, strict=True)}
-        print(json_module.dumps({"events": events, "seconds": round(seconds, 3), "models": folder_by_query}))
+        costs = {model.query.name: model.decision_cost for model in models}
+        validation = {model.query.name: model.validation for model in models}
+        print(json_module.dumps({
+            "events": events, "seconds": round(seconds, 3), "models": folder_by_query,
+            "decision_cost": costs, "validation": validation,
+        }))  # fmt: skip
         return
     for model, folder in zip(models, folders, strict=True):
         Console().print(_class_table(model))
-        print(f"{model.query.name}: fitted on {events:,} events, written to {folder}")
+        for line in _validation_lines(model.validation or {}):
+            print(line)
+        cost = f"{(model.decision_cost or 0) / 1e3:,.0f} us"
+        print(f"{model.query.name}: fitted on {events:,} events, written to {folder}; a decision takes {cost}")
 
 
 def _fit_here(
@@ -167,6 +182,20 @@ def _clusters(text: str) -> int | Literal["gap"]:
     if not text.isdigit() or int(text) < 1:
         raise ValidationError(f"--clusters {text}: expected a positive integer, or gap")
     return int(text)
+
+
+def _validation_lines(validation: dict[str, Any]) -> list[str]:
+    """Describe a validation; the warning is logged, so it is not repeated here."""
+    lines = [f"feature {item['feature']} of {item['of']} {item['variable']} removed: {item['reason']}"
+             for item in validation.get("removed", ())]  # fmt: skip
+    if "held_out_recall" in validation:
+        names = ("shares", "held_out_recall", "estimated_recall", "random_recall")
+        lines += [
+            f"saving {share:.0%} of the work: held-out recall {held_out:.3f}, estimated {estimated:.3f}, "
+            f"random shedding {random:.3f}"
+            for share, held_out, estimated, random in zip(*(validation[name] for name in names), strict=True)
+        ]
+    return lines
 
 
 def _class_table(model: Model) -> Table:

@@ -37,12 +37,12 @@ def in_options(error: Exception) -> str:
 
 def _message(error: Exception, *, matches_kept: bool) -> str:
     if isinstance(error, OrderError):
-        return f"{error.what}; sort the input with --sort, or accept late events with --allowed-lateness DURATION"
+        return f"{error.problem}; sort the input with --sort, or accept late events with --allowed-lateness DURATION"
     if isinstance(error, MemoryLimitError) and error.matches is None:
-        reason = error.what.replace("memory_limit is", "--memory-limit is")
+        reason = error.problem.replace("memory_limit is", "--memory-limit is")
         return f"{reason}. Raise it, pass fewer rows per batch with --batch-rows, or shorten --allowed-lateness"
     if isinstance(error, MemoryLimitError):
-        reason = error.what.replace("memory_limit=", "--memory-limit ")
+        reason = error.problem.replace("memory_limit=", "--memory-limit ")
         kept = "Matches found until then are kept. " if matches_kept else ""
         return f"{reason}. {kept}Raise it, shorten the window or narrow the conditions"
     message = str(error)

@@ -23,7 +23,7 @@ class SheddingOptions:
     latency_bound
         Duration as text, such as ``500us``; None measures no latency.
     shedder
-        Name of the shedder; None drops nothing.
+        Name of the shedder; None: ``auto`` with a latency bound. ``none`` drops nothing.
     detector
         Name of the detector; None: the default detector of the shedder.
     seed
@@ -58,18 +58,21 @@ class SheddingOptions:
         ValidationError
             If the shedder or detector is unknown, or a seed or model does not fit the shedder.
         """
-        if self.shedder is None and self.seed is not None:
+        spelling = self.shedder or "auto"
+        if self.shedder is None and not self._sheds:
+            spelling = "none"
+        if spelling == "none" and self.seed is not None:
             raise ValidationError("--seed needs a shedder; give --shedder NAME")
-        if self.models and not self._needs_model():
-            raise ValidationError("--model needs a shedder that uses one; give --shedder hybrid, hyi or hys")
-        if not self.models and self._needs_model():
+        if self.models and not self._takes_model(spelling):
+            raise ValidationError("--model needs a shedder that uses one; give --shedder hybrid, hyi, hys or auto")
+        if not self.models and self._takes_model(spelling) and spelling != "auto":
             raise ValidationError(
                 f"--shedder {self.shedder} needs a model; create one with fastcep fit, and give --model FOLDER"
             )
         model_option = {"model": list(self.models)} if self.models else {}
         return {
             "latency_bound": self.latency_bound,
-            "shedder": None if self.shedder is None else by_name(self.shedder, seed=self.seed or 0, **model_option),
+            "shedder": None if spelling == "none" else by_name(spelling, seed=self.seed or 0, **model_option),
             "detector": None if self.detector is None else detector_by_name(self.detector),
             "clock": self.clock,
             "cost_table": self.cost_table,
@@ -77,8 +80,14 @@ class SheddingOptions:
             "index": self.index,
         }
 
-    def _needs_model(self) -> bool:
-        kind = SHEDDERS.get(self.shedder or "")
+    @property
+    def _sheds(self) -> bool:
+        """True if there is anything to shed for."""
+        return self.latency_bound is not None or self.on_memory_limit == "shed"
+
+    @staticmethod
+    def _takes_model(spelling: str) -> bool:
+        kind = SHEDDERS.get(spelling)
         return kind is not None and "model" in inspect.signature(kind).parameters
 
     def settings(self) -> dict[str, Any]:

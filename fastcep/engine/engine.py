@@ -88,7 +88,13 @@ class Engine(QueryMethods, StateMethods):
         The latency that an event may have, such as ``"500us"`` (a number is in nanoseconds). The engine measures it,
         and `shedder` keeps it.
     shedder
-        Chooses what to drop when the engine is overloaded (:mod:`fastcep.shedding`); None: nothing is dropped.
+        Chooses what to drop when the engine is overloaded: a shedder of :mod:`fastcep.shedding`, or its spelling, such
+        as ``"hybrid"``. ``"auto"`` sheds at random at first, and by a model that it fits on the stream later; without
+        ``latency_bound`` or ``on_memory_limit="shed"`` it does nothing. None or ``"none"``: latencies are measured and
+        nothing is dropped.
+    model
+        Model for a shedder that is given by its spelling and takes one: a `Model`, the folder of one, or a list of
+        these, one per query.
     detector
         Decides when the engine is overloaded: one detector, or several, of which the highest demand counts. None: the
         default detectors of the shedder, for the processing latency, for the queue (if calls pass `arrivals`), and for
@@ -127,7 +133,8 @@ class Engine(QueryMethods, StateMethods):
         index: Index = "full",
         threads: int = 1,
         latency_bound: str | timedelta | float | None = None,
-        shedder: Shedder | None = None,
+        shedder: Shedder | str | None = "auto",
+        model: Any = None,
         detector: Detector | Sequence[Detector] | None = None,
         cost_table: CostTable | str | Path = "measured",
     ) -> None:
@@ -135,8 +142,9 @@ class Engine(QueryMethods, StateMethods):
         for query in checked:
             warn_unbounded(query)
         control = make_control(
-            clock, cost_table, latency_bound, shedder, detector, threads=threads, sheds_memory=on_memory_limit == "shed"
-        )
+            clock, cost_table, latency_bound, shedder, detector, model=model, threads=threads,
+            sheds_memory=on_memory_limit == "shed",
+        )  # fmt: skip
         reorder = make_reorderer(checked[0].schema, allowed_lateness, idle_timeout, late_limit, idle_clock(clock))
         memory = MemoryLimit(memory_limit, on_memory_limit)
         self._stream = Stream(

@@ -1,19 +1,24 @@
-"""The methods of `Engine` that add, replace and remove queries while the stream runs."""
+"""The methods of `Engine` that change the queries and the shedder while the stream runs."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from fastcep._core.matcher.event_loop import HasEventLoop
 from fastcep.engine.matches import Matches
 from fastcep.engine.queries import Buildable, check_query, warn_unbounded
 from fastcep.engine.state_transfer import StateTransfer
 from fastcep.engine.stream import Stream
+from fastcep.errors import ValidationError
+from fastcep.overload.options import new_shedder
+from fastcep.overload.protocols import Shedder
 from fastcep.query import ast
 
 __all__ = ["QueryMethods"]
 
 
 class QueryMethods(HasEventLoop):
-    """Base class of `Engine`: change the queries."""
+    """Base class of `Engine`: change the queries and the shedder."""
 
     _stream: Stream
     _transfer: StateTransfer
@@ -59,6 +64,32 @@ class QueryMethods(HasEventLoop):
             warn_unbounded(checked)
             new = self._transfer.prepared(checked)
             return self._stream.stop(old, [new if item is old else item for item in self._stream.queries], complete)
+
+    def set_shedder(self, shedder: Shedder | str | None, *, model: Any = None) -> None:
+        """Use another shedder from the next event on.
+
+        Partial matches stay, so an engine that is not overloaded finds the same matches as without the change. What the
+        old shedder has learned is dropped, and so are its counts by class; totals go on. Partial matches that exist
+        already get the class for unknown values. The detectors stay; after an
+        engine had no shedder, they are the default ones.
+
+        Parameters
+        ----------
+        shedder, model
+            As for `Engine`; None or ``"none"``: nothing is dropped any more.
+
+        Raises
+        ------
+        ValidationError, ModelError
+            If the engine has nothing to hold, an option is invalid, the model is for other queries, or the partial
+            matches are stored in a way that the shedder cannot use. Nothing has changed then.
+        """
+        with self._stream.exclusive():
+            self._stream.check_given()
+            control, sheds_memory = self._stream.queries.control, self._stream.memory.sheds
+            if control is None:
+                raise ValidationError("set_shedder() needs something to hold: Engine(…, latency_bound='…')")
+            self._stream.change_shedder(*new_shedder(control, shedder, model, sheds_memory=sheds_memory))
 
     def remove(self, name: str, *, complete: bool = False) -> Matches:
         """Stop a query and free its memory; the others keep their state.

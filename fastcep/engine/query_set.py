@@ -20,6 +20,8 @@ from fastcep.engine.partitioned_matcher import AnyMatcher, make_matcher
 from fastcep.engine.returns import Returns
 from fastcep.engine.running_query import RunningQuery
 from fastcep.engine.state.foreign_events import foreign_events
+from fastcep.engine.state.replan import check_replan, converted
+from fastcep.engine.state.word_layout import WordLayout
 from fastcep.engine.store_trial import CUT_SHORT, StoreTrial
 from fastcep.engine.stores import check_index, check_store, plan_for
 from fastcep.engine.thread_pool import ThreadPool
@@ -218,6 +220,46 @@ class QuerySet:
             self.control.use([(item.plan, item.matcher) for item in self.running])
         if changed:
             self._run_kernels(self.running)
+
+    def replanned(self) -> list[tuple[Plan, AnyMatcher]]:
+        """Plan each query for the present shedder, with a matcher that has its state; the set does not change.
+
+        Raises
+        ------
+        ValidationError
+            The state of a query cannot be moved to the plan.
+        """
+        assert self.control is not None
+        name = "none" if self.control.shedder is None else self.control.shedder.name
+        new: list[tuple[Plan, AnyMatcher]] = []
+        for item in self.running:
+            sheds_rows = self.control.shedder is not None and self.control.shedder.drops_matches
+            if item.plan.store == "factorised" and sheds_rows:
+                raise ValidationError(
+                    f"query {item.name!r}: shedder {name!r} drops partial matches, which needs rows, and the engine "
+                    "has the factorised store; create the Engine with store='rows'"
+                )
+            plan = replace(self._plan(item.query, item.plan.store), why=item.plan.why)
+            check_replan(item.plan, plan, name, empty=item.matcher.is_empty)
+            matcher = make_matcher(plan, item.link, self.pool)
+            matcher.set_limit(item.matcher.limit)
+            unknown = self.control.unknown_classes(plan)
+            layouts = WordLayout(item.plan, item.matcher), WordLayout(plan, matcher)
+            matcher.load(converted(item.matcher.dump(), *layouts, unknown), item.matcher.numbers)
+            new.append((plan, matcher))
+        return new
+
+    def use_plans(self, new: Sequence[tuple[Plan, AnyMatcher]], position: int) -> None:
+        """Run the queries with these plans and matchers, see `replanned`."""
+        for item, (plan, matcher) in zip(self.running, new, strict=True):
+            if item.filters is not None:
+                self._filters.release(item.filters)
+                item.filters = None
+            self._choose(item, plan)
+            item.matcher = matcher
+        assert self.control is not None
+        self.control.use(new, replanned=True)
+        self.use(list(self.running), position)
 
     @property
     def matchers(self) -> list[AnyMatcher]:

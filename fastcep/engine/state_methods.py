@@ -7,7 +7,7 @@ from typing import Any, NoReturn, Self
 
 from fastcep._core.matcher.event_loop import HasEventLoop
 from fastcep.engine.queries import Buildable
-from fastcep.engine.state_transfer import StateTransfer, make_like, read_snapshot
+from fastcep.engine.state_transfer import StateTransfer, make_like, read_snapshot, stored_auto
 from fastcep.engine.thread_pool import make_pool
 from fastcep.overload.protocols import Detector, Shedder
 from fastcep.query import ast
@@ -103,7 +103,8 @@ class StateMethods(HasEventLoop):
         clock: str | Callable[[], int] | None = None,
         memory_limit: str | int | None = "same",
         threads: int = 1,
-        shedder: Shedder | None = None,
+        shedder: Shedder | str | None = "same",
+        model: Any = None,
         detector: Detector | Sequence[Detector] | None = None,
     ) -> Self:
         """Create an engine that continues where a snapshot was taken.
@@ -120,8 +121,9 @@ class StateMethods(HasEventLoop):
             As for an engine; ``"same"``: the limit of the engine that took the snapshot.
         threads
             As for an engine. It may differ from the engine that took the snapshot: a snapshot does not depend on it.
-        shedder, detector
+        shedder, model, detector
             As for the engine that took the snapshot, with the same options; what they have learned is in the snapshot.
+            ``"same"``: ``"auto"`` if the engine had it, with its options; otherwise none.
             An engine that is restored from key groups may have others, which start without history.
 
         Raises
@@ -136,7 +138,9 @@ class StateMethods(HasEventLoop):
         """
         make_pool(threads)  # raises for an invalid number of threads
         stored = read_snapshot(snapshot)
-        options: dict[str, Any] = {"threads": threads, "shedder": shedder, "detector": detector}
+        if isinstance(shedder, str) and shedder == "same":
+            shedder = stored_auto(stored.header)
+        options: dict[str, Any] = {"threads": threads, "shedder": shedder, "model": model, "detector": detector}
         if memory_limit != "same":
             options["memory_limit"] = memory_limit
         if clock is not None:

@@ -26,11 +26,14 @@ from fastcep.engine.state.snapshot import (
 from fastcep.engine.stream import Stream
 from fastcep.errors import FastcepError, SnapshotError, ValidationError
 from fastcep.events.units import INT64_MIN, format_time
+from fastcep.overload.names import by_name
+from fastcep.overload.protocols import Shedder
+from fastcep.overload.renewal import RenewingShedder
 from fastcep.plan.plan import KeyPlan, Plan
 from fastcep.query import Document, ast, document_text, parse_document
 from fastcep.stored import Misfit
 
-__all__ = ["StateTransfer", "StoredState", "make_like", "read_snapshot"]
+__all__ = ["StateTransfer", "StoredState", "make_like", "read_snapshot", "stored_auto"]
 
 AnyEngine = TypeVar("AnyEngine")
 
@@ -114,6 +117,7 @@ class StateTransfer:
     def resume(self, stored: StoredState) -> None:
         """Load a snapshot into a new stream whose queries have no state; see `Engine.restore`."""
         header, stream = stored.header, self._stream
+        self._resume_renewal(header.get("control"))
         with _report_misfits():
             stream.queries.settle(header.get("stores", ["rows"] * len(stream.queries)), 0)
         self._check_same(header)
@@ -128,6 +132,16 @@ class StateTransfer:
             with _report_misfits():
                 self._resume_control(header.get("control"))
         stream.configure()
+
+    def _resume_renewal(self, stored: Any) -> None:
+        """Let a shedder that changes while the engine runs take its stored classes, before any state is loaded."""
+        control = self._stream.queries.control
+        if control is None or not isinstance(control.shedder, RenewingShedder) or not isinstance(stored, dict):
+            return
+        with _report_misfits():
+            if stored["specs"] == control.specs():
+                control.shedder.restore(stored["shedder"])
+                self._stream.replan()
 
     def _resume_control(self, stored: dict[str, Any] | None) -> None:
         """Restore the state of the overload control."""
@@ -297,6 +311,16 @@ def read_snapshot(snapshot: bytes | bytearray | memoryview) -> StoredState:
     return StoredState(header, tables)
 
 
+def stored_auto(header: dict[str, Any]) -> Shedder | None:
+    """Return a new shedder ``auto`` if the engine of a snapshot had it, otherwise None."""
+    control = header.get("control")
+    with _report_misfits():
+        spec = None if control is None else control["specs"]["shedder"]
+        if not isinstance(spec, dict) or spec.get("name") != "auto":
+            return None
+        return by_name("auto", **{name: value for name, value in spec.items() if name != "name"})
+
+
 def make_like(
     make: Callable[..., AnyEngine], header: dict[str, Any], queries: Any, options: dict[str, Any]
 ) -> AnyEngine:
@@ -336,8 +360,8 @@ def make_like(
 
 
 def _has_classes(plan: Plan) -> bool:
-    """Return True if rows store their class, be it only to mark the copy that is counted among several indexes."""
-    return any(state.features or (plan.sheds and len(state.indexes) > 1) for state in plan.states)
+    """Return True if rows have a word for their class and weight."""
+    return any(state.features or (plan.weighed and state.indexes) for state in plan.states)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,14 @@ from fastcep.engine.strings import UnusedStrings
 from fastcep.engine.thread_pool import ThreadPool
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, Schema, StringTable
+from fastcep.events.export import events_to_arrow
 from fastcep.events.layout import make_batch_reader
 from fastcep.events.units import INT64_MIN
+from fastcep.overload.clock import VirtualClock
 from fastcep.overload.control import Control
 from fastcep.overload.options import event_arrivals
+from fastcep.overload.protocols import Detector, Shedder
+from fastcep.overload.renewal import EngineSetting, Renewal, RenewingShedder
 from fastcep.query import ast
 
 __all__ = ["Stream"]
@@ -99,6 +104,11 @@ class Stream:
         self.unused = UnusedStrings(self.strings, self.schema)
         if control is not None and memory.sheds:
             control.memory = self.memory_use
+        self._store, self._index = store, index
+        if control is not None:
+            if isinstance(control.shedder, RenewingShedder):
+                control.shedder.begin(self._setting(control))
+            self._begin_renewal(control)
         self._signals = Signals()
         self._completes = False
         self._waiting: list[Matches] = []  # of a call that goes on, or that the handler of a signal ended
@@ -149,6 +159,45 @@ class Stream:
         matches = Matches([self.queries.take_matches_of(old, self.faults)])
         self.run(rest)
         return self.handed(matches)
+
+    def _setting(self, control: Control) -> EngineSetting:
+        return EngineSetting(isinstance(control.clock, VirtualClock), control.table, self._store, self._index)
+
+    def _begin_renewal(self, control: Control) -> None:
+        """Let a shedder that changes while the engine runs see the events of the stream."""
+        control.renewal = Renewal(control.shedder, partial(events_to_arrow, strings=self.strings), self.replan)
+
+    def change_shedder(self, shedder: Shedder | None, detectors: Sequence[Detector]) -> None:
+        """Use another shedder from now on; partial matches stay."""
+        control = self.queries.control
+        assert control is not None
+        old = control.shedder
+        control.shedder = shedder
+        try:
+            if isinstance(shedder, RenewingShedder):
+                shedder.begin(self._setting(control))
+            new = self.queries.replanned()
+        finally:
+            control.shedder = old
+        control.change(shedder, detectors)
+        self.queries.use_plans(new, self.loop.position)
+        self._begin_renewal(control)
+        self.memory.hold(self.queries.running)
+        self.configure()
+
+    def replan(self) -> None:
+        """Plan the queries again for new classes of the shedder; partial matches stay.
+
+        It may be called between two events of a batch.
+        """
+        control = self.queries.control
+        assert control is not None
+        new = self.queries.replanned()
+        self._waiting.append(self.queries.take_matches(self.faults))
+        control.change(control.shedder, ())
+        self.queries.use_plans(new, self.loop.position)
+        self.memory.hold(self.queries.running)
+        self.configure()
 
     def query_list(self) -> list[ast.Query]:
         """Return the queries, in order."""
@@ -214,7 +263,14 @@ class Stream:
         """
         self._completes = complete
         if batch is not None and len(batch):
-            matches: Matches = self.loop.process_batch(Batch(batch, 0), self)
+            renewal = None if self.queries.control is None else self.queries.control.renewal
+            if renewal is not None:
+                renewal.begin_batch(batch)
+            try:
+                matches: Matches = self.loop.process_batch(Batch(batch, 0), self)
+            finally:
+                if renewal is not None:
+                    renewal.end_batch()
             return matches
         self.queries.kernels.swap()
         if batch is None:  # events that are held back may have become more
@@ -251,6 +307,8 @@ class Stream:
         """Free the strings that neither the engine nor ``batch`` uses."""
         if self.loop.time is not None:
             self.queries.sweep(self.loop.time, self.loop.position)
+        if self.queries.control is not None and self.queries.control.renewal is not None:
+            self.queries.control.renewal.flush()
         self.unused.forget(self.queries, self.reorder, batch)
         self.loop.string_limit = self.unused.limit
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fastcep.overload.protocols import Classes, Detector, DetectorReading, DropPlan, Load, QueryView, Shedder, Tree
+from fastcep.overload.drop_plan import DropPlan
+from fastcep.overload.protocols import Classes, Detector, DetectorReading, Load, QueryView, Shedder, Tree
 from fastcep.query import ast
 
 __all__ = ["ConstantDemand", "SameDemand"]

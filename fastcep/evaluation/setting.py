@@ -62,7 +62,7 @@ class Setting:
 
     def plain(self, queries: Sequence[ast.Query]) -> Engine:
         """Return an engine that measures latencies and drops nothing."""
-        return self._engine(queries, latency_bound=UNREACHABLE_BOUND)
+        return self._engine(queries, latency_bound=UNREACHABLE_BOUND, shedder=None)
 
     def shedding(self, queries: Sequence[ast.Query], shedder: Shedder, target: Target) -> Engine:
         """Return an engine with a shedder and a target; the shedder must not be used elsewhere."""

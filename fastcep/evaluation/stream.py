@@ -92,4 +92,4 @@ def _check_order(batch: EventBatch, name: str) -> None:
     try:
         check_order(batch, None, None, name, 0)
     except OrderError as error:
-        raise OrderError(error.what, "sort the events by time first") from None
+        raise OrderError(error.problem, "sort the events by time first") from None

@@ -25,20 +25,21 @@ def empty_events(schema: Schema) -> EventBatch:
 def events_to_arrow(batch: EventBatch, strings: StringTable) -> pa.Table:
     """Return events as a table.
 
-    Its columns are time (timestamp[ns, UTC]), type (name of the type, string), sequence number (int64), then the
-    attributes. They have the names of the data. A column without a name there is called ``time``, ``type``, ``seq`` or
-    like its attribute; if that name is taken, ``event.time``, ``event.type``, ``event.seq`` or ``Type.attribute``. An
-    attribute that the event's type does not have is null.
+    Its columns are time (timestamp[ns, UTC]), type (name of the type, string), sequence number (int64; not if
+    the batch has none), then the attributes. They have the names of the data. A column without a name there is called
+    ``time``, ``type``, ``seq`` or like its attribute; if that name is taken, ``event.time``, ``event.type``,
+    ``event.seq`` or ``Type.attribute``. An attribute that the event's type does not have is null.
     """
     schema = batch.schema
-    assert batch.sequence is not None
     types = from_texts(schema.type_names).take(from_numpy(batch.type, pa.uint16()))
     table: dict[str, Any] = {}
     for source, builtin, values in (
         (schema.time, "time", from_numpy(batch.time, pa.timestamp("ns", "UTC"))),
         (schema.type, "type", types),
-        (schema.sequence, "seq", from_numpy(batch.sequence)),
+        (schema.sequence, "seq", None if batch.sequence is None else from_numpy(batch.sequence)),
     ):
+        if values is None:
+            continue
         name = _name_or(source, builtin)
         table[name if name not in table else f"event.{builtin}"] = values
     for index, column in enumerate(schema.columns):

@@ -31,8 +31,8 @@ _BYTES: dict[str, int] = {"B": 1} | {
     for unit, base in (("iB", 1024), ("B", 1000))
 }
 _SIZE = re.compile(r"\s*([0-9]{1,18})\s*([A-Za-z]*)\s*")
-_DURATION = re.compile(r"\s*([0-9]+)\s*([A-Za-zµ]+)\s*")
-_EXPECTED = f'expected a whole number and a unit ({", ".join(NANOSECONDS)}), such as "500us" or "8 ms"'
+_DURATION = re.compile(r"\s*([0-9]+)(?:\.([0-9]+))?\s*([A-Za-zµ]+)\s*")
+_EXPECTED = f'expected a number and a unit ({", ".join(NANOSECONDS)}), such as "500us" or "0.5 s"'
 
 
 def parse_duration(value: str | timedelta) -> int:
@@ -41,7 +41,8 @@ def parse_duration(value: str | timedelta) -> int:
     Parameters
     ----------
     value
-        Text such as ``"500us"``, ``"8 ms"``, ``"1h"``, or a `datetime.timedelta`.
+        Text such as ``"500us"``, ``"0.5 s"``, ``"1h"``, or a `datetime.timedelta`. A decimal must be a whole number of
+        nanoseconds; it is converted exactly.
 
     Returns
     -------
@@ -60,13 +61,18 @@ def parse_duration(value: str | timedelta) -> int:
     elif isinstance(value, str):
         match = _DURATION.fullmatch(value)
         if match is None:
-            remedy = "; write 1.5h as 90min" if "." in value else ""
-            raise ValidationError(f"{value!r} is no duration; {_EXPECTED}{remedy}")
-        number, unit = match.groups()
+            raise ValidationError(f"{value!r} is no duration; {_EXPECTED}")
+        whole, decimals, unit = match.groups()
         if unit not in NANOSECONDS:
             raise ValidationError(f"unknown unit {unit!r} in duration {value!r}; {_EXPECTED}")
-        digits = number.lstrip("0") or "0"
-        nanoseconds = int(digits) * NANOSECONDS[unit] if len(digits) <= 19 else INT64_MAX + 1
+        digits, decimals = whole.lstrip("0"), (decimals or "").rstrip("0")
+        if len(digits) > 19:
+            nanoseconds = INT64_MAX + 1
+        else:
+            scale = 10 ** min(len(decimals), 17)  # no unit has a factor 2**17, so further decimals cannot be exact
+            nanoseconds, rest = divmod(int((digits + decimals[:17]) or "0") * NANOSECONDS[unit], scale)
+            if rest or len(decimals) > 17:
+                raise ValidationError(f"duration {value!r} is not a whole number of nanoseconds; round it to 1 ns")
     else:
         raise ValidationError(f"a duration cannot be of type {type(value).__name__}; {_EXPECTED}, or a timedelta")
     if nanoseconds > INT64_MAX:

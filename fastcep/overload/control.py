@@ -1,22 +1,22 @@
 """Overload control: measure the load of the engine, and let a shedder drop what exceeds the latency bound.
 
-`QuerySet.match` matches events in stretches. `Control.stretch` gives the length of the next stretch, and
+The event loop matches events in stretches. `Control.stretch` gives the length of the next stretch, and
 `Control.taken` records it and assigns each event its latency on the engine's clock. When a decision is due:
 
-1. the detector compares the measurements since the last decision with its bound;
-2. the controller converts the reading into a demand;
-3. the shedder returns one drop plan per query;
-4. each drop plan is passed to its matcher as tables of drop probabilities.
+1. measure: `LoadMeter` returns the load since the last decision;
+2. detect and demand: `DemandControl` compares it with the bounds and sets the demand;
+3. drop plan: the shedder returns one per query, and each is passed to its matcher as tables of drop probabilities;
+4. report: `Episodes` records the decision, and its cost is charged to the clock;
+5. schedule: `DecisionSchedule` sets when to check next whether a decision is due.
 
 Invariant: on the virtual clock the decisions depend only on the events and the seed, not on the cut into batches.
 """
 
 from __future__ import annotations
 
-from collections import deque
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import ceil
 from time import perf_counter_ns
 from typing import Any
 
@@ -26,33 +26,38 @@ import numpy.typing as npt
 from fastcep._core.matcher.matcher import Matcher
 from fastcep.errors import SnapshotError, ValidationError
 from fastcep.overload.clock import LATEST, VirtualClock, WallClock
-from fastcep.overload.controller import ALL, Controller
 from fastcep.overload.costs import CostTable
 from fastcep.overload.decision_schedule import MOST_EVENTS, DecisionSchedule
+from fastcep.overload.demand import DemandControl
+from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.episodes import Episodes
 from fastcep.overload.latency import LatencyMonitor
-from fastcep.overload.protocols import Detector, DropPlan, Load, QueryView, Shedder
+from fastcep.overload.load_meter import LoadMeter
+from fastcep.overload.protocols import Detector, Load, QueryView, Shedder
 from fastcep.overload.query_shedding import QueryShedding
-from fastcep.overload.validation import checked_classes, checked_drop_plans, checked_json, checked_reading
+from fastcep.overload.recall import total
+from fastcep.overload.renewal import Renewal
+from fastcep.overload.shedder_change import ShedderChange, check_control_state
+from fastcep.overload.validation import checked_classes, checked_drop_plans, checked_json
 from fastcep.overload.work_limit import WorkLimit
 from fastcep.plan import Plan
 from fastcep.query import ast
-from fastcep.stored import COUNT, SHARE, anything, by_name, listed, or_null, record, sequence
 
 __all__ = ["Control"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-#: Number of demands that are kept; a window seldom has more decisions.
-_PAST_DEMANDS = 64
+_LOG = logging.getLogger("fastcep.shedding")
 
-#: Minimum number of events over which latencies are smoothed (hybrid: 1,000 measurements; all events since the last
-#: decision, if these are more), and number of latencies that are kept.
-_SMOOTHED, _REMEMBERED = 1000, 1 << 13
+#: Number of latencies that are kept.
+_REMEMBERED = 1 << 13
+
+#: Share of the latency bound above which the log reports the cost of decisions, once there are that many.
+_EXPENSIVE, _REPEATED = 0.1, 3
 
 
-class Control:
+class Control(ShedderChange):
     """Control loop that keeps an engine's latency within a bound.
 
     Parameters
@@ -74,8 +79,6 @@ class Control:
     ----------
     monitor
         Latencies so far.
-    demand
-        Share of the work to save until the next decision, from 0 to 0.999.
     listeners
         Functions called with the processing and event latencies (ns) of each stretch of events.
     queries
@@ -85,6 +88,8 @@ class Control:
         of the current batch. None: no input queue is known.
     memory
         Function that returns the bytes held and the limit. None: memory is not limited by shedding.
+    renewal
+        Passes the events to a shedder that changes while the engine runs.
     """
 
     def __init__(
@@ -98,9 +103,9 @@ class Control:
     ) -> None:
         self.clock, self.table, self.bound = clock, table, bound
         self.shedder = shedder
-        self.demand = 0.0
         self.monitor = LatencyMonitor(_REMEMBERED, every, bound)
-        self._control_loops = [(detector, Controller()) for detector in detectors]
+        self._meter = LoadMeter(bound or 0.0, self.monitor)
+        self._demand = DemandControl(detectors, self.monitor, shedder is not None and shedder.drops_matches)
         self.episodes = Episodes()
         self.listeners: list[Callable[[Floats, Floats], None]] = []
         self.waiting: Callable[[int], int] | None = None
@@ -111,12 +116,18 @@ class Control:
         self._batch_arrivals: Ints | None = None  #: of the current batch, or None
         self._first_event = 0
         self._decisions = 0
-        self._past_demands: deque[float] = deque(maxlen=_PAST_DEMANDS)
         often, virtual = shedder is not None and shedder.often, isinstance(clock, VirtualClock)
         self._schedule = DecisionSchedule(shedder is not None, often, bound or 0.0, table.decision if virtual else None)
-        self._stretch_start, self._latency_counts = 0, (0, 0)
-        self._bound_missed = False
+        self._stretch_start = 0
+        self._expensive = 0  #: number of decisions that took more than `_EXPENSIVE`
         self._work_limit = WorkLimit(bound, detectors if shedder is not None and shedder.cuts else ())
+        self.renewal: Renewal | None = None
+        self._dropped_before: tuple[int, int] = (0, 0)  #: counts of matchers that were replaced
+
+    @property
+    def demand(self) -> float:
+        """Share of the work to save until the next decision, from 0 to 0.999."""
+        return self._demand.demand
 
     # ----------------------------------------------------------------- queries
 
@@ -126,8 +137,7 @@ class Control:
             return {}
         self.shedder.check(query)
         options: dict[str, Any] = {"isolated": self.shedder.in_windows and isinstance(query.window, ast.ExplicitWindow)}
-        if self.shedder.observes:
-            options["observed"] = True
+        options["observed" if self.shedder.observes else "weighed"] = True
         if self.shedder.drops_matches:
             classes = checked_classes(self.shedder, query, "classes")
             options["classes"] = {name: item.features for name, item in classes.items()}
@@ -135,11 +145,16 @@ class Control:
             options["event_classes"] = {name: item.features for name, item in events.items()}
         return options
 
-    def use(self, running: Sequence[tuple[Plan, object]]) -> None:
-        """Control these queries (plan and matcher) from now on; those already under control keep their state."""
-        before = self._match_count(), self._missed_events(), *self._dropped_counts()
+    def use(self, running: Sequence[tuple[Plan, object]], *, replanned: bool = False) -> None:
+        """Control these queries (plan and matcher) from now on; those already under control keep their state.
+
+        ``replanned``: they are the same queries, planned for another shedder. Their totals go on, and counts by class
+        start again.
+        """
+        before = self._dropped_counts()
         by_matcher = {query.matcher: query for query in self.queries}
         by_plan = {id(query.plan): query for query in self.queries}
+        by_name = {query.plan.query.name: query for query in self.queries}
         self.queries = []
         for plan, matcher in running:
             assert isinstance(matcher, Matcher), "an engine under overload control has one thread"
@@ -148,8 +163,13 @@ class Control:
                 query = QueryShedding(plan, matcher, self.shedder)
                 if id(plan) in by_plan:  # the state has moved to another matcher
                     query.follow(by_plan[id(plan)])
+                elif plan.query.name in by_name:
+                    query.follow_estimate(by_name[plan.query.name])
             self.queries.append(query)
-        after = self._match_count(), self._missed_events(), *self._dropped_counts()
+        if replanned:
+            events, rows = (old - new for old, new in zip(before, self._dropped_counts(), strict=True))
+            self._dropped_before = self._dropped_before[0] + events, self._dropped_before[1] + rows
+        after = self._dropped_counts()
         self.episodes.shift_counters(*(new - old for new, old in zip(after, before, strict=True)))
         for number, query in enumerate(self.queries):
             operation_costs = self._operation_costs[:7].copy()
@@ -185,7 +205,9 @@ class Control:
 
     def stretch(self, rest: int) -> int:
         """Return how many of the ``rest`` remaining events of a batch to match before the next call of `taken`."""
-        number = max(1, min(rest, self._schedule.step - self._schedule.since, MOST_EVENTS))
+        number = max(1, min(rest, self._schedule.check - self._meter.events, MOST_EVENTS))
+        if self.renewal is not None and self.renewal.remaining > 0:
+            number = min(number, self.renewal.remaining)
         self._event_costs[:number] = 0
         self._stretch_start = self.clock.now()
         return number
@@ -205,7 +227,7 @@ class Control:
             now = self.clock.now()
             spent = float(now - self._stretch_start)
             if arrivals is not None:
-                self._schedule.record_busy(now, int(arrivals[0]), self._stretch_start)
+                self._meter.record_busy(now, int(arrivals[0]), self._stretch_start)
             waited = 0.0 if arrivals is None else max(0.0, float(now - arrivals[-1]) - spent / number)
             if self.listeners:
                 processing = np.full(number, spent / number)
@@ -213,43 +235,55 @@ class Control:
                 self._notify_listeners(processing, event)
             began = perf_counter_ns()
             self.monitor.record_stretch(spent / number, number, now, arrivals)
-        self._schedule.add(number, spent, first_time, None if arrivals is None else int(arrivals[0]))
+        ends = None if arrivals is None else (int(arrivals[0]), int(arrivals[-1]))
+        self._meter.add(number, spent, (first_time, last_time), ends)
         for query in self.queries:
             query.received += number
-        if self._schedule.since >= self._schedule.step:
-            self._decide(last_time, start + last, waited, began)
+        if self._meter.events >= self._schedule.check:
+            windows, window = self._meter.windows_passed(self.queries), self._window_size(min)
+            if self._schedule.is_due(self._meter, windows, window):
+                self._decide(start + last, waited, began)
+        if self.renewal is not None:
+            self.renewal.take(start + last, number)
 
     def _notify_listeners(self, processing: Floats, event: Floats) -> None:
         for listener in self.listeners:
             listener(processing, event)
 
-    def _decide(self, time: int, place: int, waited: float, began: int) -> None:
-        """Update the demand from the measurements since the last decision, and apply new drop plans."""
+    def _decide(self, place: int, waited: float, began: int) -> None:
+        """Measure, set the demand, apply new drop plans, report, and schedule the next decision."""
         if self.shedder is not None:
-            old_demand = self.demand
-            why, at_once = self._update_demand(place, waited)
-            was_limiting, limits = self._work_limit.active, self._work_limit.update(self.queries)
+            shed_before = self.demand > 0 or self._work_limit.active
+            by_window = self._window_size(max) / self._meter.events
+            self._demand.update(self._measure(place, waited), self._saved_without_loss(), by_window)
+            limits = self._work_limit.update(self.queries)
             sheds = self.demand > 0 or limits
             dropped = self._dropped_counts() if sheds and not self.episodes.active else (0, 0)
-            demand, visited, learned = self.demand, 0, 0
-            if decides := sheds or old_demand > 0 or was_limiting:
-                views = [self._query_view(query) for query in self.queries]
-                plans: Sequence[DropPlan] = [DropPlan() for _ in views]
-                if sheds:
-                    learned = self._schedule.learn(partial(self.shedder.learn, views))
-                    before = 0.0 if at_once else self._recent_demand()
-                    plans = self._drop_plans(self.shedder, demand, before, views)
-                else:
-                    self.shedder.stop_shedding()
-                for query, drop_plan in zip(self.queries, plans, strict=True):
-                    visited += query.apply(drop_plan, self._decisions + 1)
-            self._past_demands.append(demand)
-            self._update_episodes(sheds, why if demand > 0 else "single events would cost more than the bound", dropped)
-            cost = self._schedule.spent / self._schedule.since
-            self.episodes.check_bound(self._bound_missed, cost, self.bound, self._decisions_per_window())
-            self._charge_decision(perf_counter_ns() - began, learned, visited, decides)
+            visited = learned = 0
+            if sheds:
+                visited, learned = self._shed(self.shedder)
+            elif shed_before:
+                self.shedder.stop_shedding()
+                self._apply([DropPlan() for _ in self.queries])
+            self._demand.past.add(self.demand, self._meter.events, self._window_size(max))
+            self._report(sheds, dropped, by_window)
+            self._charge_decision(perf_counter_ns() - began, learned, visited, sheds or shed_before)
         self._decisions += 1
-        self._plan_next(time)
+        events = self._meter.events
+        self._meter.reset(self.queries if self.shedder is not None else ())
+        self._schedule.schedule_next(events, self.memory)
+
+    def _shed(self, shedder: Shedder) -> tuple[int, int]:
+        """Apply the shedder's drop plans; return the partial matches visited and the ns spent on learning."""
+        views = [self._query_view(query) for query in self.queries]
+        learned = self._schedule.learn(partial(shedder.learn, views))
+        before = 0.0 if self._demand.of_present else self._demand.past.largest
+        return self._apply(self._drop_plans(shedder, self.demand, before, views)), learned
+
+    def _apply(self, plans: Sequence[DropPlan]) -> int:
+        """Put drop plans in force; return the number of partial matches visited."""
+        salt = self._decisions + 1
+        return sum(query.apply(drop_plan, salt) for query, drop_plan in zip(self.queries, plans, strict=True))
 
     def _drop_plans(
         self, shedder: Shedder, demand: float, before: float, views: Sequence[QueryView]
@@ -262,93 +296,58 @@ class Control:
         return plans
 
     def _query_view(self, query: QueryShedding) -> QueryView:
-        decisions = query.window_size / self._schedule.step
+        decisions = query.window_size / self._meter.events
         return QueryView(
             query.plan, query.shedding, query.slices, decisions, query.window_size, query.received,
-            self._schedule.count_budget(), self._work_limit.share,
+            self._schedule.count_budget(self._meter.per_event), self._work_limit.share,
         )  # fmt: skip
 
-    def _update_demand(self, place: int, waited: float) -> tuple[str, bool]:
-        """Set the demand, the largest of all detectors; return its reason and whether it is an amount to drop now."""
-        load, self.demand, why, at_once = self._measure_load(place, waited), 0.0, "", False
-        self._bound_missed = False
-        saved = sum(query.weight * query.drop_plan.saved for query in self.queries) / max(self._total_weight(), 1e-9)
-        for detector, controller in self._control_loops:
-            load.smoothed = self.monitor.smoothed(detector.statistic, last=max(_SMOOTHED, self._schedule.since))
-            reading = checked_reading(detector, detector.read(load))
-            was_largest = controller.demand >= ALL
-            if controller.update(reading, saved, self._decisions_per_window()) > self.demand:
-                self.demand, why, at_once = controller.demand, reading.why, reading.amount is not None
-                self._bound_missed = was_largest and self.demand >= ALL and (reading.excess > 0 or at_once)
-        return why, at_once
+    def _window_size(self, which: Callable[..., float]) -> float:
+        """Return the number of events in the shortest (``min``) or longest (``max``) window; 0 without queries."""
+        return which((query.window_size for query in self.queries), default=0.0)
 
-    def _recent_demand(self) -> float:
-        """Return the largest demand of the last window: the level to which live partial matches are already thinned."""
-        return max(list(self._past_demands)[-max(1, ceil(self._decisions_per_window())) :], default=0.0)
+    def _saved_without_loss(self) -> float:
+        """Return the share of the work that the drop plans save, if they save more than the demand at no loss."""
+        return sum(query.weight * query.drop_plan.saved for query in self.queries) / max(self._total_weight(), 1e-9)
 
-    def _decisions_per_window(self) -> float:
-        """Return the number of decisions in the longest window."""
-        return max((query.window_size for query in self.queries), default=0.0) / self._schedule.step
-
-    def _share_over_bound(self) -> float:
-        """Return the share of the latencies since the last call that are above the bound."""
-        before, self._latency_counts = self._latency_counts, self.monitor.counted()
-        count, over = (new - old for new, old in zip(self._latency_counts, before, strict=True))
-        return over / count if count else 0.0
-
-    def _measure_load(self, place: int, waited: float) -> Load:
-        now = self.clock.now()
-        load = Load(
-            bound=float(self.bound or 0),
-            recent=self._schedule.spent / self._schedule.since,
-            busy=self._schedule.busy,
-            waited=waited,
-            partial_matches=sum(query.matcher.live for query in self.queries),
-            events=self._schedule.since,
-            shedding=self.demand > 0,
-            over=self._share_over_bound(),
-            cut=self._work_limit.on,
-        )
+    def _measure(self, place: int, waited: float) -> Load:
+        """Return the load since the last decision, with the queue and the memory in use."""
+        now, saved = self.clock.now(), self._demand.saved(self._saved_without_loss())
+        load = self._meter.measure(self.queries, waited, self._schedule.last_cost, saved)
+        load.cut = self._work_limit.on
         if self.memory is not None:
             load.memory, load.memory_limit = self._sweep_memory(*self.memory())
         if self._batch_arrivals is not None:
             arrived = int(np.searchsorted(self._batch_arrivals, now, side="right")) - place  # of this batch
             load.queue = max(0, arrived) + (self.waiting(now) if self.waiting is not None else 0)
-            passed = int(self._batch_arrivals[place - 1]) - (self._schedule.first_arrival or 0)
-            load.arrivals = self._schedule.since / passed if passed > 0 else 0.0
         return load
 
-    def _update_episodes(self, sheds: bool, why: str, dropped_before: tuple[int, int]) -> None:
-        kept, left, weights, taken = 0.0, 0.0, self._total_weight(), 0
+    def _report(self, sheds: bool, dropped_before: tuple[int, int], by_window: float) -> None:
+        """Record the decision for the episodes, the estimated recall and the log."""
         for query in self.queries:
-            taken += query.matcher.events
-            query_kept, query_left = query.drop_plan.known_kept(), query.drop_plan.known_left()
-            if query_kept is None or query_left is None:
-                self.episodes.lose_track()
-            kept += query.weight * (1.0 if query_kept is None else query_kept)
-            left += query.weight * (1.0 if query_left is None else query_left)
-        shares = (kept / weights, left / weights) if weights > 0 else (1.0, 1.0)
-        self.episodes.record_matches(
-            self._match_count(), *shares, self._decisions_per_window(), taken, self._missed_events(),
-            self._work_limit.lost,
-        )  # fmt: skip
+            query.record_decision(self._meter.events, self._work_limit.lost_by.get(query, 0.0))
+        self._report_estimates()
         if sheds or self.episodes.active:
-            self.episodes.record_decision(self.clock.now(), sheds, why, dropped_before, self._dropped_counts)
+            why = self._demand.why if self.demand > 0 else "single events would cost more than the bound"
+            self.episodes.record_decision(
+                self.clock.now(), sheds, why, 1 / by_window, dropped_before, self._dropped_counts
+            )
+        self.episodes.check_bound(self._demand.bound_missed, self._meter.per_event, self.bound, by_window)
+
+    def _report_estimates(self) -> None:
+        self.episodes.record_estimates(
+            total(query.recall.total for query in self.queries), total(query.recall.recent for query in self.queries)
+        )
 
     def _total_weight(self) -> float:
         return sum(query.weight for query in self.queries)
 
-    def _match_count(self) -> int:
-        return sum(query.matcher.matches for query in self.queries)
-
-    def _missed_events(self) -> int:
-        return sum(query.received - query.matcher.events for query in self.queries)
-
     def _dropped_counts(self) -> tuple[int, int]:
         """Return how many events, and how many partial matches, were dropped so far."""
         counters = [query.shedding.counted() for query in self.queries]
-        events = sum(int(counter["dropped_events"].sum()) for counter in counters)
-        return events, sum(int(counter["refused"].sum() + counter["dropped"].sum()) for counter in counters)
+        events = sum((int(counter["dropped_events"].sum()) for counter in counters), self._dropped_before[0])
+        rows = (int(counter["refused"].sum() + counter["dropped"].sum()) for counter in counters)
+        return events, sum(rows, self._dropped_before[1])
 
     def _charge_decision(self, elapsed: int, learned: int, visited: int, decided: bool) -> None:
         """Charge a decision to the clock, given ns elapsed and spent on learning, and partial matches visited."""
@@ -358,18 +357,25 @@ class Control:
             cost = picoseconds / 1000
         else:
             cost = float(elapsed)
-        self._schedule.record_cost(cost, learned)
+        self._schedule.record_cost(cost, learned, decided)
         if decided:
+            self._warn_of_cost(cost)
             live = sum(query.matcher.live for query in self.queries)
-            for detector, _ in self._control_loops:
+            for detector in self._demand.detectors:
                 detector.note_decision(live, cost)
 
-    def _plan_next(self, time: int) -> None:
-        """Schedule the next decision; the last event matched happened at ``time``."""
-        passed = time - (self._schedule.first_time if self._schedule.first_time is not None else time)
-        for query in self.queries if self.shedder is not None else ():
-            query.window_size = query.window_events(self._schedule.since, passed)
-        self._schedule.schedule_next(min((query.window_size for query in self.queries), default=0.0), self.memory)
+    def _warn_of_cost(self, cost: float) -> None:
+        """Log once that decisions take more than a tenth of the latency bound; a single one is an interruption."""
+        if not self.bound or cost <= _EXPENSIVE * self.bound:
+            return
+        self._expensive += 1
+        if self._expensive == _REPEATED:
+            _LOG.warning(
+                "decisions of the shedder %r take up to %.3g ms, more than a tenth of the latency bound of %.3g ms; "
+                "use a model with fewer classes, a shedder without a model, or a larger bound",
+                self.shedder.name if self.shedder is not None else "", self._schedule.decision_time()["max"] / 1e6,
+                self.bound / 1e6,
+            )  # fmt: skip
 
     def _sweep_memory(self, held: int, limit: int) -> tuple[int, int]:
         """Free the memory of dropped and dead partial matches, if memory is scarce; return bytes held and the limit."""
@@ -381,18 +387,6 @@ class Control:
             query.matcher.set_limit(0)  # a matcher above its limit sweeps
             query.matcher.set_limit(limit_before)
         return self.memory()
-
-    def _check_state(self, state: dict[str, Any]) -> None:
-        loops, queries = len(self._control_loops), len(self.queries)
-        record(
-            {
-                "specs": anything, "learned": listed(by_name(anything), loops), "demand": SHARE, "decisions": COUNT,
-                "shedder": or_null(by_name(anything)), "clock": or_null(by_name(anything)),
-                "monitor": by_name(anything), "controllers": listed(anything, loops), "episodes": anything,
-                "pace": anything, "past": listed(SHARE), "queries": listed(by_name(anything), queries),
-            },
-            {"counted": sequence(COUNT, COUNT), "cut": anything},
-        )(state, "control")  # fmt: skip
 
     # ------------------------------------------------------- metrics and state
 
@@ -409,11 +403,12 @@ class Control:
             "latency_bound": self.bound,
             "shedder": None if self.shedder is None else self.shedder.name,
             "model": {} if self.shedder is None else checked_json(self.shedder, "metrics"),
-            "detectors": [detector.name for detector, _ in self._control_loops],
+            "detectors": [detector.name for detector in self._demand.detectors],
             **self.episodes.metrics(),
             "demand": self.demand,
             "decisions": self._decisions,
             "overhead": self._schedule.overhead,
+            "decision_time": self._schedule.decision_time(),
             "dropped_events": events,
             "dropped_in_windows": sum(query.shedding.totals[1] for query in self.queries),
             "dropped_partial_matches": partial_matches,
@@ -427,7 +422,7 @@ class Control:
         """Return the names and options of shedder and detectors as JSON values."""
         return {
             "shedder": None if self.shedder is None else checked_json(self.shedder, "spec"),
-            "detectors": [checked_json(detector, "spec") for detector, _ in self._control_loops],
+            "detectors": [checked_json(detector, "spec") for detector in self._demand.detectors],
         }
 
     def classes(self) -> list[Any]:
@@ -438,19 +433,19 @@ class Control:
         """Return the state for a snapshot as JSON values."""
         return {
             "specs": self.specs(),
-            "learned": [checked_json(detector, "state") for detector, _ in self._control_loops],
+            "learned": [checked_json(detector, "state") for detector in self._demand.detectors],
             "shedder": None if self.shedder is None else checked_json(self.shedder, "state"),
             "clock": self.clock.state() if isinstance(self.clock, VirtualClock) else None,
             "monitor": self.monitor.state(),
-            "controllers": [controller.state() for _, controller in self._control_loops],
-            "demand": self.demand,
+            "measured": self._meter.state(),
+            "demand": self._demand.state(),
             "episodes": self.episodes.state(),
             "pace": self._schedule.state(),
             "decisions": self._decisions,
-            "past": list(self._past_demands),
             "cut": self._work_limit.state(),
-            "counted": list(self._latency_counts),
             "queries": [query.state() for query in self.queries],
+            "renewal": 0 if self.renewal is None else self.renewal.remaining,
+            "before": list(self._dropped_before),
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -463,26 +458,27 @@ class Control:
         Misfit
             If the state is invalid. Detectors, shedder and the other parts check their own states.
         """
-        self._check_state(state)
+        check_control_state(state, len(self._demand.detectors), len(self.queries))
         if isinstance(self.clock, VirtualClock) != (state["clock"] is not None):
             here, there = ("wall", "virtual") if state["clock"] is not None else ("virtual", "wall")
             raise SnapshotError(f"the snapshot is of an engine with clock={there!r}, this one has {here!r}")
         if self.shedder is not None:
             self.shedder.restore(state["shedder"])
-        for number, (detector, controller) in enumerate(self._control_loops):
-            detector.restore(state["learned"][number])
-            controller.restore(state["controllers"][number])
-        self.demand = state["demand"]
-        self._past_demands.extend(state["past"])
+        for detector, learned in zip(self._demand.detectors, state["learned"], strict=True):
+            detector.restore(learned)
+        self._demand.restore(state["demand"])
+        self._meter.restore(state["measured"])
         if isinstance(self.clock, VirtualClock):
             self.clock.restore(state["clock"])
         self.monitor.restore(state["monitor"])
-        count, over = state.get("counted", self.monitor.counted())  # older snapshots lack it
-        self._latency_counts = count, over
         self.episodes.restore(state["episodes"])
         self._schedule.restore(state["pace"])
         self._decisions = state["decisions"]
+        self._dropped_before = tuple(state.get("before", (0, 0)))
+        if self.renewal is not None:
+            self.renewal.remaining = state.get("renewal", 0)
         for query, query_state in zip(self.queries, state["queries"], strict=True):
             query.restore(query_state)
+        self._report_estimates()
         if "cut" in state:
             self._work_limit.restore(state["cut"])

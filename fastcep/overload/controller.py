@@ -5,15 +5,22 @@ save. A step of u therefore changes the remaining work by the same factor at any
 
 * Without a queue, the latency follows the demand within a window. Integral control alone finds the pressure at which
   the latency is at its set point, and keeps its average over time there.
-* With a queue, the queue length integrates the difference between arrival rate and throughput. The integral term makes
-  these rates equal (`DetectorReading.utilisation` = 1). A proportional term shortens a queue that is too long. A short
-  queue does not lower the demand: a lower demand shows in the work only a window later, when partial matches have
-  been born again, and by then the queue would be long again.
+* With a queue, the demand follows from two estimates (feed-forward control):
+
+  - *Backlog.* An event that arrives now waits until those before it are done. Without shedding, that is
+    `1 + DetectorReading.excess` times what it may wait, so the share to save is ``1 - 1 / (1 + excess)``. It is 0 as
+    soon as the backlog is within its limit.
+  - *Arrival rate.* While load is shed, the demand is at least ``1 - 1 / utilisation``, so that it does not oscillate
+    around the limit. Shedding begins only with a backlog.
+
+  An error of what shedding is expected to save mostly corrects itself: it changes the measured service time without
+  shedding, and both estimates with it. If the queue stays too long although the arrival rate is considered, the rest is
+  integrated slowly, up to twice what the rate needs. It is taken back while the queue is within its limit.
 * If a detector knows how much to save (`DetectorReading.amount`), that is the demand.
 
 The paper's rule sheds in proportion to each violation. It does not hold the bound, because it uses latencies measured
 before the previous shedding took effect (ALGORITHMS: hybrid, decisions). Decisions therefore use only measurements
-since the previous decision, and there are at most eight in a window.
+since the previous decision.
 """
 
 from __future__ import annotations
@@ -27,15 +34,15 @@ __all__ = ["ALL", "Controller"]
 
 #: Share of the excess that is added to the pressure in an eighth of a window. A decision takes effect within a window:
 #: integral control with that delay is stable up to pi / 2 / 8 = 0.2 at eight decisions a window. Rarer decisions add
-#: proportionally more, up to a share that is stable without a delay.
+#: proportionally more, up to a share that is stable without a delay, and more frequent ones proportionally less. If
+#: they are more frequent because events are expensive, the share is that of the work of a window within the bound.
 _INTEGRAL = 0.06
 _EIGHTHS, _LARGEST = 8.0, 0.7
 
-#: Pressure per excess of the queue length, for a queue that is too long.
-_PROPORTIONAL = 0.7
-
-#: Share of that excess that is added to the integral, so that a long queue becomes shorter.
-_QUEUE_INTEGRAL = 0.04
+#: Share of the excess of a queue that is added to the correction of the arrival rate at each decision, share of the
+#: correction that is taken back while the queue is within its limit, and by how much the correction may exceed the
+#: pressure that the rate needs (anti-windup).
+_CORRECTION, _UNWINDING, _MOST_CORRECTION = 0.005, 0.2, 0.1
 
 #: Largest excess that is integrated, so that a start far from the set point does not overshoot far.
 _MOST = 2.0
@@ -49,7 +56,7 @@ ALL = 1 - 1.000001 * exp(-_LIMIT)
 
 
 class Controller:
-    """Controller that keeps the latency at its set point.
+    """Controller that keeps the latency at its set point, or a queue within its limit.
 
     Attributes
     ----------
@@ -69,9 +76,9 @@ class Controller:
         reading
             Reading of the detector.
         saved
-            Share of the work that was saved since the last reading, if this was more than the demand. The latency, or
-            the utilisation, is scaled to what it would have been with the demand alone, to decide whether the demand is
-            still needed. Otherwise drops that cost no recall would push the demand to 0 and then stop.
+            Share of the work that was saved since the last reading, if this was more than the demand. A latency without
+            a queue is scaled to what it would have been with the demand alone, to decide whether the demand is still
+            needed. Otherwise drops that cost no recall would push the demand to 0 and then stop.
         by_window
             Number of decisions in a window.
         """
@@ -79,13 +86,14 @@ class Controller:
             self._integral = 0.0
             self.demand = min(max(reading.amount, 0.0), 1.0 - exp(-_LIMIT))
             return self.demand
-        scale = (1 - self.demand) / max(1 - saved, exp(-_LIMIT)) if 0 < self.demand < saved else 1.0
-        if reading.utilisation is None:
-            excess = (1 + reading.excess) * scale - 1
-            gain = min(_LARGEST, _INTEGRAL * max(1.0, _EIGHTHS / max(by_window, 1e-3)))
-            pressure = self._integrate(gain * max(-1.0, min(excess, _MOST)))
+        if reading.utilisation is not None:
+            pressure = self._queue_pressure(reading.excess, reading.utilisation)
         else:
-            pressure = self._queue_pressure(reading.excess, reading.utilisation * scale)
+            scale = (1 - self.demand) / max(1 - saved, exp(-_LIMIT)) if 0 < self.demand < saved else 1.0
+            excess = (1 + reading.excess) * scale - 1
+            gain = min(_LARGEST, _INTEGRAL * _EIGHTHS / max(by_window, 1e-3))
+            gain = max(gain, min(gain * (1 + excess), _INTEGRAL))
+            pressure = self._integrate(gain * max(-1.0, min(excess, _MOST)))
         self.demand = 1.0 - exp(-pressure)
         return self.demand
 
@@ -94,14 +102,15 @@ class Controller:
         return self._integral
 
     def _queue_pressure(self, excess: float, utilisation: float) -> float:
-        """Return the pressure for a queue: 0 until it is too long, then at once the log of the utilisation."""
-        if excess > 0 and self.demand == 0 and utilisation > 1:
-            self._integral = min(max(self._integral, log(utilisation)), _LIMIT)
-        elif excess > 0 or utilisation < 1:
-            surplus = max(-1.0, min(utilisation - 1, _MOST))
-            self._integrate(_INTEGRAL * surplus + _QUEUE_INTEGRAL * max(-1.0, min(excess, _MOST)))
-        pressure = self._integral + _PROPORTIONAL * max(excess, 0.0)
-        return min(max(pressure, 0.0), _LIMIT)
+        """Return the pressure for a queue: the larger one of what its length and, while load is shed, the rate need."""
+        backlog = log(1 + max(excess, 0.0))
+        rate = log(max(utilisation, 1.0)) if backlog > 0 or self.demand > 0 else 0.0
+        if rate <= 0:
+            self._integral = 0.0
+        else:
+            step = _CORRECTION * backlog if backlog > 0 else -_UNWINDING * self._integral
+            self._integral = min(self._integral + step, rate + _MOST_CORRECTION)
+        return min(max(backlog, rate + self._integral), _LIMIT)
 
     def state(self) -> dict[str, float]:
         """Return the state for a snapshot."""

@@ -1,12 +1,14 @@
-"""Schedule of decisions: eight in a window; fewer if they cost too much time, more if memory runs out."""
+"""Schedule of decisions: when enough work was done, or an eighth of a window has passed, since the last one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil, inf
 from time import perf_counter_ns
 from typing import Any
 
-from fastcep.stored import AMOUNT, COUNT, INT64, or_null, sequence, whole
+from fastcep.overload.load_meter import LoadMeter
+from fastcep.stored import AMOUNT, COUNT, sequence, whole
 
 __all__ = ["MOST_EVENTS", "DecisionSchedule"]
 
@@ -14,14 +16,17 @@ __all__ = ["MOST_EVENTS", "DecisionSchedule"]
 _BY_WINDOW = 8
 _LEAST, MOST_EVENTS = 32, 1 << 15
 
-#: Share of the time that decisions may take, and share of the latency bound that may pass between two decisions. The
-#: interval is at least `_NEAREST` times the cost of a decision.
+#: Share of the time that decisions may take. With a queue: shares of the latency bound that the engine may work, and in
+#: which events may arrive, between two decisions. The interval is at least `_NEAREST` times the cost of a decision.
 _OVERHEAD = 0.02
-_BOUND_SHARE = 0.1
+_BOUND_SHARE, _ARRIVALS_SHARE = 0.1, 0.25
 _NEAREST = 4
 
 #: Number of first decisions that are frequent whatever they cost: otherwise it would take long to drop enough.
 _FREQUENT = 8
+
+#: First check, as a share of the last interval, and least distance of two checks, as a share of the events so far.
+_FIRST_CHECK, _NEXT_CHECK = 8, 32
 
 #: Share of the time that shedders may use for learning, and for counting the children of partial matches; and the time
 #: that counting one child takes (ns). On the virtual clock both cost nothing.
@@ -32,13 +37,18 @@ _COUNT = 12.0
 _FREE_SHARE = 0.25
 _GROWTH_DECAY = 0.9
 
+_EVENTS = whole(1, MOST_EVENTS)
 _STATE = sequence(
-    whole(1, MOST_EVENTS), COUNT, AMOUNT, or_null(INT64), or_null(INT64), AMOUNT, AMOUNT, COUNT, AMOUNT, COUNT, AMOUNT
-)
+    _EVENTS, _EVENTS, AMOUNT, AMOUNT, AMOUNT, sequence(COUNT, AMOUNT, AMOUNT), COUNT, AMOUNT, COUNT
+)  # fmt: skip
 
 
 class DecisionSchedule:
-    """Interval to the next decision, from measurements since the last one. Times are ns on the engine's clock.
+    """Decides when the next decision is due. Times are ns on the engine's clock.
+
+    The schedule is checked after numbers of events that follow from the measurements at the last check. On the virtual
+    clock they therefore do not depend on the cut into batches. The first check comes after an eighth of the last
+    interval, and each number is at most twice the one before, so that a change of the stream is noticed in time.
 
     Parameters
     ----------
@@ -53,12 +63,8 @@ class DecisionSchedule:
 
     Attributes
     ----------
-    step
-        Number of events between two decisions.
-    since, spent
-        Number of events since the last decision, and the time that the engine took for them.
-    first_time, first_arrival
-        Event time, and arrival time, of the first of these events; None if unknown.
+    check
+        Number of events since the last decision at which to check next whether a decision is due.
     last_cost, overhead
         Cost of the last decision, and of all decisions.
     held
@@ -68,42 +74,53 @@ class DecisionSchedule:
     def __init__(self, decides: bool, often: bool, bound: float, decision: float | None) -> None:
         self._decides, self._often, self._bound = decides, often, bound
         self._wall, self._cost = decision is None, decision or 0.0
-        self.step = _LEAST if decides else MOST_EVENTS
-        self.since, self.spent = 0, 0.0
-        self.first_time: int | None = None
-        self.first_arrival: int | None = None
+        self.check = _LEAST if decides else MOST_EVENTS
+        self._most = MOST_EVENTS
         self.last_cost, self.overhead = 0.0, 0.0
-        self._busy, self._ended = 0.0, 0
+        self._costs = (0, 0.0, 0.0)  #: number, total and largest cost of decisions that shed or stopped to
         self._frequent = _FREQUENT
         self.held, self._growth = 0, 0.0
         self._learned, self._learning = 0, 0
 
-    def add(self, number: int, spent: float, time: int, arrival: int | None) -> None:
-        """Record a stretch of events; ``time`` and ``arrival`` are those of the first one."""
-        if self.first_time is None:
-            self.first_time = time
-        if self.first_arrival is None:
-            self.first_arrival = arrival
-        self.since += number
-        self.spent += spent
+    def is_due(self, meter: LoadMeter, windows: float, window: float) -> bool:
+        """Return whether a decision is due now; otherwise set the next `check`.
 
-    def record_busy(self, now: int, arrival: int, began: int) -> None:
-        """Record on the wall clock that a stretch ended ``now``.
-
-        The engine was busy since the previous stretch ended or the first event arrived, whichever is later; for the
-        first stretch, since it ``began`` or the event arrived.
+        Parameters
+        ----------
+        meter
+            Measurements since the last decision.
+        windows
+            Number of windows that have passed since then.
+        window
+            Number of events in a window, as a mean over several decisions.
         """
-        self._busy += now - max(self._ended or began, arrival)
-        self._ended = now
+        events = meter.events
+        done = self._progress(meter, windows, window) if self._decides else 0.0
+        if done >= 1 or events >= self._most:
+            return True
+        expected = ceil(min(events / done - 1e-6, self._most)) if done > 0 else self._most
+        self.check = min(max(expected, events + events // _NEXT_CHECK + 1), 2 * events, self._most)
+        return False
 
-    @property
-    def busy(self) -> float:
-        """Nanoseconds per event that the engine was busy, including all work besides matching."""
-        return (self._busy or self.spent + self.last_cost) / self.since
+    def _progress(self, meter: LoadMeter, windows: float, window: float) -> float:
+        """Return the share of the way to the next decision that is done; at least 1 if the decision is due."""
+        least = self._cost * _NEAREST if self._often or self._frequent else self._cost / _OVERHEAD
+        by_cost = meter.spent / least if least > 0 else inf
+        by_window = windows * _BY_WINDOW
+        if meter.first_arrival is None:  # no queue is known: an eighth of a window, or of its work within the bound
+            due = self._bound * window / _BY_WINDOW
+            return min(max(by_window, meter.spent / due if due > 0 else 0.0), by_cost)
+        if not self._bound:
+            return min(by_window, by_cost)
+        nearest = self._cost * _NEAREST
+        by_work = meter.spent / max(self._bound * _BOUND_SHARE, nearest)
+        # While much is shed, many events arrive in little work.
+        by_arrivals = meter.arrivals_passed / (self._bound * _ARRIVALS_SHARE)
+        return max(min(by_window, by_cost), by_work, min(by_arrivals, meter.spent / nearest if nearest > 0 else inf))
 
-    def count_budget(self) -> float:
-        """Return how many children per event may be counted within the share of the time reserved for it."""
-        return _COUNTING * self.spent / self.since / _COUNT if self._wall else float("inf")
+    def count_budget(self, per_event: float) -> float:
+        """Return how many children per event may be counted, given the time per event."""
+        return _COUNTING * per_event / _COUNT if self._wall else inf
 
     def learn(self, learn: Callable[[], None]) -> int:
         """Call ``learn`` if it keeps within its share of the time; return the nanoseconds that it took."""
@@ -115,53 +132,61 @@ class DecisionSchedule:
         self._learning = self._learned - began
         return self._learning
 
-    def record_cost(self, cost: float, learned: float = 0.0) -> None:
-        """Record the cost of a decision in ns; ``learned`` is the part that the shedder spent on learning."""
+    def record_cost(self, cost: float, learned: float = 0.0, decided: bool = True) -> None:
+        """Record the cost of a decision in ns.
+
+        Parameters
+        ----------
+        cost, learned
+            Cost in ns, and the part that the shedder spent on learning.
+        decided
+            Whether there is a demand or was one before.
+        """
         if self._wall:
             decision_cost = cost - learned
-            self._cost += (decision_cost - self._cost) / 8 if self._cost else decision_cost
+            rises = decision_cost > self._cost  # slowly: the first decision, and an interrupted one, are no measure
+            self._cost += (decision_cost - self._cost) / (8 if rises and self._cost else 2)
         self.overhead += cost
         self.last_cost = cost
+        if decided:
+            count, total, largest = self._costs
+            self._costs = count + 1, total + cost, max(largest, cost)
 
-    def schedule_next(self, window: float, free: Callable[[], tuple[int, int]] | None) -> None:
-        """Set the number of events until the next decision, and begin to measure anew.
+    def decision_time(self) -> dict[str, float]:
+        """Return the mean and the largest cost in ns of the decisions that shed, or that stopped to."""
+        count, total, largest = self._costs
+        return {"mean": total / count if count else 0.0, "max": largest}
 
-        ``window`` is the number of events in the shortest window; ``free`` returns the bytes held and the limit.
+    def schedule_next(self, events: int, free: Callable[[], tuple[int, int]] | None) -> None:
+        """Schedule the next decision, after one that came ``events`` events after the last one.
+
+        ``free`` returns the bytes held and the limit.
         """
         if self._decides:
             self._frequent = max(0, self._frequent - 1)
-            events = window / _BY_WINDOW
-            if self.spent > 0:
-                events = max(events, self._least_interval() / (self.spent / self.since))
+            self._most = MOST_EVENTS
             if free is not None:
-                events = min(events, self._events_until_full(*free()) * _FREE_SHARE)
-            self.step = int(min(max(events, _LEAST), MOST_EVENTS))
-        self.since, self.spent, self._busy, self.first_time, self.first_arrival = 0, 0.0, 0.0, None, None
+                until_full = self._events_until_full(events, *free()) * _FREE_SHARE
+                self._most = int(min(max(until_full, _LEAST), MOST_EVENTS))
+            self.check = min(max(_LEAST, events // _FIRST_CHECK), self._most)
 
-    def _least_interval(self) -> float:
-        """Return the shortest time between two decisions: set by their cost, or by the bound if that is shorter."""
-        if self._often or self._frequent:
-            return self._cost * _NEAREST
-        if self.first_arrival is None:  # no queue is known, so a late reaction does not make events wait
-            return self._cost / _OVERHEAD
-        return min(self._cost / _OVERHEAD, max(self._cost * _NEAREST, self._bound * _BOUND_SHARE))
-
-    def _events_until_full(self, held: int, limit: int) -> float:
+    def _events_until_full(self, events: int, held: int, limit: int) -> float:
         """Return the number of events until memory is full, at the recent growth rate.
 
         Memory grows in steps, because arrays double. A time without growth therefore lowers the rate only a little.
         """
-        self._growth = max((held - self.held) / self.since, self._growth * _GROWTH_DECAY)
+        self._growth = max((held - self.held) / events, self._growth * _GROWTH_DECAY)
         self.held = held
         return max(limit - held, 0) / self._growth if self._growth > 0 else float(MOST_EVENTS)
 
     def state(self) -> list[Any]:
         """Return the state for a snapshot as JSON values."""
-        return [self.step, self.since, self.spent, self.first_time, self.first_arrival, self.overhead, self.last_cost,
-                self.held, self._growth, self._frequent, self._busy]  # fmt: skip
+        return [self.check, self._most, self._cost, self.overhead, self.last_cost, list(self._costs), self.held,
+                self._growth, self._frequent]  # fmt: skip
 
     def restore(self, state: list[Any]) -> None:
         """Restore a `state`."""
         _STATE(state, "control.pace")
-        (self.step, self.since, self.spent, self.first_time, self.first_arrival, self.overhead, self.last_cost,
-         self.held, self._growth, self._frequent, self._busy) = state  # fmt: skip
+        (self.check, self._most, self._cost, self.overhead, self.last_cost, costs, self.held, self._growth,
+         self._frequent) = state  # fmt: skip
+        self._costs = (costs[0], costs[1], costs[2])

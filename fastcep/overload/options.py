@@ -16,10 +16,11 @@ from fastcep.events import EventBatch, parse_duration
 from fastcep.overload.clock import VirtualClock, WallClock
 from fastcep.overload.control import Control
 from fastcep.overload.costs import CostTable, cost_table
+from fastcep.overload.names import as_shedder
 from fastcep.overload.protocols import Detector, Shedder
 from fastcep.overload.validation import check_detector, check_shedder
 
-__all__ = ["CLOCKS", "arrival_times", "event_arrivals", "idle_clock", "make_control", "shedding_options"]
+__all__ = ["CLOCKS", "arrival_times", "event_arrivals", "idle_clock", "make_control", "new_shedder", "shedding_options"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -45,13 +46,14 @@ def make_control(
     clock: str | Callable[[], int],
     table: CostTable | str | Path | dict[str, Any],
     latency_bound: str | timedelta | float | None,
-    shedder: Shedder | None,
+    shedder: Shedder | str | None,
     detector: Detector | Sequence[Detector] | None,
     *,
+    model: Any = None,
     threads: int,
     sheds_memory: bool,
 ) -> Control | None:
-    """Create the overload control of an engine; None if no option requires it.
+    """Create the overload control of an engine; None if no option requires it. Parameters as for `Engine`.
 
     Raises
     ------
@@ -63,6 +65,7 @@ def make_control(
     costs = CostTable(**table) if isinstance(table, dict) else cost_table(table)
     bound = None if latency_bound is None else _bound(latency_bound)
     detectors = _as_sequence(detector)
+    shedder = as_shedder(shedder, model, needed=bound is not None or sheds_memory)
     if bound is None and shedder is None and detectors is None and clock != "virtual" and not sheds_memory:
         return None
     _check(bound, shedder, detectors, costs, threads=threads, sheds_memory=sheds_memory)
@@ -70,6 +73,23 @@ def make_control(
     engine_clock = VirtualClock(costs) if virtual else WallClock(idle_clock(clock))
     used = _detectors(bound, shedder, detectors, sheds_memory)
     return Control(engine_clock, costs, bound, used, shedder, 1 if virtual else _WALL_EVERY)
+
+
+def new_shedder(
+    control: Control, shedder: Shedder | str | None, model: Any, *, sheds_memory: bool
+) -> tuple[Shedder | None, tuple[Detector, ...]]:
+    """Check a shedder that replaces the one of a control; return it, and detectors if the control has none.
+
+    Raises
+    ------
+    ValidationError
+        If an option is invalid, or contradicts those of the engine.
+    """
+    chosen = as_shedder(shedder, model, needed=control.bound is not None or sheds_memory)
+    used = list(control.detectors)
+    _check(control.bound, chosen, used or None if chosen is not None else None, control.table,
+           threads=1, sheds_memory=sheds_memory)  # fmt: skip
+    return chosen, () if used else _detectors(control.bound, chosen, None, sheds_memory)
 
 
 def shedding_options(control: Control | None) -> dict[str, Any]:
@@ -137,8 +157,8 @@ def _check(
     if shedder is not None:
         if isinstance(shedder, type) or not hasattr(shedder, "decide"):
             raise ValidationError(
-                f"shedder={shedder!r}: expected a shedder, such as fc.shedding.RandomMatches() or "
-                "fc.shedding.by_name('rs')"
+                f"shedder={shedder!r}: expected a shedder, such as fc.shedding.RandomMatches(), its spelling, such as "
+                "'rs', or None"
             )
         check_shedder(shedder)
     if shedder is not None and bound is None and not sheds_memory:

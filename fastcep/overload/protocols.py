@@ -21,13 +21,14 @@ import numpy.typing as npt
 
 from fastcep._core.matcher.shedding_controls import NODE, Shedding
 from fastcep.errors import ValidationError
+from fastcep.overload.drop_plan import DropPlan
 from fastcep.plan import Plan
 from fastcep.query import ast
 
 if TYPE_CHECKING:
     from fastcep._core.matcher.shedding_controls import Flows
 
-__all__ = ["Classes", "Detector", "DetectorReading", "DropPlan", "Load", "QueryView", "Shedder", "Tree"]
+__all__ = ["Classes", "Detector", "DetectorReading", "Load", "QueryView", "Shedder", "Tree"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -228,66 +229,6 @@ class QueryView:
         return self._shedding.event_stride
 
 
-@dataclass(slots=True)
-class DropPlan:
-    """Drop probabilities of one query until the next decision: float64 from 0 to 1; None: drop nothing.
-
-    Attributes
-    ----------
-    events
-        Probability of dropping an event, by type. The decision is drawn once per event for all queries: an event that
-        is dropped for one query is also dropped for those with a probability as large or larger.
-    binds
-        Probability that an event is not tried for a variable, by variable and event class. An event that is tried for
-        no variable is dropped.
-    windows, bin
-        Probability of dropping an event in an isolated window, by type and position in the window; positions are
-        grouped by `bin` events.
-    births
-        Probability of refusing the birth of a partial match, by state and class, or by state, class and slice.
-    drops
-        Probability of dropping a live partial match now, by state, class and slice.
-    steady
-        Whether `drops` are the probabilities with which the births should have been refused. Then the partial matches
-        are dropped whose births these probabilities refuse. Otherwise the decision is drawn anew each time.
-    kept
-        Expected share of the query's matches that are still found, of the events to come. None: unknown; then the
-        estimated recall is unknown, too, once something is dropped.
-    left
-        Share of the matches under way that is left after `drops`; None: unknown.
-    saved
-        Expected share of the work that is saved, if it exceeds the demand because some drops cost no recall. The demand
-        then lasts as long as it would be needed without these drops.
-    counts
-        Share of the events whose children are counted by source, for `QueryView.flows`.
-    """
-
-    events: Floats | None = None
-    binds: Floats | None = None
-    windows: Floats | None = None
-    bin: int = 1
-    births: Floats | None = None
-    drops: Floats | None = None
-    steady: bool = False
-    kept: float | None = None
-    left: float | None = None
-    saved: float = 0.0
-    counts: float = 0.0
-
-    def known_kept(self) -> float | None:
-        """Return `kept`, or 1 if it is None and nothing is dropped."""
-        tables = (self.events, self.binds, self.windows, self.births)
-        return 1.0 if self.kept is None and not any(map(_drops, tables)) else self.kept
-
-    def known_left(self) -> float | None:
-        """Return `left`, or 1 if it is None and nothing is dropped."""
-        return 1.0 if self.left is None and not _drops(self.drops) else self.left
-
-
-def _drops(table: Floats | None) -> bool:
-    return table is not None and bool(table.any())
-
-
 class Shedder(Protocol):
     """Chooses what to drop. A subclass has to implement only `decide`, `detector` and `spec`.
 
@@ -397,13 +338,15 @@ class Load:
     recent
         Mean processing latency of the events since the last decision.
     busy
-        Time that the engine is busy per event, including the cost of the last decision.
+        Time that the engine is busy per event, with the cost of the last decision.
+    service, other
+        Time of matching an event without shedding (median), and least time of other work for it; 0 while unknown.
     waited
         Time that the last event waited in the queue.
     queue
         Number of events in the queue.
     arrivals
-        Arrival rate in events per ns; 0 if unknown.
+        Arrival rate in events per ns, as a median over several decisions; 0 if unknown.
     partial_matches
         Number of live partial matches.
     memory, memory_limit
@@ -432,6 +375,8 @@ class Load:
     shedding: bool = False
     over: float = 0.0
     cut: bool = False
+    service: float = 0.0
+    other: float = 0.0
 
 
 @dataclass(slots=True)
@@ -443,9 +388,9 @@ class DetectorReading:
     excess
         Distance of the load above (negative: below) its set point, as a share of the set point.
     utilisation
-        Arrival rate divided by throughput; 1 keeps the length of the queue. None without a queue.
+        Arrival rate divided by the throughput without shedding; 0 if the rate is unknown. None without a queue.
     amount
-        Share of the present state to drop, if the detector knows it; None: the controller determines the demand.
+        Share of the present state to drop; None: the controller determines the demand.
     why
         Readable text: what exceeds its limit.
     """

@@ -11,7 +11,10 @@ from xxhash import xxh64_hexdigest
 
 from fastcep._core.matcher.matcher import Matcher
 from fastcep._core.matcher.shedding_controls import FLOW_FIELDS, FLOW_SET, Shedding
-from fastcep.overload.protocols import Classes, DropPlan, Shedder, Tree
+from fastcep.overload.drop_plan import DropPlan, drops, drops_anything, largest_weights
+from fastcep.overload.protocols import Classes, Shedder, Tree
+from fastcep.overload.recall import RecallEstimate
+from fastcep.overload.survival import survival
 from fastcep.overload.validation import Shape, check_drop_plan, checked_classes, checked_slices
 from fastcep.plan import Plan
 from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME
@@ -20,11 +23,13 @@ from fastcep.query.patterns import pattern_variables
 from fastcep.stored import (
     AMOUNT,
     COUNT,
+    FLAG,
     INT64,
     MOST,
     NUMBER,
     SHARE,
     Misfit,
+    anything,
     grid,
     listed,
     or_null,
@@ -42,6 +47,9 @@ Table = tuple[Ints, Ints, Bytes, int] | tuple[Bytes, int]  #: low, size, table, 
 
 #: Assumed number of events in a window of unknown size.
 _UNKNOWN = 1024.0
+
+#: Number of windows for which partial matches are weighed after the last drop; windows may become longer.
+_WEIGHED = 2.0
 
 _KEY = whole(0, (1 << 64) - 1)
 
@@ -70,6 +78,8 @@ class QueryShedding:
         Number of slices of time in its window.
     weight
         Weight of the query.
+    recall
+        Estimate of its recall.
     """
 
     def __init__(self, plan: Plan, matcher: Matcher, shedder: Shedder | None) -> None:
@@ -78,6 +88,11 @@ class QueryShedding:
         self.drop_plan = DropPlan()
         self.window_size = _UNKNOWN
         self.received = int(matcher.events)
+        self.recall = RecallEstimate(int(matcher.matches))
+        self._weighed = self.shedding.weighed
+        self._weighs_until: int | None = None  # number of received events at which weighing ends; None: no end known
+        self._weighs = False
+        self._unseen_until = 0  # number of received events up to which matches may have been dropped for certain
         classes = {} if shedder is None else checked_classes(shedder, plan.query, "classes")
         self._names = [variable.name for variable in pattern_variables(plan.query.pattern)]
         self._classes = self._tables(classes)
@@ -130,6 +145,7 @@ class QueryShedding:
         if drop_plan is self.drop_plan:
             return 0
         shedding, old = self.shedding, self.drop_plan
+        self._start_weighing(drop_plan)
         types = len(self.plan.type_variables)
         if drop_plan.counts and not old.counts:
             shedding.count_flows(self.slices)
@@ -154,17 +170,81 @@ class QueryShedding:
             return 0
         return shedding.drop_rows(_probabilities(drop_plan.drops), 0 if drop_plan.steady else salt)
 
-    def window_events(self, events: int, passed: int) -> float:
+    def _start_weighing(self, drop_plan: DropPlan) -> None:
+        """Weigh partial matches while something is dropped, and for two windows afterwards."""
+        if drops_anything(drop_plan):
+            self._weighs_until = None
+            if not self._weighs:
+                self._weighs = True
+                self.shedding.weigh(True)
+        elif self._weighs:
+            self._weighs_until = self.received + round(_WEIGHED * self.window_size)
+
+    def record_decision(self, events: int, lost: float) -> None:
+        """Update the estimate of the recall at a decision, after `apply`.
+
+        Parameters
+        ----------
+        events
+            Number of events since the last decision.
+        lost
+            Estimated number of matches lost by the work limit since the last decision.
+        """
+        plan = self.drop_plan
+        if self.recall.advance(events, lost, self.window_size):
+            weighed, before = self.shedding.weighed, self._weighed
+            self._weighed = weighed
+            difference = tuple(new - old for new, old in zip(weighed, before, strict=True))
+            taken = int(self.matcher.events)
+            self.recall.count(
+                int(self.matcher.matches), taken, self.received - taken, self.window_size,
+                None if self.received < self._unseen_until else difference,
+            )  # fmt: skip
+        largest = largest_weights(plan)
+        if largest is None:
+            self._unseen_until = self.received + round(_WEIGHED * self.window_size)
+        self.recall.follow_plan(self._kept(), plan.known_left(), largest or (1.0, 1.0), plan.error)
+        if self._weighs_until is not None and self.received >= self._weighs_until:
+            self._weighs, self._weighs_until = False, None
+            self.shedding.weigh(False)
+
+    def _kept(self) -> float | None:
+        """Return the share of the matches that the drop plan keeps; if only events are dropped, it can be computed."""
+        plan, query = self.drop_plan, self.plan.query
+        kept = plan.known_kept()
+        if kept is not None or plan.events is None or any(map(drops, (plan.binds, plan.windows, plan.births))):
+            return kept
+        keep, seen = 1 - plan.events, self.shedding.counted()["seen"].astype(np.float64)
+        number = {name: place for place, name in enumerate(query.schema.type_names)}
+
+        def keep_any(types: tuple[str, ...]) -> float:
+            chosen = [number[name] for name in types]
+            return float(np.average(keep[chosen], weights=seen[chosen] if seen[chosen].any() else None))
+
+        return survival(query.pattern, keep_any)
+
+    def window_events(self, events: float, passed: float) -> float:
         """Estimate the number of events in a window, given ``events`` events in ``passed`` ns of the stream."""
+        length, span = self._window_length()
+        if length > 0:
+            return length
+        return events * span / passed if passed > 0 and span > 0 else _UNKNOWN
+
+    def windows_passed(self, events: int, passed: int) -> float:
+        """Return how many windows have passed in ``events`` events and ``passed`` ns of the stream."""
+        length, span = self._window_length()
+        return passed / span if span > 0 else events / (length or _UNKNOWN)
+
+    def _window_length(self) -> tuple[float, float]:
+        """Return the length of a window in events and in ns; 0 for the one that does not end it."""
         window, windows = self.plan.query.window, self.plan.windows
         if isinstance(window, ast.CountWindow):
-            return window.events
-        span = window.nanoseconds if isinstance(window, ast.TimeWindow) else 0
+            return window.events, 0
         if windows is not None and windows.closing == AFTER_EVENTS:
-            return windows.length
+            return windows.length, 0
         if windows is not None and windows.closing == AFTER_TIME:
-            span = windows.length
-        return events * span / passed if passed > 0 and span > 0 else _UNKNOWN
+            return 0, windows.length
+        return 0, window.nanoseconds if isinstance(window, ast.TimeWindow) else 0
 
     def metrics(self) -> dict[str, Any]:
         """Return drop counts: events by type, births and partial matches by variable and class.
@@ -181,7 +261,9 @@ class QueryShedding:
                     totals[:] = [a + b for a, b in zip(totals, of_state, strict=True)] if totals else of_state
         types = self.plan.query.schema.type_names
         return {
-            "kept": self.drop_plan.known_kept(),
+            "kept": self._kept(),
+            "matches": self.recall.total.metrics(),
+            "recent_matches": self.recall.recent.metrics(),
             "dropped_events": dict(zip(types, counted["dropped_events"].tolist(), strict=True)),
             "partial_matches": by_class,
             "withheld": {
@@ -198,7 +280,10 @@ class QueryShedding:
         counted = {name: values.tolist() for name, values in self.shedding.counted().items()}
         counters: dict[str, Any] = {
             "counted": counted, "totals": list(self.shedding.totals), "window": self.window_size,
-            "given": self.received, "cut": self.shedding.cut_state(),
+            "given": self.received, "cut": self.shedding.cut_state(), "recall": self.recall.state(),
+            "weighed": [
+                list(self.shedding.weighed), list(self._weighed), self._weighs, self._weighs_until, self._unseen_until,
+            ],
         }  # fmt: skip
         if drop_plan.counts:
             keys, counts, squares, lost, asked = flows = self.shedding.flows()
@@ -225,6 +310,8 @@ class QueryShedding:
                 "counted": record(counted), "totals": grid(COUNT, 3), "window": AMOUNT, "given": COUNT,
             },
             {
+                "error": AMOUNT, "recall": anything,
+                "weighed": sequence(grid(AMOUNT, 3), grid(AMOUNT, 3), FLAG, or_null(COUNT), COUNT),
                 "cut": sequence(INT64, INT64, NUMBER, grid(COUNT, *shedding.tried.shape)),
                 "flows": sequence(listed(_KEY), listed(AMOUNT), listed(AMOUNT), AMOUNT, asked),
             },
@@ -246,10 +333,15 @@ class QueryShedding:
         if "cut" in state:  # older snapshots lack it
             self.shedding.resume_cut(state["cut"])
         tables = {name: None if state[name] is None else np.array(state[name], np.float64) for name in _TABLES}
-        drop_plan = DropPlan(**{name: state[name] for name in _NUMBERS})
+        drop_plan = DropPlan(**{name: state[name] for name in _NUMBERS if name in state})
         for name, table in tables.items():
             setattr(drop_plan, name, table)
         self.apply(drop_plan, 0)
+        if "weighed" in state:  # older snapshots lack it
+            weighed, before, self._weighs, self._weighs_until, self._unseen_until = state["weighed"]
+            self.shedding.resume_weighed(weighed, self._weighs)
+            self._weighed = tuple(before)
+            self.recall.restore(state["recall"])
         if "flows" in state:
             keys, counts, squares, lost, asked = state["flows"]
             self.shedding.resume_flows(
@@ -262,11 +354,17 @@ class QueryShedding:
         """Take over the state of the same query with another matcher."""
         self.restore(other.state())
         self.received += int(self.matcher.events) - int(other.matcher.events)
+        self.recall.shift(int(self.matcher.matches) - int(other.matcher.matches))
+
+    def follow_estimate(self, other: QueryShedding) -> None:
+        """Take over the estimate of the same query with another plan."""
+        self.recall = other.recall
+        self.recall.shift(int(self.matcher.matches) - int(other.matcher.matches))
 
 
 #: Fields of a drop plan that stay in force until the next plan.
 _TABLES = ("events", "binds", "windows", "births")
-_NUMBERS = ("bin", "kept", "left", "saved", "counts")
+_NUMBERS = ("bin", "kept", "left", "saved", "counts", "error")
 
 
 def _sizes(value: Any) -> list[int]:

@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fastcep.errors import ValidationError
-from fastcep.overload.protocols import Classes, Detector, DetectorReading, DropPlan, Shedder, Tree
+from fastcep.overload.drop_plan import DropPlan
+from fastcep.overload.protocols import Classes, Detector, DetectorReading, Shedder, Tree
 from fastcep.query import ast
 from fastcep.query.patterns import pattern_variables
 
@@ -28,7 +29,7 @@ MOST_SLICES = 64
 _METHODS = ("check", "classes", "event_classes", "detector", "slices_of", "learn", "decide", "stop_shedding", "spec",
             "metrics", "state", "restore")  # fmt: skip
 _FLAGS = ("drops_matches", "in_windows", "often", "observes", "cuts")
-_SHARES = ("kept", "left", "saved", "counts")
+_SHARES = ("kept", "left", "saved", "counts", "error")
 _UNKNOWN = ("kept", "left")  # shares that may be None
 
 #: Rounding error by which probabilities may lie outside 0 to 1.
@@ -120,8 +121,10 @@ def _check_table(shedder: Shedder, where: str, classes: Classes) -> None:
     table, features = classes.table, len(classes.features)
     if not isinstance(table, np.ndarray) or table.dtype != np.uint8 or table.ndim != features or not table.size:
         _refuse(shedder, f"{where}.table", _describe(table), f"an array of uint8 of {features} dimensions")
-    if not isinstance(classes.low, tuple) or len(classes.low) != features or not all(
-        _is_integer(low) and abs(low) < 2**53 for low in classes.low
+    if (
+        not isinstance(classes.low, tuple)
+        or len(classes.low) != features
+        or not all(_is_integer(low) and abs(low) < 2**53 for low in classes.low)
     ):
         _refuse(shedder, f"{where}.low", _describe(classes.low), f"a tuple of {features} integers below 2**53")
 
@@ -207,8 +210,10 @@ def check_drop_plan(shedder: Shedder, query: str, plan: DropPlan, shapes: Mappin
             continue
         if not allowed:
             _refuse(shedder, where + name, _describe(table), "None, as no window is isolated: set in_windows")
-        if not isinstance(table, np.ndarray) or table.dtype != np.float64 or not any(
-            _fits(table.shape, shape) for shape in allowed
+        if (
+            not isinstance(table, np.ndarray)
+            or table.dtype != np.float64
+            or not any(_fits(table.shape, shape) for shape in allowed)
         ):
             expected = " or ".join(map(_shape, allowed))
             _refuse(shedder, where + name, _describe(table), f"None or an array of float64 of the shape {expected}")

@@ -56,8 +56,8 @@ class WorkLimit:
     ----------
     on
         Whether the work for an event is limited to the bound.
-    lost
-        Estimated number of matches lost between the last two calls of `update`.
+    lost_by
+        Estimated number of matches of each query lost between the last two calls of `update`.
     share
         Estimated share of the recent matches that was lost.
     """
@@ -65,7 +65,8 @@ class WorkLimit:
     def __init__(self, bound: float | None, detectors: Sequence[Detector]) -> None:
         shares = [detector.allowed for detector in detectors if detector.allowed > 0]
         self.on = bound is not None and bool(shares)
-        self.lost, self.share = 0.0, 0.0
+        self.share = 0.0
+        self.lost_by: dict[QueryShedding, float] = {}
         self._bound, self._unlimited = bound or 0.0, _UNLIMITED * min(shares, default=0.0)
         self._quiet = _QUIET
         self._before: list[Floats] = []
@@ -88,7 +89,7 @@ class WorkLimit:
         """Update the estimates from the counters of the matchers; return `active`."""
         if not self.on:
             return False
-        found, without_limit, self.lost, self._quiet = 0.0, 0.0, 0.0, min(self._quiet + 1, _QUIET)
+        found, without_limit, self.lost_by, self._quiet = 0.0, 0.0, {}, min(self._quiet + 1, _QUIET)
         for number, query in enumerate(queries):
             tried = query.shedding.tried.astype(np.float64)
             new, self._before[number] = tried - self._before[number], tried
@@ -99,7 +100,7 @@ class WorkLimit:
                 continue
             query_found, query_without = expected(query.plan, self._recent[number])
             if query_found > 0:
-                self.lost += float(_matches(query.plan, new)) * (query_without / query_found - 1)
+                self.lost_by[query] = float(_matches(query.plan, new)) * (query_without / query_found - 1)
             found, without_limit = found + query_found, without_limit + query_without
         self.share = 1 - found / without_limit if without_limit > 0 else float(self._quiet == 0)
         return self.active

@@ -55,6 +55,7 @@ def make_plan(
     isolated: bool = False,
     observed: bool = False,
     event_classes: Classes | None = None,
+    weighed: bool = False,
 ) -> Plan:
     """Plan a query.
 
@@ -81,17 +82,20 @@ def make_plan(
         Whether the lineage of partial matches can be recorded; the store is rows.
     event_classes
         Features of each event, computed before it is tried for a variable, by that variable.
+    weighed
+        Whether partial matches have weights, from which the recall is estimated; always true with ``classes``.
     """
-    return _Planner(query, timed_out, index, classes, isolated, observed, event_classes or {}).plan(store)
+    return _Planner(query, timed_out, index, classes, isolated, observed, event_classes or {}, weighed).plan(store)
 
 
 class _Planner:
     def __init__(
         self, query: ast.Query, timed_out: bool, index: str, classes: Classes | None, isolated: bool, observed: bool,
-        event_classes: Classes,
+        event_classes: Classes, weighed: bool,
     ) -> None:  # fmt: skip
         self.query = query
         self.sheds, self.isolated, self.observed = classes is not None or observed, isolated, observed
+        self.weighed = weighed or classes is not None
         self.timed_out = timed_out
         self.index = index
         placer = Placer(query, timed_out)
@@ -228,6 +232,7 @@ class _Planner:
             local_texts=tuple(tuple(map(self._show, conditions)) for conditions in local.values()),
             index=self.index,
             observed=self.observed,
+            weighed=self.weighed,
             event_features=event_features,
         )
 

@@ -338,6 +338,8 @@ class Plan:
         Per variable, the event columns that classify the events that can be bound to it; empty without classes.
     observed
         Whether the lineage of partial matches can be recorded; rows then have room for their numbers.
+    weighed
+        Whether rows have room for their weights, from which the recall is estimated.
     key
         Key by which the state can be split, or the reason why there is none.
     store
@@ -398,5 +400,6 @@ class Plan:
     local_texts: tuple[tuple[str, ...], ...] = ()
     index: str = "full"
     observed: bool = False
+    weighed: bool = False
     event_features: tuple[tuple[int, ...], ...] = ()
     other: Plan | None = None

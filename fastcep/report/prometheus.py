@@ -28,7 +28,7 @@ __all__ = ["Server", "serve_metrics"]
 TIMEOUT, MAX_CONNECTIONS = 10.0, 32
 MAX_TIMEOUT = 3_600
 
-Counts = dict[tuple[str, ...], int]  #: counts by label values
+Counts = Mapping[tuple[str, ...], float]  #: counts by label values
 
 _QUANTILES = {"p50": "0.5", "p95": "0.95", "p99": "0.99", "p999": "0.999"}
 _CLASS_METRICS = {
@@ -257,6 +257,9 @@ def _shedding_metrics(shedding: Mapping[str, Any]) -> Iterator[Metric]:
     recall = shedding["estimated_recall"]
     description = "Estimated share of the matches that are found; NaN if unknown."
     yield _gauge("estimated_recall", description, float("nan") if recall is None else recall)
+    recent = shedding["recent_matches"]["estimated_recall"]
+    description = "Estimated share of the matches of the last 64 decisions that were found; NaN if unknown."
+    yield _gauge("estimated_recall_recent", description, float("nan") if recent is None else recent)
     description = "Events dropped from single windows, once per window."
     yield _counter("dropped_in_windows", description, shedding["dropped_in_windows"])
     yield _counter("passed_over", "Partial matches not tried with an event that was cut off.", shedding["passed_over"])
@@ -278,7 +281,18 @@ def _latencies(kinds: Mapping[str, Mapping[str, float]]) -> Metric:
 
 
 def _query_metrics(queries: Mapping[str, Any]) -> Iterator[Metric]:
-    """Yield counters of dropped events and partial matches."""
+    """Yield estimated matches, and counters of dropped events and partial matches."""
+    found: Counts = {(name,): query["matches"]["found"] for name, query in queries.items()}
+    yield _counters("matches_found", "Matches found up to the last decision on shedding.", ["query"], found)
+    expected: Counts = {(name,): query["matches"]["expected"] for name, query in queries.items()}
+    yield _counters("matches_expected", "Estimated matches without shedding.", ["query"], expected)
+    for number, bound in enumerate(("lower", "upper")):
+        bounds: Counts = {
+            (name,): float("nan") if interval is None else interval[number]
+            for name, interval in ((name, query["matches"]["expected_interval"]) for name, query in queries.items())
+        }
+        description = f"{bound.capitalize()} bound (95 % interval) of the estimated matches; NaN if unknown."
+        yield _counters(f"matches_expected_{bound}", description, ["query"], bounds)
     events: Counts = {
         (name, kind): count for name, query in queries.items() for kind, count in query["dropped_events"].items()
     }

@@ -4,7 +4,9 @@ Shedders choose what to drop: events (`RandomEvents` and others) or partial matc
 Detectors report overload. `fastcep.overload.protocols` defines their interfaces.
 """
 
-from fastcep.overload.protocols import Classes, Detector, DetectorReading, DropPlan, Load, QueryView, Shedder
+from fastcep.overload.drop_plan import DropPlan
+from fastcep.overload.protocols import Classes, Detector, DetectorReading, Load, QueryView, Shedder
+from fastcep.shedding.auto import Auto
 from fastcep.shedding.classes import FixedClasses
 from fastcep.shedding.detectors import MemoryUse, QueueLength, SmoothedLatency
 from fastcep.shedding.events import PatternWeightedEvents, RandomEvents, SelectivityEvents, TypeWeightedEvents
@@ -17,6 +19,7 @@ from fastcep.shedding.prediction import PredictedLatency
 from fastcep.shedding.utility import below, lowest
 
 __all__ = [
+    "Auto",
     "BernoulliMatches",
     "Classes",
     "Detector",

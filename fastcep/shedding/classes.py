@@ -9,7 +9,8 @@ import numpy as np
 
 from fastcep.errors import ModelError, ValidationError
 from fastcep.events.schema import difference, suggestion
-from fastcep.overload.protocols import Classes, DropPlan, Floats, QueryView
+from fastcep.overload.drop_plan import DropPlan
+from fastcep.overload.protocols import Classes, Floats, QueryView
 from fastcep.query import ast, to_text
 from fastcep.query.patterns import pattern_variables, positive_variables
 from fastcep.shedding.baseline import Baseline

@@ -20,6 +20,11 @@ __all__ = ["MemoryUse", "QueueLength", "SmoothedLatency", "rounded"]
 _ALLOWED, _AIMED = {"p95": 0.05, "p99": 0.01}, 0.96
 #: Time constant of the account in events; factor by which an overdrawn share lowers the set point; largest reduction.
 _TIME_CONSTANT, _REPAYMENT, _MOST_REPAID = 50_000.0, 6.0, 0.5
+#: Share of the room for memory at which everything is demanded; the rest is for growth until the next decision. Largest
+#: share of that part that is distinguished.
+_ROOM, _MOST_USED = 0.75, 0.999
+#: Largest ratio of the time that matching takes to the time that there is for it.
+_MOST_RATIO = 1000.0
 
 
 class SmoothedLatency(Detector):
@@ -101,17 +106,19 @@ class SmoothedLatency(Detector):
 class QueueLength(Detector):
     """Compares the length of the input queue with the longest that keeps the bound: the detector of *espice*.
 
-    With a processing latency ``l``, an event waits for less than the bound ``LB`` if at most ``q_max = LB / l`` events
-    are ahead of it. The limit is the share ``f`` of ``q_max``; the rest is room for the events that arrive until
-    shedding takes effect.
+    With a service time ``l`` without shedding, an event waits for less than the bound ``LB`` if at most
+    ``q_max = LB / l`` events are ahead of it. The limit is the share ``f`` of ``q_max``; the rest is room for the
+    events that arrive until shedding takes effect. ``excess`` compares the time that matching takes without shedding
+    with the time that there is for it, so an event waits for ``f * LB`` if the share ``excess / (1 + excess)`` of the
+    matching is saved. ``utilisation`` is the same ratio for events that arrive as fast as they are processed.
 
     Parameters
     ----------
     f
         Share of ``q_max`` that may wait.
     q_max
-        Longest queue, in events. None: computed from the mean processing latency while nothing is shed, over about the
-        last ten measurements; before the first one there is no limit.
+        Longest queue, in events. None: computed from the service time without shedding (`Load.service`); before the
+        first measurement there is no limit.
 
     Raises
     ------
@@ -120,38 +127,41 @@ class QueueLength(Detector):
     """
 
     name = "queue"
-    _DECAY = 0.9
 
     def __init__(self, f: float = 0.8, q_max: int | None = None) -> None:
         self.f = as_share("detector 'queue'", "f", f)
         if self.f == 1:
             raise ValidationError("detector 'queue': f=1 leaves no room in the queue; expected less, such as 0.8")
         self._fixed = None if q_max is None else as_count("detector 'queue'", "q_max", q_max)
-        self._bound = 0.0
-        self._spent = self._events = 0.0
+        self._bound = self._service = self._other = 0.0
 
     @property
     def q_max(self) -> float:
         """Largest number of events that may wait; 0 while unknown."""
         if self._fixed is not None:
             return float(self._fixed)
-        return self._bound * self._events / self._spent if self._spent > 0 else 0.0
+        return self._bound / (self._service + self._other) if self._service > 0 else 0.0
 
     def read(self, load: Load) -> DetectorReading:
-        """Compare the queue with its limit; while nothing is shed, also update the measurement of `q_max`."""
+        """Compare the queue with its limit."""
         self._bound = load.bound
-        if not load.shedding and load.events > 0:
-            self._spent = self._DECAY * self._spent + load.recent * load.events
-            self._events = self._DECAY * self._events + load.events
-        utilisation = load.arrivals * load.busy or None
-        longest = self.q_max
+        if load.service > 0:
+            self._service, self._other = load.service, load.other
+        utilisation, longest = self._ratio(load.arrivals), self.q_max
         if longest <= 0:
             return DetectorReading(0.0, utilisation)
-        if self._fixed is None and load.busy > 0:  # under load an event may take longer than it did before
-            longest = min(longest, load.bound / load.busy)
         limit = self.f * longest
         why = f"{load.queue:,} events wait, limit {limit:,.0f} (f = {self.f:g} of q_max = {longest:,.0f})"
-        return DetectorReading((load.queue - limit) / (longest - limit), utilisation, why=why)
+        excess = load.queue / limit - 1
+        if self._fixed is None and excess > 0:
+            excess = self._ratio(load.queue / (self.f * load.bound)) - 1
+        return DetectorReading(excess, utilisation, why=why)
+
+    def _ratio(self, rate: float) -> float:
+        """Return the matching time of an event without shedding, relative to the time for it at a processing rate."""
+        if rate <= 0:
+            return 0.0
+        return self._service / max(1 / rate - self._other, self._service / _MOST_RATIO, 1e-9)
 
     def partitions(self, window_events: float) -> int:
         """Return the number of parts into which to divide a window, so that each fits into the queue's free room."""
@@ -161,8 +171,8 @@ class QueueLength(Detector):
     def amount(self, window_events: float, utilisation: float) -> float:
         """Return the number of events to drop from each part of a window.
 
-        With arrival rate ``R`` and throughput ``th``, ``utilisation`` is ``R / th``, and ``R - th`` of ``R`` events
-        have to be dropped: ``x = (R - th) * p_size / R``.
+        With arrival rate ``R`` and throughput ``th`` without shedding, ``utilisation`` is ``R / th``, and ``R - th`` of
+        ``R`` events have to be dropped: ``x = (R - th) * p_size / R``.
         """
         size = window_events / self.partitions(window_events)
         return size * (1 - 1 / utilisation) if utilisation > 1 else 0.0
@@ -173,20 +183,20 @@ class QueueLength(Detector):
 
     def state(self) -> dict[str, Any]:
         """Return the learned state as JSON values."""
-        return {"bound": self._bound, "spent": self._spent, "events": self._events}
+        return {"bound": self._bound, "service": self._service, "other": self._other}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`."""
-        record({"bound": AMOUNT, "spent": AMOUNT, "events": AMOUNT})(dict(state), "control.learned")
-        self._bound, self._spent, self._events = state["bound"], state["spent"], state["events"]
+        record({"bound": AMOUNT, "service": AMOUNT, "other": AMOUNT})(dict(state), "control.learned")
+        self._bound, self._service, self._other = state["bound"], state["service"], state["other"]
 
 
 class MemoryUse(Detector):
     """Compares the memory in use with a share of the limit.
 
-    The excess is relative to the room between that share and the limit, and is controlled like a queue length, because
-    memory also integrates the difference between growth and release. The demand is therefore large when the room is
-    used up, and lasts until it is free again.
+    The demand grows with the use of the room between that share and the limit; everything is demanded when three
+    quarters of the room are used, and the rest is for growth until the next decision. The excess is given so that it is
+    controlled like the length of a queue, because memory also integrates the difference between growth and release.
 
     Parameters
     ----------
@@ -210,9 +220,10 @@ class MemoryUse(Detector):
             raise ValidationError("detector 'memory' needs a limit; give the engine memory_limit, such as \"1GiB\"")
         limit = self.share * load.memory_limit
         room = max(load.memory_limit - limit, 0.01 * load.memory_limit)
-        excess = (load.memory - limit) / room
+        used = (load.memory - limit) / (_ROOM * room)
+        excess = used / (1 - min(used, _MOST_USED)) if used > 0 else used
         why = f"{load.memory:,} bytes are held, limit {limit:,.0f} ({self.share:g} of memory_limit)"
-        return DetectorReading(excess, utilisation=1.0 if excess > 0 else 0.999, why=why)
+        return DetectorReading(excess, utilisation=0.0, why=why)
 
     def spec(self) -> dict[str, Any]:
         """Return its name and options as JSON values."""

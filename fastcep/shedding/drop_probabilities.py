@@ -14,14 +14,14 @@ Weights have mean 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from fastcep.overload.protocols import Floats, QueryView
+from fastcep.overload.survival import survival
 from fastcep.plan import Plan
 from fastcep.query import ast
-from fastcep.query.patterns import sub_patterns
 
 __all__ = ["LEAST_WEIGHT", "TypeCounts", "drop_weights", "events_per_match", "keep_probability", "survival"]
 
@@ -46,34 +46,6 @@ def drop_weights(utility: Floats, frequency: Floats) -> Floats:
     total = float(frequency.sum())
     mean = float(inverse @ frequency) / total if total > 0 else float(inverse.mean())
     return LEAST_WEIGHT + (1 - LEAST_WEIGHT) * inverse / mean
-
-
-def survival(pattern: ast.Pattern, keep: Callable[[tuple[str, ...]], float]) -> float:
-    """Return the share of a pattern's matches whose events are all kept.
-
-    Parameters
-    ----------
-    pattern
-        The pattern. A repeated variable counts as often as it must be bound, at least once, because the number of
-        events that it will bind is unknown. The branches of an ``OR`` count as equally frequent.
-    keep
-        Function from the event types of a variable to the probability of keeping an event.
-    """
-    match pattern:
-        case ast.Variable():
-            return keep(pattern.types) ** max(pattern.minimum, 1)
-        case ast.Negation():
-            return 1.0
-        case ast.Disjunction():
-            return sum(survival(part, keep) for part in pattern.patterns) / len(pattern.patterns)
-        case ast.AnyOf() if not pattern.variables[0].repeated:
-            mean = sum(survival(variable, keep) for variable in pattern.variables) / len(pattern.variables)
-            return float(mean**pattern.count)
-        case ast.Group():
-            return survival(pattern.pattern, keep) ** max(pattern.minimum, 1)
-        case ast.Aperiodic() | ast.Periodic():
-            return math.prod(survival(part, keep) for part in sub_patterns(pattern)[:-1])
-    return math.prod(survival(part, keep) for part in sub_patterns(pattern))
 
 
 def events_per_match(pattern: ast.Pattern) -> float:

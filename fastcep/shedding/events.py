@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fastcep.overload.protocols import DropPlan, Floats, QueryView
+from fastcep.overload.drop_plan import DropPlan
+from fastcep.overload.protocols import Floats, QueryView
 from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.drop_probabilities import TypeCounts, drop_weights, events_per_match, keep_probability, survival
 

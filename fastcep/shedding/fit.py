@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastcep.errors import ValidationError
+from fastcep.overload.names import MODELS
 from fastcep.query import ast
-from fastcep.shedding.hybrid.fit import fit_hybrid
 from fastcep.shedding.model import Model, check_kind
 
 __all__ = ["fit"]
@@ -22,7 +23,8 @@ def fit(query: ast.Query, history: Any, *, kind: str = "hybrid", **options: Any)
         Past events, as `Engine.process` accepts them, in order. They should resemble the future events and cover many
         windows of the query.
     kind
-        Kind of model: ``"hybrid"``, for `Hybrid`, `HybridInput` and `HybridState`.
+        Kind of model: ``"hybrid"``, for `Hybrid`, `HybridInput` and `HybridState`, or a kind that another package
+        registers as an entry point of the group ``fastcep.models``.
     **options
         Options of the kind, see `fit_hybrid`.
 
@@ -40,4 +42,7 @@ def fit(query: ast.Query, history: Any, *, kind: str = "hybrid", **options: Any)
         If the history does not fit the query.
     """
     check_kind(kind)
-    return fit_hybrid(query, history, **options).stored()
+    model = MODELS[kind](query, history, **options)
+    if not isinstance(model, Model):
+        raise ValidationError(f"kind={kind!r}: its function returned {type(model).__name__}, expected a Model")
+    return model

@@ -7,12 +7,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fastcep.overload.protocols import DropPlan, Floats, QueryView
+from fastcep.overload.drop_plan import DropPlan
+from fastcep.overload.protocols import Floats, QueryView
 from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.drop_probabilities import TypeCounts, binding_variables, drop_weights, keep_probability
 from fastcep.shedding.state_paths import StatePaths, state_paths
 
 __all__ = ["BernoulliMatches", "RandomMatches", "SelectivityMatches"]
+
+
+#: Largest probability of dropping a live partial match. A few are always kept, as the recall is estimated from them.
+_MOST = 0.99
 
 
 class _Births(Baseline):
@@ -119,7 +124,7 @@ class BernoulliMatches(Baseline):
         for view in views:
             paths = state_paths(view.plan)
             steady = _steady_probability(1 - demand, view.decisions)
-            probability = min(max(steady, 1 - (1 - demand) / (1 - before)), 1.0)
+            probability = min(max(steady, 1 - (1 - demand) / (1 - before)), _MOST)
             drops = _by_cell(np.where(paths.stored, probability, 0.0), view)
             drop_plans.append(DropPlan(drops=drops, left=1 - probability if paths.stored.any() else 1.0))
         return drop_plans

@@ -24,12 +24,11 @@ from xxhash import xxh64_hexdigest
 
 from fastcep.errors import ModelError, ParseError, ValidationError
 from fastcep.events.schema import difference, suggestion
+from fastcep.overload.names import MODELS
 from fastcep.query import Document, ast, document_text, parse_document, to_text
-from fastcep.stored import TEXT, Misfit, anything, by_name, record, shown, whole
+from fastcep.stored import AMOUNT, TEXT, Misfit, anything, by_name, record, shown, whole
 
 __all__ = ["Model", "check_folder", "check_kind", "load_model"]
-
-KINDS = ("hybrid",)
 
 _FORMAT, _VERSION = "fastcep-model", 1
 _MANIFEST = "manifest.json"
@@ -51,7 +50,7 @@ _STORED = record({
     "format": TEXT, "version": whole(), "kind": TEXT, "fastcep": TEXT, "query": _TEXT, "schema": _TEXT,
     "parameters": by_name(anything), "numbers": by_name(anything),
     "parts": by_name(record({"file": _file, "xxh64": TEXT})),
-})  # fmt: skip
+}, {"measured": by_name(AMOUNT)})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Model:
     Attributes
     ----------
     kind
-        Kind of shedder: ``"hybrid"``.
+        Kind of model: ``"hybrid"``, or one of another package.
     query
         Query that the model was fitted for, with its schema.
     parameters
@@ -70,6 +69,9 @@ class Model:
         Fitted values other than tables, as JSON values.
     parts
         Fitted Arrow tables by name.
+    measured
+        Times in ns that the fit measured; they are not part of the `hash`. ``decision_cost``: of a decision.
+        ``order_cost``: of computing the drop order.
 
     Raises
     ------
@@ -82,14 +84,26 @@ class Model:
     parameters: dict[str, Any] = field(default_factory=dict)
     numbers: dict[str, Any] = field(default_factory=dict)
     parts: dict[str, pa.Table] = field(default_factory=dict)
+    measured: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ValidationError(f"there is no model of kind {self.kind!r}{suggestion(self.kind, KINDS)}")
+        if self.kind not in MODELS:
+            raise ValidationError(f"there is no model of kind {self.kind!r}{suggestion(self.kind, MODELS)}")
+
+    @property
+    def decision_cost(self) -> float | None:
+        """Time in ns that a decision takes to choose what to drop, as measured at the fit; None if it was not."""
+        return self.measured.get("decision_cost")
+
+    @property
+    def validation(self) -> dict[str, Any] | None:
+        """Report of the validation on held-out history, None if there was none; docs/hybrid.md has its fields."""
+        report: dict[str, Any] | None = self.numbers.get("validation")
+        return report
 
     @cached_property
     def hash(self) -> str:
-        """XXH64 of the whole model, in hex."""
+        """XXH64 of the model without measured times, in hex."""
         query, schema = _texts(self.query)
         parts = {name: _hash(_packed(part)) for name, part in self.parts.items()}
         content = {"query": query, "schema": schema, "parameters": self.parameters, "numbers": self.numbers}
@@ -147,7 +161,7 @@ class Model:
             "parameters": self.parameters,
             "numbers": self.numbers,
             "parts": parts,
-        }
+        } | ({"measured": self.measured} if self.measured else {})
         try:
             manifest["xxh64"] = _checksum(manifest)
             text = json.dumps(manifest, indent=2, allow_nan=False, ensure_ascii=False).encode()
@@ -167,8 +181,8 @@ class Model:
 
 def check_kind(kind: str) -> None:
     """Raise `ValidationError` for an unknown kind of model."""
-    if kind not in KINDS:
-        raise ValidationError(f"kind={kind!r}: there is no model of that kind{suggestion(kind, KINDS)}")
+    if kind not in MODELS:
+        raise ValidationError(f"kind={kind!r}: there is no model of that kind{suggestion(kind, MODELS)}")
 
 
 def check_folder(folder: str | os.PathLike[str], *, parents: bool = False) -> None:
@@ -220,10 +234,11 @@ def load_model(folder: str | os.PathLike[str]) -> Model:
         problem = "is no folder" if path.exists() else "does not exist"
         raise ModelError(f"'{path}' {problem}; give the folder of a model, or fit one with fastcep.fit() and save it")
     manifest = _read_manifest(path / _MANIFEST)
-    if manifest["kind"] not in KINDS:
+    if manifest["kind"] not in MODELS:
         raise ModelError(
             f"'{path}' has a model of kind {manifest['kind']!r}; fastcep {_this_version()} knows only "
-            f"{', '.join(map(repr, KINDS))}; use fastcep {manifest.get('fastcep')}, which wrote it, or a newer one"
+            f"{', '.join(map(repr, MODELS))}; use fastcep {manifest.get('fastcep')}, which wrote it, or a newer one, "
+            "or install the package that has this kind"
         )
     try:
         _STORED(manifest, "")
@@ -231,7 +246,8 @@ def load_model(folder: str | os.PathLike[str]) -> Model:
         raise _malformed(path / _MANIFEST, str(fault)) from None
     parts = {name: _read_part(path / of["file"], name, of["xxh64"]) for name, of in manifest["parts"].items()}
     query = _read_query(path / _MANIFEST, manifest["query"]["text"], manifest["schema"]["text"])
-    return Model(manifest["kind"], query, manifest["parameters"], manifest["numbers"], parts)
+    measured = manifest.get("measured", {})  # older models lack it
+    return Model(manifest["kind"], query, manifest["parameters"], manifest["numbers"], parts, measured)
 
 
 # ------------------------------------------------------------------------------------------------------------ reading

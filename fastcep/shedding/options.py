@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import timedelta
 
 from fastcep.errors import ValidationError
 from fastcep.events.schema import suggestion
+from fastcep.events.units import parse_duration
 
-__all__ = ["as_choice", "as_count", "as_probability", "as_seed", "as_share"]
+__all__ = ["as_choice", "as_count", "as_duration", "as_probability", "as_seed", "as_share"]
 
 
 def as_share(owner: str, option: str, value: object) -> float:
@@ -32,6 +34,17 @@ def as_count(owner: str, option: str, value: object, least: int = 1) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ValidationError(f"{owner}: {option}={value!r}; expected a whole number, at least {least:,}")
     return value
+
+
+def as_duration(owner: str, option: str, value: str | timedelta) -> float:
+    """Return a duration in ns if it is above 0."""
+    try:
+        duration = parse_duration(value)
+    except ValidationError as error:
+        raise ValidationError(f"{owner}: {option}={value!r}: {error}") from None
+    if duration <= 0:
+        raise ValidationError(f"{owner}: {option}={value!r}; expected a duration above 0, such as '500us'")
+    return float(duration)
 
 
 def as_seed(owner: str, value: object) -> int:

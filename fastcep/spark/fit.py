@@ -52,7 +52,7 @@ def fit(
     pieces: int | None = None,
     **options: Any,
 ) -> Model:
-    """Fit a model of a query on a DataFrame of history, equal to the model of `fastcep.fit`.
+    """Fit a model of a query on a DataFrame of history, equal to that of `fastcep.fit` with ``validate=False``.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def fit(
         enough for about 500,000 events per piece, at most 1,024. If the query cannot be cut by time, history is a
         single piece, processed in the memory of one core.
     **options
-        Options of the kind, as for `fastcep.fit`.
+        Options of the kind, as for `fastcep.fit`, except ``validate=True``: nothing is held out.
 
     Returns
     -------
@@ -83,6 +83,11 @@ def fit(
     """
     check_kind(kind)
     check_slices(pieces, "pieces")
+    if options.get("validate"):
+        raise ValidationError(
+            "validate=True: a fit on Spark uses the whole history and holds nothing out; omit validate, and validate "
+            "on a part of the history with fastcep.fit(), then pass the identifiers it finds as exclude="
+        )
     built = one_query(query)
     context = slicing_of(make_plan(built)).time
     obstacle = context if isinstance(context, str) else check_cut(built)

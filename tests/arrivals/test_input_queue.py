@@ -59,7 +59,7 @@ class Spy(fc.Engine):
 
 def spy(now: int = 0, query: Any = QUERY, **options: Any) -> tuple[Spy, Clock]:
     clock = Clock(now)
-    return Spy(query, clock=clock, latency_bound="1ms", **options), clock
+    return Spy(query, clock=clock, latency_bound="1ms", shedder=None, **options), clock
 
 
 def columns(events: int, first: int = 0) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def thread(*steps: Any) -> Iterator[list[BaseException]]:
 @pytest.mark.parametrize(("block", "capacity", "stretch"), [(7, 16, 5), (700, 50, 4096), (1, 10_000, 64), (5000, 1, 1)])
 def test_matches_are_those_of_the_whole_stream(block: int, capacity: int, stretch: int, bound: str | None) -> None:
     stream = STREAM.slice(0, 300) if capacity == 1 else STREAM
-    queue = InputQueue(fc.Engine(QUERY, latency_bound=bound), capacity=capacity, stretch=stretch)
+    queue = InputQueue(fc.Engine(QUERY, latency_bound=bound, shedder=None), capacity=capacity, stretch=stretch)
     parts = [stream.slice(first, block) for first in range(0, len(stream), block)]
     with thread(*[lambda part=part: queue.put(part) for part in parts], queue.close) as errors:
         results = list(queue.run())
@@ -133,7 +133,7 @@ def test_an_event_is_not_taken_before_it_arrives() -> None:
             self.now += 7_000
             return self.now
 
-    engine = Spy(QUERY, clock=Ticking(), latency_bound="1s")
+    engine = Spy(QUERY, clock=Ticking(), latency_bound="1s", shedder=None)
     latencies: list[float] = []
     engine.listen(lambda processing, event: latencies.extend(event.tolist()))
     queue = InputQueue(engine)

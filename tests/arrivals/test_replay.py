@@ -20,7 +20,8 @@ from fastcep.datasets import ds1
 from fastcep.errors import DataError, ValidationError
 from fastcep.overload.control import Control
 from fastcep.overload.costs import CostTable
-from fastcep.overload.protocols import Detector, DetectorReading, DropPlan, Load, QueryView, Shedder
+from fastcep.overload.drop_plan import DropPlan
+from fastcep.overload.protocols import Detector, DetectorReading, Load, QueryView, Shedder
 
 COLUMNS = dict.fromkeys(("ID", "V"), "int64")
 SCHEMA = fc.Schema(dict.fromkeys("ABCD", COLUMNS), time="ts", type="type", time_unit="us")
@@ -72,7 +73,7 @@ def control_of(engine: fc.Engine) -> Control:
 
 
 def virtual(**options: Any) -> fc.Engine:
-    defaults: dict[str, Any] = {"clock": "virtual", "latency_bound": "20us", "cost_table": TABLE}
+    defaults: dict[str, Any] = {"clock": "virtual", "latency_bound": "20us", "cost_table": TABLE, "shedder": None}
     return fc.Engine(QUERY, **defaults | options)
 
 
@@ -215,7 +216,7 @@ def test_sources() -> None:
 @pytest.mark.parametrize(("size", "capacity", "stretch"), [(64, 100, 32), (EVENTS, 65_536, 4096)])
 def test_a_wall_run_has_the_matches_of_the_stream(size: int, capacity: int, stretch: int) -> None:
     results: list[fc.Matches] = []
-    engine = fc.Engine(QUERY, latency_bound="1h")
+    engine = fc.Engine(QUERY, latency_bound="1h", shedder=None)
     sizes = {"events": EVENTS, "capacity": capacity, "stretch": stretch}
     result = fc.replay(engine, blocks(size), 200_000, skip=0.25, collect=results.append, **sizes)
     expected = fc.Engine(QUERY).process(STREAM)
@@ -247,7 +248,7 @@ def test_an_error_of_the_source_is_raised() -> None:
         raise OSError("the disk is gone")
 
     taken: list[fc.Matches] = []
-    for engine in (virtual(), fc.Engine(QUERY, latency_bound="1s")):
+    for engine in (virtual(), fc.Engine(QUERY, latency_bound="1s", shedder=None)):
         with pytest.raises(OSError, match=r"the disk is gone"):
             fc.replay(engine, source(), 1e6, collect=taken.append)
         assert control_of(engine).waiting is None and control_of(engine).listeners == []
@@ -262,13 +263,13 @@ def test_an_error_of_the_engine_ends_the_producer() -> None:
             yield {"type": ["X"], "ID": [1], "V": [1], "ts": [10**9]}
 
     with pytest.raises(DataError, match=r"queue, row 100.*undeclared event type"):
-        fc.replay(fc.Engine(QUERY, latency_bound="1s"), source(), 1e6, capacity=500)
+        fc.replay(fc.Engine(QUERY, latency_bound="1s", shedder=None), source(), 1e6, capacity=500)
     assert not producers()
 
 
 def test_events_that_wait_for_room_count_in_the_queue() -> None:
     clock = Moved()
-    engine = fc.Engine(QUERY, clock=clock, latency_bound="1s")
+    engine = fc.Engine(QUERY, clock=clock, latency_bound="1s", shedder=None)
     blocks, rate = Prefetch(STREAM.slice(0, 500), None, 1), fc.Rate.constant(1e7)
     queue = _ReplayQueue(engine, 10, 4096, blocks, rate, ReplayStats(0, None, None))
     queue.start = 1000
@@ -283,7 +284,7 @@ def test_events_that_wait_for_room_count_in_the_queue() -> None:
 
 def test_a_stall_is_found_where_there_was_room() -> None:
     clock = Moved()
-    engine = fc.Engine(QUERY, clock=clock, latency_bound="1s")
+    engine = fc.Engine(QUERY, clock=clock, latency_bound="1s", shedder=None)
     tally = ReplayStats(0, 1e9, None)
     queue = _ReplayQueue(engine, 10, 4096, Prefetch(STREAM, None, 1), fc.Rate.constant(1e7), tally)
 
@@ -373,7 +374,8 @@ def test_rows_that_are_no_events_are_refused(options: dict[str, Any]) -> None:
 def test_maximum_rate() -> None:
     assert fc.maximum_rate(virtual, blocks(100)) == pytest.approx(MAXIMUM)
     assert fc.maximum_rate(lambda: fc.Engine(QUERY), [STREAM], "wall") > 0
-    assert fc.maximum_rate(lambda: fc.Engine(QUERY, latency_bound="1ms"), ds1_blocks(1000, 100), "wall") > 0
+    stream = ds1_blocks(1000, 100)
+    assert fc.maximum_rate(lambda: fc.Engine(QUERY, latency_bound="1ms", shedder=None), stream, "wall") > 0
 
 
 def test_maximum_rate_refuses() -> None:

@@ -68,13 +68,14 @@ def test_the_model_is_that_of_python() -> None:
 def test_a_table_of_classes() -> None:
     result = fitted(*ONE, "--output", "n")
     assert result.exit_code == 0 and "Classes of q1" in result.stdout
-    assert "q1: fitted on 10,000 events, written to n" in result.stdout
+    assert re.search(r"q1: fitted on 10,000 events, written to n\S*; a decision takes \d+ us", result.stdout)
 
 
 def test_several_queries_and_options() -> None:
     result = fitted("--output", "all", "--slices", "2", "--clusters", "gap", "--seed", "3", "--json")
     report = json.loads(result.stdout)
     assert report["models"] == {"q1": str(Path("all/q1")), "q2": str(Path("all/q2"))} and report["events"] == 10_000
+    assert report["decision_cost"].keys() == report["models"].keys() and min(report["decision_cost"].values()) > 0
     for name in ("q1", "q2"):
         model = fc.load_model(Path("all") / name)
         assert model.query.name == name
@@ -126,7 +127,7 @@ def test_evaluate_gives_the_same_with_history_as_with_its_model() -> None:
     [
         (["--shedder", "hybrid"], "--shedder hybrid needs a model; create one with fastcep fit, and give --model"),
         (["--shedder", "ri", "--model", "m"], "--model needs a shedder that uses one; give --shedder hybrid, "),
-        (["--model", "m"], "--model needs a shedder that uses one"),
+        (["--shedder", "none", "--model", "m"], "--model needs a shedder that uses one"),
         (["--shedder", "hybrid", "--model", "none"], "'none' does not exist"),
         (["--shedder", "hybrid", "--model", "m", "--query", "q2"], "has a model for 'q1', none for 'q2'; fit one"),
     ],

@@ -107,8 +107,9 @@ def test_the_detector_changes_the_result() -> None:
     assert counts(*RI, "--detector", "prediction") != counts(*RI)
 
 
-def test_a_bound_without_shedder_drops_nothing() -> None:
-    assert counts(*BOUND) == counts(*VIRTUAL)
+def test_a_bound_alone_sheds_and_none_drops_nothing() -> None:
+    assert counts(*BOUND, "--shedder", "none") == counts(*VIRTUAL)
+    assert counts(*BOUND) == counts(*BOUND, "--shedder", "auto") != counts(*VIRTUAL)
 
 
 def test_the_index_and_the_table_change_what_work_costs() -> None:
@@ -266,7 +267,7 @@ NEW = (
             "--detector 'memory' has no limit to hold: give --memory-limit … with --on-memory-limit shed",
         ),
         (["--detector", "latency"], "--detector without --shedder does nothing: give --shedder"),
-        ([*BOUND, "--detector", "queue"], "--detector without --shedder does nothing: give --shedder"),
+        ([*BOUND, "--shedder", "none", "--detector", "queue"], "--detector without --shedder does nothing"),
         (["--seed", "1"], "--seed needs a shedder; give --shedder NAME"),
         ([*RI, "--seed", str(1 << 64)], f"--shedder 'ri': seed={1 << 64}; expected a whole number from 0 to 2^64 - 1"),
         (
@@ -274,7 +275,7 @@ NEW = (
             "--shedder='ri' has nothing to hold: give --latency-bound …, or --memory-limit … with --on-memory-limit "
             "shed",
         ),
-        (["--latency-bound", "40"], "--latency-bound: '40' is no duration; expected a whole number and a unit (ns, us"),
+        (["--latency-bound", "40"], "--latency-bound: '40' is no duration; expected a number and a unit (ns, us"),
         (["--latency-bound", "soon"], "--latency-bound: 'soon' is no duration"),
         (["--latency-bound", "-4ns"], "--latency-bound: '-4ns' is no duration"),
         (["--latency-bound", "0ns"], "--latency-bound='0ns': expected a time above 0"),
@@ -291,9 +292,9 @@ NEW = (
         (["--cost-table", "q.cep"], "--cost-table 'q.cep': expected JSON, as `fastcep calibrate --output` writes it"),
         (["--index", "ful"], "--index='ful': expected one of 'full', 'key', 'off'"),
         (["--on-memory-limit", "drop"], "--on-memory-limit='drop': expected 'raise' or 'shed'"),
-        (["--on-memory-limit", "shed"], "--on-memory-limit shed needs a shedder, such as --shedder rs\n"),
+        (["--on-memory-limit", "shed"], "--on-memory-limit shed needs --memory-limit …\n"),
         (
-            ["--on-memory-limit", "shed", "--memory-limit", "1MiB"],
+            ["--on-memory-limit", "shed", "--memory-limit", "1MiB", "--shedder", "none"],
             "--on-memory-limit shed needs a shedder, such as --shedder rs\n",
         ),
         (["--on-memory-limit", "shed", "--shedder", "ri"], "--on-memory-limit shed needs --memory-limit …\n"),

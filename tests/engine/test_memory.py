@@ -167,7 +167,7 @@ def test_what_a_key_a_row_and_an_event_take() -> None:
         ({"memory_limit": True}, "True is no size"),
         ({"memory_limit": 1.5}, "1.5 is no size"),
         ({"memory_limit": "10kB"}, "too small"),
-        ({"memory_limit": "1GiB", "on_memory_limit": "shed"}, "needs a shedder"),
+        ({"memory_limit": "1GiB", "on_memory_limit": "shed", "shedder": None}, "needs a shedder"),
         ({"memory_limit": "1GiB", "on_memory_limit": "ignore"}, "expected 'raise' or 'shed'"),
     ],
 )

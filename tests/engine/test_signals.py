@@ -206,7 +206,7 @@ def test_other_threads_leave_handlers_alone() -> None:
 def test_a_signal_that_comes_again_ends_what_does_not_return(monkeypatch: pytest.MonkeyPatch) -> None:
     """A listener that hangs can be interrupted; the engine then reports that its state may be inconsistent."""
     monkeypatch.setattr(signals, "PATIENCE", 0.0)
-    engine = made(latency_bound="1h", clock="virtual")
+    engine = made(latency_bound="1h", shedder=None, clock="virtual")
 
     def hang(*_: object) -> None:
         while True:

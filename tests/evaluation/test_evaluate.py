@@ -16,7 +16,7 @@ import fastcep as fc
 from fastcep.evaluation import references, rows
 from fastcep.evaluation.document import is_monotonic
 from fastcep.evaluation.outcome import Outcome
-from fastcep.overload.protocols import DropPlan
+from fastcep.overload.drop_plan import DropPlan
 from fastcep.shedding import QueueLength, RandomEvents, SmoothedLatency, by_name
 
 SKIPPED = EVENTS // 50

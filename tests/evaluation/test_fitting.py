@@ -12,7 +12,7 @@ from support.shedding.evaluations import Sums, evaluated, fixed, stream
 
 import fastcep as fc
 from fastcep.evaluation import strategies
-from fastcep.shedding import RandomEvents, names
+from fastcep.shedding import RandomEvents
 
 EVENTS = 40_000
 
@@ -66,8 +66,8 @@ def modelled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             received.append(f"fitted on {len(history)}")
             return cls
 
-    kinds = {**names.SHEDDERS, "mo": Modelled}
-    monkeypatch.setattr(names, "SHEDDERS", kinds)
+    kinds = {**strategies.SHEDDERS, "mo": Modelled}
+    monkeypatch.setattr("fastcep.overload.names.SHEDDERS", kinds)
     monkeypatch.setattr(strategies, "SHEDDERS", kinds)
     yield received
 

@@ -20,7 +20,7 @@ PATHS = (
 )  # fmt: skip
 
 MOVES = ("stay", "snapshot", "key groups", "several engines")
-SHEDDERS = (None, None, "rs", "ri", "ss", "si")
+SHEDDERS = (None, None, "rs", "ri", "ss", "si", "auto")
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,12 @@ def test_event_latency_has_the_time_in_the_queue() -> None:
     assert shed["processing_latency"]["mean"] == 1.6
 
 
+NO_MATCHES = {
+    "found": 0.0, "expected": 0.0, "expected_interval": [0.0, 0.0], "estimated_recall": None,
+    "estimated_recall_interval": None,
+}  # fmt: skip
+
+
 def test_metrics_of_an_engine_that_sheds_nothing() -> None:
     live = engine(query(), RandomMatches(), 50)
     live.process(FIVE)
@@ -67,10 +73,13 @@ def test_metrics_of_an_engine_that_sheds_nothing() -> None:
     assert shed == {
         "clock": "virtual", "cost_table": {"name": "paper", "hash": live.metrics()["shedding"]["cost_table"]["hash"]},
         "latency_bound": 50.0, "shedder": "rs", "model": {}, "detectors": ["latency", "queue"], "active": False,
-        "why": "", "since": None, "episodes": 0, "estimated_recall": 1.0, "demand": 0.0, "decisions": 0,
-        "overhead": 0.0, "dropped_events": 0, "dropped_in_windows": 0, "dropped_partial_matches": 0, "passed_over": 0,
+        "why": "", "since": None, "episodes": 0, "estimated_recall": 1.0, "estimated_recall_interval": None,
+        "matches": NO_MATCHES, "recent_matches": NO_MATCHES, "demand": 0.0, "decisions": 0,
+        "overhead": 0.0, "decision_time": {"mean": 0.0, "max": 0.0}, "dropped_events": 0, "dropped_in_windows": 0,
+        "dropped_partial_matches": 0, "passed_over": 0,
         "queries": {"q1": {
-            "kept": 1.0, "dropped_events": dict.fromkeys("ABCD", 0), "withheld": {},
+            "kept": 1.0, "dropped_events": dict.fromkeys("ABCD", 0), "withheld": {}, "matches": NO_MATCHES,
+            "recent_matches": NO_MATCHES,
             "partial_matches": {
                 "a": {"born": [2], "refused": [0], "dropped": [0]}, "b": {"born": [2], "refused": [0], "dropped": [0]},
             },
@@ -101,7 +110,7 @@ def test_decisions_are_an_eighth_of_a_window_apart(
     live = engine(query(f"PATTERN {SAME} AND a.V + b.V = c.V WITHIN {events} EVENTS"), RandomMatches())
     for block in stream.to_batches(max_chunksize=333):
         live.process(block)
-    assert live.metrics()["shedding"]["decisions"] == 1 + (len(stream) - 32) // apart
+    assert live.metrics()["shedding"]["decisions"] == len(stream) // apart
 
 
 def test_what_fixed_classes_refuse_is_counted_by_class(stream: pa.Table) -> None:
@@ -158,7 +167,7 @@ def test_episodes_far_from_each_other_are_told_apart(caplog: pytest.LogCaptureFi
         for step, sheds in ((1, True), (9 * SECOND, False), (1, True), *[(SECOND, False)] * 11, (1, True)):
             now += step
             for _ in range(1 if sheds else 8):
-                episodes.record_decision(now, sheds, "too much", (0, 0), lambda: (3, 4))
+                episodes.record_decision(now, sheds, "too much", 1 / 8, (0, 0), lambda: (3, 4))
         episodes.end(lambda: (3, 4))
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "WARNING", "INFO"]
     assert caplog.messages[1] == (
@@ -171,9 +180,9 @@ def test_a_bound_that_cannot_be_held_is_told_once(stream: pa.Table, caplog: pyte
     live = fc.Engine(query(), clock="virtual", cost_table="paper", latency_bound=0.01, shedder=RandomMatches())
     live.process(stream)
     before = [record.levelname for record in caplog.records]
-    live.process(stream.set_column(
-        stream.column_names.index("ts"), "ts", pc.add(stream["ts"], pc.add(pc.max(stream["ts"]), 1))
-    ))
+    live.process(
+        stream.set_column(stream.column_names.index("ts"), "ts", pc.add(stream["ts"], pc.add(pc.max(stream["ts"]), 1)))
+    )
     live.flush()
     assert before == ["WARNING", "WARNING"] and caplog.messages[:2] == caplog.messages
     cost = re.fullmatch(

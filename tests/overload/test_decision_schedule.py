@@ -1,90 +1,167 @@
-"""Frequency of decisions, and the share of the time for decisions and learning."""
+"""How often decisions are made, and how much of the time they, and learning, may take."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from fastcep.overload import decision_schedule as module
 from fastcep.overload.decision_schedule import MOST_EVENTS, DecisionSchedule
+from fastcep.overload.latency import LatencyMonitor
+from fastcep.overload.load_meter import LoadMeter
 
 
-def step_after(
-    schedule: DecisionSchedule, window: float, spent: float = 0.0, arrival: int | None = None,
-    number: int = 100, before: int = 8,
-) -> int:
-    """Return the number of events until the next decision, after ``before`` earlier decisions."""
-    for _ in range(before):
-        schedule.schedule_next(window, None)
-    schedule.add(number, spent, 0, arrival)
-    schedule.schedule_next(window, None)
-    return schedule.step
+class Stream:
+    """Events with a given work each (ns), in windows of a number of events, up to decisions."""
+
+    def __init__(self, schedule: DecisionSchedule, window: float = 800, queued: bool = False) -> None:
+        self.schedule, self.window, self.queued = schedule, window, queued
+        self.checks: list[int] = []
+
+    def until_decision(self, work: float, window: float | None = None) -> int:
+        """After how many events a decision is due."""
+        meter = LoadMeter(0.0, LatencyMonitor())
+        window = window or self.window
+        self.checks = []
+        while True:
+            number = self.schedule.check - meter.events
+            meter.add(number, number * work, (0, 0), (0, 0) if self.queued else None)
+            self.checks.append(meter.events)
+            if self.schedule.is_due(meter, meter.events / window, self.window):
+                self.schedule.schedule_next(meter.events, None)
+                return meter.events
+
+    def later(self, work: float) -> int:
+        """The same, after the first decisions."""
+        return [self.until_decision(work) for _ in range(12)][-1]
+
+
+def almost(events: int) -> Any:
+    """The next check is a little further than where the decision becomes due."""
+    return pytest.approx(events, rel=0.04)
+
+
+@pytest.mark.parametrize(("window", "step"), [(1, 32), (255, 32), (800, 100), (8_000, 1_000), (1e9, MOST_EVENTS)])
+def test_eight_times_a_window(window: float, step: int) -> None:
+    assert Stream(DecisionSchedule(True, False, 0.0, 0.0), window).later(1.0) == step
 
 
 def test_the_first_ones_are_not_rare() -> None:
-    schedule = DecisionSchedule(True, False, 0.0, 30_000.0)
-    steps = [step_after(schedule, 800, 100 * 1_000.0, before=0) for _ in range(10)]
-    assert steps == [120] * 7 + [1_500] * 3
-
-
-@pytest.mark.parametrize(("window", "step"), [(0, 32), (255, 32), (8_000, 1_000), (1e9, MOST_EVENTS)])
-def test_eight_times_a_window(window: float, step: int) -> None:
-    assert step_after(DecisionSchedule(True, False, 0.0, 0.0), window) == step
-
-
-def test_the_first_stretch_counts_from_where_it_began() -> None:
-    schedule = DecisionSchedule(True, False, 0.0, None)
-    schedule.add(10, 500.0, 0, 1_000)
-    schedule.record_busy(10_000, 1_000, 9_000)  # the event waited for the engine to start
-    assert schedule.busy == 100
+    stream = Stream(DecisionSchedule(True, False, 0.0, 30_000.0))
+    assert [stream.until_decision(1_000.0) for _ in range(8)] == [120] * 8
+    assert stream.until_decision(1_000.0) == almost(1_500)
 
 
 def test_where_nothing_is_decided_it_never_is() -> None:
     schedule = DecisionSchedule(False, False, 0.0, 30_000.0)
-    assert schedule.step == MOST_EVENTS == step_after(schedule, 800, 100_000)
-    assert (schedule.since, schedule.spent, schedule.first_time) == (0, 0.0, None)
+    assert schedule.check == MOST_EVENTS
+    assert Stream(schedule).until_decision(1_000.0) == MOST_EVENTS == schedule.check
 
 
 @pytest.mark.parametrize(
-    ("often", "bound", "arrival", "events"),
+    ("often", "bound", "queued", "events"),
     [
-        (False, 0.0, None, 1_500),  # 2 % of the time: 1.5 ms of 1 us each
-        (True, 0.0, None, 120),
-        (False, 5e6, 7, 500),  # a tenth of the bound
-        (False, 1e5, 7, 120),  # but at most a quarter of the time
-        (False, 1e9, 7, 1_500),
+        (False, 0.0, False, 1_500),  # 2 % of the time: 1.5 ms of 1 us each
+        (True, 0.0, False, 120),
+        (False, 5e6, True, 500),  # a tenth of the bound
+        (False, 1e5, True, 120),  # but not more than a fourth of the time
+        (False, 1e9, True, 1_500),
     ],
 )  # fmt: skip
-def test_they_cost_little_unless_the_bound_wants_more(
-    often: bool, bound: float, arrival: int | None, events: int
-) -> None:
-    assert step_after(DecisionSchedule(True, often, bound, 30_000.0), 800, 100 * 1_000.0, arrival) == events
+def test_they_cost_little_unless_the_bound_wants_more(often: bool, bound: float, queued: bool, events: int) -> None:
+    assert Stream(DecisionSchedule(True, often, bound, 30_000.0), queued=queued).later(1_000.0) == almost(events)
+
+
+def test_with_a_queue_a_tenth_of_the_bound_does_not_wait_for_the_window() -> None:
+    assert Stream(DecisionSchedule(True, False, 5e6, 0.0), 1e6, queued=True).later(1_000.0) == almost(500)
+
+
+def test_with_a_queue_a_quarter_of_the_bound_does_not_arrive_in_between() -> None:
+    """Also if everything is dropped, so that there is no work."""
+    schedule = DecisionSchedule(True, False, 4e6, 0.0)
+    meter = LoadMeter(4e6, LatencyMonitor())
+    while True:
+        meter.add(number := schedule.check - meter.events, 0.0, (0, 0), (meter.events * 1_000, schedule.check * 1_000))
+        assert number > 0
+        if schedule.is_due(meter, 0.0, 1e6):
+            break
+    assert meter.events == almost(1_000)
+
+
+def test_work_makes_decisions_due_before_the_window_does() -> None:
+    """Without a queue: eight decisions in the work that a window has if its events take as long as the bound."""
+    stream = Stream(DecisionSchedule(True, False, 1_000.0, 0.0), 80_000)
+    assert stream.later(500.0) == almost(10_000)
+    assert stream.later(10_000.0) == almost(1_000)
+
+
+@pytest.mark.parametrize("more", [1, 3, 10, 100, 1_000])
+def test_a_change_is_noticed_in_time(more: int) -> None:
+    """However many events the last interval had, at most an eighth of them are matched before the next check."""
+    stream = Stream(DecisionSchedule(True, False, 1_000.0, 0.0), 80_000)
+    assert stream.later(1_000.0) == almost(10_000)
+    due = 10_000 / more
+    assert stream.until_decision(1_000.0 * more) <= max(1.2 * due, 1_250)
+    assert stream.until_decision(1_000.0 * more) <= max(1.2 * due, 156)
+    assert stream.later(1_000.0 * more) <= max(1.2 * due, 32)
+    assert len(stream.checks) <= 6
+
+
+def test_a_window_that_seems_long_is_checked_as_well() -> None:
+    """In a burst no time passes, and no work is done: the next check is at most twice as far."""
+    stream = Stream(DecisionSchedule(True, False, 1_000.0, 0.0), 80_000)
+    assert stream.until_decision(0.0, 1e12) == MOST_EVENTS
+    assert stream.checks == [32 << number for number in range(11)]
 
 
 def test_what_they_cost_is_measured_on_the_wall_clock() -> None:
     schedule = DecisionSchedule(True, False, 0.0, None)
-    assert step_after(schedule, 800, 100_000) == 100
-    schedule.record_cost(50_000.0, learned=20_000.0)
-    assert step_after(schedule, 800, 100_000) == 1_500
+    stream = Stream(schedule)
+    assert stream.later(1_000.0) == 100
+    schedule.record_cost(80_000.0, learned=20_000.0)
+    assert stream.until_decision(1_000.0) == almost(1_500)
     for _ in range(99):
         schedule.record_cost(10_000.0)
-    assert 500 <= step_after(schedule, 800, 100_000) < 502
-    assert (schedule.overhead, schedule.last_cost) == (1_040_000.0, 10_000.0)
+    assert stream.until_decision(1_000.0) == almost(500)
+    assert (schedule.overhead, schedule.last_cost) == (1_070_000.0, 10_000.0)
+    schedule.record_cost(500.0, decided=False)
+    assert schedule.decision_time() == {"mean": 10_700.0, "max": 80_000.0}
 
 
 def test_busy_is_all_but_waiting() -> None:
-    schedule = DecisionSchedule(True, False, 0.0, None)
-    schedule.add(10, 500.0, 0, 1_000)
-    assert schedule.busy == 50
-    schedule.record_busy(2_000, 1_000, 500)  # it arrived while the engine was idle
-    assert schedule.busy == 100
-    schedule.add(10, 500.0, 0, 1_500)
-    schedule.record_busy(3_000, 1_500, 2_500)  # it had arrived before the last stretch was done
-    assert schedule.busy == 100
-    schedule.add(20, 500.0, 0, 5_000)
-    schedule.record_busy(7_000, 5_000, 5_000)
-    assert schedule.busy == 100
+    meter = LoadMeter(0.0, LatencyMonitor())
+    meter.add(10, 500.0, (0, 0), (1_000, 1_000))
+    assert meter.busy(0.0) == 50 and meter.busy(100.0) == 60
+    meter.record_busy(2_000, 1_000, 500)  # it arrived when nothing was done
+    assert meter.busy(0.0) == 100
+    meter.add(10, 500.0, (0, 0), (1_500, 1_500))
+    meter.record_busy(3_000, 1_500, 2_500)  # it had arrived before the last stretch was done
+    assert meter.busy(0.0) == 100
+    meter.add(20, 500.0, (0, 0), (5_000, 5_000))
+    meter.record_busy(7_000, 5_000, 5_000)
+    assert meter.busy(0.0) == 100
+
+
+def test_the_first_stretch_counts_from_where_it_began() -> None:
+    meter = LoadMeter(0.0, LatencyMonitor())
+    meter.add(10, 500.0, (0, 0), (1_000, 1_000))
+    meter.record_busy(10_000, 1_000, 9_000)  # nobody was there to take it
+    assert meter.busy(0.0) == 100
+
+
+def test_the_load_has_medians_of_rate_and_service_time() -> None:
+    meter = LoadMeter(0.0, LatencyMonitor())
+    for number in range(9):
+        busy = 90_000 if number == 3 else 1_000  # a pause
+        meter.add(10, 500.0, (0, 0), (2_000 * number, 2_000 * number + 1_800))
+        meter.record_busy(100_000 * number + busy, 0, 100_000 * number)
+        meter._ended = 100_000 * (number + 1)
+        load = meter.measure([], 0.0, 0.0, 0.5)
+        meter.reset([])
+    assert load.arrivals == pytest.approx(10 / 2_000)
+    assert (load.busy, load.service, load.other) == (100, 100, 50)
 
 
 def test_learning_takes_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,22 +183,24 @@ def test_learning_takes_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -
 
 def test_counting_takes_its_share_of_the_time() -> None:
     wall, virtual = DecisionSchedule(True, False, 0.0, None), DecisionSchedule(True, False, 0.0, 0.0)
-    for schedule in (wall, virtual):
-        schedule.add(100, 160_000.0, 0, None)
-    assert wall.count_budget() == pytest.approx(0.0075 * 1_600 / 12)
-    assert virtual.count_budget() == float("inf")
+    assert wall.count_budget(1_600) == pytest.approx(0.0075 * 1_600 / 12)
+    assert virtual.count_budget(1_600) == float("inf")
 
 
 def test_memory_that_runs_out_is_looked_at_in_time() -> None:
     schedule = DecisionSchedule(True, False, 0.0, 0.0)
-    schedule.add(1_000, 0.0, 0, None)
-    schedule.schedule_next(80_000, lambda: (1_000_000, 3_000_000))  # 1,000 bytes an event, room for 2,000 events
-    assert schedule.step == 500 and schedule.held == 1_000_000
+    schedule.schedule_next(1_000, lambda: (1_000_000, 3_000_000))  # 1,000 bytes an event, room for 2,000 events
+    assert Stream(schedule, 80_000).until_decision(1.0) == 500 and schedule.held == 1_000_000
 
 
-def test_it_goes_on_from_a_snapshot() -> None:
+def test_they_go_on_from_a_snapshot() -> None:
     schedule, other = DecisionSchedule(True, False, 0.0, 30.0), DecisionSchedule(True, False, 0.0, 30.0)
-    schedule.add(100, 500.0, 3, 4)
     schedule.record_cost(7.0)
+    schedule.schedule_next(3_200, None)
     other.restore(json.loads(json.dumps(schedule.state())))
-    assert other.state() == schedule.state() and other.busy == schedule.busy
+    assert other.state() == schedule.state() and other.check == 400
+    meter, same = LoadMeter(0.0, LatencyMonitor()), LoadMeter(0.0, LatencyMonitor())
+    meter.add(100, 500.0, (3, 4), (4, 5))
+    meter.measure([], 0.0, 0.0, 0.0)
+    same.restore(json.loads(json.dumps(meter.state())))
+    assert same.state() == meter.state() and same.busy(1.0) == meter.busy(1.0)

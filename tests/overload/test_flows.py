@@ -23,14 +23,14 @@ import fastcep as fc
 from fastcep.datasets import ds1
 from fastcep.plan import INDEXES
 from fastcep.shedding import DropPlan
-from fastcep.shedding.hybrid.adaptation import _keys_of
 from fastcep.shedding.hybrid.attribution import Account
 from fastcep.shedding.hybrid.flow import Flow, count_flow
+from fastcep.shedding.hybrid.flow_keys import keys_of
 from fastcep.shedding.lineage import observe
 
 
 def counted(flow: Flow) -> tuple[list[int], list[float]]:
-    keys = _keys_of(flow)
+    keys = keys_of(flow)
     order = np.argsort(keys)
     return keys[order].tolist(), flow.children["made"].to_numpy()[order].tolist()
 

@@ -7,10 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 from support.shedding import shed_runs
 
 import fastcep as fc
+from fastcep.datasets import ds1
 from fastcep.errors import ModelError, SnapshotError, ValidationError
 from fastcep.overload.costs import CostTable
 from fastcep.shedding import (
@@ -75,13 +77,46 @@ def test_a_shedder_needs_something_to_hold() -> None:
 
 @pytest.mark.parametrize("detector", [QueueLength(), [QueueLength(), MemoryUse()]])
 def test_a_detector_needs_a_shedder(detector: Any) -> None:
-    refused("a detector without a shedder does nothing", detector=detector)
+    refused("a detector without a shedder does nothing", detector=detector, shedder=None)
     refused("a detector without a shedder does nothing", detector=detector, clock="wall", latency_bound=None)
 
 
-@pytest.mark.parametrize("shedder", ["rs", RandomMatches, 5, object()])
+@pytest.mark.parametrize("shedder", [RandomMatches, 5, object()])
 def test_what_is_no_shedder(shedder: Any) -> None:
     refused("expected a shedder, such as", shedder=shedder)
+
+
+@pytest.mark.parametrize("spelling", ["ri", "si", "rs", "ss", "pm-bl", "e-bl", "bl", "auto"])
+def test_a_shedder_may_be_spelled(spelling: str) -> None:
+    assert engine(shedder=spelling).metrics()["shedding"]["shedder"] == spelling
+
+
+@pytest.mark.parametrize("spelling", ["hybrid", "hyi", "hys"])
+def test_a_spelled_shedder_takes_a_model(spelling: str, tmp_path: Any) -> None:
+    history = ds1(events=4000, seed=1)
+    model = fc.fit(QUERY, history.filter(pc.not_equal(history["type"], "D")))
+    model.save(tmp_path / "q1.model")
+    for given in (model, tmp_path / "q1.model", str(tmp_path / "q1.model"), [model]):
+        assert engine(shedder=spelling, model=given).metrics()["shedding"]["shedder"] == spelling
+    refused(rf"shedder '{spelling}' needs model; fit a model with fastcep.fit\(\)", shedder=spelling)
+    with pytest.raises(ModelError, match="does not exist"):
+        engine(shedder=spelling, model=tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"shedder": "rss!"}, "unknown shedder 'rss!'; did you mean"),
+        ({"shedder": "zzzz"}, "unknown shedder 'zzzz'; there is 'ri', .*'hybrid', 'hyi', 'hys', 'auto'$"),
+        ({"shedder": "rs", "model": "m"}, "model='m': shedder 'rs' takes no model; leave it out"),
+        ({"shedder": RandomMatches(), "model": "m"}, "model='m' needs the name of a shedder"),
+        ({"shedder": None, "model": "m"}, "model='m' needs the name of a shedder"),
+        ({"shedder": "none", "model": "m"}, "model='m' is not used, because nothing is shed: give shedder='hybrid'"),
+        ({"latency_bound": None, "model": "m"}, "model='m' is not used, because nothing is shed: give latency_bound"),
+    ],
+)
+def test_wrong_spellings_and_models(options: dict[str, Any], message: str) -> None:
+    refused(message, **options)
 
 
 @pytest.mark.parametrize("detector", ["latency", SmoothedLatency, (), [], 5, [QueueLength(), "latency"]])
@@ -103,7 +138,7 @@ def test_a_detector_needs_its_limit() -> None:
 def test_shedding_for_memory_needs_limit_and_shedder() -> None:
     refused("needs memory_limit", on_memory_limit="shed", shedder=RandomMatches())
     for bound in (None, "1us"):
-        refused("needs a shedder", on_memory_limit="shed", memory_limit="64MiB", latency_bound=bound)
+        refused("needs a shedder", on_memory_limit="shed", memory_limit="64MiB", latency_bound=bound, shedder=None)
     refused("expected 'raise' or 'shed'", on_memory_limit="drop", memory_limit="64MiB", shedder=RandomMatches())
 
 

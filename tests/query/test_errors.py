@@ -113,7 +113,7 @@ W = " WITHIN 1ms"
         ("SEQ(A a) WITHIN 1ms WITHIN 2ms", "WITHIN is written twice", "WITHIN 2ms"),
         ("SEQ(A a) WITHIN 1ms WINDOW EVERY 1s CLOSE AFTER 1s", "exclude each other", "WINDOW EVERY 1s CLOSE AFTER 1s"),
         ("SEQ(A a) WITHIN 0 EVENTS", "at least 1", "0"),
-        ("SEQ(A a) WITHIN 1.5h", "90min", "1.5h"),
+        ("SEQ(A a) WITHIN 1.5ns", "not a whole number of nanoseconds", "1.5ns"),
         ("SEQ(A a) WITHIN 99999999999 d", "too long", "99999999999 d"),
         ("SEQ(A a) WITHIN 1ms STRATEGY skip", "expected skip_till_any, skip_till_next", "skip"),
     ],

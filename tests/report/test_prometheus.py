@@ -75,12 +75,18 @@ def test_metrics_of_an_engine_that_sheds() -> None:
         ("fastcep_shedding_episodes_total",): shedding["episodes"],
         ("fastcep_shedding_seconds_total",): shedding["overhead"] / 1e9,
         ("fastcep_estimated_recall",): shedding["estimated_recall"],
+        ("fastcep_estimated_recall_recent",): shedding["recent_matches"]["estimated_recall"],
         ("fastcep_dropped_in_windows_total",): shedding["dropped_in_windows"],
         ("fastcep_passed_over_total",): shedding["passed_over"],
         ("fastcep_latency_bound_seconds",): 40e-9,
     }
     for name in ("q1", "q2"):
         expected["fastcep_matches_total", name] = metrics["matches_by_query"][name]
+        matches = shedding["queries"][name]["matches"]
+        expected["fastcep_matches_found_total", name] = matches["found"]
+        expected["fastcep_matches_expected_total", name] = matches["expected"]
+        expected["fastcep_matches_expected_lower_total", name] = matches["expected_interval"][0]
+        expected["fastcep_matches_expected_upper_total", name] = matches["expected_interval"][1]
         expected["fastcep_live_partial_matches", name] = metrics["queries"][name]["live_partial_matches"]
         expected["fastcep_lost_partial_matches_total", name] = metrics["queries"][name]["dropped_partial_matches"]
         for kind, count in shedding["queries"][name]["dropped_events"].items():

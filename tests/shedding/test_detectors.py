@@ -1,4 +1,4 @@
-"""Detectors: worked examples."""
+"""Detectors: worked numbers."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def test_percentiles_are_smoothed_ones() -> None:
     [("mean", {"recent": BOUND}, {"recent": 1.02 * BOUND}), ("p95", {"over": 0.048}, {"over": 0.048 * 1.02})],
 )
 def test_what_was_used_too_much_is_paid_back(statistic: str, at: dict[str, float], above: dict[str, float]) -> None:
-    """An account overdrawn by 2 % lowers the set point by six times as much, until it is balanced."""
+    """Two hundredths too much lower the set point by six times as much, until they are paid back."""
     detector = SmoothedLatency(statistic, set_point=1.0)
     before = Load(BOUND, smoothed=9 * BOUND, recent=9 * BOUND, over=1.0, events=500)
     assert detector.read(before).excess == pytest.approx(8)
-    assert detector.state() == {"begun": False, "events": 0.0, "used": 0.0}  # the start is not counted
+    assert detector.state() == {"begun": False, "events": 0.0, "used": 0.0}  # what it takes to get there
     load = Load(BOUND, smoothed=BOUND, events=100, shedding=True)
     for name, value in at.items():
         setattr(load, name, value)
@@ -62,22 +62,34 @@ def test_no_more_than_half_of_the_set_point_is_paid_back() -> None:
     assert detector.read(Load(BOUND, recent=9 * BOUND, events=1000, shedding=True)).excess == pytest.approx(17)
 
 
-def test_the_longest_queue_follows_the_latency_without_shedding() -> None:
+def test_the_longest_queue_follows_the_service_time_without_shedding() -> None:
     detector = QueueLength()
     first = detector.read(Load(BOUND, queue=10**6))
-    assert first.excess == 0 and first.utilisation is None  # not measured yet
-    detector.read(Load(BOUND, recent=250, events=1000))
+    assert (first.excess, first.utilisation) == (0, 0)  # nothing is known yet
+    reading = detector.read(Load(BOUND, busy=100, service=250, queue=1800, arrivals=1 / 200, shedding=True))
     assert detector.q_max == pytest.approx(2000)
-    load = Load(BOUND, recent=100, busy=100, events=10**6, shedding=True, queue=1800, arrivals=1 / 200)
-    reading = detector.read(load)
-    assert detector.q_max == pytest.approx(2000)
-    assert reading.excess == pytest.approx(0.5)
-    assert reading.utilisation == pytest.approx(0.5)
+    assert reading.excess == pytest.approx(1800 / 1600 - 1)
+    assert reading.utilisation == pytest.approx(1.25)
     assert reading.why == "1,800 events wait, limit 1,600 (f = 0.8 of q_max = 2,000)"
-    assert detector.read(Load(BOUND, shedding=True, queue=0)).excess == pytest.approx(-4)
-    for _ in range(100):
-        detector.read(Load(BOUND, recent=500, events=1000))
-    assert detector.q_max == pytest.approx(1000, rel=1e-3)
+    assert detector.read(Load(BOUND, queue=0)).excess == -1
+    detector.read(Load(BOUND, service=500))
+    assert detector.q_max == pytest.approx(1000)
+
+
+def test_what_exceeds_the_limit_is_what_has_to_be_saved() -> None:
+    """4,000 events of 250 ns wait: at the limit of 0.8 of the bound, if 0.6 of the work is saved."""
+    excess = QueueLength().read(Load(BOUND, service=250, queue=4000)).excess
+    assert 4000 * 250 * (1 - excess / (1 + excess)) == pytest.approx(0.8 * BOUND)
+
+
+def test_what_shedding_does_not_save_leaves_less_time_for_matching() -> None:
+    """4,000 events wait for 400 us at 100 ns each: 25 ns for each are for other work, and 75 of 150 are left."""
+    detector = QueueLength()
+    reading = detector.read(Load(BOUND, service=150, other=25, queue=4000, arrivals=1 / 85))
+    assert detector.q_max == pytest.approx(BOUND / 175)
+    assert reading.excess == pytest.approx(0.8 * 1.25 * BOUND / BOUND)
+    assert reading.utilisation == pytest.approx(150 / 60)
+    assert detector.read(Load(BOUND, service=150, other=25, queue=10**9, arrivals=1 / 20)).utilisation == 1000
 
 
 def test_a_given_longest_queue_is_taken() -> None:
@@ -98,10 +110,13 @@ def test_windows_are_cut_so_that_a_part_fits_into_the_queue() -> None:
 
 def test_memory() -> None:
     reading = MemoryUse(share=0.5).read(Load(0.0, memory=800, memory_limit=1000))
-    assert reading.excess == pytest.approx(0.6) and reading.amount is None and reading.utilisation == 1
+    assert reading.excess / (1 + reading.excess) == pytest.approx(0.8)  # of three quarters of the room
+    assert reading.amount is None and reading.utilisation == 0
     assert reading.why == "800 bytes are held, limit 500 (0.5 of memory_limit)"
     below = MemoryUse().read(Load(0.0, memory=450, memory_limit=1000))
-    assert below.excess == pytest.approx(-4.5) and below.utilisation is not None and below.utilisation < 1
+    assert below.excess == pytest.approx(-6) and below.utilisation == 0
+    full = MemoryUse().read(Load(0.0, memory=999, memory_limit=1000))
+    assert full.excess / (1 + full.excess) > 0.999
     with pytest.raises(ValidationError, match="needs a limit; give the engine memory_limit"):
         MemoryUse().read(Load(0.0, memory=1))
 
@@ -128,7 +143,7 @@ def test_prediction_drops_what_does_not_fit_into_the_time_left() -> None:
     what = "predicted latency 7us (1us in the queue, 6us to process, 0ns to shed, 0ns buffer), bound 6us"
     assert reading.why == what
     assert detector.read(Load(7000.0, waited=1000, partial_matches=100)).amount is None  # just fits
-    assert detector.read(Load(1500.0, waited=1000, partial_matches=100)).amount == 1.0  # not even 0 fit
+    assert detector.read(Load(1500.0, waited=1000, partial_matches=100)).amount == 1.0  # not even none fit
 
 
 def test_prediction_foresees_how_long_events_wait_until_the_next_decision() -> None:
@@ -168,7 +183,7 @@ def test_what_is_learned_can_be_stored() -> None:
     load = Load(4000.0, recent=300.0, partial_matches=77, events=9, queue=5)
     prediction, queue = trained(PredictedLatency()), QueueLength()
     prediction.note_decision(3, 4.0)
-    queue.read(Load(BOUND, recent=250, events=1000))
+    queue.read(Load(BOUND, service=250))
     other, longest = PredictedLatency(), QueueLength()
     other.restore(json.loads(json.dumps(prediction.state())))
     longest.restore(json.loads(json.dumps(queue.state())))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.shedding.shed_views import Q1, view
 
-from fastcep.overload.protocols import DropPlan
+from fastcep.overload.drop_plan import DropPlan
 from fastcep.shedding import BernoulliMatches, RandomMatches, SelectivityMatches
 from fastcep.shedding.state_paths import StatePaths
 

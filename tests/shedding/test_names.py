@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.shedding.shed_views import Q1, SCHEMA
 
 import fastcep as fc
+from fastcep.datasets import ds1
 from fastcep.errors import ValidationError
+from fastcep.overload.names import MODELS
 from fastcep.shedding import Detector, Shedder, by_name, detector_by_name
 from fastcep.shedding.names import DETECTORS, SHEDDERS
 
@@ -32,7 +35,7 @@ def test_shedders_by_name(spelling: str) -> None:
 
 
 def test_all_names_are_tested() -> None:
-    assert set(SHEDDERS) == {*PLAIN, "classes", "hybrid", "hyi", "hys"}
+    assert set(SHEDDERS) == {*PLAIN, "classes", "hybrid", "hyi", "hys", "auto"}
     assert set(DETECTORS) == {"latency", "queue", "prediction", "memory"}
 
 
@@ -101,3 +104,59 @@ def test_wrong_detectors(spelling: str, options: dict[str, Any], message: str) -
 def test_the_room_is_at_hand() -> None:
     assert fc.shedding.RandomEvents(seed=4).spec() == {"name": "ri", "seed": 4}
     assert repr(fc.shedding.RandomEvents(seed=4)) == "RandomEvents(seed=4)"
+
+
+# ---------------------------------------------------------------------- other packages
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install a package that registers shedders and a kind of model."""
+    (tmp_path / "other_shedders.py").write_text(
+        """
+from fastcep.shedding import Model, RandomMatches
+
+class Third(RandomMatches):
+    name = "third"
+
+def fit_third(query, history, *, size=1):
+    return Model("third", query, {"size": size}, {"events": len(history)})
+
+def fit_wrong(query, history):
+    return 5
+"""
+    )
+    info = tmp_path / "other_shedders-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other-shedders\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[fastcep.shedders]\nthird = other_shedders:Third\nbroken = other_shedders:Missing\nrs = other_shedders:Third\n"
+        "[fastcep.models]\nthird = other_shedders:fit_third\nwrong = other_shedders:fit_wrong\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    for registry in (SHEDDERS, MODELS):
+        monkeypatch.setitem(registry.__dict__, "_places", None)  # removed after the test, or restored
+        del registry.__dict__["_places"]
+
+
+def test_a_shedder_of_another_package(package: None) -> None:
+    assert by_name("third", seed=2).spec() == {"name": "third", "seed": 2}
+    query = fc.parse(Q1, SCHEMA, name="q")
+    engine = fc.Engine(query, latency_bound="1s", shedder="third")
+    assert engine.metrics()["shedding"]["shedder"] == "third"
+    report = fc.evaluate(query, ds1(events=3000), shedders="third", bounds="50%", cost_table="paper")
+    assert report.rows[0]["shedder"] == "third"
+    assert type(by_name("rs")).__name__ == "RandomMatches"  # names of fastcep cannot be replaced
+    with pytest.raises(ValidationError, match="'broken' of package 'other-shedders' cannot be loaded from"):
+        by_name("broken")
+
+
+def test_a_kind_of_model_of_another_package(package: None, tmp_path: Path) -> None:
+    query = fc.parse(Q1, SCHEMA, name="q")
+    model = fc.fit(query, ds1(events=300), kind="third", size=3)
+    model.save(tmp_path / "model")
+    assert fc.load_model(tmp_path / "model").parameters == {"size": 3}
+    with pytest.raises(ValidationError, match="kind='wrong': its function returned int, expected a Model"):
+        fc.fit(query, ds1(events=300), kind="wrong")
+    with pytest.raises(ValidationError, match=r"kind='fourth': .*; there is 'hybrid', 'third', 'wrong'"):
+        fc.fit(query, ds1(events=300), kind="fourth")

@@ -56,7 +56,7 @@ def test_the_model_is_that_of_one_process(frame: Any, ds1: pa.Table, name: str) 
     options: dict[str, Any] = {"cost_table": "paper"}
     if name == "count":
         options |= {"per": "leaf", "clusters": "gap", "slices": 3}
-    expected = fc.fit(query, ds1, **options)
+    expected = fc.fit(query, ds1, validate=False, **options)
     assert_equal(fastcep.spark.fit(query, frame, order_by="row", pieces=5, **options), expected)
 
 
@@ -72,7 +72,7 @@ def test_it_sheds(frame: Any, ds1: pa.Table, tmp_path: Path) -> None:
 def test_explicit_windows_are_one_piece(frame: Any, ds1: pa.Table) -> None:
     text = "PATTERN SEQ(A a, B b) WHERE a.ID = b.ID AND a.V = b.V WINDOW OPEN EVERY 90 EVENTS CLOSE AFTER 1ms"
     query = fc.parse(text, DS1, name="opened")
-    assert_equal(fastcep.spark.fit(query, frame, order_by="row"), fc.fit(query, ds1))
+    assert_equal(fastcep.spark.fit(query, frame, order_by="row"), fc.fit(query, ds1, validate=False))
     with pytest.raises(fc.ValidationError, match="pieces=4: history of query 'opened' cannot be cut: a window that"):
         fastcep.spark.fit(query, frame, order_by="row", pieces=4)
 
@@ -83,6 +83,8 @@ def test_refusals(frame: Any, ds1: pa.Table) -> None:
         fastcep.spark.fit(query, frame, kind="hybird")
     with pytest.raises(fc.ValidationError, match="slices=100; expected at most 64"):
         fastcep.spark.fit(query, frame, slices=100)
+    with pytest.raises(fc.ValidationError, match="validate=True: a fit on Spark uses the whole history"):
+        fastcep.spark.fit(query, frame, validate=True)
     with pytest.raises(fc.ValidationError, match="pieces=0: expected a whole number from 1 to 1024, or None"):
         fastcep.spark.fit(query, frame, pieces=0)
     for empty in (frame.limit(0), None):

@@ -7,8 +7,8 @@ lineage.pyx) has every probe of a bucket; a row is visited by every later probe 
 Rows are in the order of their events, so a cursor per bucket finds the first such probe. Children come after their
 parents, so one pass from the end adds up the contributions and consumptions of all descendants.
 
-Invariant: the visits of all rows are as many as the live rows of all probes; the contributions of the records without a
-parent add up to the number of matches that have more than one event.
+Invariant: without ``AFTER MATCH``, which discards rows earlier, the visits of all rows are as many as the live rows of
+all probes. The contributions of the records without a parent add up to the number of matches that have more than one event.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t
 

@@ -9,6 +9,7 @@ Floats = npt.NDArray[np.float64]
 class Cascade:
     cost: float
     matches: float
+    updates: int
     def __init__(
         self, source: Shorts, slice: Shorts, kind: Shorts, target: Shorts, stored: Floats, matched: Floats,
         visit_group: Shorts, visit_slice: Shorts, visit_kind: Shorts, visits: Floats, groups: int, slices: int,

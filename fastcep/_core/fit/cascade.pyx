@@ -37,7 +37,7 @@ cdef class Cascade:
     ----------
     source, slice, kind, target
         int32[children]: for each set of children, the group of their parents (-1: START), the slice in which they are
-        made, the kind of their event, and their own group; sources are in the order of their states.
+        made, the kind of their event, and their own group.
     stored, matched
         float64[children]: number of children that are stored, and number that are matches.
     visit_group, visit_slice, visit_kind
@@ -59,9 +59,15 @@ cdef class Cascade:
         Work that is left after all drops.
     matches
         Number of matches that are left after all drops.
+    updates
+        Number of rows of the flow that were read so far: the work of the computation, the same on every machine.
     """
-    cdef const int32_t[::1] source, slice, kind, target, visit_group, visit_slice, visit_kind
-    cdef const double[::1] stored, matched, visits
+    cdef int32_t[::1] source, slice, kind, target, visit_group, visit_slice, visit_kind
+    cdef double[::1] stored, matched, visits
+    cdef Py_ssize_t children, looks  # rows that are left of the flow
+    cdef Py_ssize_t[::1] first       # [group + 1]: first child of START (0), and of each group
+    cdef bint forward                # all children are of groups after their parents'
+    cdef readonly int64_t updates
     cdef int32_t groups, slices, kinds
     cdef double visit, match, refused
     cdef const double[::1] row
@@ -89,9 +95,15 @@ cdef class Cascade:
                  int groups, int slices, int kinds, prices, rows_cost, bint events=True, bint rows=True):
         cdef Py_ssize_t i
         cdef int32_t g, s
-        self.source, self.slice, self.kind, self.target = source, slice, kind, target
-        self.stored, self.matched = stored, matched
-        self.visit_group, self.visit_slice, self.visit_kind, self.visits = visit_group, visit_slice, visit_kind, visits
+        by_source = np.argsort(source, kind="stable")
+        self.source, self.slice, self.kind, self.target = (
+            np.asarray(column, np.int32)[by_source] for column in (source, slice, kind, target))
+        self.stored, self.matched = (np.asarray(column, np.float64)[by_source] for column in (stored, matched))
+        self.visit_group, self.visit_slice, self.visit_kind = (
+            np.array(column, np.int32) for column in (visit_group, visit_slice, visit_kind))
+        self.visits = np.array(visits, np.float64)
+        self.children, self.looks = self.source.shape[0], self.visits.shape[0]
+        self.forward = bool((np.asarray(self.target) > np.asarray(self.source)).all())
         self.groups, self.slices, self.kinds = groups, slices, kinds
         self.visit, self.match, self.refused = prices
         self.row = np.ascontiguousarray(rows_cost, np.float64)
@@ -103,6 +115,7 @@ cdef class Cascade:
         self.thinned, self.lost, self.spent = (np.zeros((groups, slices)) for _ in range(3))
         self.event_lost, self.event_spent = np.zeros(kinds), np.zeros(kinds)
         self.withheld, self.cut = np.zeros(kinds, np.uint8), np.full(groups, slices, np.int32)
+        self.first = np.zeros(groups + 2, np.intp)
         for i in range(self.source.shape[0]):
             assert -1 <= self.source[i] < groups and 0 <= self.target[i] < groups
             assert 0 <= self.slice[i] < slices and 0 <= self.kind[i] < kinds
@@ -115,6 +128,7 @@ cdef class Cascade:
             for s in range(slices):
                 self.share[g, s] = self.share[g, s] / self.births[g, s] if self.births[g, s] > 0 else 1.0
                 self.population[g, s] = self._present(g, s)
+        self._compact()
         self._weigh()
 
     cdef double _present(self, int32_t g, int32_t s) noexcept nogil:
@@ -127,6 +141,32 @@ cdef class Cascade:
 
     # ------------------------------------------------------------------------------------------------- propagation
 
+    cdef void _compact(self) noexcept nogil:
+        """Remove the rows of the flow that the drops so far leave nothing of, as nothing brings them back."""
+        cdef Py_ssize_t i, n = 0
+        cdef int32_t g
+        memset(&self.first[0], 0, (self.groups + 2) * sizeof(Py_ssize_t))
+        for i in range(self.children):
+            g = self.source[i]
+            if self.withheld[self.kind[i]] or (g >= 0 and self.alive[g, self.slice[i]] <= 0):
+                continue
+            self.source[n], self.slice[n], self.kind[n], self.target[n] = g, self.slice[i], self.kind[i], self.target[i]
+            self.stored[n], self.matched[n] = self.stored[i], self.matched[i]
+            self.first[g + 2] += 1
+            n += 1
+        self.children = n
+        for g in range(self.groups + 1):
+            self.first[g + 1] += self.first[g]
+        n = 0
+        for i in range(self.looks):
+            g = self.visit_group[i]
+            if self.withheld[self.visit_kind[i]] or self.alive[g, self.visit_slice[i]] <= 0:
+                continue
+            self.visit_group[n], self.visit_slice[n], self.visit_kind[n] = g, self.visit_slice[i], self.visit_kind[i]
+            self.visits[n] = self.visits[i]
+            n += 1
+        self.looks = n
+
     cdef void _thin(self) noexcept nogil:
         """Compute the shares of births and of populations that are left."""
         cdef Py_ssize_t i
@@ -134,61 +174,83 @@ cdef class Cascade:
         cdef double change, share_left, parent_share
         for rounds in range(MOST_ROUNDS):
             change = 0.0
+            self.updates += self.children
             memset(&self.thinned[0, 0], 0, self.groups * self.slices * sizeof(double))
-            for i in range(self.source.shape[0]):
-                if self.withheld[self.kind[i]]:
-                    continue
-                s = self.slice[i]
-                parent_share = 1.0 if self.source[i] < 0 else self.alive[self.source[i], s]
-                self.thinned[self.target[i], s] += parent_share * self.stored[i]
+            for g in range(-1, self.groups):
+                if g >= 0 and self.forward:  # all children of this group have been added
+                    self._survive(g)
+                for i in range(self.first[g + 1], self.first[g + 2]):
+                    if self.withheld[self.kind[i]]:
+                        continue
+                    s = self.slice[i]
+                    parent_share = 1.0 if g < 0 else self.alive[g, s]
+                    self.thinned[self.target[i], s] += parent_share * self.stored[i]
+            if self.forward:
+                return
             for g in range(self.groups):
-                for s in range(self.slices):
-                    self.born[g, s] = (
-                        self.thinned[g, s] / self.births[g, s] if self.births[g, s] > 0 and s < self.cut[g] else 0.0)
-                for s in range(self.slices):
-                    share_left = 0.0
-                    if self.population[g, s] > 0 and s < self.cut[g]:
-                        share_left = self._present(g, s) / self.population[g, s]
-                    change = max(change, fabs(share_left - self.alive[g, s]))
-                    self.alive[g, s] = share_left
+                change = max(change, self._survive(g))
             if change < TOLERANCE:
                 return
+
+    cdef double _survive(self, int32_t g) noexcept nogil:
+        """Compute the shares of a group from the children that are left of it; return the largest change."""
+        cdef double share_left, change = 0.0
+        cdef int32_t s
+        for s in range(self.slices):
+            self.born[g, s] = (
+                self.thinned[g, s] / self.births[g, s] if self.births[g, s] > 0 and s < self.cut[g] else 0.0)
+        for s in range(self.slices):
+            share_left = 0.0
+            if self.population[g, s] > 0 and s < self.cut[g]:
+                share_left = self._present(g, s) / self.population[g, s]
+            change = max(change, fabs(share_left - self.alive[g, s]))
+            self.alive[g, s] = share_left
+        return change
 
     cdef void _value(self) noexcept nogil:
         """Compute the matches and the work of undiminished populations, and of single rows."""
         cdef Py_ssize_t i
-        cdef int32_t g, s, later, t, rounds
-        cdef double change, good, work, stored, fraction
+        cdef int32_t g, s, t, rounds
+        cdef double change, stored
         memset(&self.worth[0, 0], 0, self.groups * self.slices * sizeof(double))
         memset(&self.burden[0, 0], 0, self.groups * self.slices * sizeof(double))
         for rounds in range(MOST_ROUNDS):
+            self.updates += self.children + self.looks
             memset(&self.good[0, 0], 0, self.groups * self.slices * sizeof(double))
             memset(&self.work[0, 0], 0, self.groups * self.slices * sizeof(double))
-            for i in range(self.visits.shape[0]):
-                if not self.withheld[self.visit_kind[i]]:
-                    self.work[self.visit_group[i], self.visit_slice[i]] += self.visit * self.visits[i]
-            for i in range(self.source.shape[0] - 1, -1, -1):
-                g = self.source[i]
-                if g < 0 or self.withheld[self.kind[i]]:
-                    continue
-                t, s = self.target[i], self.slice[i]
-                stored = self.stored[i] if s < self.cut[t] else 0.0
-                self.good[g, s] += self.matched[i] + stored * self.worth[t, s]
-                self.work[g, s] += (self.match * self.matched[i] + stored * (self.row[t] + self.burden[t, s])
-                                    + self.refused * (self.stored[i] - stored))
+            for i in range(self.looks):
+                self.work[self.visit_group[i], self.visit_slice[i]] += self.visit * self.visits[i]
             change = 0.0
+            for g in range(self.groups - 1, -1, -1):
+                for i in range(self.first[g + 2] - 1, self.first[g + 1] - 1, -1):
+                    t, s = self.target[i], self.slice[i]
+                    stored = self.stored[i] if s < self.cut[t] else 0.0
+                    self.good[g, s] += self.matched[i] + stored * self.worth[t, s]
+                    self.work[g, s] += (self.match * self.matched[i] + stored * (self.row[t] + self.burden[t, s])
+                                        + self.refused * (self.stored[i] - stored))
+                if self.forward:  # the groups of its children have been valued
+                    self._value_rows(g)
+            if self.forward:
+                return
             for g in range(self.groups):
-                for s in range(self.slices):
-                    good = work = 0.0
-                    for later in range(s, min(self.slices, self.cut[g])):
-                        if self.population[g, later] > 0:
-                            fraction = (self.share[g, s] if later == s else 1.0) / self.population[g, later]
-                            good += fraction * self.good[g, later]
-                            work += fraction * self.work[g, later]
-                    change = max(change, fabs(good - self.worth[g, s]) + fabs(work - self.burden[g, s]) * 1e-3)
-                    self.worth[g, s], self.burden[g, s] = good, work
+                change = max(change, self._value_rows(g))
             if change < TOLERANCE:
                 return
+
+    cdef double _value_rows(self, int32_t g) noexcept nogil:
+        """Compute the matches and the work of single rows of a group; return the change."""
+        cdef double good, work, fraction, change = 0.0
+        cdef int32_t s, later
+        for s in range(self.slices):
+            good = work = 0.0
+            for later in range(s, min(self.slices, self.cut[g])):
+                if self.population[g, later] > 0:
+                    fraction = (self.share[g, s] if later == s else 1.0) / self.population[g, later]
+                    good += fraction * self.good[g, later]
+                    work += fraction * self.work[g, later]
+            change = max(change, fabs(good - self.worth[g, s]) + fabs(work - self.burden[g, s]) * 1e-3)
+            self.worth[g, s], self.burden[g, s] = good, work
+        return change
 
     cdef void _weigh(self) noexcept nogil:
         """Compute the work and matches that are left after all drops so far, and the loss and saving of each next drop."""
@@ -196,21 +258,19 @@ cdef class Cascade:
         cdef int32_t g, s, t, k
         cdef double parent_share, stored, matched, spent
         self._thin()
+        self._compact()
         self._value()
         self.cost = self.matches = 0.0
+        self.updates += self.children + self.looks
         memset(&self.event_lost[0], 0, self.kinds * sizeof(double))
         memset(&self.event_spent[0], 0, self.kinds * sizeof(double))
         memset(&self.spent[0, 0], 0, self.groups * self.slices * sizeof(double))
-        for i in range(self.visits.shape[0]):
-            k = self.visit_kind[i]
-            if not self.withheld[k]:
-                spent = self.visit * self.visits[i] * self.alive[self.visit_group[i], self.visit_slice[i]]
-                self.event_spent[k] += spent
-                self.cost += spent
-        for i in range(self.source.shape[0]):
+        for i in range(self.looks):
+            spent = self.visit * self.visits[i] * self.alive[self.visit_group[i], self.visit_slice[i]]
+            self.event_spent[self.visit_kind[i]] += spent
+            self.cost += spent
+        for i in range(self.children):
             k, t, s = self.kind[i], self.target[i], self.slice[i]
-            if self.withheld[k]:
-                continue
             parent_share = 1.0 if self.source[i] < 0 else self.alive[self.source[i], s]
             stored = parent_share * self.stored[i] if s < self.cut[t] else 0.0
             matched = parent_share * self.matched[i]

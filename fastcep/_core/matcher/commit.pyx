@@ -11,6 +11,7 @@ from fastcep._core.memory.starts cimport new_node
 from fastcep._core.program.plan_tables cimport HOME, Edge, IndexInfo, State
 from fastcep._core.shed.lineage cimport note_place
 from fastcep._core.state.core cimport Core, count_row
+from fastcep._core.shed.flows cimport weigh_staged
 from fastcep._core.state.draws cimport class_of
 from fastcep._core.state.remove_rows cimport note_advance
 from fastcep._core.state.stage cimport Stage
@@ -40,6 +41,8 @@ cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
     if state.accepting:
         if is_complete(core, state, j):
             is_match = True
+            if core.shed.weighs:
+                weigh_staged(&core.shed, stage.class_[j])
             if state.deferred:
                 defer(core, edge.target, j, core.now)
             else:

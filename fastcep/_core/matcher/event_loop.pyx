@@ -345,6 +345,8 @@ cdef class EventLoop:
             taken[0] = last
             if self.control is not None:
                 self.control.taken(events.time[first], events.time[last - 1], first, last)
+                for i in range(self.n_matchers):  # a change of the shedder replaces them
+                    (<Matcher>self.matchers[i]).bind_ring(self.ring)
             if self.n_candidates:
                 ends = last == size or last == judged + self.trial_step
                 self.follow(stream, events, first, last, shared, release, judged if ends else -1, out)

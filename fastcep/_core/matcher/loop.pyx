@@ -77,8 +77,8 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
         for r in range(n_relevant):
             k = relevant[r]
             core.now = time[base + k]
-            if (measures or core.shed.in_windows != NULL or core.shed.births or core.shed.flows.on or core.observed.on
-                    or core.shed.cut.most > 0):
+            if (measures or core.shed.in_windows != NULL or core.shed.births or core.shed.weighs or core.shed.flows.on
+                    or core.observed.on or core.shed.cut.most > 0):
                 begin_measurement(core, events, base + k)
             if core.window_kind == EXPLICIT:
                 advance_windows(core, time, position, base + k, n)

@@ -174,6 +174,7 @@ cdef class Shedding:
         self.core.shed.events = False
         for i in range(self.core.shed.n_types):
             self.core.shed.by_type[i] = chances[i]
+            self.core.shed.type_weights[i] = log_weight(chances[i])
             self.core.shed.events |= chances[i] > 0
 
     def drop_in_windows(self, const int64_t[:, ::1] chances, int64_t bin=1):
@@ -281,6 +282,23 @@ cdef class Shedding:
         for i in range(tried.shape[0]):
             for j in range(tried.shape[1]):
                 self.core.shed.flows.tried[i * tried.shape[1] + j] = tried[i, j]
+
+    def weigh(self, bint on):
+        """Start or stop to weigh partial matches and matches, see flows.pyx.
+
+        Start before the first drop, and stop when no partial match is left that began while something was dropped.
+        """
+        self.core.shed.weighs = on
+
+    @property
+    def weighed(self):
+        """Number of matches made while weights were kept, sum of their weights, and sum of the squares."""
+        return self.core.shed.found.count, self.core.shed.found.weight, self.core.shed.found.square
+
+    def resume_weighed(self, weighed, bint on):
+        """Continue from `weighed`, and from the last call of `weigh`."""
+        self.core.shed.found.count, self.core.shed.found.weight, self.core.shed.found.square = weighed
+        self.core.shed.weighs = on
 
     def withhold(self, const int64_t[:, ::1] chances):
         """Set the probability with which events are withheld from a variable, per variable and class, in 2^-32."""
@@ -408,10 +426,8 @@ cdef class Shedding:
         ValueError
             If the plan has no row word for the number of the record (`Plan.observed`).
         """
-        cdef int i
-        for i in range(self.core.n_states):
-            if self.core.states[i].n_indexes > 0 and self.core.states[i].class_word < 0:
-                raise ValueError("the plan does not support a lineage record; compile it with observed=True")
+        if not self.matcher.plan.observed:
+            raise ValueError("the plan does not support a lineage record; compile it with observed=True")
         assert self.core.shed.on and not self.core.observed.on
         observe_init(&self.core.observed)
 

@@ -76,6 +76,8 @@ cdef bint holds(Core* core, int number, int64_t j, int64_t round, const Index* i
     cdef uint8_t keep[CHUNK]
     if not guard(core, item.guard, j):
         return True
+    if item.n_elements == 0 and round < 0:
+        return True
     for e in range(item.n_elements):
         count = elements_of(core, item.variable[e], j)
         if core.failed:

@@ -195,7 +195,7 @@ cdef class Tables:
             state.match_flag = 2 if births else -1
             state.bind = 3 if births else 1 + item.needs_birth
             state.n_features = len(item.features)
-            has_class = bool(item.features or (plan.sheds and len(item.indexes) > 1) or (plan.observed and item.indexes))
+            has_class = bool(item.features or ((plan.weighed or plan.observed) and item.indexes))
             state.class_word = state.bind + state.n_bind if has_class else -1
             state.fixed = state.bind + state.n_bind + has_class
             state.columns = item.registers + 1 if item.registers else 0

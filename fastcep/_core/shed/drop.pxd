@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
 
 from fastcep._core.memory.row_store cimport Bucket
 from fastcep._core.program.plan_tables cimport HOME, Edge
+from fastcep._core.shed.flows cimport log_weight
 from fastcep._core.state.core cimport Core
 from fastcep._core.state.draws cimport falls, mixed
 from fastcep._core.state.shedding_tables cimport DRAWN_BITS, Shed
@@ -22,7 +23,7 @@ cdef inline bint screens(const Core* core, const Edge* edge) noexcept nogil:
     """Return whether `screen` must classify the children of an edge; if not, none is refused, and all have class 0."""
     return core.shed.on and (
         edge.born and (core.shed.births or edge.has_features or core.shed.flows.on)
-        or core.observed.on or core.shed.flows.sampled)
+        or core.observed.on or core.shed.weighs or core.shed.flows.sampled)
 
 
 cdef inline int64_t weight_of(const Shed* shed, int64_t type_id, int interval) noexcept nogil:
@@ -47,6 +48,7 @@ cdef inline bint kept_out(Core* core, int64_t opened) noexcept nogil:
     cdef int64_t offset = core.event_position - opened, chance
     chance = shed.in_windows[core.event_type * shed.bins + min(offset // shed.bin, shed.bins - 1)]
     if chance == 0 or not falls(shed.seed ^ mixed(<uint64_t>opened), <uint64_t>core.event_position, chance):
+        shed.window_weight = log_weight(chance) if shed.weighs else 0
         return False
     shed.n_in_windows += 1
     return True

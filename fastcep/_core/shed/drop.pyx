@@ -25,7 +25,7 @@ births it would have refused.
 Invariant: a dropped row is treated as a row whose window has ended. So shedding adds no match to a monotonic query,
 and the remaining rows stay in birth order.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.math cimport floor
 
 from fastcep._core.memory.open_windows cimport Opened, window_at
@@ -39,7 +39,7 @@ from fastcep._core.state.core cimport Core, position_of, row_inputs
 from fastcep._core.state.draws cimport class_of, falls, mixed, steps_of
 from fastcep._core.state.isolated_windows cimport enter, leave
 from fastcep._core.state.shedding_tables cimport (
-    DRAWN_AT, DRAWN_BITS, MOST_FEATURES, MOST_SLICES, ROW_WEIGHT_AT, MOST_WEIGHT, Classifier, Node, Shed,
+    DRAWN_AT, DRAWN_BITS, MOST_FEATURES, MOST_SLICES, PARENT_WEIGHT_AT, ROW_WEIGHT_AT, MOST_WEIGHT, Classifier, Node, Shed,
 )
 
 # ---------------------------------------------------------------------- events
@@ -140,19 +140,21 @@ cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, i
 
     Keeps the rows whose child is not refused, in order, writes their class words to ``shed.classes`` and returns their
     number. If a child counts even when it is not stored (it is a match, or the event advances its parent), all rows are
-    kept and a refused child has the class word -1.
+    kept and the class word of a refused child is negative.
     """
     cdef Shed* shed = &core.shed
+    cdef bint before  # weigh refused children too
     _classify(core, edge, bucket, first, rows, n, k)
     if core.observed.on:  # a query whose lineage is recorded refuses nothing
         note_values(core, edge, n)
         note_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.variable, k))
         return n
-    if shed.flows.sampled:
+    before = shed.flows.sampled or (shed.weighs and core.states[edge.target].accepting)
+    if before:
         weigh_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.variable, k))
     if shed.births and edge.born:
         n = _refuse_births(core, edge, bucket, first, rows, n)
-    if shed.flows.on and not shed.flows.sampled:
+    if (shed.weighs or shed.flows.on) and not before:
         weigh_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.variable, k))
     return n
 
@@ -183,8 +185,8 @@ cdef int _refuse_births(
         if chance > 0 and (chance >> 32 or _is_birth_refused(core, start, chance)):
             shed.n_refused += 1
             refused[class_] += 1
-            word = -1
-        elif chance > 0 and shed.flows.on:
+            word |= INT64_MIN
+        elif chance > 0 and (shed.weighs or shed.flows.on):
             _raise_weight(&word, shed.refuse_weights[chances - shed.refuse + class_ * shed.slices + age_slice])
         shed.classes[kept] = word
         if rows != NULL:
@@ -262,7 +264,7 @@ cdef int drop_aged(Core* core, int state_number, Bucket* bucket, int first, int 
             if chances[cell] > 0 and _is_row_dropped(core, state, row, 0, chances[cell]):
                 _drop_row(core, state_number, row)
                 dropped += 1
-            elif shed.flows.on and state.class_word >= 0:
+            elif (shed.weighs or shed.flows.on) and state.class_word >= 0:
                 _raise_weight(row + state.class_word, shed.refuse_weights[chances - shed.refuse + cell])
         row += state.fixed
     shed.n_aged += dropped
@@ -274,6 +276,12 @@ cdef inline void _raise_weight(int64_t* word, int64_t weight) noexcept nogil:
     if weight > (word[0] >> ROW_WEIGHT_AT & MOST_WEIGHT):
         weight = min(weight, <int64_t>MOST_WEIGHT)
         word[0] = (word[0] & ~(<int64_t>MOST_WEIGHT << ROW_WEIGHT_AT)) | weight << ROW_WEIGHT_AT
+
+
+cdef inline void _add_weight(int64_t* word, int64_t weight) noexcept nogil:
+    """Multiply the inherited weight in the class word of a row, after an independent draw to keep the row."""
+    weight = min(weight + (word[0] >> PARENT_WEIGHT_AT & MOST_WEIGHT), <int64_t>MOST_WEIGHT)
+    word[0] = (word[0] & ~(<int64_t>MOST_WEIGHT << PARENT_WEIGHT_AT)) | weight << PARENT_WEIGHT_AT
 
 
 cdef inline void _drop_row(Core* core, int state_number, int64_t* row) noexcept nogil:
@@ -316,7 +324,7 @@ cdef int64_t _walk_rows(
     cdef Index* index
     cdef Bucket* bucket
     cdef int64_t* row
-    cdef int64_t b, r, cell, word, class_, visited = 0, live_from = core.starts.first
+    cdef int64_t b, r, cell, word, class_, weight, visited = 0, live_from = core.starts.first
     cdef int i, s, state_number, class_word
     cdef bint any_dropped, counts_here, alone
     for s in range(slices):
@@ -347,8 +355,12 @@ cdef int64_t _walk_rows(
                         if _is_row_dropped(core, core.states + state_number, row, salt, chances[cell]):
                             _drop_row(core, state_number, row)
                             any_dropped = True
-                        elif shed.flows.on and class_word >= 0 and salt == 0:
-                            _raise_weight(row + class_word, log_weight(steps_of(chances[cell]) << 32 - DRAWN_BITS))
+                        elif (shed.weighs or shed.flows.on) and class_word >= 0:
+                            weight = log_weight(steps_of(chances[cell]) << 32 - DRAWN_BITS)
+                            if salt == 0:
+                                _raise_weight(row + class_word, weight)
+                            else:
+                                _add_weight(row + class_word, weight)
                 row += index.fixed
             if any_dropped:
                 compact(index, bucket, core.starts.kept)

@@ -13,6 +13,10 @@ second weight is exact, whatever probabilities were in force since the birth.
 
 The squares of the weights are summed too; they give the sampling variance of a count.
 
+The weights of matches are summed in the same way, of all events: the number of matches found, divided by the sum of
+their weights, is an estimate of the recall. Matches that a trailing negation or a policy discards later are included,
+so only this quotient is used.
+
 Invariant: if nothing is dropped and every event is counted, the counts are numbers of children; otherwise their
 expected values are. The sample of events depends only on their positions and the seed.
 """
@@ -89,18 +93,22 @@ cdef void weigh_children(Core* core, const Edge* edge, const Bucket* bucket, int
                          int64_t event_class) noexcept nogil:
     """Write the inherited weights to the class words of the children of rows (as for ``screen``).
 
-    Count the children too, if the event is in the sample.
+    Sum the weights of matches, and count the children if the event is in the sample.
     """
     cdef Shed* shed = &core.shed
     cdef int64_t* words = shed.classes
     cdef const int64_t* row
     cdef uint64_t key, event_key
-    cdef int64_t event_weight = shed.withhold_weights[edge.variable * shed.variable_stride + event_class]
+    cdef int64_t event_weight = (shed.withhold_weights[edge.variable * shed.variable_stride + event_class]
+                                 + shed.type_weights[core.event_type])
     cdef int64_t weight, parent, class_
     cdef double count
     cdef int i, age_slice = 0, fixed = 0, class_word = -1
-    event_key = (<uint64_t>1 << SET_AT | <uint64_t>event_class << EVENT_CLASS_AT
-                 | <uint64_t>edge.variable << VARIABLE_AT | <uint64_t>edge.target << CHILD_AT)
+    cdef bint matches = shed.weighs and edge.only_accepts
+    if shed.in_windows != NULL:
+        event_weight += shed.window_weight
+    event_key = (<uint64_t>1 << SET_AT | <uint64_t>event_class << EVENT_CLASS_AT | <uint64_t>edge.variable << VARIABLE_AT
+                 | <uint64_t>edge.target << CHILD_AT)
     if bucket != NULL:
         fixed, class_word = core.states[edge.source].fixed, core.states[edge.source].class_word
     for i in range(n):
@@ -114,16 +122,28 @@ cdef void weigh_children(Core* core, const Edge* edge, const Bucket* bucket, int
             class_ = class_of(parent)
             class_ = class_ if class_ < shed.stride else 0  # a snapshot may contain any class
             weight += (parent >> PARENT_WEIGHT_AT & MOST_WEIGHT) + (parent >> ROW_WEIGHT_AT & MOST_WEIGHT)
-            if shed.flows.sampled or class_word < 0:
+            if shed.flows.sampled:
                 age_slice = slice_at(core, row[0]) if shed.slices > 1 else 0
-            if class_word < 0:  # the row has no class word for its weight
-                weight += shed.refuse_weights[edge.source * shed.stride * shed.slices + age_slice]
             key |= (<uint64_t>age_slice << SLICE_AT | <uint64_t>class_ << PARENT_CLASS_AT
                     | <uint64_t>(edge.source + 1) << PARENT_AT)
+        if matches:
+            _weigh_match(shed, weight)
         if shed.flows.sampled:
             count = shed.flows.weight * exp2(weight / 256.0) if weight > 0 else shed.flows.weight
             flows_add(&shed.flows, key, count, count * count)
         words[i] |= min(weight, <int64_t>MOST_WEIGHT) << PARENT_WEIGHT_AT
+
+
+cdef void weigh_staged(Shed* shed, int64_t word) noexcept nogil:
+    """Add a match to the sums of weights, given the class word of its staged row."""
+    _weigh_match(shed, word >> PARENT_WEIGHT_AT & MOST_WEIGHT)
+
+
+cdef inline void _weigh_match(Shed* shed, int64_t weight) noexcept nogil:
+    cdef double count = exp2(weight / 256.0) if weight > 0 else 1.0
+    shed.found.count += 1
+    shed.found.weight += count
+    shed.found.square += count * count
 
 
 cdef int64_t log_weight(int64_t chance) noexcept nogil:

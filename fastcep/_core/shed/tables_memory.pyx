@@ -23,7 +23,7 @@ cdef int shed_init(
     shed.by_variable = <Classifier*>calloc(variables + 1, sizeof(Classifier))
     shed.features_of = <int32_t**>calloc(variables + 1, sizeof(int32_t*))
     shed.withhold = <int64_t*>calloc(3 * variables * variable_stride + 1, sizeof(int64_t))
-    shed.by_type = <int64_t*>calloc(5 * n_types, sizeof(int64_t))
+    shed.by_type = <int64_t*>calloc(6 * n_types, sizeof(int64_t))
     shed.born = <int64_t*>calloc(3 * n_states * stride + 1, sizeof(int64_t))
     shed.classifiers = <Classifier*>calloc(n_states + 1, sizeof(Classifier))
     shed.values = <int64_t*>calloc((MOST_FEATURES + 1) * CHUNK, sizeof(int64_t))
@@ -38,6 +38,7 @@ cdef int shed_init(
     shed.tried = shed.by_type + 2 * n_types
     shed.yielded = shed.by_type + 3 * n_types
     shed.seen = shed.by_type + 4 * n_types
+    shed.type_weights = shed.by_type + 5 * n_types
     shed.refused = shed.born + n_states * stride
     shed.dropped = shed.born + 2 * n_states * stride
     shed.classes = shed.values + MOST_FEATURES * CHUNK
@@ -93,4 +94,5 @@ cdef void shed_free(Shed* shed) noexcept nogil:
     shed.by_type = shed.in_windows = shed.refuse = shed.bounds = shed.born = shed.values = NULL
     shed.nulls = shed.ages = NULL
     shed.classifiers = NULL
-    shed.on = shed.events = shed.births = shed.binds = False
+    shed.on = shed.events = shed.births = shed.binds = shed.weighs = False
+    shed.window_weight = 0

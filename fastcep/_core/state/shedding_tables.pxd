@@ -59,6 +59,12 @@ cdef struct Flows:           # counts of children by the classes of their parent
     double* tried            # per variable and class: events that the variable may bind
 
 
+cdef struct Found:           # matches made while ``weighs`` is set
+    double count             # number of matches,
+    double weight            # sum of their weights,
+    double square            # and sum of the squares
+
+
 cdef struct Tried:           # counters of one edge
     int64_t visited          # partial matches that were visited; events, for an edge from START
     int64_t made             # children
@@ -84,10 +90,12 @@ cdef struct Shed:            # drop probabilities are in 2^-32
     bint binds               # some events are withheld from some variable
     int n_types
     int stride               # largest number of classes of a state
-    int64_t* by_type         # per type: probability that an event is dropped
+    int64_t* by_type         # per type: probability that an event is dropped,
+    int64_t* type_weights    # and weight of an event that is not dropped; see flows.pyx
     int64_t* in_windows      # per type and bin: probability that an event is kept out of an isolated window; or NULL
     int64_t bins             # bins of a window
     int64_t bin              # events per bin
+    int64_t window_weight    # weight of the current event, which was not dropped from the current window
     int slices               # slices of the window, for the tables below
     int64_t* refuse          # per state, class and slice: probability that a birth is refused,
     int64_t* refuse_weights  # and weight of a birth that is not refused; see flows.pyx
@@ -104,8 +112,10 @@ cdef struct Shed:            # drop probabilities are in 2^-32
     int64_t* withheld        # counter, per variable and class: events withheld
     int64_t* values          # scratch: features of the children of a chunk, [feature][CHUNK]
     uint8_t* nulls
-    int64_t* classes         # scratch: their class words, -1 for a child that is refused
+    int64_t* classes         # scratch: their class words, negative for a child that is refused
     Flows flows
+    bint weighs              # rows and matches are weighed; see flows.pyx
+    Found found
     Cut cut
     int64_t n_refused        # counters: births refused
     int64_t n_aged           # partial matches dropped with age

@@ -114,7 +114,9 @@ def _aligned(batch: pa.RecordBatch, names: list[str], schema: Schema) -> pa.Reco
     sources = [schema.time, schema.type, schema.sequence, *(column.source for column in schema.columns)]
     numbered = {isinstance(source, int) for source in sources if source is not None}
     if numbered == {False}:
-        return batch.select(names)
+        columns = batch.schema.names[: -len(KEYS)]  # readers leave out columns that the schema does not name
+        places = [columns.index(name) for name in names[: -len(KEYS)]]
+        return batch.select([*places, *range(len(columns), batch.num_columns)])
     if numbered == {True}:
         return batch.rename_columns(names)
     raise DataError(

@@ -15,17 +15,17 @@ number of rows and to the number of probing events.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from fastcep._core.matcher.shedding_controls import FLOW_FIELDS, FLOW_SET
 from fastcep.overload.query_shedding import check_flow_keys
+from fastcep.shedding.hybrid.change_test import ChangeTest
 from fastcep.shedding.hybrid.flow import Flow
-from fastcep.stored import AMOUNT, COUNT, grid, listed, or_null, record, sequence, whole
+from fastcep.shedding.hybrid.flow_keys import FlowParts, aligned, field_of, keys_of
+from fastcep.stored import AMOUNT, COUNT, anything, grid, listed, or_null, record, sequence, whole
 
 if TYPE_CHECKING:
     from fastcep._core.matcher.shedding_controls import Flows
@@ -40,6 +40,8 @@ Ints = npt.NDArray[np.int64]
 _MUCH, _CHANCE = 0.2, 5.0
 #: Number of windows after a change in which new counts weigh as much as all old ones; then their weight decreases.
 _ALERT = 2.0
+#: Effective number of matches counted after a change from which on the flow knows where matches come from.
+_SEEN = 25.0
 #: Number of windows after which a change is over.
 _SETTLED = 20.0
 #: Number of independent children that are significant; counts do not decay before there are as many.
@@ -75,20 +77,38 @@ class AdaptedFlow:
     def __init__(self, flow: Flow, weight: float = 0.5) -> None:
         self._history, self._weight = flow, weight
         self.drift, self.changes, self.lost = 0.0, 0, 0.0
-        self._keys = _keys_of(flow)
+        self._keys = keys_of(flow)
         order = np.argsort(self._keys)
         self._keys = self._keys[order]
         self._made = flow.child["made"][order]
         self._asked = flow.asked
         self.flow = flow
-        self._parts = _Parts(flow)
-        self._recent = _Recent()
+        self._parts = FlowParts(flow)
+        self._recent, self._fresh = _Recent(), _Recent()  # with decay, and those of the present window
+        self._test = ChangeTest()
+        self._matches = 0.0, 0.0  # sum of the weights of the matches since the change, and of their squares
         self._since_change: float | None = None  # windows since the last change; None: no recent change
 
     @property
+    def error(self) -> float:
+        """Standard deviation of a share that the flow predicts, as a share of it.
+
+        It is the drift, as far as the drift is significant: during a change, and while evidence of one accumulates.
+        """
+        return min(1.0, self.drift) * (1.0 if self._since_change is not None else min(1.0, self._test.level))
+
+    @property
     def recently_changed(self) -> bool:
-        """True in the first windows after a change of the stream."""
-        return self._since_change is not None and self._since_change < _ALERT
+        """True in the first windows after a change of the stream, and until enough matches were counted since."""
+        if self._since_change is None:
+            return False
+        weight, square = self._matches
+        return self._since_change < _ALERT or weight**2 < _SEEN * square or not weight
+
+    @property
+    def is_reliable(self) -> bool:
+        """False after a change of the stream, until the flow has settled."""
+        return self._since_change is None
 
     def learn(
         self, counted: Flows, events: int, window: float, binds: Floats, cells: Floats, share: float = 1.0
@@ -110,20 +130,25 @@ class AdaptedFlow:
         """
         self.lost += counted[3]
         recent = self._recent
+        shifted = self._has_shifted(counted, events, window, binds, cells, share)
         recent.add(counted, events, 0.5 ** (2 * events / max(window, 1.0)) if recent.number > _ENOUGH else 1.0)
         if recent.events <= 0 or not len(recent.keys):
             return False
         scale = self._history.events / recent.events
         every = np.union1d(self._keys, recent.keys)
-        old, new = _aligned(every, self._keys, self._made), _aligned(every, recent.keys, recent.counts)
-        squares = _aligned(every, recent.keys, recent.squares)
+        old, new = aligned(every, self._keys, self._made), aligned(every, recent.keys, recent.counts)
+        squares = aligned(every, recent.keys, recent.squares)
         multiplicity = self._parts.multiplicity(every, old, binds, cells)
-        differs = self._differs(every, old / scale, new, squares, multiplicity, share)
-        if recent.number < _ENOUGH or not (differs or self._since_change is not None):
-            return False
+        differs = self._differs(every, old / scale, new, squares, multiplicity, share) or shifted
         if differs:
+            self._matches = self._matches if self._since_change is not None else (0.0, 0.0)
             self._since_change = 0.0
-        assert self._since_change is not None
+        if self._since_change is not None:
+            matched = self._parts.matched[field_of(counted[0], "target")]
+            weight, square = self._matches
+            self._matches = weight + float(matched @ counted[1]), square + float(matched @ counted[2])
+        if recent.number < _ENOUGH or self._since_change is None:
+            return False
         weight = self._weight if self._since_change < _ALERT else min(self._weight, 1 / (_ALERT + self._since_change))
         self._since_change += events / window
         if self._since_change > _SETTLED:
@@ -135,32 +160,74 @@ class AdaptedFlow:
         self._rebuild()
         return True
 
-    def _differs(
-        self, keys: Keys, expected: Floats, counted: Floats, squares: Floats, multiplicity: Floats, share: float
+    def _has_shifted(
+        self, counted: Flows, events: int, window: float, binds: Floats, cells: Floats, share: float
     ) -> bool:
-        """Return whether counts differ significantly from the flow, in any pool of children (see `_Parts.pools`).
+        """Add counts to those of the present window; at its end, return whether the stream has changed."""
+        fresh = self._fresh
+        fresh.add(counted, events, 1.0)
+        if fresh.events < window:
+            return False
+        self._fresh = _Recent()
+        every = np.union1d(self._keys, fresh.keys)
+        made = aligned(every, self._keys, self._made)
+        multiplicity = self._parts.multiplicity(every, made, binds, cells)
+        often = multiplicity <= _RARE
+        if not often.any():
+            return False
+        differences = self._differences(
+            every[often], made[often] * fresh.events / self._history.events,
+            aligned(every, fresh.keys, fresh.counts)[often], aligned(every, fresh.keys, fresh.squares)[often],
+            self._parts.multiplicity(every, made, binds, cells, mean_weight=True)[often], share, fresh.events,
+        )  # fmt: skip
+        pool, group = differences.number // 256, differences.pool
+        _, first = np.unique(group, return_index=True)
+        columns = differences.found, differences.wanted, differences.variance
+        pooled = [np.bincount(group, values).astype(np.float64) for values in columns]
+        numbers = np.concatenate([2 * differences.number, 2 * pool[first] * 256 + 1])
+        found, wanted, variance = (np.concatenate(pair) for pair in zip(columns, pooled, strict=True))
+        return self._test.step(numbers, found, wanted, variance)
+
+    def _differences(
+        self, keys: Keys, expected: Floats, counted: Floats, squares: Floats, multiplicity: Floats, share: float,
+        events: float,
+    ) -> _Differences:  # fmt: skip
+        """Return counts and expected counts by cell: the pool (see `FlowParts.pools`) and the class of the source.
 
         Children occur in clusters: a partial match has as many as events extend it, an event as many as partial matches
         that it extends. The variance of a count is therefore that of fewer, larger units. Either all children of an
-        event are counted, or none. Counts also vary from window to window as in the history. Squared differences are
-        added up over the classes of a pool, so that an exchange of classes is detected.
+        event are counted, or none. Counts also vary from window to window as in the history.
         """
-        made = expected * self._history.events / self._recent.events
-        pool, per_match, per_event = self._parts.pools(keys, made, multiplicity > _RARE)
+        made = expected * self._history.events / events
+        pool, names, per_match, per_event = self._parts.pools(keys, made, multiplicity > _RARE)
         cluster = 1 + share * per_match + per_event
-        pairs, cell = np.unique(pool * 256 + _field(keys, "source_class"), return_inverse=True)
-        pool_of, wanted, found = pairs // 256, np.bincount(cell, expected), np.bincount(cell, counted)
+        pairs, cell = np.unique(pool * 256 + field_of(keys, "source_class"), return_inverse=True)
+        pool_of = pairs // 256
+        wanted, found = (np.bincount(cell, values).astype(np.float64) for values in (expected, counted))
         single = np.bincount(cell, np.maximum(squares, expected * multiplicity / share))
         by_window = single + np.maximum(wanted, found) * self._parts.dispersion(keys, cell)
         variance = np.maximum(single * cluster[pool_of], by_window)
         by_event = np.bincount(pool, squares) * (1 + (1 - share) * per_event)
         sums = np.bincount(pool, counted)
-        self._recent.number = float((sums[by_event > 0] ** 2 / by_event[by_event > 0]).sum())
-        difference, both = np.abs(found - wanted), np.bincount(pool_of, found + wanted)
-        self.drift = float(np.abs(sums - np.bincount(pool, expected)).sum() / both.sum())
-        by_chance = np.bincount(pool_of) + _CHANCE**2
-        much = np.bincount(pool_of, difference) > _MUCH * both
-        return bool((much & (np.bincount(pool_of, difference**2 / np.maximum(variance, 1e-9)) > by_chance)).any())
+        number = float((sums[by_event > 0] ** 2 / by_event[by_event > 0]).sum())
+        return _Differences(names[pool_of] * 256 + pairs % 256, pool_of, wanted, found, variance, number)
+
+    def _differs(
+        self, keys: Keys, expected: Floats, counted: Floats, squares: Floats, multiplicity: Floats, share: float
+    ) -> bool:
+        """Return whether recent counts differ significantly from the flow, in any pool of children.
+
+        Squared differences are added up over the classes of a pool, so that an exchange of classes is detected.
+        """
+        cells = self._differences(keys, expected, counted, squares, multiplicity, share, self._recent.events)
+        self._recent.number = cells.effective
+        difference, both = np.abs(cells.found - cells.wanted), np.bincount(cells.pool, cells.found + cells.wanted)
+        shift = np.abs(np.bincount(cells.pool, cells.found) - np.bincount(cells.pool, cells.wanted))
+        self.drift = float(shift.sum() / both.sum())
+        by_chance = np.bincount(cells.pool) + _CHANCE**2
+        much = np.bincount(cells.pool, difference) > _MUCH * both
+        squared = np.bincount(cells.pool, difference**2 / np.maximum(cells.variance, 1e-9))
+        return bool((much & (squared > by_chance)).any())
 
     def _rebuild(self) -> None:
         self.changes += 1
@@ -171,26 +238,56 @@ class AdaptedFlow:
         return {
             "keys": self._keys.tolist(), "made": self._made.tolist(), "asked": self._asked.tolist(),
             "drift": self.drift, "changes": self.changes, "lost": self.lost, "recent": self._recent.state(),
-            "news": self._since_change,
+            "news": self._since_change, "fresh": self._fresh.state(), "test": self._test.state(),
+            "matches": list(self._matches),
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`; raise `Misfit` if it is not a state of this flow."""
         asked, keys = grid(AMOUNT, len(self._history.asked)), listed(whole(0, (1 << 64) - 1))
+        counts = sequence(keys, listed(AMOUNT), listed(AMOUNT), or_null(asked), AMOUNT, AMOUNT)
         record({
             "keys": keys, "made": listed(AMOUNT), "asked": asked, "drift": AMOUNT, "changes": COUNT, "lost": AMOUNT,
-            "recent": sequence(keys, listed(AMOUNT), listed(AMOUNT), or_null(asked), AMOUNT, AMOUNT),
-            "news": or_null(AMOUNT),
+            "recent": counts,
+            "news": or_null(AMOUNT), "matches": sequence(AMOUNT, AMOUNT),
+            "fresh": counts, "test": record({"level": AMOUNT, "charts": anything}),
         })(dict(state), "control.shedder.learned")  # fmt: skip
-        flow, recent = self._history, state["recent"]
-        for flow_keys, counts in ((state["keys"], (state["made"],)), (recent[0], recent[1:3])):
-            check_flow_keys(flow_keys, counts, flow.states, flow.stride, flow.members, flow.event_stride, flow.slices)
+        flow, recent, fresh = self._history, state["recent"], state["fresh"]
+        for flow_keys, made in (
+            (state["keys"], (state["made"],)), (recent[0], recent[1:3]), (fresh[0], fresh[1:3]),
+        ):  # fmt: skip
+            check_flow_keys(flow_keys, made, flow.states, flow.stride, flow.members, flow.event_stride, flow.slices)
         self._keys, self._made = np.array(state["keys"], np.uint64), np.array(state["made"], np.float64)
         self._asked = np.array(state["asked"], np.float64)
         if state["changes"]:
             self._rebuild()
         self.drift, self.changes, self.lost = state["drift"], state["changes"], state["lost"]
         self._recent, self._since_change = _Recent.of(state["recent"]), state["news"]
+        self._fresh = _Recent.of(state["fresh"])
+        self._test.restore(state["test"])
+        self._matches = state["matches"][0], state["matches"][1]
+
+
+@dataclass(frozen=True)
+class _Differences:
+    """Counts by cell, in arrays of equal length.
+
+    Attributes
+    ----------
+    number, pool
+        Permanent number of the cell, and index of its pool.
+    wanted, found, variance
+        Expected and counted children, and the variance of their difference.
+    effective
+        Effective number of counted children, see `_Recent`.
+    """
+
+    number: Ints
+    pool: Ints
+    wanted: Floats
+    found: Floats
+    variance: Floats
+    effective: float
 
 
 class _Recent:
@@ -210,8 +307,8 @@ class _Recent:
         """Multiply the present counts by ``decay``, and add new ones."""
         keys, counts, squares, _, asked = counted
         every = np.union1d(self.keys, keys)
-        self.counts = decay * _aligned(every, self.keys, self.counts) + _aligned(every, keys, counts)
-        self.squares = decay * _aligned(every, self.keys, self.squares) + _aligned(every, keys, squares)
+        self.counts = decay * aligned(every, self.keys, self.counts) + aligned(every, keys, counts)
+        self.squares = decay * aligned(every, self.keys, self.squares) + aligned(every, keys, squares)
         significant = self.counts > _TRACE * self.counts.sum()
         self.keys, self.counts, self.squares = every[significant], self.counts[significant], self.squares[significant]
         self.asked = decay * self.asked + asked.reshape(-1)
@@ -231,139 +328,3 @@ class _Recent:
         recent.asked = 0.0 if state[3] is None else np.array(state[3], float)
         recent.events, recent.number = state[4], state[5]
         return recent
-
-
-class _Parts:
-    """Parts of a flow that do not change.
-
-    These are the shares of the children of a state that are stored and that are matches, and the number of visits per
-    row and probing event.
-    """
-
-    def __init__(self, flow: Flow) -> None:
-        child, look = flow.child, flow.look
-        states = child["target"] // flow.stride
-        made = np.maximum(np.bincount(states, child["made"], flow.states), 1e-9)
-        self.stored = np.bincount(states, child["stored"], flow.states) / made
-        self.matched = np.bincount(states, child["matched"], flow.states) / made
-        groups = flow.states * flow.stride
-        self.births = np.bincount(child["target"], child["stored"], groups)
-        kinds = flow.members * flow.event_stride
-        self.looks = np.zeros((groups, flow.slices, kinds))
-        self.looks[look["group"], look["slice"], look["kind"]] = look["looked"]
-        ones = np.ones((groups + 1, flow.states))
-        self._dispersion = ones if flow.dispersion is None else flow.dispersion
-        self.asked, self.states, self.stride, self.members = flow.asked, flow.states, flow.stride, flow.members
-
-    def multiplicity(self, keys: Keys, made: Floats, binds: Floats, cells: Floats) -> Floats:
-        """Return how many children a counted one of each key represents: the inverse of its keep probability.
-
-        The probability is that of the child and all its ancestors. ``made`` is the number of children per key, by which
-        the probabilities of parents are averaged.
-        """
-        source, age = _field(keys, "source"), np.minimum(_field(keys, "slice"), cells.shape[2] - 1)
-        begins, row = source == 0, np.maximum(source - 1, 0)
-        keep = 1 - binds[_field(keys, "member"), _field(keys, "event_class")]
-        keep *= np.where(begins, 1.0, 1 - cells[row, _field(keys, "source_class"), age])
-        parent = row * self.stride + _field(keys, "source_class")
-        group = _field(keys, "target") * self.stride + _field(keys, "target_class")
-        total, inherited, kept = np.bincount(group, made, len(self.births)), np.ones(len(self.births)), keep
-        for _ in range(self.states):
-            kept = keep * np.where(begins, 1.0, inherited[parent])
-            inherited = np.where(total > 0, np.bincount(group, made * kept, len(total)) / np.maximum(total, 1e-9), 1.0)
-        return 1 / np.maximum(kept, 1e-9)
-
-    def dispersion(self, keys: Keys, cell: Ints) -> Floats:
-        """Return the dispersion (see `Flow`) of cells of keys; the keys of a cell have one source and target."""
-        _, first = np.unique(cell, return_index=True)
-        source = _field(keys[first], "source")
-        row = np.where(source > 0, (source - 1) * self.stride + _field(keys[first], "source_class") + 1, 0)
-        return self._dispersion[row, _field(keys[first], "target")]
-
-    def pools(self, keys: Keys, made: Floats, rare: npt.NDArray[np.bool_]) -> tuple[Ints, Floats, Floats]:
-        """Return the pool of each key, and per pool the number of siblings of a child by partial match and by event.
-
-        Children of one source and target state form two pools, those mostly dropped (``rare``) and the others. Children
-        that begin a match have a pool per class.
-        """
-        source, target = _field(keys, "source"), _field(keys, "target")
-        begins = source == 0
-        part = np.where(begins, _field(keys, "target_class"), rare)
-        _, first, pool = np.unique((source * self.states + target) * 256 + part, return_index=True, return_inverse=True)
-        group = np.maximum(source - 1, 0) * self.stride + _field(keys, "source_class")
-        kind = _field(keys, "member") * (len(self.asked) // self.members) + _field(keys, "event_class")
-        extends = ~begins[first]
-        per_match, per_event = _siblings(pool, group, made, self.births), _siblings(pool, kind, made, self.asked)
-        return pool, extends * per_match, extends * per_event
-
-    def flow(self, history: Flow, keys: Keys, made: Floats, asked: Floats) -> Flow:
-        """Return the flow of the history with other children and numbers of events."""
-        field = {name: _field(keys, name) for name in FLOW_FIELDS}
-        stride, groups = history.stride, history.states * history.stride
-        source = np.where(field["source"] > 0, (field["source"] - 1) * stride + field["source_class"], -1)
-        target = field["target"] * stride + field["target_class"]
-        kind = field["member"] * history.event_stride + field["event_class"]
-        stored, matched = made * self.stored[field["target"]], made * self.matched[field["target"]]
-        key_columns = [column.astype(np.int32) for column in (source, field["slice"], kind, target)]
-        table = pa.table([*key_columns, made, stored, matched], names=history.children.column_names)
-        children = table.sort_by([(name, "ascending") for name in ("source", "slice", "kind", "target")])
-        visits = self._visits(history, np.bincount(target, stored, groups).astype(np.float64), asked)
-        group, age, kinds = (index.astype(np.int32) for index in np.nonzero(visits))
-        return replace(
-            history, children=children, asked=asked,
-            looks=pa.table([group, age, kinds, visits[group, age, kinds]], names=history.looks.column_names),
-        )  # fmt: skip
-
-    def _visits(self, history: Flow, births: Floats, asked: Floats) -> Floats:
-        """Return the visits of rows, from the visits per row and event in the history, or from their mean."""
-        shape = (history.states, history.stride, history.slices, history.members, history.event_stride)
-        visits, events = self.looks.reshape(shape), self.asked.reshape(shape[3:])
-        rows = self.births.reshape(shape[:2])
-        rate = visits / np.maximum(rows, 1e-9)[:, :, None, None, None] / np.maximum(events, 1e-9)
-        rows_of_state = np.maximum(rows.sum(axis=1), 1e-9)[:, None, None, None, None]
-        events_of_member = np.maximum(events.sum(axis=1), 1e-9)[:, None]
-        mean_rate = visits.sum(axis=(1, 4), keepdims=True) / rows_of_state / events_of_member
-        per_row = np.maximum(rows, 1e-9)[:, :, None, None, None]
-        row_rate = visits.sum(axis=4, keepdims=True) / per_row / events_of_member
-        has_rows = rows[:, :, None, None, None] > 0
-        rate = np.where(has_rows, np.where(events > 0, rate, row_rate), mean_rate)
-        scaled = rate * births.reshape(shape[:2])[:, :, None, None, None] * asked.reshape(shape[3:])
-        return scaled.reshape(self.looks.shape)
-
-
-def _siblings(pool: Ints, origin: Ints, made: Floats, count: npt.NDArray[Any]) -> Floats:
-    """Return for each pool the mean number of children of one origin, given the ``count`` of each kind of origin."""
-    pairs, pair = np.unique(pool * len(count) + origin, return_inverse=True)
-    total, pool_of = np.bincount(pair, made), pairs // len(count)
-    per_origin = total / np.maximum(count[pairs % len(count)], 1.0)
-    return np.bincount(pool_of, total * per_origin) / np.maximum(np.bincount(pool_of, total), 1e-9)
-
-
-def _field(keys: Keys, name: str) -> Ints:
-    shift, bits = FLOW_FIELDS[name]
-    return ((keys >> np.uint64(shift)) & np.uint64((1 << bits) - 1)).astype(np.int64)
-
-
-def _keys_of(flow: Flow) -> Keys:
-    child = {name: flow.child[name].astype(np.int64) for name in ("source", "slice", "kind", "target")}
-    begins = child["source"] < 0
-    fields = {
-        "source": np.where(begins, 0, child["source"] // flow.stride + 1),
-        "source_class": np.where(begins, 0, child["source"] % flow.stride),
-        "slice": child["slice"],
-        "member": child["kind"] // flow.event_stride,
-        "event_class": child["kind"] % flow.event_stride,
-        "target": child["target"] // flow.stride,
-        "target_class": child["target"] % flow.stride,
-    }
-    keys = np.full(len(begins), FLOW_SET, np.uint64)
-    for name, values in fields.items():
-        keys |= values.astype(np.uint64) << np.uint64(FLOW_FIELDS[name][0])
-    return keys
-
-
-def _aligned(every: Keys, keys: Keys, values: Floats) -> Floats:
-    """Return the values of ``keys`` at their places among all keys; 0 for the others."""
-    aligned = np.zeros(len(every))
-    aligned[np.searchsorted(every, keys)] = values
-    return aligned

@@ -8,6 +8,7 @@ contribution and consumption by slice of the window. All are pure functions of a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -79,7 +80,7 @@ class Account:
         owned: tuple[int, int] | None = None,
         base: int = 0,
     ) -> None:
-        self.record, self.slices, self.costs, self.memory = record, slices, costs, memory
+        self.record, self.times, self.slices, self.costs, self.memory = record, times, slices, costs, memory
         self.features, self.event_features = features, event_features
         self.owned, self.base = owned or (0, len(times)), base
         self.is_owned = self.owns(record.events)
@@ -100,6 +101,21 @@ class Account:
         self._order = np.lexsort((record.probed, bucket_of_probe))
         sizes = np.bincount(bucket_of_probe, minlength=len(ids))
         self._first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    def restricted(self, first: int, last: int) -> Account:
+        """Return the account of fewer owned positions of the same piece, from ``first`` to before ``last``."""
+        account = copy(self)
+        account.__dict__.pop("reach", None)
+        account.owned = first, last
+        account.is_owned = account.owns(self.record.events)
+        return account
+
+    def sliced(self, slices: int) -> Account:
+        """Return the account of the same piece with another number of slices."""
+        return Account(
+            self.record, self.times, slices, self.costs, self.features, self.event_features, self.memory, self.owned,
+            self.base,
+        )  # fmt: skip
 
     def owns(self, places: Ints) -> Bits:
         """Return a mask of the positions that the piece owns."""

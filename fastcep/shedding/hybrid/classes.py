@@ -32,7 +32,9 @@ from fastcep.shedding.hybrid.summary import Summary
 from fastcep.shedding.hybrid.trees import MOST_LEAVES, fit_tree, pruned
 from fastcep.shedding.hybrid.values import Fitted, Members, Raw, evaluate_classes
 
-__all__ = ["Fitted", "check_options", "choose_features", "find_classes", "fit_classes"]
+__all__ = [
+    "Fitted", "bins_of", "check_options", "choose_features", "find_classes", "fit_classes", "informative_features",
+]  # fmt: skip
 
 _CLUSTERS = 10
 _BINS = 32
@@ -56,13 +58,14 @@ def choose_features(members: pa.Table, candidates: Sequence[str] | None = None, 
     seed
         Seed of the sample, if there are more than 100,000 members.
     """
-    return _chosen(Summary.of(members, seed).sample, candidates)
+    return informative_features(Summary.of(members, seed).sample, candidates)
 
 
-def _chosen(sample: pa.Table, candidates: Sequence[str] | None = None) -> tuple[str, ...]:
+def informative_features(sample: pa.Table, candidates: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Return the features that are informative about the members of a sample, see `choose_features`."""
     responses = responses_of(vectors(sample, CONTRIBUTION), vectors(sample, CONSUMPTION))
     names = features_in(sample) if candidates is None else candidates
-    return tuple(name for name in names if is_informative(_bins(*column(sample, name)), responses))
+    return tuple(name for name in names if is_informative(bins_of(*column(sample, name)), responses))
 
 
 def fit_classes(
@@ -82,9 +85,9 @@ def fit_classes(
     contribution, and the tree whose leaves explain more variance is used. Trees are fitted to at most 100,000 members,
     half of which have a contribution, if there are enough. The values of classes are computed from all members.
 
-    Values not seen in the history, and nulls, go to the class of the largest contribution, which is dropped last:
-    keeping a useless member costs a little, dropping a useful one costs matches, and these values are rare. If the
-    history had nulls, they are a class of their own, and the classes are a tree.
+    Values outside the range of the history go to a class of their own, which no drop order contains: nothing is known
+    about them. Nulls do so too if the history had none. If it had at least 20, they are a class of their own; fewer go
+    to the class of the largest contribution. With nulls, the classes are a tree.
 
     Parameters
     ----------
@@ -99,7 +102,7 @@ def fit_classes(
     percentile
         Percentile of its members' contribution and consumption that a class gets, from 0 to 100.
     leaves
-        Largest number of leaves of the tree, up to 255.
+        Largest number of leaves of the tree, up to 254.
     seed
         Seed of all random decisions.
 
@@ -129,6 +132,7 @@ def find_classes(
     leaves: int = MOST_LEAVES,
     seed: int = 0,
     map: Map = map,
+    candidates: Sequence[str] | None = None,
 ) -> Raw:
     """Find classes from the summary of the members; None: a single class.
 
@@ -142,10 +146,12 @@ def find_classes(
         See `fit_classes`.
     map
         See `gap_statistic`.
+    candidates
+        Names of the features that may be used; all by default.
     """
     sample = summary.sample
     contribution, consumption = vectors(sample, CONTRIBUTION), vectors(sample, CONSUMPTION)
-    names = _chosen(sample)
+    names = informative_features(sample, candidates)
     if not names:
         return None
     if per == "value":
@@ -193,7 +199,7 @@ def _explained(tree: Tree, sample: pa.Table, responses: Sequence[Response]) -> f
     return explained_share(tree.classify(*matrix(sample, tree.features)).astype(np.int64), responses)
 
 
-def _bins(values: Floats, null: Flags) -> Ints:
+def bins_of(values: Floats, null: Flags) -> Ints:
     """Return the bin of each member: one per value if there are few, otherwise equally large; nulls have their own."""
     present = values[~null]
     edges = np.unique(present)

@@ -36,8 +36,6 @@ class CoveringKnapsack:
         Flow of the query.
     costs
         Costs of operations.
-    shape
-        Sizes of the query's tables.
     events, rows
         Whether events, and partial matches, may be dropped.
     exact
@@ -47,9 +45,9 @@ class CoveringKnapsack:
     """
 
     def __init__(
-        self, flow: Flow, costs: CostTable, shape: TableSizes, events: bool, rows: bool, exact: bool, factor: Floats
+        self, flow: Flow, costs: CostTable, events: bool, rows: bool, exact: bool, factor: Floats
     ) -> None:
-        self._flow, self._prices, self._shape = flow, costs, shape
+        self._flow, self._prices = flow, costs
         self._events, self._rows, self._exact = events, rows, exact
         lost, spent, _, _ = flow.cascade(costs).weights()  # of the partial matches in a slice, from then on
         self._cells = np.argwhere(spent > 0)
@@ -61,9 +59,9 @@ class CoveringKnapsack:
         """Return 0: the demand that loses least under a work limit is not known here."""
         return 0.0
 
-    def choose(self, demand: float) -> Selection:
+    def choose(self, demand: float, sizes: TableSizes) -> Selection:
         """Return the selection that covers a share of the weights."""
-        flow, shape = self._flow, self._shape
+        flow = self._flow
         need = demand * float(self._weights.sum())
         solve = self._knapsack.cover if self._exact else greedy
         dropped = np.zeros((flow.states * flow.stride, flow.slices), bool)
@@ -72,9 +70,9 @@ class CoveringKnapsack:
             dropped[tuple(self._cells[chosen].T)] = True
         withheld = self._withheld(dropped) if self._events else np.zeros(flow.members * flow.event_stride, bool)
         kept, saved = self._effect(dropped, withheld)
-        binds = np.zeros((shape.members, shape.event_classes))
+        binds = np.zeros((flow.members, sizes.event_classes))
         binds[:, : flow.event_stride] = withheld.reshape(flow.members, -1)
-        cells = np.zeros((shape.states, shape.classes, shape.slices))
+        cells = np.zeros((flow.states, sizes.classes, flow.slices))
         if self._rows:
             cells[:, : flow.stride] = dropped.reshape(flow.states, flow.stride, -1)
         return Selection(binds, cells, kept, saved)

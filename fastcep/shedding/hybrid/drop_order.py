@@ -3,35 +3,37 @@
 Steps that save work only together form a *level*; level 0 drops nothing. A demand selects all levels that save no more
 than the demand, and drops the next level with the probability that saves the remainder. Levels that lose no matches are
 dropped whenever there is any demand.
+
+Everything that a decision needs is computed in advance: for each class, the level from which on it is dropped. A
+decision finds its level by binary search and compares the tables with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from fastcep.shedding.hybrid.flow import Flow, Step
 
-__all__ = ["DropOrder", "Selection", "TableSizes"]
+__all__ = ["DropOrder", "Selection", "Selector", "TableSizes"]
 
 Floats = npt.NDArray[np.float64]
-Bits = npt.NDArray[np.bool_]
+Levels = npt.NDArray[np.int32]
 
 _FREE = 1e-9  # largest share of the matches whose loss counts as none
+_NEVER = np.iinfo(np.int32).max  # level of a class that is never dropped
 
 
 @dataclass(frozen=True)
 class TableSizes:
-    """Sizes of a query's tables: variables, event classes, states, classes and slices."""
+    """Largest numbers of event classes of a variable, and of classes of a state, in the matcher's tables."""
 
-    members: int
     event_classes: int
-    states: int
     classes: int
-    slices: int
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,18 @@ class Selection:
     saved: float
 
 
+class Selector(Protocol):
+    """Chooses what to drop for a demand."""
+
+    def choose(self, demand: float, sizes: TableSizes) -> Selection:
+        """Return a selection that saves a share of the work; its tables have the given sizes."""
+        ...
+
+    def optimal_demand(self, loss: float) -> float:
+        """Return the demand that loses least under a work limit that alone loses the share ``loss`` of the matches."""
+        ...
+
+
 class DropOrder:
     """Order in which the classes of one query are dropped.
 
@@ -61,8 +75,6 @@ class DropOrder:
         Steps in the order of dropping.
     flow
         Flow of the query.
-    shape
-        Sizes of the query's tables.
 
     Attributes
     ----------
@@ -72,44 +84,38 @@ class DropOrder:
         Highest level that loses no matches.
     """
 
-    def __init__(self, steps: Sequence[Step], flow: Flow, shape: TableSizes) -> None:
-        binds = np.zeros((shape.members, shape.event_classes), bool)
-        first_dropped = np.full((shape.states, shape.classes), shape.slices, np.int16)  # slice from which on rows drop
+    def __init__(self, steps: Sequence[Step], flow: Flow) -> None:
+        self._withheld_from = np.full((flow.members, flow.event_stride), _NEVER, np.int32)
+        self._dropped_from = np.full((flow.states, flow.stride, flow.slices), _NEVER, np.int32)
         saved, kept = [0.0], [1.0]
-        self._binds, self._first_dropped = [binds.copy()], [first_dropped.copy()]
-        self._slices = np.arange(shape.slices)
         for number, step in enumerate(steps):
             if step.events:
-                binds[step.owner, step.number] = True
+                self._withheld_from[step.owner, step.number] = len(saved)
             else:
-                cell = step.owner, step.number
-                first_dropped[cell] = min(step.slice, first_dropped[cell])
+                levels = self._dropped_from[step.owner, step.number, step.slice :]
+                np.minimum(levels, len(saved), out=levels)
             following = steps[number + 1] if number + 1 < len(steps) else None
             together = following is not None and (step.saved, step.kept) == (following.saved, following.kept)
             if together or step.saved <= saved[-1]:  # a step that saves nothing joins the next level
                 continue
             saved.append(step.saved)
             kept.append(min(step.kept, kept[-1]))
-            self._binds.append(binds.copy())
-            self._first_dropped.append(first_dropped.copy())
         self.saved, self.kept = np.array(saved), np.array(kept)
-        self._born = [self._reached(flow, *level) for level in zip(self._binds, self._first_dropped, strict=True)]
+        self._created_until = self._creation(flow)
         self.free = int(np.flatnonzero(self.kept >= 1 - _FREE)[-1])
 
-    @staticmethod
-    def _reached(flow: Flow, binds: Bits, first_dropped: npt.NDArray[np.int16]) -> Bits:
-        """Return a mask, by state and class, of the groups that are still created.
+    def _creation(self, flow: Flow) -> Levels:
+        """Return the level from which on no partial match of a group is created any more: int32[states, classes, 1].
 
-        Births of the other groups need not be refused. A partial match that was let through to explore the stream is
+        Births of such a group need not be refused. A partial match that was let through to explore the stream is
         therefore not dropped again later.
         """
         child = flow.child
-        withheld = binds[:, : flow.event_stride].reshape(-1)
-        born = first_dropped[:, : flow.stride].reshape(-1) > 0
-        created = ~withheld[child["kind"]] & ((child["source"] < 0) | born[child["source"]])
-        reached = np.zeros(first_dropped.shape, bool)
-        reached[:, : flow.stride] = (np.bincount(child["target"], created, born.size) > 0).reshape(-1, flow.stride)
-        return reached
+        no_parents = np.append(self._dropped_from[:, :, 0].reshape(-1), np.int32(_NEVER))  # the last one is for START
+        until = np.minimum(self._withheld_from.reshape(-1)[child["kind"]], no_parents[child["source"]])
+        created_until = np.zeros(flow.states * flow.stride, np.int32)
+        np.maximum.at(created_until, child["target"], until)
+        return created_until.reshape(flow.states, flow.stride, 1)
 
     def optimal_demand(self, loss: float) -> float:
         """Return the demand that loses least under a work limit that alone loses the share ``loss`` of the matches.
@@ -118,17 +124,26 @@ class DropOrder:
         """
         return float(self.saved[np.argmin(1 - self.kept + loss * (1 - self.saved))])
 
-    def choose(self, demand: float) -> Selection:
+    def choose(self, demand: float, sizes: TableSizes) -> Selection:
         """Return the selection that saves a share of the work."""
         last = len(self.saved) - 1
-        level = min(max(int(np.searchsorted(self.saved, demand, "right")) - 1, self.free), last)
+        level = min(max(int(self.saved.searchsorted(demand, "right")) - 1, self.free), last)
         upper, part = min(level + 1, last), 0.0
         if upper > level and demand > self.saved[level]:
             part = float((demand - self.saved[level]) / (self.saved[upper] - self.saved[level]))
-        lower_cells, upper_cells = (self._slices >= self._first_dropped[at][:, :, None] for at in (level, upper))
+        chances = np.array([1.0, part, 0.0])  # dropped at both levels, at the upper one only, and at none
+        binds = np.zeros((len(self._withheld_from), sizes.event_classes))
+        binds[:, : self._withheld_from.shape[1]] = chances[_levels_above(self._withheld_from, level, upper)]
+        states, classes, slices = self._dropped_from.shape
+        cells = np.zeros((states, sizes.classes, slices))
+        dropped = chances[_levels_above(self._dropped_from, level, upper)]
+        cells[:, :classes] = np.where(self._created_until > level, dropped, 0.0)
         return Selection(
-            (1 - part) * self._binds[level] + part * self._binds[upper],
-            self._born[level][:, :, None].astype(np.float64) * ((1 - part) * lower_cells + part * upper_cells),
-            float((1 - part) * self.kept[level] + part * self.kept[upper]),
+            binds, cells, float((1 - part) * self.kept[level] + part * self.kept[upper]),
             float((1 - part) * self.saved[level] + part * self.saved[upper]),
         )  # fmt: skip
+
+
+def _levels_above(levels: Levels, lower: int, upper: int) -> npt.NDArray[np.intp]:
+    """Return 0 for levels up to the lower one, 1 for others up to the upper one, 2 for the rest."""
+    return (levels > lower).astype(np.intp) + (levels > upper)

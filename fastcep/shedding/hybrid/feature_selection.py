@@ -1,4 +1,7 @@
-"""Feature selection: test whether a division of members explains their contribution or consumption."""
+"""Feature selection: test whether a division of members explains their contribution or consumption.
+
+`is_informative` tests it within a history, `held_out_gain` on a later part.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ import numpy as np
 
 from fastcep.overload.protocols import Floats, Ints
 from fastcep.shedding.hybrid.clusters import load, standardised
-from fastcep.shedding.hybrid.columns import Parts
+from fastcep.shedding.hybrid.columns import Flags, Parts
 
-__all__ = ["Response", "explained_share", "is_informative", "responses_of"]
+__all__ = ["Response", "explained_share", "held_out_gain", "is_informative", "responses_of"]
 
 Response = tuple[Floats, Floats]  #: value and weight of each member
 
@@ -19,6 +22,7 @@ _SIGNIFICANCE, _EXPLAINED = 1e-6, 0.005
 _STRETCHES = 8  # stretches of time, alternating between two halves
 #: Smallest bin that counts, in members and as a share: one match in a small bin would seem significant.
 _FEW, _SHARE = 5, 1e-3
+_CHANCE = 10  # squared correlation that counts, as a multiple of that expected by chance
 
 
 def responses_of(contribution: Parts, consumption: Parts) -> list[Response]:
@@ -74,6 +78,39 @@ def explained_share(bins: Ints, responses: Sequence[Response]) -> float:
     """Return the share of the variance that bins explain, added up over the responses."""
     shares = [_variance(bins, response, weights) for response, weights in responses]
     return sum(explained / (explained + residual) for explained, residual in shares if explained + residual > 0)
+
+
+def held_out_gain(bins: Ints, responses: Sequence[Response], early: Flags, late: Flags) -> float:
+    """Return the share of the variance of later members that the means of bins over earlier members explain.
+
+    It is the squared weighted correlation, 0 if it is negative or may be chance, summed over the responses. Correlation
+    does not depend on the level of the response, which may change with time without effect on the order of classes.
+
+    Parameters
+    ----------
+    bins
+        Bin of each member, from 0 on: int64[n].
+    responses
+        Responses of the same members, see `responses_of`.
+    early, late
+        Masks of the earlier members and of the later ones: bool[n].
+    """
+    gain, size = 0.0, int(bins.max(initial=0)) + 1
+    for response, weights in responses:
+        if not (weights[early].sum() > 0 and weights[late].sum() > 0):
+            continue
+        mean = float(np.average(response[early], weights=weights[early]))
+        total = np.bincount(bins[early], weights[early], size)
+        means = np.bincount(bins[early], response[early] * weights[early], size) / np.where(total > 0, total, 1)
+        predicted, actual, weight = np.where(total > 0, means, mean)[bins[late]], response[late], weights[late]
+        predicted = predicted - np.average(predicted, weights=weight)
+        actual = actual - np.average(actual, weights=weight)
+        product = float((predicted * actual * weight).sum())
+        scale = float((predicted**2 * weight).sum() * (actual**2 * weight).sum())
+        explained = product**2 / scale if product > 0 and scale > 0 else 0.0
+        independent = float(weight.sum() ** 2 / (weight**2).sum())  # effective number of members
+        gain += explained if explained > max(_EXPLAINED, _CHANCE / independent) else 0.0
+    return gain
 
 
 def _generalises(bins: Ints, response: Floats, weights: Floats) -> bool:

@@ -12,7 +12,13 @@ from dataclasses import replace
 from fastcep.query import ast
 from fastcep.query.patterns import positive_variables
 
-__all__ = ["of_events", "of_matches"]
+__all__ = ["attributes_of", "of_events", "of_matches"]
+
+
+def attributes_of(expression: ast.Expr) -> set[str]:
+    """Return the names of the attributes that an expression uses."""
+    parts = ast.walk(expression)
+    return {str(part.name) for part in parts if isinstance(part, ast.Attribute | ast.Aggregate) and part.name}
 
 
 def of_matches(query: ast.Query, keys: bool = False) -> dict[str, list[ast.Expr]]:

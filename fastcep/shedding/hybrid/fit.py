@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -18,8 +19,9 @@ from fastcep.shedding.hybrid.history import Piece, Pieces
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.hybrid.pieces import check_fit, fit_pieces, observed_piece
 from fastcep.shedding.lineage import observe
+from fastcep.shedding.model import Model
 
-__all__ = ["fit_hybrid", "observed_piece", "records_per_event"]
+__all__ = ["fit_hybrid", "fit_model", "observed_piece", "records_per_event"]
 
 #: Largest number of partial matches and matches in a lineage record; docs/hybrid.md has their memory use.
 _RECORDS = 8_000_000
@@ -35,9 +37,13 @@ def fit_hybrid(
     per: Literal["value", "leaf", "cluster"] = "value",
     percentile: float = 90,
     features: Mapping[str, Sequence[str]] | None = None,
+    exclude: Sequence[str] = (),
+    validate: bool = True,
     consumption: Literal["work", "memory"] = "work",
     cost_table: CostTable | str = "measured",
     index: Index = "full",
+    decision_cost: str | timedelta = "500us",
+    order_cost: str | timedelta = "250ms",
     seed: int = 0,
 ) -> HybridModel:
     """Fit a model for a query.
@@ -55,10 +61,18 @@ def fit_hybrid(
         See `fit_classes`.
     features
         Further expressions, by variable, to classify the partial matches that have bound it last.
+    exclude
+        Attributes that no feature uses: identifiers, whose values mean nothing for later events.
+    validate
+        Whether features are validated on the last 30 % of the history, see `fastcep.shedding.hybrid.validation`. The
+        result is `HybridModel.validation`; a warning is logged if the model misleads or the history is too short.
     consumption
         Resource that partial matches consume: work, or memory (the events that they bind).
     cost_table, index
         Cost table and index option of the engines that are to shed.
+    decision_cost, order_cost
+        Largest times, such as ``"500us"``, that a decision and the computation of the drop order may take, as predicted
+        from the size of the model. A larger model has some of its classes merged.
     seed
         Seed of all random decisions.
 
@@ -72,8 +86,14 @@ def fit_hybrid(
     pieces = Pieces([Piece(piece, 0, (0, len(piece)))])
     return fit_pieces(
         query, pieces, slices=slices, clusters=clusters, per=per, percentile=percentile,
-        features=features, consumption=consumption, cost_table=cost_table, index=index, seed=seed,
+        features=features, exclude=exclude, validate=validate, consumption=consumption, cost_table=cost_table,
+        index=index, decision_cost=decision_cost, order_cost=order_cost, seed=seed,
     )  # fmt: skip
+
+
+def fit_model(query: ast.Query, history: Any, **options: Any) -> Model:
+    """Fit a model for a query, see `fit_hybrid`, in the form in which it is stored."""
+    return fit_hybrid(query, history, **options).stored()
 
 
 def _last_part(query: ast.Query, history: pa.Table, index: Index) -> pa.Table:

@@ -20,12 +20,13 @@ from fastcep.overload.costs import CostTable
 from fastcep.overload.protocols import Classes, Tree
 from fastcep.shedding.hybrid.attribution import Account
 
-__all__ = ["Flow", "Step", "Windows", "count_flow", "total"]
+__all__ = ["Flow", "Step", "Windows", "count_flow", "merged_groups", "total"]
 
 Floats = npt.NDArray[np.float64]
 Shorts = npt.NDArray[np.int32]
 Bits = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
+Labels = npt.NDArray[np.int64]
 Kinds = Mapping[str, Classes | Tree]  #: by variable
 
 #: Largest and smallest number of windows from which the dispersion is estimated.
@@ -169,16 +170,21 @@ class Flow:
 
     def steps(self, costs: CostTable, events: bool = True, rows: bool = True) -> list[Step]:
         """Return the order of dropping: least contribution per consumption first."""
+        return self.counted_steps(costs, events, rows)[0]
+
+    def counted_steps(self, costs: CostTable, events: bool = True, rows: bool = True) -> tuple[list[Step], int]:
+        """Return the order of dropping, and the number of updates that it took, see `Cascade.updates`."""
         cascade = self.cascade(costs, events, rows)
         fixed = self.fixed(costs)
         cost, found = cascade.cost + fixed, cascade.matches
         dropped, remaining = cascade.steps()
-        return [
-            self._step(bool(is_event), item, first_slice, 1 - (work + fixed) / cost, matches / found)
+        steps = [
+            self._step(bool(is_event), item, first_slice, max(0.0, 1 - (work + fixed) / cost), matches / found)
             for (is_event, item, first_slice), (work, matches) in zip(
                 dropped.tolist(), remaining.tolist(), strict=True
             )
         ]
+        return steps, cascade.updates
 
     def fixed(self, costs: CostTable) -> float:
         """Return the cost of the events that no drop saves."""
@@ -261,6 +267,52 @@ def total(flows: Sequence[Flow]) -> Flow:
         by_window=_summed(tables, ("pair", "window"), ("made",)) if is_whole else None,
     )  # fmt: skip
     return replace(flow, dispersion=_dispersion(flow)) if is_whole else flow
+
+
+def merged_groups(flow: Flow, by_state: Sequence[Labels | None], by_variable: Sequence[Labels | None]) -> Flow:
+    """Merge classes of a flow.
+
+    Parameters
+    ----------
+    flow
+        Flow of the whole stream, with its counts by window.
+    by_state, by_variable
+        New number of each class, for each state and each variable; None keeps a single class.
+    """
+    stride, groups = _renumbered(by_state, flow.stride)
+    event_stride, kind = _renumbered(by_variable, flow.event_stride)
+    group = np.append(groups, np.int32(-1))  # the last one is for START
+    child, look = flow.child, flow.look
+    child_columns = [
+        group[child["source"]], child["slice"], kind[child["kind"]], group[child["target"]], child["made"],
+        child["stored"], child["matched"],
+    ]  # fmt: skip
+    children = pa.table(child_columns, names=flow.children.column_names)
+    look_columns = [group[look["group"]], look["slice"], kind[look["kind"]], look["looked"]]
+    looks = pa.table(look_columns, names=flow.looks.column_names)
+    assert flow.by_window is not None
+    windows = _columns(flow.by_window)
+    source, state = np.divmod(windows["pair"], flow.states)
+    pair = (group[source - 1].astype(np.int64) + 1) * flow.states + state
+    by_window = pa.table([pair, windows["window"], windows["made"]], names=flow.by_window.column_names)
+    flow = replace(
+        flow, stride=stride, event_stride=event_stride,
+        children=_summed([children], _CHILD, ("made", "stored", "matched")), looks=_summed([looks], _LOOK, ("looked",)),
+        asked=np.bincount(kind, flow.asked, flow.members * event_stride).astype(np.float64),
+        by_window=_summed([by_window], ("pair", "window"), ("made",)),
+    )  # fmt: skip
+    return replace(flow, dispersion=_dispersion(flow))
+
+
+def _renumbered(labels: Sequence[Labels | None], stride: int) -> tuple[int, Shorts]:
+    """Return the new stride, and the new number of each group (or kind): int32."""
+    new_stride = max([1, *(int(of_owner.max()) + 1 for of_owner in labels if of_owner is not None and len(of_owner))])
+    numbers = np.zeros((len(labels), stride), np.int32)
+    for owner, of_owner in enumerate(labels):
+        if of_owner is not None:
+            numbers[owner, : len(of_owner)] = of_owner
+        numbers[owner] += owner * new_stride
+    return new_stride, numbers.reshape(-1)
 
 
 def _weighted_mean(weighted: Sequence[tuple[Floats, float]]) -> Floats | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,10 +16,10 @@ from fastcep.errors import ModelError, ValidationError
 from fastcep.overload.costs import OPERATIONS, CostTable
 from fastcep.overload.protocols import Classes, Tree
 from fastcep.query import ast
-from fastcep.shedding.hybrid.flow import Flow
+from fastcep.shedding.hybrid.flow import Flow, Step
 from fastcep.shedding.hybrid.stored_classes import classes_from_table, classes_to_table
 from fastcep.shedding.model import Model
-from fastcep.stored import AMOUNT, FLAG, TEXT, Misfit, listed, number, record, whole
+from fastcep.stored import AMOUNT, FLAG, TEXT, Misfit, anything, by_name, listed, number, record, whole
 
 __all__ = ["HybridModel"]
 
@@ -32,11 +32,14 @@ _NUMBERS = record({
     "events": number(1e-9), "states": whole(1, 1 << 12), "stride": _CLASSES, "members": whole(1, 64),
     "event_stride": _CLASSES, "slices": _CLASSES, "memory": FLAG, "prices": record(dict.fromkeys(OPERATIONS, AMOUNT)),
     "cost_table": TEXT, "variables": listed(TEXT),
-})  # fmt: skip
+}, {"validation": by_name(anything)})  # fmt: skip
 _MOST = 1e100  # largest count, so that sums and products of a few counts are finite
+_ALL = 1 + 1e-6  # largest share, up to rounding
 _COUNTS = {"events": pa.float64()}
 _LISTS = dict.fromkeys(("contribution", "consumption", "mean_contribution", "mean_consumption"), pa.list_(pa.float64()))
-#: Columns of the parts other than classes; the part ``varies`` may be missing.
+#: By shedder, whether it drops events, and partial matches.
+_SHEDDERS = {"hybrid": (True, True), "hyi": (True, False), "hys": (False, True)}
+#: Columns of the parts other than classes; the parts ``varies`` and ``drop order`` may be missing.
 _PARTS: dict[str, dict[str, Any]] = {
     "children": dict.fromkeys(("source", "slice", "kind", "target"), pa.int32())
     | dict.fromkeys(("made", "stored", "matched"), pa.float64()),
@@ -44,8 +47,11 @@ _PARTS: dict[str, dict[str, Any]] = {
     "asked": _COUNTS,
     "lengths": _COUNTS,
     "varies": {"by_mean": pa.float64()},
+    "drop order": {"shedder": pa.string(), "events": pa.bool_()}
+    | dict.fromkeys(("owner", "number", "slice"), pa.int32()) | dict.fromkeys(("saved", "kept"), pa.float64()),
     "values": {"variable": pa.string(), "of": pa.string(), "class": pa.int64(), "members": pa.int64()} | _LISTS,
 }
+_ORDER = pa.schema(_PARTS["drop order"])
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,10 @@ class HybridModel:
         Costs of operations.
     parameters
         Parameters of the fit.
+    measured
+        Measured times in ns, see `Model.measured`.
+    validation
+        Report of the validation, see `Model.validation`; None if there was none.
     """
 
     query: ast.Query
@@ -79,6 +89,15 @@ class HybridModel:
     variables: tuple[str, ...]
     costs: CostTable
     parameters: Mapping[str, Any]
+    measured: Mapping[str, float] = field(default_factory=dict)
+    validation: Mapping[str, Any] | None = None
+    _orders: dict[tuple[bool, bool], Sequence[Step]] = field(default_factory=dict, repr=False, compare=False)
+
+    def steps(self, events: bool, rows: bool) -> Sequence[Step]:
+        """Return the order of dropping events, partial matches, or both; it is computed once, if it is not stored."""
+        if (events, rows) not in self._orders:
+            self._orders[events, rows] = self.flow.steps(self.costs, events, rows)
+        return self._orders[events, rows]
 
     @cached_property
     def percentile_factor(self) -> Floats:
@@ -104,10 +123,15 @@ class HybridModel:
         parts["lengths"] = pa.table({"events": flow.lengths})
         if flow.dispersion is not None:
             parts["varies"] = pa.table({"by_mean": flow.dispersion.reshape(-1)})
+        parts["drop order"] = pa.concat_tables([
+            pa.Table.from_pylist([{"shedder": name, **asdict(step)} for step in self.steps(*drops)], _ORDER)
+            for name, drops in _SHEDDERS.items()
+        ])  # fmt: skip
         numbers: dict[str, Any] = {name: getattr(flow, name) for name in _SIZES}
         numbers |= {"prices": self.costs.nanoseconds, "cost_table": self.costs.name}
         numbers["variables"] = list(self.variables)
-        return Model("hybrid", self.query, dict(self.parameters), numbers, parts)
+        numbers |= {} if self.validation is None else {"validation": dict(self.validation)}
+        return Model("hybrid", self.query, dict(self.parameters), numbers, parts, dict(self.measured))
 
     @classmethod
     def of(cls, model: Model) -> HybridModel:
@@ -135,7 +159,7 @@ class HybridModel:
             result = cls(
                 model.query, _named(parts, _MATCHES), _named(parts, _EVENTS), flow, parts["values"],
                 tuple(numbers["variables"]), costs,
-                model.parameters,
+                model.parameters, model.measured, numbers.get("validation"), _orders(parts, flow),
             )  # fmt: skip
             result._check()
         except (LookupError, TypeError, ValueError, ArithmeticError, ValidationError, AssertionError) as error:
@@ -205,3 +229,18 @@ def _dispersion(parts: Mapping[str, pa.Table], states: int) -> Floats | None:
     if "varies" not in parts:
         return None
     return parts["varies"].column("by_mean").to_numpy().astype(np.float64).reshape(-1, states)
+
+
+def _orders(parts: Mapping[str, pa.Table], flow: Flow) -> dict[tuple[bool, bool], Sequence[Step]]:
+    """Read the drop orders; raise `Misfit` if they name classes that the flow does not have."""
+    if "drop order" not in parts:
+        return {}
+    orders: dict[str, list[Step]] = {name: [] for name in _SHEDDERS}
+    for place, row in enumerate(parts["drop order"].to_pylist()):
+        shedder, step = row.pop("shedder"), Step(**row)
+        owners, numbers = (flow.members, flow.event_stride) if step.events else (flow.states, flow.stride)
+        inside = 0 <= step.owner < owners and 0 <= step.number < numbers and 0 <= step.slice < flow.slices
+        if shedder not in orders or not inside or max(step.saved, step.kept) > _ALL:
+            raise Misfit(f"part 'drop order', row {place}", f"{shedder!r}, {step}", "a class of the model")
+        orders[shedder].append(step)
+    return {_SHEDDERS[name]: steps for name, steps in orders.items()}

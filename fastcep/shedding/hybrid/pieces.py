@@ -11,45 +11,43 @@ The model does not depend on how the stream is cut, if pieces have enough contex
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from typing import Any, Literal, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
-from fastcep.errors import ParseError, ValidationError
-from fastcep.events import EventBatch, StringTable
+from fastcep.errors import ValidationError
 from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.overload.costs import cost_table as cost_table_of
 from fastcep.overload.protocols import Classes, Tree
-from fastcep.query import ast, expression_text
-from fastcep.query.features import parse_feature
-from fastcep.query.source import Problem
-from fastcep.query.types import type_of
+from fastcep.query import ast
 from fastcep.shedding.hybrid.attribution import Account, Names
 from fastcep.shedding.hybrid.classes import check_options, find_classes
 from fastcep.shedding.hybrid.clusters import Map
-from fastcep.shedding.hybrid.features import of_events, of_matches
+from fastcep.shedding.hybrid.coarsening import affordable
+from fastcep.shedding.hybrid.feature_names import feature_names
 from fastcep.shedding.hybrid.flow import Flow, Windows, count_flow, total
 from fastcep.shedding.hybrid.history import History, Piece
 from fastcep.shedding.hybrid.model import HybridModel
+from fastcep.shedding.hybrid.observed import observed_piece
 from fastcep.shedding.hybrid.summary import Summary, merged
+from fastcep.shedding.hybrid.validation import Kind, Validation
+from fastcep.shedding.hybrid.validation import validate as validated
 from fastcep.shedding.hybrid.values import Counts, Fitted, Members, Raw, evaluate_classes, merged_counts, value_counts
-from fastcep.shedding.lineage import observe
-from fastcep.shedding.options import as_choice, as_count
+from fastcep.shedding.options import as_choice, as_count, as_duration
 
 __all__ = ["Kind", "Observer", "PieceSummary", "check_cut", "check_fit", "fit_pieces", "observed_piece"]
 
 _SLICES = 64  # largest number of slices in the matcher
-_FEATURES = 16  # largest number of recorded features of a variable
+_VALIDATED = 2_000_000  # largest number of partial matches and matches of a validation
 _CALLER = "fit of 'hybrid'"
 
 Answer = TypeVar("Answer")
 Per = Literal["value", "leaf", "cluster"]
-Kind = tuple[str, str]  #: ``"partial match"`` or ``"event"``, and the variable
 
 
 @dataclass(frozen=True)
@@ -133,19 +131,29 @@ class Observer:
             return self._members.pop(kind)
         return (account.matches_of if kind[0] == "partial match" else account.events_of)(kind[1])
 
+    def reslice(self, slices: int) -> None:
+        """Set the number of slices, also of the cached account."""
+        self.slices = slices
+        self._members.clear()
+        if self._account is not None:
+            self._account = self._account[0], self._account[1].sliced(slices)
+
+    def remembered(self, account: Account, kind: Kind) -> pa.Table:
+        """Return the owned members of a kind, and keep them for the next step."""
+        self._members[kind] = members = self.members(account, kind)
+        return members
+
+    def kinds(self, account: Account) -> list[Kind]:
+        """Return the kinds of members."""
+        kinds = [("partial match", name) for name in self.features if account.states_of(name)]
+        return kinds + [("event", name) for name in self.event_features]
+
     def summarise(self, piece: Piece) -> PieceSummary:
         """Summarise a piece."""
         account = self.account(piece)
-        kinds = [("partial match", name) for name in self.features if account.states_of(name)]
-        kinds += [("event", name) for name in self.event_features]
-        summaries = {}
-        for kind in kinds:
-            members = self.members(account, kind)
-            summaries[kind] = Summary.of(members, self.seed)
-            self._members[kind] = members
-        first, last = account.owned
+        summaries = {kind: Summary.of(self.remembered(account, kind), self.seed) for kind in self.kinds(account)}
         stored = int((account.stored & account.is_owned).sum())
-        return PieceSummary(summaries, last - first, stored, account.reach, account.variables)
+        return PieceSummary(summaries, account.owned[1] - account.owned[0], stored, account.reach, account.variables)
 
     def count(self, piece: Piece, raw: Mapping[Kind, Raw]) -> dict[Kind, Counts]:
         """Count the values of members in each class."""
@@ -180,9 +188,13 @@ def fit_pieces(
     per: Literal["value", "leaf", "cluster"] = "value",
     percentile: float = 90,
     features: Mapping[str, Sequence[str]] | None = None,
+    exclude: Sequence[str] = (),
+    validate: bool = False,
     consumption: Literal["work", "memory"] = "work",
     cost_table: CostTable | str = "measured",
     index: Index = "full",
+    decision_cost: str | timedelta = "500us",
+    order_cost: str | timedelta = "250ms",
     seed: int = 0,
     references: Map = map,
 ) -> HybridModel:
@@ -195,8 +207,12 @@ def fit_pieces(
         all earlier events (`AFTER MATCH`, `CONSUME`, `LIMIT`, `SELECT`).
     pieces
         History.
-    slices, clusters, per, percentile, features, consumption, cost_table, index, seed
+    slices, clusters, per, percentile, features, exclude, consumption, cost_table, index
         See `fit_hybrid`. The cost table is read here, once.
+    decision_cost, order_cost, seed
+        See `fit_hybrid`.
+    validate
+        See `fit_hybrid`. It requires a single piece in this process.
     references
         ``map`` of `gap_statistic`.
 
@@ -206,12 +222,21 @@ def fit_pieces(
         As for `fit_hybrid`; also if there are several pieces and the query requires one.
     """
     check_fit(slices=slices, clusters=clusters, per=per, percentile=percentile, consumption=consumption)
+    limits = [as_duration(_CALLER, "decision_cost", decision_cost), as_duration(_CALLER, "order_cost", order_cost)]
     _check_pieces(query, len(pieces))
     if not isinstance(query.window, ast.TimeWindow | ast.CountWindow):
         slices = 1  # as in `last_in_slices`
     costs = cost_table_of(cost_table)
-    observer = Observer(query, *_names(query, features), slices, costs, index, consumption == "memory", seed)
+    names = feature_names(query, features, exclude, _CALLER)
+    observer = Observer(query, *names, slices, costs, index, consumption == "memory", seed)
     find = partial(_find_classes, clusters=clusters, per=per, seed=seed, references=references)
+    validation: Validation | None = None
+    if validate:
+        check = partial(_validated, observer, find, percentile)
+        (validation,) = pieces.gather("validation", check, _one, _as_list, _identity)
+        find = partial(find, features=validation.features)
+        if validation.slices != slices:
+            observer.reslice(slices := validation.slices)
     answers = pieces.gather("members", observer.summarise, PieceSummary.merged, _by_kind, find)
     summary, by_kind = next(iter(answers), None), answers[1:]  # there is no answer without events
     if not isinstance(summary, PieceSummary) or not summary.stored:
@@ -236,11 +261,14 @@ def fit_pieces(
     windows = Windows.of(summary.reach, summary.events)
     count = partial(observer.flow, classes=classes, event_classes=event_classes, windows=windows)
     (flow,) = pieces.gather("flow", count, total, _as_list, _identity)
-    return HybridModel(
-        query, classes, event_classes, flow.without_windows(),
+    model = HybridModel(
+        query, classes, event_classes, flow,
         pa.concat_tables([_labelled(result.values, name, kind) for (kind, name), result in fitted.items()]),
-        summary.variables, costs, {"slices": slices, "index": index, "consumption": consumption, **options},
+        summary.variables, costs,
+        {"slices": slices, "index": index, "consumption": consumption, "exclude": list(exclude), **options},
+        validation=None if validation is None else validation.report,
     )  # fmt: skip
+    return affordable(model, *limits)
 
 
 def check_fit(*, slices: int, clusters: int | str, per: str, percentile: float, consumption: str) -> None:
@@ -259,21 +287,43 @@ def _by_kind(summary: PieceSummary) -> Sequence[PieceSummary | tuple[Kind, Summa
 
 
 def _find_classes(
-    part: PieceSummary | tuple[Kind, Summary], *, clusters: int | Literal["gap"], per: Per, seed: int, references: Map
+    part: PieceSummary | tuple[Kind, Summary],
+    *,
+    clusters: int | Literal["gap"],
+    per: Per,
+    seed: int,
+    references: Map,
+    features: Mapping[Kind, Sequence[str]] | None = None,
 ) -> Any:
     if isinstance(part, PieceSummary):
         return part
     kind, summary = part
-    return kind, find_classes(summary, clusters=clusters, per=per, seed=seed, map=references)
+    usable = None if features is None else features[kind]
+    return kind, find_classes(summary, clusters=clusters, per=per, seed=seed, map=references, candidates=usable)
+
+
+def _validated(observer: Observer, find: Callable[..., Any], percentile: float, piece: Piece) -> Validation:
+    """Validate features on a piece that is the whole history, or on its last part if it has many partial matches."""
+    account = observer.account(piece)
+    if len(account.record.parents) > _VALIDATED:  # a shorter history, which is observed apart
+        first = int(account.record.events[-_VALIDATED])
+        recent = piece.table.slice(first)
+        observer = replace(observer)
+        account = observer.account(Piece(recent, 0, (0, len(recent))))
+
+    def classes_of(kind: Kind, members: pa.Table, features: Sequence[str]) -> Classes | Tree | None:
+        _, raw = find((kind, Summary.of(members, observer.seed)), features={kind: features})
+        return evaluate_classes(raw, Members(members, raw), percentile).classes
+
+    members = partial(observer.remembered, account)
+    return validated(observer.query, account, members, observer.kinds(account), classes_of, observer.seed)
 
 
 def _merged_by_kind(counts: Sequence[Mapping[Kind, Counts]]) -> Mapping[Kind, Counts]:
     return {kind: merged_counts([of_piece[kind] for of_piece in counts]) for kind in counts[0]}
 
 
-def _evaluate(
-    part: tuple[Kind, Counts], *, raw: Mapping[Kind, Raw], percentile: float
-) -> tuple[Kind, Fitted]:
+def _evaluate(part: tuple[Kind, Counts], *, raw: Mapping[Kind, Raw], percentile: float) -> tuple[Kind, Fitted]:
     kind, counts = part
     return kind, evaluate_classes(raw[kind], counts, percentile)
 
@@ -323,54 +373,6 @@ def _check_pieces(query: ast.Query, pieces: int) -> None:
             f"{_CALLER}: query {query.name!r} has {clauses}, so the matches of an event may depend on all earlier "
             "events; give history as one piece"
         )
-
-
-def observed_piece(
-    query: ast.Query,
-    piece: pa.Table,
-    features: Names,
-    event_features: Names,
-    slices: int,
-    costs: CostTable,
-    index: Index,
-    memory: bool = False,
-    owned: tuple[int, int] | None = None,
-    base: int = 0,
-) -> Account:
-    """Run a query over a piece of history and return its account; features by variable, see `Account`."""
-    (record,) = observe(
-        query, piece, cost_table=costs, index=index, classes=_recorded(features),
-        event_classes=_recorded(event_features),
-    ).records  # fmt: skip
-    times = EventBatch.from_data(query.schema, piece, StringTable(), "history").time
-    return Account(record, times, slices, costs, features, event_features, memory, owned, base)
-
-
-def _recorded(features: Names) -> dict[str, Classes]:
-    """Return trivial classes over the features, so that the features are recorded."""
-    tables = {name: np.zeros((1,) * len(texts), np.uint8) for name, texts in features.items() if texts}
-    return {name: Classes(tuple(features[name]), (0,) * table.ndim, table) for name, table in tables.items()}
-
-
-def _names(query: ast.Query, features: Mapping[str, Sequence[str]] | None) -> tuple[Names, Names]:
-    """Return the features of partial matches, and of events, by variable."""
-    of_rows = {name: _usable(query, texts) for name, texts in of_matches(query, keys=True).items()}
-    for name, further in (features or {}).items():
-        of_rows[name] = list(dict.fromkeys([*of_rows.get(name, []), *further]))
-    return of_rows, {name: _usable(query, texts) for name, texts in of_events(query, keys=True).items()}
-
-
-def _usable(query: ast.Query, expressions: Sequence[ast.Expr]) -> list[str]:
-    """Return the texts of the numeric expressions that have one value per partial match."""
-    texts = []
-    for expression in expressions:
-        text = expression_text(expression)
-        try:
-            if type_of(parse_feature(text, query, "feature"), query) in ("int64", "float64", "bool"):
-                texts.append(text)
-        except (ParseError, Problem):
-            continue
-    return texts[:_FEATURES]
 
 
 def _labelled(values: pa.Table, name: str, kind: str) -> pa.Table:

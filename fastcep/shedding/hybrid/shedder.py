@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from math import inf
 from os import PathLike
 from typing import Any, ClassVar, Literal
 
@@ -13,13 +14,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep.errors import ModelError, ValidationError
-from fastcep.overload.protocols import Classes, DropPlan, QueryView, Tree
+from fastcep.overload.drop_plan import DropPlan
+from fastcep.overload.protocols import Classes, QueryView, Tree
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic
 from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.hybrid.adaptation import AdaptedFlow
+from fastcep.shedding.hybrid.background import Background
 from fastcep.shedding.hybrid.covering_knapsack import CoveringKnapsack
-from fastcep.shedding.hybrid.drop_order import DropOrder, Selection, TableSizes
+from fastcep.shedding.hybrid.drop_order import DropOrder, Selection, Selector, TableSizes
 from fastcep.shedding.hybrid.fit import fit_hybrid
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.model import Model, load_model
@@ -129,10 +132,11 @@ class Hybrid(Baseline):
         if not self._models:
             raise ValidationError(f"shedder {self.name!r}: model=[]; expected at least one")
         self.slices = max(item.flow.slices for item in self._models.values())
-        self._selectors: dict[str, DropOrder | CoveringKnapsack] = {}
         self._states: dict[str, SheddingState] = {}
-        self._plans: dict[str, tuple[DropOrder | CoveringKnapsack, float, bool, DropPlan]] = {}
+        self._plans: dict[str, tuple[Selector, float, bool, DropPlan]] = {}
         self._flows = {name: AdaptedFlow(item.flow) for name, item in self._models.items()}
+        self._selectors = {name: self._new_selector(name) for name in self._models}
+        self._learning: dict[str, Background[Selector | None]] = {name: Background() for name in self._models}
 
     @classmethod
     def fit(cls, queries: Sequence[ast.Query], history: pa.Table, **options: Any) -> partial[Hybrid]:
@@ -182,44 +186,62 @@ class Hybrid(Baseline):
     def _drop_plan(self, demand: float, before: float, view: QueryView) -> DropPlan:
         name = view.plan.query.name
         state = self._states.setdefault(name, SheddingState(view.received, view.received))
-        selector, changed = self._selector(name, view), self._flows[name].recently_changed
+        self._replace_selector(name, self._learning[name].take())
+        selector, changed = self._selectors[name], self._flows[name].recently_changed
+        sizes = TableSizes(view.event_classes, view.classes)
         if self.cuts:
-            without = view.lost / max(1 - selector.choose(state.demand).saved, _LEFT)
+            without = view.lost / max(1 - selector.choose(state.demand, sizes).saved, _LEFT)
             demand = max(demand, selector.optimal_demand(min(1.0, without)))
         current = self._plans.get(name)
         if current is not None and current[:3] == (selector, demand, changed) and current[3].drops is None:
             return current[3]
-        selection = selector.choose(demand)
+        selection = selector.choose(demand, sizes)
         binds, births = self._drop_probabilities(selection, changed)
         drop_plan = DropPlan(
-            binds=binds, births=births, steady=True, kept=selection.kept,
+            binds=binds, births=births, steady=True, kept=selection.kept if self._flows[name].is_reliable else None,
             saved=selection.saved if selection.kept >= _ALL else 0.0,
-            counts=self._counted_share(name, view) if self._adapt else 0.0,
+            counts=self._counted_share(name, view) if self._adapt else 0.0, error=self._flows[name].error,
         )  # fmt: skip
         state.share = drop_plan.counts
         self._plans[name] = selector, demand, changed, drop_plan
         if selection.cells.any() and selection.saved > state.saved + _WORTH * (state.saved > 0):
             drop_plan.drops = drop_plan.births
-            kept_before = selector.choose(before).kept if before > 0 else 1.0
-            drop_plan.left = min(1.0, selection.kept / max(kept_before, 1e-9))
+            kept_before = selector.choose(before, sizes).kept if before > 0 else 1.0
+            drop_plan.left = min(1.0, selection.kept / max(kept_before, 1e-9)) if drop_plan.kept is not None else None
             state.saved = selection.saved
         state.demand, state.saved = demand, min(state.saved, selection.saved)
         return drop_plan
 
     def _adapt_flow(self, name: str, view: QueryView, state: SheddingState) -> None:
-        """Adapt the flow to the counters, if a slice of the window has passed."""
+        """Adapt the flow to the counters, if a slice of the window has passed.
+
+        On the wall clock, a thread does this, and the next decision after it uses the result.
+        """
         passed = view.received - state.since
-        if passed * view.slices < view.window_size:
+        if passed * view.slices < view.window_size or (_on_wall_clock(view) and not self._learning[name].ready):
             return
         state.since = view.received
         counted, adapted = view.flows(), self._flows[name]
         if state.since - passed < state.began + view.window_size:  # drop probabilities of older rows are unknown
             return
-        selection = self._selector(name, view).choose(state.demand)
+        selection = self._selectors[name].choose(state.demand, TableSizes(view.event_classes, view.classes))
         probabilities = self._drop_probabilities(selection, adapted.recently_changed)
-        if adapted.learn(counted, passed, view.window_size, *probabilities, state.share):
-            del self._selectors[name]
-            state.saved = 0.0
+
+        def learned() -> Selector | None:
+            if adapted.learn(counted, passed, view.window_size, *probabilities, state.share):
+                return self._new_selector(name)
+            return None
+
+        if _on_wall_clock(view):
+            self._learning[name].start(learned)
+        else:
+            self._replace_selector(name, learned())
+
+    def _replace_selector(self, name: str, selector: Selector | None) -> None:
+        if selector is not None:
+            self._selectors[name] = selector
+            if name in self._states:
+                self._states[name].saved = 0.0
 
     def _drop_probabilities(self, selection: Selection, changed: bool) -> tuple[Floats, Floats]:
         """Return the drop probabilities of a selection, by variable and event class, and by cell.
@@ -234,19 +256,15 @@ class Hybrid(Baseline):
         """Return the share of the events whose children are to be counted."""
         return min(1.0, max(_LEAST, view.count_budget / self._flows[name].flow.per_event))
 
-    def _selector(self, name: str, view: QueryView) -> DropOrder | CoveringKnapsack:
-        if name not in self._selectors:
-            model, plan = self._models[name], view.plan
-            shape = TableSizes(len(plan.negated), view.event_classes, len(plan.states), view.classes, view.slices)
-            flow = self._flows[name].flow
-            if self._selection == "order":
-                self._selectors[name] = DropOrder(flow.steps(model.costs, self.events, self.rows), flow, shape)
-            else:
-                exact = self._selection == "knapsack"
-                self._selectors[name] = CoveringKnapsack(
-                    flow, model.costs, shape, self.events, self.rows, exact, model.percentile_factor
-                )
-        return self._selectors[name]
+    def _new_selector(self, name: str) -> Selector:
+        """Return what chooses drops by the present flow of a query."""
+        model, flow = self._models[name], self._flows[name].flow
+        if self._selection == "order":
+            of_model = flow is model.flow
+            steps = (model.steps if of_model else partial(flow.steps, model.costs))(self.events, self.rows)
+            return DropOrder(steps, flow)
+        exact = self._selection == "knapsack"
+        return CoveringKnapsack(flow, model.costs, self.events, self.rows, exact, model.percentile_factor)
 
     def metrics(self) -> dict[str, Any]:
         """Return the drift of the stream from each model, see `AdaptedFlow`."""
@@ -263,6 +281,7 @@ class Hybrid(Baseline):
 
     def state(self) -> dict[str, Any]:
         """Return the adapted flows and the shedding states as JSON values."""
+        self._finish_learning()
         learned = {name: adapted.state() for name, adapted in self._flows.items()} if self._adapt else {}
         return {"courses": {name: asdict(query) for name, query in self._states.items()}, "learned": learned}
 
@@ -270,13 +289,24 @@ class Hybrid(Baseline):
         """Restore a `state`."""
         learned = dict.fromkeys(self._flows, anything) if self._adapt else {}
         record({"courses": by_name(_SHEDDING_STATE), "learned": record(learned)})(dict(state), "control.shedder")
+        self._finish_learning()
         self._states = {name: SheddingState(**values) for name, values in state["courses"].items()}
-        self._selectors, self._plans = {}, {}
         for name, flow_state in state["learned"].items():
             self._flows[name].restore(flow_state)
+        self._plans, self._selectors = {}, {name: self._new_selector(name) for name in self._models}
+
+    def _finish_learning(self) -> None:
+        """Wait for threads that adapt flows."""
+        for name, learning in self._learning.items():
+            self._replace_selector(name, learning.take(wait=True))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self._models)}; seed={self.seed})"
+
+
+def _on_wall_clock(view: QueryView) -> bool:
+    """Return whether events wait while the shedder computes; on the virtual clock, counting is free."""
+    return view.count_budget < inf
 
 
 @dataclass(frozen=True)

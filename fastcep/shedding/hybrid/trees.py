@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,13 +19,13 @@ from fastcep.overload.protocols import Classes, Floats, Ints, Tree
 from fastcep.shedding.hybrid.clusters import load
 from fastcep.shedding.hybrid.feature_selection import Response, is_informative
 
-__all__ = ["MOST_LEAVES", "all_integers", "as_table", "fit_tree", "pruned", "table_in"]
+__all__ = ["MOST_LEAVES", "all_integers", "as_table", "fit_tree", "pruned", "table_in", "with_range"]
 
 Bytes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
 
-#: Largest number of leaves: the number of a class fits into a byte, and one class may be needed for nulls.
-MOST_LEAVES = 255
+#: Largest number of leaves: the number of a class fits into a byte, and nulls and unseen values may need a class each.
+MOST_LEAVES = 254
 _CELLS = 65_536
 _EXACT = 2.0**53  # float64 does not distinguish larger integers
 #: Smallest size of a leaf, in members and as a share.
@@ -65,7 +66,7 @@ def fit_tree(
         ``"leaf"``: each leaf is a class. ``"cluster"``: a leaf has the class of its cluster, as in the paper; a cluster
         without a leaf has no class.
     leaves
-        Largest number of leaves, up to 255.
+        Largest number of leaves, up to 254.
     seed
         Seed of the choice among equally good splits.
 
@@ -197,6 +198,44 @@ def _threshold(distinct: Floats, rank: int) -> float:
 def all_integers(values: Floats) -> bool:
     """Return whether all values are integers that float64 represents exactly."""
     return bool(np.all(np.abs(values) < _EXACT) and np.all(np.floor(values) == values))
+
+
+def with_range(tree: Tree, low: Floats, high: Floats, integers: bool, unseen: int) -> Tree:
+    """Return a tree that also checks the range of the features that it splits by.
+
+    Parameters
+    ----------
+    tree
+        Tree to extend.
+    low, high
+        Range of each feature in the history: float64[features]. An infinite end is not checked.
+    integers
+        Whether all values are integers. Fractions are then rounded down, as in a table.
+    unseen
+        Class of members with a value outside the range.
+    """
+    ends = []  # feature, threshold, and whether values above the threshold are outside the range
+    for feature in np.unique(tree.feature[tree.feature >= 0]).tolist():
+        top = math.nextafter(high[feature] + 1, -math.inf) if integers else float(high[feature])
+        ends += [(feature, top, True)] if math.isfinite(top) else []
+        ends += [(feature, math.nextafter(low[feature], -math.inf), False)] if math.isfinite(low[feature]) else []
+    # Each check is a node and a leaf, before the nodes of the tree.
+    first = 2 * len(ends)
+    feature, left, right, value = (np.zeros(first, np.int32) for _ in range(4))
+    threshold = np.zeros(first)
+    for number, (of, limit, above) in enumerate(ends):
+        node, leaf = 2 * number, 2 * number + 1
+        feature[node], feature[leaf], threshold[node], value[leaf] = of, -1, limit, unseen
+        left[node], right[node] = (node + 2, leaf) if above else (leaf, node + 2)
+    inner = tree.feature >= 0
+    return replace(
+        tree,
+        feature=np.concatenate([feature, tree.feature]).astype(np.int32),
+        threshold=np.concatenate([threshold, tree.threshold]),
+        left=np.concatenate([left, np.where(inner, tree.left + first, 0)]).astype(np.int32),
+        right=np.concatenate([right, np.where(inner, tree.right + first, 0)]).astype(np.int32),
+        value=np.concatenate([value, tree.value]).astype(np.uint8),
+    )
 
 
 def as_table(tree: Tree, values: Floats) -> Classes | None:

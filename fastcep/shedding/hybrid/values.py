@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from fastcep.overload.protocols import Classes, Floats, Ints, Tree
 from fastcep.shedding.hybrid.columns import CONSUMPTION, CONTRIBUTION, Flags, Parts, matrix, vectors
-from fastcep.shedding.hybrid.trees import all_integers, table_in
+from fastcep.shedding.hybrid.trees import all_integers, table_in, with_range
 
 __all__ = ["Counts", "Fitted", "Members", "Raw", "evaluate_classes", "merged_counts", "value_counts"]
 
@@ -184,26 +184,33 @@ def merged_counts(counts: Sequence[Counts]) -> Counts:
 
 
 def evaluate_classes(raw: Raw, source: Source, percentile: float = 90) -> Fitted:
-    """Number the classes of a tree by contribution, convert it to a table if possible, and compute the values."""
+    """Number the classes of a tree by contribution, convert it to a table if possible, and compute the values.
+
+    Values outside the range of the history get a class of their own, the last one. It has no members, so no drop order
+    contains it.
+    """
     if not isinstance(raw, Tree):
         count = 1 if raw is None else raw.count
         return Fitted(raw, source.table(np.repeat(np.arange(count), 2).reshape(-1, 2), count, percentile))
     trees = replace(raw, other=0).count
     totals, members = source.totals(trees)
-    null_class = int(members[:, 1].sum()) >= _NULLS
+    nulls = int(members[:, 1].sum())
+    null_class = nulls >= _NULLS
     contribution, sizes = totals[:, 0], members[:, 0]
     if null_class:
-        contribution, sizes = np.append(contribution, totals[:, 1].sum()), np.append(sizes, members[:, 1].sum())
+        contribution, sizes = np.append(contribution, totals[:, 1].sum()), np.append(sizes, nulls)
     count = len(sizes)
     order = np.argsort(contribution / np.maximum(sizes, 1), kind="stable")
     rank = np.empty(count, np.uint8)
     rank[order] = np.arange(count)
-    other = int(rank[-1]) if null_class else count - 1
+    # Few nulls go to the class of the largest contribution; if there were none, they are unseen values.
+    other = int(rank[-1]) if null_class else count - 1 if nulls else count
     tree = replace(raw, value=rank[raw.value], other=other)
-    feature_range = source.range
-    table = None if null_class else table_in(tree, feature_range.low, feature_range.high, feature_range.integers)
+    low, high, integers = source.range.low, source.range.high, source.range.integers
+    cells = None if nulls else table_in(tree, low, high, integers)
+    classes = cells or with_range(tree, low, high, integers, count)
     to = np.column_stack([rank[:trees], np.full(trees, other)]).astype(np.int64)
-    return Fitted(table or tree, source.table(to, count, percentile))
+    return Fitted(classes, source.table(to, max(count, classes.count), percentile))
 
 
 def _classified(members: pa.Table, raw: Raw) -> tuple[npt.NDArray[np.uint8], Flags, Range]:

@@ -141,6 +141,20 @@ def test_files_with_columns_in_another_order(tmp_path: Path) -> None:
         list(source)
 
 
+def test_columns_named_like_the_sort_keys(tmp_path: Path) -> None:
+    """Columns of the user may have any name, and another order in each file."""
+    schema = Schema({"A": {"place": "int64", "sequence": "int64"}}, type="kind", time="time")
+    for name, columns in (("a", ["time", "place", "kind", "sequence"]), ("b", ["sequence", "kind", "time", "place"])):
+        first = 10 * (name == "a")
+        data = {"time": [first + 2, first], "place": [1, 2], "kind": ["A", "A"], "sequence": [first, 3]}
+        pq.write_table(pa.table({column: data[column] for column in columns}), tmp_path / f"{name}.parquet")
+    with open_source(tmp_path, schema, sort=True) as source:
+        rows = [row for batch in source for row in batch.to_pylist()]
+    assert [(row["time"], row["place"], row["sequence"]) for row in rows] == [
+        (0, 2, 3), (2, 1, 0), (10, 2, 3), (12, 1, 10),
+    ]  # fmt: skip
+
+
 def test_the_command(tmp_path: Path) -> None:
     table = shuffled(5_000)
     (tmp_path / "q.cep").write_text(QUERIES)

@@ -41,8 +41,8 @@ def engine(demand: float = 0.0, binds: float = 0.0, births: float = 0.0) -> tupl
     shedding = controlled(live).shedding
     tables = np.full((3, shedding.event_stride), binds), np.full((3, shedding.stride, 4), births)
     if demand > 0:
-        shape = TableSizes(3, shedding.event_stride, 3, shedding.stride, 4)
-        chosen = DropOrder(flow().steps(PAPER), flow(), shape).choose(demand)
+        sizes = TableSizes(shedding.event_stride, shedding.stride)
+        chosen = DropOrder(flow().steps(PAPER), flow()).choose(demand, sizes)
         tables = 0.98 * chosen.binds, 0.98 * chosen.cells
     controlled(live).apply(DropPlan(binds=tables[0], births=tables[1], counts=1.0), 0)
     live.process(BEFORE)

@@ -53,8 +53,12 @@ def test_by_definition(case: Case, index: str, slices: int) -> None:
 
 @given(st.one_of(strategies.cases(), query_cases("stores")), st.sampled_from(INDEXES), st.integers(1, 5))
 def test_sums_are_the_engines_counters(case: Case, index: str, slices: int) -> None:
-    """All work, and all matches of more than one event, descend from partial matches of one event."""
+    """All work, and all matches of more than one event, descend from partial matches of one event.
+
+    Rows that `AFTER MATCH` discards are accounted as visited until their window ends.
+    """
     assume(is_planned(case.query) and is_output_ordered(case.query) and case.events)
+    assume(case.query.after_match == "no skip")
     batch = next(iter(harness.batches(case.query.schema, case.events)))
     found = quiet(observe, case.query, batch, cost_table=TABLE, index=index)
     (record,) = found.records

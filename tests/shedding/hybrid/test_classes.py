@@ -132,7 +132,8 @@ def test_values_are_of_the_members_that_are_told_to_be_of_the_class() -> None:
     for row in fitted.values.to_pylist():
         own = members.filter(pa.array(found == row["class"]))
         assert row["members"] == len(own)
-        for name in ("contribution", "consumption"):
+        assert len(own) or row["class"] == table.other
+        for name in ("contribution", "consumption") if len(own) else ():
             parts = np.array(own[name].to_pylist())
             assert row[name] == pytest.approx(np.percentile(parts, 75, axis=0))
             assert row[f"mean_{name}"] == pytest.approx(parts.mean(axis=0))
@@ -143,8 +144,8 @@ def test_classes_ascend_by_what_they_are_worth(per: Any) -> None:
     x = np.arange(400) % 4
     value = np.array([2, 0, 3, 1])[x][:, None]
     fitted = fit_classes(table(value, 1 + value, x=x), per=per)
-    assert table_of(fitted).table.tolist() == [2, 0, 3, 1] and worth(fitted) == [0, 1, 2, 3]
-    assert fitted.values["class"].to_pylist() == [0, 1, 2, 3]
+    assert table_of(fitted).table.tolist() == [2, 0, 3, 1] and worth(fitted) == [0, 1, 2, 3, 0]
+    assert fitted.values["class"].to_pylist() == [0, 1, 2, 3, 4]
 
 
 def test_clusters_may_be_classes() -> None:
@@ -166,15 +167,18 @@ def test_reals_make_a_tree() -> None:
     x = random.uniform(-1, 1, 4_000)
     value = random.poisson(5 * (x > 0.25))[:, None]
     classes = fit_classes(table(value, value, x=x)).classes
-    assert isinstance(classes, Tree) and classes.count == 2 and classes.other == 1
-    assert classes.threshold[0] == pytest.approx(0.25, abs=0.01)
+    assert isinstance(classes, Tree) and classes.count == 3 and classes.other == 2
+    assert classes.threshold[4] == pytest.approx(0.25, abs=0.01)
+    assert classes.threshold[0] == x.max() and classes.threshold[2] == np.nextafter(x.min(), -1)
+    unseen = np.array([[x.max()], [x.max() + 1e-9], [x.min()], [x.min() - 1e-9], [np.inf], [-np.inf]])
+    assert classes.classify(unseen, np.zeros((6, 1), bool)).tolist() == [1, 2, 0, 2, 2, 2]
 
 
 def test_the_number_of_leaves_is_bounded() -> None:
     x = np.random.default_rng(6).integers(0, 400, 8_000)
     members = table(x[:, None], x[:, None], x=x)
-    assert table_of(fit_classes(members, leaves=5, per="leaf")).count == 5
-    assert table_of(fit_classes(members, clusters=400)).count <= 255
+    assert table_of(fit_classes(members, leaves=5, per="leaf")).count == 6  # with that of unseen values
+    assert table_of(fit_classes(members, clusters=400)).count <= 256
 
 
 # ----------------------------------------------------------------------------------------------- null and the unknown
@@ -184,8 +188,12 @@ def test_what_history_did_not_have_is_kept_longest() -> None:
     columns = by_x()
     columns["x"] = pa.array([None, *columns["x"][1:].tolist()])
     fitted = fit_classes(table(**columns))
-    assert table_of(fitted).table.tolist() == [0, 1, 2, 3] and table_of(fitted).other == 3
-    assert fitted.values["members"].to_pylist() == [99, 100, 100, 101]
+    assert isinstance(fitted.classes, Tree) and fitted.classes.other == 3
+    found = fitted.classes.classify(np.array([[-1.0], [0], [1], [2], [3], [4]]), np.zeros((6, 1), bool))
+    assert found.tolist() == [4, 0, 1, 2, 3, 4]
+    assert fitted.values["members"].to_pylist() == [99, 100, 100, 101, 0]
+    whole = table_of(fit_classes(table(**by_x()), per="leaf"))
+    assert whole.table.tolist() == [0, 1, 2, 3] and whole.other == 4
 
 
 @pytest.mark.parametrize("missing", [None, float("nan")])
@@ -196,10 +204,10 @@ def test_null_is_a_class_where_history_had_it(missing: float | None) -> None:
     columns["x"] = pa.array([missing if gone else float(x) for x, gone in zip(columns["x"], none, strict=True)])
     fitted = fit_classes(table(**columns))
     assert isinstance(fitted.classes, Tree) and fitted.classes.other == 4
-    assert fitted.values["members"].to_pylist() == [100] * 5 and worth(fitted) == [0, 1, 2, 3, 7]
+    assert fitted.values["members"].to_pylist() == [100] * 5 + [0] and worth(fitted) == [0, 1, 2, 3, 7, 0]
     columns["contribution"] = np.where(none[:, None], 0, 1 + columns["contribution"])
     fitted = fit_classes(table(**columns))
-    assert isinstance(fitted.classes, Tree) and fitted.classes.other == 0 and worth(fitted) == [0, 1, 2, 3, 4]
+    assert isinstance(fitted.classes, Tree) and fitted.classes.other == 0 and worth(fitted) == [0, 1, 2, 3, 4, 0]
 
 
 def test_that_there_is_no_value_may_be_all_there_is_to_tell() -> None:
@@ -211,7 +219,8 @@ def test_that_there_is_no_value_may_be_all_there_is_to_tell() -> None:
     assert fitted.values["members"].to_pylist() == [400, 200] and worth(fitted) == [0, 1]
     columns["y"] = pa.array(np.where(gone, 0, np.arange(600) % 2))
     fitted = fit_classes(table(np.where(gone, 2, columns["y"])[:, None], gone[:, None], **columns))
-    assert isinstance(fitted.classes, Tree) and fitted.classes.features == ("y", "x") and worth(fitted) == [0, 1, 2]
+    assert isinstance(fitted.classes, Tree) and fitted.classes.features == ("y", "x")
+    assert worth(fitted) == [0, 1, 2, 0]
 
 
 # ------------------------------------------------------------------------------------------------------------- options
@@ -236,7 +245,7 @@ def test_tables_in_pieces_are_fine() -> None:
         ({"percentile": 101}, "found percentile=101; expected a number from 0 to 100"),
         ({"clusters": 0, "per": "leaf"}, "found clusters=0; expected a whole number from 1 on"),
         ({"per": "node"}, "found per='node'; expected 'value', 'leaf' or 'cluster'"),
-        ({"leaves": 256, "per": "leaf"}, "up to 255 leaves"),
+        ({"leaves": 255, "per": "leaf"}, "up to 254 leaves"),
     ],
 )
 def test_other_options_are_refused(options: Any, message: str) -> None:

@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from threading import current_thread, main_thread
+from threading import enumerate as enumerate_threads
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,8 @@ from fastcep.datasets import ds1
 from fastcep.overload.controller import Controller
 from fastcep.overload.protocols import DetectorReading
 from fastcep.shedding import Hybrid, HybridInput, HybridState
+from fastcep.shedding.hybrid.adaptation import AdaptedFlow
+from fastcep.shedding.hybrid.flow import Flow
 from fastcep.shedding.hybrid.model import HybridModel
 
 LONG = Q1.replace("2ms", "8ms")
@@ -187,7 +191,7 @@ def test_a_model_of_another_schema() -> None:
 
 
 def test_a_model_of_another_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fastcep.shedding.model.KINDS", ("hybrid", "other"))
+    monkeypatch.setattr("fastcep.shedding.model.MODELS", ("hybrid", "other"))
     with pytest.raises(fc.errors.ModelError, match="found a model of kind 'other', expected 'hybrid'"):
         Hybrid(replace(model(), kind="other"))
 
@@ -214,6 +218,36 @@ def test_a_model_comes_back_from_disk(tmp_path: Path) -> None:
     again = HybridModel.of(own.stored())
     assert again.stored().hash == own.stored().hash and again.flow.steps(own.costs) == own.flow.steps(own.costs)
     assert model(slices=2).hash != own.stored().hash
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_no_order_is_computed_after_a_model_is_loaded(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The order is part of a model; that of an older model is computed when it is loaded."""
+    model().save(tmp_path / "new")
+    replace(model(), parts={part: table for part, table in model().parts.items() if part != "drop order"}).save(
+        tmp_path / "old"
+    )
+    computed: list[tuple[Any, ...]] = []
+    count = Flow.counted_steps
+    monkeypatch.setattr(Flow, "counted_steps", lambda *of: (computed.append(of[2:]), count(*of))[1])
+    new, old = KINDS[name](str(tmp_path / "new")), KINDS[name](str(tmp_path / "old"))
+    assert computed == [(old.events, old.rows)]
+    rows_ = [shed(shedder, 0.6)[0] for shedder in (new, old)]
+    assert len(computed) == 1 and rows_[0] == rows_[1] and len(rows_[0]) < len(truth())
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("owner", 9), ("number", -1), ("slice", 4), ("saved", 1.1), ("kept", -0.5), ("shedder", "rs")],
+)
+def test_orders_of_other_classes_are_rejected(column: str, value: Any) -> None:
+    rows_ = model().parts["drop order"].to_pylist()
+    rows_[0][column] = value
+    order = pa.Table.from_pylist(rows_, model().parts["drop order"].schema)
+    with pytest.raises(fc.ModelError, match=r"part 'drop order', (row 0: found .* expected a class|kept)"):
+        Hybrid(replace(model(), parts=model().parts | {"drop order": order}))
 
 
 def test_options() -> None:
@@ -293,6 +327,29 @@ def test_what_is_learned_goes_on_from_a_snapshot() -> None:
     assert whole.metrics()["shedding"]["model"]["q1"]["changes"] > 0
 
 
+def test_a_thread_adapts_on_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decisions go on with the last order meanwhile; a snapshot waits. On the virtual clock there is no thread."""
+    threads: list[str] = []
+    learn = AdaptedFlow.learn
+
+    def recorded(adapted: AdaptedFlow, *of: Any) -> bool:
+        threads.append(current_thread().name)
+        return learn(adapted, *of)
+
+    monkeypatch.setattr(AdaptedFlow, "learn", recorded)
+    shed(Hybrid(model(LONG)), 0.6, changing(), query(LONG))
+    assert set(threads) == {main_thread().name}
+    threads.clear()
+    monkeypatch.setattr("fastcep.shedding.hybrid.shedder._on_wall_clock", lambda view: True)
+    monkeypatch.setattr("fastcep.shedding.hybrid.background._SHARE", 1.0)
+    shedder = Hybrid(model(LONG))
+    _, live = shed(shedder, 0.6, changing(), query(LONG))
+    state = shedder.state()
+    assert set(threads) == {"fastcep drop order"} and len(threads) > 3
+    assert state["learned"]["q1"]["changes"] == live.metrics()["shedding"]["model"]["q1"]["changes"] > 0
+    assert all(thread.name != "fastcep drop order" for thread in enumerate_threads())
+
+
 # ----------------------------------------------------------------------------------------------- demand as it is needed
 
 
@@ -348,7 +405,7 @@ def test_half_of_the_live_partial_matches_come_to_nothing() -> None:
 
     def run(shedder: Any) -> tuple[int, float]:
         more = {} if shedder is None else {"shedder": ConstantDemand(shedder, 0.5), "detector": SameDemand(0.5)}
-        live = fc.Engine(own, clock="virtual", latency_bound="1s", **PAPER, **more)
+        live = fc.Engine(own, clock="virtual", latency_bound="1s", **PAPER, **{"shedder": None, **more})
         matches, there = 0, []
         for at in range(0, EVENTS, 400):
             matches += len(live.process(events.slice(at, 400)))

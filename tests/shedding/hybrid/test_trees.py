@@ -99,7 +99,7 @@ def test_a_tree_is_no_deeper_than_asked_and_has_no_more_leaves() -> None:
     labels = np.repeat(np.arange(600), 20)
     assert fitted(x, labels, depth=2).count <= 4
     assert fitted(x, labels, depth=300, leaves=7).count == 7
-    assert fitted(x, labels, depth=300).count == 255
+    assert fitted(x, labels, depth=300).count == 254
     assert fitted(x, labels, depth=300, leaves=1).features == ()
 
 

@@ -1,0 +1,434 @@
+"""Estimate the recall of a query under load shedding, with a confidence interval.
+
+Two estimates of the number of matches without shedding are combined:
+
+* The *weighted* one (Horvitz and Thompson): each match found counts as the inverse of the probability with which all
+  its events and partial matches were kept. The matcher carries these weights (``_core/shed/flows.pyx``). It needs no
+  assumption about the stream, but it is noisy if much is dropped with a probability near 1.
+* The *modelled* one: the matches found, divided by the share that the drop plans keep according to the shedder.
+
+If they differ by more than chance, the weighted estimate counts, otherwise both do, as in a random-effects
+meta-analysis (DerSimonian and Laird): the variance of the model is estimated by the excess of the squared difference
+over the sampling variance.
+
+The sampling variance of the weighted estimate is the sum of ``w * (w - 1)`` over matches of weight ``w``, if matches
+are kept independently of each other. Matches that share events are not. So the same sum is also taken over *blocks* of
+some windows: the weights of a block, times the excess of these weights over the matches found. The quotient of both
+is the *design effect*.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
+from math import sqrt
+from typing import Any
+
+from fastcep.stored import COUNT, INT64, NUMBER, listed, or_null, record, sequence
+
+__all__ = ["CONFIDENCE", "Counts", "Estimate", "RecallEstimate", "total"]
+
+#: Probability with which the interval covers the truth, and the quantile of the normal distribution for it.
+CONFIDENCE, _QUANTILE = 0.95, 1.96
+
+#: Least share of a window between two counts of the matches; decisions in between are combined.
+_COUNTED = 1 / 12
+
+#: Number of counts that are kept, and over which recent matches are estimated: more than five windows.
+_PAST = 64
+
+#: Share that a shedder does not report.
+_UNKNOWN = -1.0
+
+#: Lower limit of the probability of keeping a match, as that probability is an estimate.
+_RAREST = 0.01
+
+#: Length of a block in windows; matches at its borders belong to two blocks, which should be few.
+_BLOCK = 4
+
+#: Number of pairs of blocks from which on the design effect is taken as measured, and the least one before that.
+_PAIRS, _DESIGN_EFFECT = 8, 10.0
+
+#: If none of n equal units is seen, each kept with probability p, then n is below 3 / p (95 %).
+_UNSEEN = 3.0
+
+
+@dataclass(slots=True)
+class Counts:
+    """Counted and estimated numbers of matches of a stretch of the stream.
+
+    Attributes
+    ----------
+    found
+        Number of matches found.
+    modelled, weighted
+        Number of matches without shedding, by the model and by the weights.
+    variance
+        Variance of `weighted`, if matches were kept independently of each other.
+    unseen
+        Variance that the modelled number of lost matches would give `weighted`.
+    largest
+        Largest weight of a single event or partial match.
+    error
+        Standard deviation of `modelled` that the shedder reports.
+    unknown
+        Number of decisions with drops of a loss that the model does not show, either.
+    """
+
+    found: float = 0.0
+    modelled: float = 0.0
+    weighted: float = 0.0
+    variance: float = 0.0
+    unseen: float = 0.0
+    largest: float = 1.0
+    error: float = 0.0
+    unknown: float = 0.0
+
+    def add(self, other: Counts) -> None:
+        """Add the counts of another stretch."""
+        self.found += other.found
+        self.modelled += other.modelled
+        self.weighted += other.weighted
+        self.variance += other.variance
+        self.unseen += other.unseen
+        self.largest = max(self.largest, other.largest)
+        self.error += other.error
+        self.unknown += other.unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Number of matches without shedding.
+
+    Attributes
+    ----------
+    found
+        Number of matches found.
+    expected
+        Estimated number of matches without shedding.
+    low, high
+        Bounds of the confidence interval of `expected`; None: unknown.
+    """
+
+    found: float
+    expected: float
+    low: float | None
+    high: float | None
+
+    @property
+    def recall(self) -> float | None:
+        """Estimated share of the matches that were found; None if none is expected."""
+        return self.found / self.expected if self.expected > 0 else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Bounds of the confidence interval of the `recall`."""
+        if self.low is None or self.high is None or self.expected <= 0:
+            return None
+        return self.found / self.high, self.found / self.low if self.low > 0 else 1.0
+
+    def metrics(self) -> dict[str, Any]:
+        """Return the numbers as JSON values."""
+        bounds = None if self.low is None or self.high is None else [self.low, self.high]
+        return {
+            "found": self.found, "expected": self.expected, "expected_interval": bounds,
+            "estimated_recall": self.recall,
+            "estimated_recall_interval": None if self.interval is None else list(self.interval),
+        }  # fmt: skip
+
+
+def total(estimates: Iterable[Estimate]) -> Estimate:
+    """Return the estimate for several queries; their errors are taken to be independent."""
+    found = expected = below = above = 0.0
+    known = True
+    for item in estimates:
+        found, expected = found + item.found, expected + item.expected
+        known &= item.low is not None and item.high is not None
+        below += (item.expected - (item.low or 0.0)) ** 2
+        above += ((item.high or 0.0) - item.expected) ** 2
+    if not known:
+        return Estimate(found, expected, None, None)
+    return Estimate(found, expected, max(found, expected - sqrt(below)), expected + sqrt(above))
+
+
+def estimate(counts: Counts, design_effect: float) -> Estimate:
+    """Return the estimate for a stretch of the stream."""
+    found = counts.found
+    if counts.unknown:
+        return Estimate(found, 0.0, None, None)
+    missing, difference = counts.weighted - found, counts.modelled - counts.weighted
+    sampling = max(counts.variance * design_effect, counts.unseen)
+    excess = max(difference**2 - sampling, counts.error**2)
+    share = sampling / (sampling + excess) if sampling + excess > 0 else 0.0  # weight of the model
+    expected = found + max(0.0, missing + share * difference)
+    spread = _QUANTILE * sqrt(sampling + (share * counts.error) ** 2)
+    if counts.largest > 1:
+        spread += _UNSEEN * (counts.largest - 1)
+    return Estimate(found, expected, max(found, expected - spread), expected + spread)
+
+
+@dataclass(slots=True)
+class _Interval:
+    """Drop plans in force since matches were last counted.
+
+    Attributes
+    ----------
+    events
+        Number of events.
+    kept, left
+        Sum over events of the share of future matches that the drop plan kept, and product of the shares of the matches
+        under way that were left; -1: unknown.
+    lost
+        Estimated number of matches lost by the work limit.
+    error
+        Sum over events of the standard deviation of the share kept.
+    largest
+        Two largest weights of types, variables or states, of the drop plan where their product was largest.
+    plan
+        Share kept by the drop plan in force, its standard deviation, and its two largest weights.
+    """
+
+    events: float = 0.0
+    kept: float = 0.0
+    left: float = 1.0
+    lost: float = 0.0
+    error: float = 0.0
+    largest: tuple[float, float] = (1.0, 1.0)
+    plan: tuple[float, float, float, float] = (1.0, 0.0, 1.0, 1.0)
+
+    def advance(self, events: int, lost: float) -> None:
+        """Add events under the drop plan in force."""
+        kept, error, *_ = self.plan
+        self.events += events
+        self.kept = _UNKNOWN if kept < 0 or self.kept < 0 else self.kept + kept * events
+        self.error += error * events
+        self.lost += lost
+
+    def follow(self, kept: float, left: float, largest: tuple[float, float], error: float) -> None:
+        """Follow a new drop plan."""
+        self.left = _UNKNOWN if left < 0 or self.left < 0 else self.left * left
+        self.plan = kept, error, *largest
+        self.largest = max(self.largest, largest, key=lambda weights: weights[0] * weights[1])
+
+    def start(self) -> None:
+        """Start a new interval with the drop plan in force."""
+        self.events = self.kept = self.lost = self.error = 0.0
+        self.left, self.largest = 1.0, self.plan[2:]
+
+    def shares(self) -> tuple[float, float]:
+        """Return the mean share kept, and the share left; -1: unknown."""
+        return _UNKNOWN if self.kept < 0 else self.kept / self.events, self.left
+
+    @property
+    def mean_error(self) -> float:
+        """Mean standard deviation of the share kept."""
+        return self.error / self.events
+
+    def state(self) -> list[float]:
+        """Return the state for a snapshot."""
+        return [self.events, self.kept, self.left, self.lost, self.error, *self.largest, *self.plan]
+
+    @classmethod
+    def of(cls, state: Sequence[float]) -> _Interval:
+        """Restore a `state`."""
+        events, kept, left, lost, error, largest, second, *plan = state
+        return cls(events, kept, left, lost, error, (largest, second), (plan[0], plan[1], plan[2], plan[3]))
+
+
+class RecallEstimate:
+    """Estimate of the recall of one query.
+
+    Attributes
+    ----------
+    counts
+        Counts since the query was added.
+    """
+
+    def __init__(self, matches: int = 0) -> None:
+        self.counts = Counts()
+        self._matches, self._missed = matches, 0
+        self._interval = _Interval()
+        self._kept_shares: deque[tuple[float, float]] = deque(maxlen=_PAST)
+        self._recent: deque[Counts] = deque(maxlen=_PAST)
+        self._block, self._block_size = Counts(), 0
+        self._last_block: Counts | None = None
+        self._pairs = 0
+        self._together = self._apart = 0.0  # sampling variance of the blocks, if drawn as a whole, and by match
+
+    def advance(self, events: int, lost: float, window: float) -> bool:
+        """Record that the drop plan in force was so for some events; return whether `count` is due.
+
+        Parameters
+        ----------
+        events
+            Number of events since the last decision.
+        lost
+            Estimated number of matches lost by the work limit among these.
+        window
+            Number of events in a window.
+        """
+        self._interval.advance(events, lost)
+        return self._interval.events >= window * _COUNTED
+
+    def count(
+        self, matches: int, taken: int, missed: int, window: float, weighed: tuple[float, ...] | None
+    ) -> None:
+        """Count the matches since the last call, which were found under the drop plans in force since then.
+
+        Parameters
+        ----------
+        matches
+            Number of matches so far.
+        taken, missed
+            Number of events that the query has matched so far, and that it missed after it ran out of memory. Missed
+            events are expected to yield as many matches per event as the others.
+        window
+            Number of events in a window.
+        weighed
+            Number of matches made since the last call, sum of their weights, and sum of the squares; None: some drops
+            in force were certain, or not weighed.
+        """
+        new, self._matches = matches - self._matches, matches
+        absent = 0.0
+        if missed > self._missed and taken > 0:
+            absent = (missed - self._missed) * self.counts.weighted / taken
+            self._missed = missed
+        by_window = window / self._interval.events
+        self._kept_shares.append(self._interval.shares())
+        counts = self._counts(new, absent, self._keep_probability(by_window), weighed)
+        counts.error += self._interval.mean_error * counts.modelled
+        self.counts.add(counts)
+        self._recent.append(counts)
+        self._add_to_block(counts, by_window)
+        self._interval.start()
+
+    def follow_plan(
+        self, kept: float | None, left: float | None, largest: tuple[float, float], error: float
+    ) -> None:
+        """Follow a new drop plan.
+
+        Parameters
+        ----------
+        kept, left
+            Share of future matches that the drop plan keeps, and share of the matches under way that is left after its
+            drops of live partial matches; None: unknown.
+        largest
+            Two largest weights of types, variables or states.
+        error
+            Standard deviation of `kept`.
+        """
+        self._interval.follow(_UNKNOWN if kept is None else kept, _UNKNOWN if left is None else left, largest, error)
+
+    def _counts(
+        self, new: int, absent: float, probability: float | None, weighed: tuple[float, ...] | None
+    ) -> Counts:
+        """Return the counts of the interval, given the keep probability of the model."""
+        lost, largest = self._interval.lost, self._interval.largest
+        counts = Counts(float(new), (new + lost) / max(probability or 1.0, _RAREST) + absent, largest=max(largest))
+        made, weight, square = weighed if weighed is not None else (0.0, 0.0, 0.0)
+        if weighed is None or (new > 0 and made <= 0 and probability is not None and probability < 1):
+            counts.unknown = float(probability is None)
+            counts.weighted = counts.modelled
+            counts.variance = counts.modelled * (counts.modelled - new) / max(new, 1)  # as if all weights were equal
+            counts.error = max(0.0, counts.modelled - new) * (weighed is None)
+            return counts
+        scale = new / made if made > 0 else 0.0  # matches may be discarded after they are weighed
+        counts.weighted = scale * weight * (new + lost) / max(new, 1) + absent if made > 0 else new + lost + absent
+        counts.variance = scale * (square - weight)
+        if probability is None:
+            counts.modelled = counts.weighted
+        else:
+            counts.unseen = max(0.0, counts.modelled - new) * (largest[0] * largest[1] - 1)
+        return counts
+
+    def _add_to_block(self, counts: Counts, by_window: float) -> None:
+        """Add counts to the block; update the design effect if it is complete."""
+        self._block.add(counts)
+        self._block_size += 1
+        if self._block_size < _BLOCK * by_window:
+            return
+        block, before = self._block, self._last_block
+        if before is not None:
+            weighted, missing = block.weighted - before.weighted, block.weighted - block.found
+            self._together += weighted * (missing - before.weighted + before.found) / 2
+            self._apart += (block.variance + before.variance) / 2
+            self._pairs += 1
+        self._last_block, self._block, self._block_size = block, Counts(), 0
+
+    @property
+    def design_effect(self) -> float:
+        """Factor on the sampling variance because matches share events."""
+        if self._apart <= 0:
+            return _DESIGN_EFFECT
+        effect = max(1.0, self._together / self._apart)
+        effect *= (1 + 2 / max(self._pairs, 1)) ** 2  # as Student's t, for two thirds as many degrees of freedom
+        weight = min(1.0, self._pairs / _PAIRS)
+        return weight * effect + (1 - weight) * max(effect, _DESIGN_EFFECT)
+
+    def _keep_probability(self, by_window: float) -> float | None:
+        """Return the probability that a match that ends now has been kept, by the drop plans of the last window.
+
+        Ages are weighted by themselves, because the first of three events in a window is more often old than recent.
+        """
+        shares = list(self._kept_shares)[-max(1, round(by_window)) :][::-1]
+        if not shares:
+            return 1.0
+        if any(kept < 0 or left < 0 for kept, left in shares):
+            return None
+        survival, weighted, weights = 1.0, 0.0, 0.0
+        for age, (_, left) in enumerate(shares):
+            weighted += (age + 0.5) * survival * (1 + left) / 2  # half of the matches of this age had begun at the drop
+            weights += age + 0.5
+            survival *= left
+        mean_kept = sum(kept for kept, _ in shares) / len(shares)
+        return mean_kept * (1 - min(by_window, 1.0) * (1 - weighted / weights))  # rare decisions miss some windows
+
+    def shift(self, matches: int) -> None:
+        """Adjust for a jump of the number of matches, after the state has moved to another matcher."""
+        self._matches += matches
+
+    @property
+    def total(self) -> Estimate:
+        """Estimate since the query was added."""
+        return estimate(self.counts, self.design_effect)
+
+    @property
+    def recent(self) -> Estimate:
+        """Estimate for the last 64 counts, of at least a twelfth of a window each."""
+        counts = Counts()
+        for item in self._recent:
+            counts.add(item)
+        return estimate(counts, self.design_effect)
+
+    def state(self) -> dict[str, Any]:
+        """Return the state for a snapshot as JSON values."""
+        return {
+            "matches": self._matches, "missed": self._missed, "interval": self._interval.state(),
+            "counts": list(astuple(self.counts)),
+            "shares": [list(shares) for shares in self._kept_shares],
+            "recent": [list(astuple(item)) for item in self._recent],
+            "block": list(astuple(self._block)), "size": self._block_size,
+            "last": None if self._last_block is None else list(astuple(self._last_block)),
+            "effect": [self._pairs, self._together, self._apart],
+        }  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore a `state`; raise `Misfit` if it is invalid."""
+        _STATE(state, "control.queries.recall")
+        self._matches, self._missed, self.counts = state["matches"], state["missed"], Counts(*state["counts"])
+        self._interval = _Interval.of(state["interval"])
+        self._kept_shares = deque(((kept, left) for kept, left in state["shares"]), _PAST)
+        self._recent = deque((Counts(*item) for item in state["recent"]), _PAST)
+        self._block, self._block_size = Counts(*state["block"]), state["size"]
+        self._last_block = None if state["last"] is None else Counts(*state["last"])
+        self._pairs, self._together, self._apart = state["effect"]
+
+
+_COUNTS = sequence(*[NUMBER] * 8)
+_STATE = record({
+    "matches": INT64, "missed": INT64, "interval": sequence(*[NUMBER] * 11), "counts": _COUNTS,
+    "shares": listed(sequence(NUMBER, NUMBER)),
+    "recent": listed(_COUNTS), "block": _COUNTS, "size": COUNT, "last": or_null(_COUNTS),
+    "effect": sequence(COUNT, NUMBER, NUMBER),
+})  # fmt: skip

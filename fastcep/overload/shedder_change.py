@@ -1,0 +1,84 @@
+"""Change the shedder of a control, and check the stored state of a control."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastcep.overload.clock import VirtualClock, WallClock
+from fastcep.overload.costs import CostTable
+from fastcep.overload.decision_schedule import DecisionSchedule
+from fastcep.overload.demand import DemandControl
+from fastcep.overload.latency import LatencyMonitor
+from fastcep.overload.protocols import Detector, Shedder
+from fastcep.overload.validation import checked_classes
+from fastcep.overload.work_limit import WorkLimit
+from fastcep.plan import Plan
+from fastcep.query.patterns import pattern_variables
+from fastcep.stored import COUNT, anything, by_name, listed, or_null, record, sequence
+
+__all__ = ["ShedderChange", "check_control_state"]
+
+
+class ShedderChange:
+    """Base class of `Control`: change the shedder. `Control` describes the attributes."""
+
+    clock: WallClock | VirtualClock
+    table: CostTable
+    bound: float | None
+    shedder: Shedder | None
+    monitor: LatencyMonitor
+    _demand: DemandControl
+    _schedule: DecisionSchedule
+    _work_limit: WorkLimit
+
+    def change(self, shedder: Shedder | None, detectors: Sequence[Detector]) -> None:
+        """Use another shedder from now on; the caller plans the queries again and calls `use`.
+
+        Parameters
+        ----------
+        shedder
+            The new shedder, or None.
+        detectors
+            New detectors; those in use stay if the sequence is empty and there is a shedder.
+        """
+        if self.shedder is not None:
+            self.shedder.stop_shedding()
+        self.shedder = shedder
+        used = list(detectors) or ([] if shedder is None else self.detectors)
+        if detectors or shedder is None:
+            self._demand = DemandControl(used, self.monitor, shedder is not None and shedder.drops_matches)
+        virtual, often = isinstance(self.clock, VirtualClock), shedder is not None and shedder.often
+        schedule = DecisionSchedule(
+            shedder is not None, often, self.bound or 0.0, self.table.decision if virtual else None
+        )
+        schedule.overhead = self._schedule.overhead
+        self._schedule = schedule
+        self._work_limit = WorkLimit(self.bound, used if shedder is not None and shedder.cuts else ())
+
+    @property
+    def detectors(self) -> list[Detector]:
+        """The detectors in use."""
+        return self._demand.detectors
+
+    def unknown_classes(self, plan: Plan) -> list[int]:
+        """Return the class for unknown values of each state of a plan."""
+        if self.shedder is None or not self.shedder.drops_matches:
+            return [0] * len(plan.states)
+        classes = checked_classes(self.shedder, plan.query, "classes")
+        names = [variable.name for variable in pattern_variables(plan.query.pattern)]
+        found = [classes.get(names[state.variable]) if state.features else None for state in plan.states]
+        return [0 if item is None else item.other for item in found]
+
+
+def check_control_state(state: dict[str, Any], loops: int, queries: int) -> None:
+    """Raise `Misfit` if this is not a state of a control with these numbers of detectors and queries."""
+    record(
+        {
+            "specs": anything, "learned": listed(by_name(anything), loops), "demand": anything, "decisions": COUNT,
+            "shedder": or_null(by_name(anything)), "clock": or_null(by_name(anything)),
+            "monitor": by_name(anything), "measured": anything, "episodes": anything, "pace": anything,
+            "queries": listed(by_name(anything), queries),
+        },
+        {"cut": anything, "renewal": COUNT, "before": sequence(COUNT, COUNT)},
+    )(state, "control")  # fmt: skip

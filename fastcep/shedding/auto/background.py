@@ -1,0 +1,145 @@
+"""Fit models in another process of the lowest priority; it gets its job in a temporary folder.
+
+The folder has ``history.arrow``, ``job.json`` and the models in use; the process adds the new models and, at last,
+``result.json``. The process is started anew, not forked, and ends with the engine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from fastcep.errors import FastcepError
+from fastcep.overload.costs import CostTable
+from fastcep.query import Document, ast, document_text, parse_document
+from fastcep.shedding.auto.trial import Trial, try_models
+from fastcep.shedding.model import Model, load_model
+
+__all__ = ["Background", "run_job"]
+
+_NICE = 19  # the lowest priority
+
+
+class Background:
+    """Fit in another process.
+
+    Parameters
+    ----------
+    queries, history, current, costs, index, seed
+        As for `try_models`.
+
+    Raises
+    ------
+    OSError
+        If the process cannot be started.
+    """
+
+    def __init__(
+        self, queries: Sequence[ast.Query], history: pa.Table, current: Mapping[str, Model], costs: CostTable,
+        index: str, seed: int,
+    ) -> None:  # fmt: skip
+        self._names = [query.name for query in queries]
+        self._folder = tempfile.TemporaryDirectory(prefix="fastcep-fit-")
+        folder = Path(self._folder.name)
+        job = {
+            "text": document_text(Document(queries[0].schema, tuple(queries))), "index": index, "seed": seed,
+            "costs": {"name": costs.name, **costs.nanoseconds}, "current": list(current),
+        }  # fmt: skip
+        (folder / "job.json").write_text(json.dumps(job))
+        with pa.OSFile(str(folder / "history.arrow"), "wb") as sink, pa.ipc.new_file(sink, history.schema) as writer:
+            writer.write_table(history)
+        for number, model in enumerate(current.values()):
+            model.save(folder / f"current-{number}")
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-W", "ignore", "-m", "fastcep.shedding.auto", str(folder)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder,
+            env=_environment(), start_new_session=True,
+        )  # fmt: skip
+        with suppress(OSError, AttributeError):
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICE)
+        self._end = weakref.finalize(self, _stop, self._process, self._folder)
+
+    @property
+    def process(self) -> int:
+        """Id of the process."""
+        return self._process.pid
+
+    def poll(self) -> dict[str, Trial] | None:
+        """Return the result by name of the query; None while the process works."""
+        if self._process.poll() is None:
+            return None
+        try:
+            return self._result()
+        finally:
+            self._end()
+
+    def close(self) -> None:
+        """End the process, and remove its folder."""
+        self._end()
+
+    def _result(self) -> dict[str, Trial]:
+        folder = Path(self._folder.name)
+        try:
+            result = json.loads((folder / "result.json").read_text())
+            if "error" in result:
+                return {name: Trial(why=result["error"]) for name in self._names}
+            return {
+                name: Trial(load_model(folder / of["model"]) if of["model"] else None, of["recall"], of["why"])
+                for name, of in result.items()
+            }
+        except (OSError, ValueError, LookupError, FastcepError) as error:
+            code = self._process.returncode
+            why = f"the fitting process ended with code {code}: {error}"
+            return {name: Trial(why=why) for name in self._names}
+
+
+def _stop(process: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[str]) -> None:
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+    folder.cleanup()
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment with this process's module path, and one thread for numerical libraries."""
+    paths = dict.fromkeys(os.path.abspath(path) for path in sys.path if path)
+    root = str(Path(__file__).resolve().parents[3])
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return {**os.environ, **threads, "PYTHONPATH": os.pathsep.join([root, *(path for path in paths if path != root)])}
+
+
+def run_job(folder: Path) -> None:
+    """Do the job of a folder; called in the other process."""
+    with suppress(OSError, AttributeError):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # Linux: runs only while the machine is idle
+    job = json.loads((folder / "job.json").read_text())
+    result: dict[str, Any]
+    try:
+        queries = parse_document(job["text"], "engine").queries
+        with pa.memory_map(str(folder / "history.arrow")) as source:
+            history = pa.ipc.open_file(source).read_all()
+            current = {name: load_model(folder / f"current-{number}") for number, name in enumerate(job["current"])}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                trials = try_models(queries, history, current, CostTable(**job["costs"]), job["index"], job["seed"])
+        result = {}
+        for number, (name, trial) in enumerate(trials.items()):
+            place = f"model-{number}" if trial.model is not None else ""
+            if trial.model is not None:
+                trial.model.save(folder / place)
+            result[name] = {"model": place, "recall": dict(trial.recall), "why": trial.why}
+    except Exception as error:
+        result = {"error": f"{type(error).__name__}: {error}"}
+    (folder / "part").write_text(json.dumps(result))
+    (folder / "part").rename(folder / "result.json")

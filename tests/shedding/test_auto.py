@@ -1,0 +1,218 @@
+"""`Auto`: random shedding at once, then a model of the stream that is better on events it was not fitted on."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import fastcep as fc
+from fastcep.datasets import ds1
+from fastcep.shedding import Auto, by_name
+from fastcep.shedding.auto.background import Background
+from fastcep.shedding.auto.trial import try_models
+
+SCHEMA = fc.Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us")
+Q1 = fc.parse("PATTERN SEQ(A a, B b, C c) WHERE [ID] AND a.V + b.V = c.V WITHIN 4ms", SCHEMA, name="q1")
+OPTIONS: dict[str, Any] = {"clock": "virtual", "cost_table": "paper", "index": "key"}
+EVENTS = ds1(events=30_000, seed=7, c_values=(2, 10))
+SIZE = 9_000
+
+
+@pytest.fixture(scope="module")
+def plain() -> tuple[int, float]:
+    """Number of matches, and mean latency, without shedding."""
+    engine = fc.Engine(Q1, latency_bound="1s", shedder=None, store="rows", **OPTIONS)
+    return len(engine.process(EVENTS)), engine.metrics()["shedding"]["processing_latency"]["mean"]
+
+
+def engine(bound: float, **options: Any) -> fc.Engine:
+    return fc.Engine(Q1, latency_bound=bound, **({"shedder": Auto(history=SIZE)} | OPTIONS | options))
+
+
+def found(matches: fc.Matches) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = matches.to_arrow().to_pylist()
+    return rows
+
+
+def test_a_bound_alone_sheds(plain: tuple[int, float]) -> None:
+    live = fc.Engine(Q1, latency_bound=plain[1] / 2, **OPTIONS)
+    assert 0 < len(live.process(EVENTS)) < plain[0]
+    shedding = live.metrics()["shedding"]
+    assert shedding["shedder"] == "auto" and shedding["dropped_partial_matches"] > 0
+    assert shedding["model"]["phase"] == "recording" and shedding["model"]["shedders"] == {"q1": "random"}
+    assert shedding["model"]["recorded_events"] == 30_000 and shedding["model"]["history_bytes"] > 0
+    for nothing in (None, "none"):
+        live = fc.Engine(Q1, latency_bound=plain[1] / 2, shedder=nothing, **OPTIONS)
+        assert len(live.process(EVENTS)) == plain[0]
+
+
+def test_a_model_is_taken_when_it_is_better(plain: tuple[int, float], caplog: pytest.LogCaptureFixture) -> None:
+    truth, mean = plain
+    recall = {}
+    for name in ("rs", "auto"):
+        live = engine(0.4 * mean, shedder="rs" if name == "rs" else Auto(history=SIZE))
+        with caplog.at_level(logging.INFO, "fastcep.shedding"):
+            recall[name] = len(live.process(EVENTS)) / truth
+        assert live.metrics()["shedding"]["processing_latency"]["mean"] < 1.05 * 0.4 * mean
+    assert recall["auto"] > recall["rs"] + 0.15
+    model = live.metrics()["shedding"]["model"]
+    assert (model["phase"], model["fits"], model["changes"], model["recorded_events"]) == ("waiting", 1, 1, 0)
+    trial = model["trials"]["q1"]
+    assert trial["taken"] and trial["recall"]["model"] > trial["recall"]["baseline"]
+    assert sum("shedding by a new model, whose held-out recall is" in text for text in caplog.messages) == 1
+
+
+def test_runs_do_not_depend_on_batches_or_snapshots(plain: tuple[int, float]) -> None:
+    """The fit happens after exactly as many events, also in the middle of a batch."""
+    whole, parts = engine(plain[1] / 2), engine(plain[1] / 2)
+    expected = found(whole.process(EVENTS))
+    matches: list[dict[str, Any]] = []
+    for number, part in enumerate(EVENTS.to_batches(max_chunksize=1777)):
+        matches += found(parts.process(part))
+        if number % 4 == 2:
+            parts = fc.Engine.restore(parts.snapshot())
+    assert matches == expected
+    one, other = whole.metrics()["shedding"], parts.metrics()["shedding"]
+    for key in ("dropped_partial_matches", "decisions", "demand", "estimated_recall"):
+        assert one[key] == other[key]
+    assert one["model"]["trials"] == other["model"]["trials"] and one["model"]["fits"] == 1
+
+
+def test_without_overload_the_matches_are_the_same(plain: tuple[int, float]) -> None:
+    live = engine(20 * plain[1])
+    assert len(live.process(EVENTS)) == plain[0]
+    shedding = live.metrics()["shedding"]
+    assert shedding["model"]["changes"] == 1 and shedding["dropped_partial_matches"] == 0
+
+
+def test_a_history_without_matches_gives_no_model() -> None:
+    text = "PATTERN SEQ(A a, B b, C c) WHERE [ID] AND a.V + b.V = c.V AND c.V > 99 WITHIN 4ms"
+    query = fc.parse(text, SCHEMA, name="q")
+    live = fc.Engine(query, latency_bound="1s", shedder=Auto(history=5_000), **OPTIONS)
+    live.process(EVENTS.slice(0, 6_000))
+    model = live.metrics()["shedding"]["model"]
+    assert (model["fits"], model["changes"], model["phase"]) == (1, 0, "waiting")
+    assert model["trials"]["q"]["why"] and model["shedders"] == {"q": "random"}
+
+
+def test_a_model_is_renewed_after_some_events() -> None:
+    live = engine(1e9, shedder=Auto(history=3_000, renew=4_000))
+    live.process(EVENTS)
+    model = live.metrics()["shedding"]["model"]
+    assert model["fits"] == 4  # 3,000 events recorded, 4,000 not recorded, and so on
+    assert "current" in model["trials"]["q1"]["recall"]
+
+
+def test_the_history_is_the_last_events() -> None:
+    auto = Auto(history=1_000)
+    for first in range(0, 3_000, 300):
+        auto.record(EVENTS.slice(first, 300))
+    assert pa.concat_tables(auto._history) == EVENTS.slice(2_000, 1_000)
+
+
+def test_negation_is_shed_by_partial_matches() -> None:
+    """Dropping events could cause false matches."""
+    query = fc.parse("PATTERN SEQ(A a, NEG B b, C c) WHERE [ID] WITHIN 2ms", SCHEMA, name="q")
+    everything = fc.Engine(query, latency_bound="1s", shedder=None, **OPTIONS)
+    truth = found(everything.process(EVENTS))
+    bound = everything.metrics()["shedding"]["processing_latency"]["mean"] / 2
+    live = fc.Engine(query, latency_bound=bound, **OPTIONS)
+    matches = found(live.process(EVENTS))
+    assert 0 < len(matches) < len(truth) and all(match in truth for match in matches[::50])
+    assert live.metrics()["shedding"]["dropped_events"] == 0
+
+
+def test_without_rows_events_are_shed() -> None:
+    query = fc.parse("PATTERN SEQ(A a, B b) WHERE [ID] WITHIN 2ms", SCHEMA, name="q")
+    options = {"clock": "virtual", "cost_table": "paper", "store": "factorised"}
+    everything = fc.Engine(query, latency_bound="1s", shedder=None, **options)
+    everything.process(EVENTS)
+    bound = everything.metrics()["shedding"]["processing_latency"]["mean"] / 2
+    live = fc.Engine(query, latency_bound=bound, **options)
+    live.process(EVENTS)
+    shedding = live.metrics()["shedding"]
+    assert shedding["dropped_events"] > 0 and shedding["model"]["phase"] == "without rows"
+
+
+def test_queries_may_come_and_go(plain: tuple[int, float]) -> None:
+    live = engine(20 * plain[1])
+    live.process(EVENTS.slice(0, 15_000))
+    assert live.metrics()["shedding"]["model"]["shedders"] == {"q1": "hybrid"}
+    other = fc.parse("PATTERN SEQ(A a, B b) WHERE [ID] AND a.V > b.V WITHIN 1ms", SCHEMA, name="q2")
+    live.add(other)
+    live.replace("q1", fc.parse("PATTERN SEQ(A a, C c) WHERE [ID] WITHIN 1ms", SCHEMA, name="q1"))
+    live.process(EVENTS.slice(15_000))
+    assert live.metrics()["shedding"]["model"]["shedders"] == {"q1": "random", "q2": "random"}
+
+
+def test_another_process_fits_as_this_one() -> None:
+    job = [Q1], EVENTS.slice(0, 9_000), {}, fc.CostTable.named("paper"), "key", 0
+    expected = try_models(*job)["q1"]
+    background = Background(*job)
+    while (trials := background.poll()) is None:
+        time.sleep(0.02)
+    assert trials["q1"].recall == expected.recall
+    assert trials["q1"].model is not None and expected.model is not None
+    assert trials["q1"].model.hash == expected.model.hash
+
+
+def test_a_process_that_ends_early_is_reported() -> None:
+    background = Background([Q1], EVENTS.slice(0, 9_000), {}, fc.CostTable.named("paper"), "key", 0)
+    background._process.kill()
+    while (trials := background.poll()) is None:
+        time.sleep(0.02)
+    assert trials["q1"].model is None and "the fitting process ended with code -9" in trials["q1"].why
+
+
+def test_on_the_wall_clock_another_process_fits(plain: tuple[int, float]) -> None:
+    """The engine goes on meanwhile; without overload it finds all matches."""
+    live = fc.Engine(Q1, latency_bound="1h", shedder=Auto(history=SIZE), index="key", cost_table="paper")
+    parts = EVENTS.to_batches(max_chunksize=3_000)
+    matches = sum(len(live.process(part)) for part in parts[:4])
+    assert live.metrics()["shedding"]["model"]["phase"] == "fitting"
+    place = 4
+    while live.metrics()["shedding"]["model"]["phase"] == "fitting":
+        time.sleep(0.05)
+        live.process(shifted(EVENTS.slice(0, 5_000), place))
+        place += 1
+    model = live.metrics()["shedding"]["model"]
+    assert matches > 0 and model["changes"] == 1 and model["shedders"] == {"q1": "hybrid"}
+
+
+def shifted(table: pa.Table, times: int) -> pa.Table:
+    """Return the events, later by ``times`` lengths of the whole stream."""
+    number = table.column_names.index("ts")
+    return table.set_column(number, "ts", pa.compute.add(table["ts"], (times + 1) * 10**9))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"history": 10}, "shedder 'auto': history=10; expected a whole number, at least 1,000"),
+        ({"renew": 0}, "shedder 'auto': renew=0"),
+        ({"seed": -1}, "shedder 'auto': seed=-1"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(fc.ValidationError, match=message):
+        by_name("auto", **options)
+
+
+def test_one_shedder_is_for_one_engine() -> None:
+    auto = Auto()
+    fc.Engine(Q1, latency_bound="1s", shedder=auto)
+    with pytest.raises(fc.ValidationError, match="belongs to another engine"):
+        fc.Engine(Q1, latency_bound="1s", shedder=auto)
+
+
+def test_a_model_to_begin_with() -> None:
+    model = fc.fit(Q1, EVENTS.slice(0, 9_000), cost_table="paper", index="key")
+    live = fc.Engine(Q1, latency_bound="1s", model=model, **OPTIONS)
+    assert live.metrics()["shedding"]["model"]["shedders"] == {"q1": "hybrid"}
+    other = fc.parse("PATTERN SEQ(A a, C c) WHERE [ID] WITHIN 1ms", SCHEMA, name="q1")
+    with pytest.raises(fc.ModelError, match="fit one for this query"):
+        fc.Engine(other, latency_bound="1s", model=model)
