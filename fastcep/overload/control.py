@@ -117,7 +117,8 @@ class Control(ShedderChange):
         self._first_event = 0
         self._decisions = 0
         often, virtual = shedder is not None and shedder.often, isinstance(clock, VirtualClock)
-        self._schedule = DecisionSchedule(shedder is not None, often, bound or 0.0, table.decision if virtual else None)
+        decides = shedder is not None and not shedder.observes
+        self._schedule = DecisionSchedule(decides, often, bound or 0.0, table.decision if virtual else None)
         self._stretch_start = 0
         self._expensive = 0  #: number of decisions that took more than `_EXPENSIVE`
         self._work_limit = WorkLimit(bound, detectors if shedder is not None and shedder.cuts else ())
@@ -255,8 +256,9 @@ class Control(ShedderChange):
         if self.shedder is not None:
             shed_before = self.demand > 0 or self._work_limit.active
             by_window = self._window_size(max) / self._meter.events
-            self._demand.update(self._measure(place, waited), self._saved_without_loss(), by_window)
-            limits = self._work_limit.update(self.queries)
+            load = self._measure(place, waited)
+            self._demand.update(load, self._saved_without_loss(), by_window)
+            limits = self._work_limit.update(self.queries, load.events, load.over)
             sheds = self.demand > 0 or limits
             dropped = self._dropped_counts() if sheds and not self.episodes.active else (0, 0)
             visited = learned = 0
@@ -481,4 +483,4 @@ class Control(ShedderChange):
             query.restore(query_state)
         self._report_estimates()
         if "cut" in state:
-            self._work_limit.restore(state["cut"])
+            self._work_limit.restore(state["cut"], self.queries)

@@ -32,6 +32,7 @@ from fastcep.stored import (
     anything,
     grid,
     listed,
+    number,
     or_null,
     record,
     sequence,
@@ -312,7 +313,10 @@ class QueryShedding:
             {
                 "error": AMOUNT, "recall": anything,
                 "weighed": sequence(grid(AMOUNT, 3), grid(AMOUNT, 3), FLAG, or_null(COUNT), COUNT),
-                "cut": sequence(INT64, INT64, NUMBER, grid(COUNT, *shedding.tried.shape)),
+                "cut": sequence(
+                    INT64, INT64, NUMBER, grid(number(0, 2**53), *shedding.tried.shape),
+                    grid(number(0, 1e12), len(shedding.tried), 4),
+                ),
                 "flows": sequence(listed(_KEY), listed(AMOUNT), listed(AMOUNT), AMOUNT, asked),
             },
         )(dict(state), f"control, query {self.plan.query.name!r}")  # fmt: skip

@@ -17,7 +17,6 @@ from fastcep.errors import ModelError, ValidationError
 from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.protocols import Classes, QueryView, Tree
 from fastcep.query import ast
-from fastcep.query.patterns import is_monotonic
 from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.hybrid.adaptation import AdaptedFlow
 from fastcep.shedding.hybrid.background import Background
@@ -93,7 +92,9 @@ class Hybrid(Baseline):
         Share of the drops that are let through, to adapt the model.
     cut
         Whether the work for single events is limited to a bound on a percentile of the processing latency, and classes
-        are dropped only if that does not hold the bound; see `fastcep.overload.work_limit`. (Not in the paper.)
+        are dropped only if that costs fewer matches; see `fastcep.overload.work_limit`. (Not in the paper.) It has no
+        effect on other bounds, and on queries that are not monotonic. None: for ``hybrid``, but not for ``hyi`` and
+        ``hys``, which drop nothing but events or partial matches.
 
     Raises
     ------
@@ -116,13 +117,13 @@ class Hybrid(Baseline):
         selection: Literal["order", "knapsack", "greedy"] = "order",
         adapt: bool = True,
         explore: float = 0.01,
-        cut: bool = False,
+        cut: bool | None = None,
     ) -> None:
         super().__init__(seed)
-        for option, value in (("adapt", adapt), ("cut", cut)):
+        self.cuts = self.events and self.rows if cut is None else cut
+        for option, value in (("adapt", adapt), ("cut", self.cuts)):
             if not isinstance(value, bool):
                 raise ValidationError(f"shedder {self.name!r}: {option}={value!r}; expected True or False")
-        self.cuts = cut
         self._selection = as_choice(f"shedder {self.name!r}", "selection", selection, ("order", "knapsack", "greedy"))
         self._adapt = adapt
         self._explore = as_probability(f"shedder {self.name!r}", "explore", explore) if adapt else 0.0
@@ -150,11 +151,6 @@ class Hybrid(Baseline):
             names = ", ".join(map(repr, self._models))
             raise ModelError(f"shedder {self.name!r} has a model for {names}, none for {query.name!r}; fit one for it")
         model.check(query)
-        if self.cuts and not is_monotonic(query):
-            raise ValidationError(
-                f"shedder {self.name!r}: cut=True is for monotonic queries (no negation, LIMIT, SELECT or CONSUME; "
-                f"skip_till_any), which {query.name!r} is not: it could report false matches; leave it out"
-            )
 
     def classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
         """Return the classes of partial matches of its model."""
@@ -189,7 +185,7 @@ class Hybrid(Baseline):
         self._replace_selector(name, self._learning[name].take())
         selector, changed = self._selectors[name], self._flows[name].recently_changed
         sizes = TableSizes(view.event_classes, view.classes)
-        if self.cuts:
+        if view.lost > 0:
             without = view.lost / max(1 - selector.choose(state.demand, sizes).saved, _LEFT)
             demand = max(demand, selector.optimal_demand(min(1.0, without)))
         current = self._plans.get(name)
@@ -277,7 +273,7 @@ class Hybrid(Baseline):
         """Return its name and options as JSON values."""
         models = {item.query.name: item.hash for item in self._stored_models}
         options = {"selection": self._selection, "adapt": self._adapt, "explore": self._explore}
-        return super().spec() | {"models": models, **options, **({"cut": True} if self.cuts else {})}
+        return super().spec() | {"models": models, **options, "cut": self.cuts}
 
     def state(self) -> dict[str, Any]:
         """Return the adapted flows and the shedding states as JSON values."""
