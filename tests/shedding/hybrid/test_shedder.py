@@ -404,6 +404,7 @@ def test_the_demand_stands_in_an_engine() -> None:
     assert live.metrics()["matches"] >= 0.99 * len(truth())
 
 
+@pytest.mark.thorough
 def test_half_of_the_live_partial_matches_come_to_nothing() -> None:
     """Hybrid, Fig. 6c: without half of them, HyS finds all matches and RS half (C.V from 2 to 10)."""
     from fastcep.evaluation.constant import ConstantDemand, SameDemand
