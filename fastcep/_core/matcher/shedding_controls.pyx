@@ -371,8 +371,7 @@ cdef class Shedding:
         cdef int m, e
         cdef bint completing, reports = False
         assert 0 <= share <= 1 and self.core.n_variables <= 64
-        self.core.shed.cut.most = 0
-        self.core.shed.cut.completing = 0
+        self.core.shed.cut.most = self.core.shed.cut.completing = 0
         if most <= 0:
             return
         self._allocate_tried()
@@ -390,11 +389,7 @@ cdef class Shedding:
 
     @property
     def tried(self):
-        """Counters of the work limit by edge of the plan, float64[edges, 4]; all 0 without a limit.
-
-        The columns are visits of partial matches, children made, visits that were cut off, and the estimated number of
-        children lost by these.
-        """
+        """Partial matches visited, children made, visits cut off and children lost by that: float64[edges, 4]."""
         return self._by_edge(<double*>self.core.shed.cut.tried)
 
     def cut_state(self):
@@ -415,9 +410,7 @@ cdef class Shedding:
         cdef Cut* cut = &self.core.shed.cut
         cdef Py_ssize_t edges = len(self.matcher.plan.edges)
         if cut.tried == NULL:
-            cut.tried = <Tried*>calloc(edges, sizeof(Tried))
-        if cut.yields == NULL:
-            cut.yields = <Yields*>calloc(edges, sizeof(Yields))
+            cut.tried, cut.yields = <Tried*>calloc(edges, sizeof(Tried)), <Yields*>calloc(edges, sizeof(Yields))
         if cut.tried == NULL or cut.yields == NULL:
             raise MemoryError("no memory for load shedding")
 
