@@ -393,13 +393,13 @@ def check_flow_keys(
     }  # fmt: skip
     if any(len(values) != len(keys) for values in counts) or list(keys) != sorted(set(keys)):
         raise Misfit("flows", f"{len(keys)} keys, perhaps not in order", "as many counts, and ascending keys")
-    for number, key in enumerate(keys):
+    for place, key in enumerate(keys):
         for name, (shift, bits) in FLOW_FIELDS.items():
             value = key >> shift & ((1 << bits) - 1)
             if value > largest[name]:
-                raise Misfit(f"flows, key {number}, {name}", f"{value}", f"0 to {largest[name]}")
+                raise Misfit(f"flows, key {place}, {name}", f"{value}", f"0 to {largest[name]}")
         if not key & FLOW_SET:
-            raise Misfit(f"flows, key {number}", f"{key}", "a key that is set")
+            raise Misfit(f"flows, key {place}", f"{key}", "a key that is set")
 
 
 def _table(classes: Classes | Tree) -> Table:
