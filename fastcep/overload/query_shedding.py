@@ -32,7 +32,6 @@ from fastcep.stored import (
     anything,
     grid,
     listed,
-    number,
     or_null,
     record,
     sequence,
@@ -313,10 +312,7 @@ class QueryShedding:
             {
                 "error": AMOUNT, "recall": anything,
                 "weighed": sequence(grid(AMOUNT, 3), grid(AMOUNT, 3), FLAG, or_null(COUNT), COUNT),
-                "cut": sequence(
-                    INT64, INT64, NUMBER, grid(number(0, 2**53), *shedding.tried.shape),
-                    grid(number(0, 1e12), len(shedding.tried), 4),
-                ),
+                "cut": sequence(INT64, INT64, NUMBER, *[grid(AMOUNT, *shedding.tried.shape)] * 2),
                 "flows": sequence(listed(_KEY), listed(AMOUNT), listed(AMOUNT), AMOUNT, asked),
             },
         )(dict(state), f"control, query {self.plan.query.name!r}")  # fmt: skip
@@ -393,13 +389,13 @@ def check_flow_keys(
     }  # fmt: skip
     if any(len(values) != len(keys) for values in counts) or list(keys) != sorted(set(keys)):
         raise Misfit("flows", f"{len(keys)} keys, perhaps not in order", "as many counts, and ascending keys")
-    for place, key in enumerate(keys):
+    for number, key in enumerate(keys):
         for name, (shift, bits) in FLOW_FIELDS.items():
             value = key >> shift & ((1 << bits) - 1)
             if value > largest[name]:
-                raise Misfit(f"flows, key {place}, {name}", f"{value}", f"0 to {largest[name]}")
+                raise Misfit(f"flows, key {number}, {name}", f"{value}", f"0 to {largest[name]}")
         if not key & FLOW_SET:
-            raise Misfit(f"flows, key {place}", f"{key}", "a key that is set")
+            raise Misfit(f"flows, key {number}", f"{key}", "a key that is set")
 
 
 def _table(classes: Classes | Tree) -> Table:
