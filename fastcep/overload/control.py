@@ -38,7 +38,7 @@ from fastcep.overload.query_shedding import QueryShedding
 from fastcep.overload.recall import total
 from fastcep.overload.renewal import Renewal
 from fastcep.overload.shedder_change import ShedderChange, check_control_state
-from fastcep.overload.validation import checked_classes, checked_drop_plans, checked_json
+from fastcep.overload.validation import checked_classes, checked_drop_plans, checked_json, checked_utility
 from fastcep.overload.work_limit import WorkLimit
 from fastcep.plan import Plan
 from fastcep.query import ast
@@ -105,6 +105,7 @@ class Control(ShedderChange):
         self.shedder = shedder
         self.monitor = LatencyMonitor(_REMEMBERED, every, bound)
         self._meter = LoadMeter(bound or 0.0, self.monitor)
+        self._load = Load(bound or 0.0)
         self._demand = DemandControl(detectors, self.monitor, shedder is not None and shedder.drops_matches)
         self.episodes = Episodes()
         self.listeners: list[Callable[[Floats, Floats], None]] = []
@@ -256,7 +257,7 @@ class Control(ShedderChange):
         if self.shedder is not None:
             shed_before = self.demand > 0 or self._work_limit.active
             by_window = self._window_size(max) / self._meter.events
-            load = self._measure(place, waited)
+            self._load = load = self._measure(place, waited)
             self._demand.update(load, self._saved_without_loss(), by_window)
             limits = self._work_limit.update(self.queries, load.events, load.over)
             sheds = self.demand > 0 or limits
@@ -298,10 +299,11 @@ class Control(ShedderChange):
         return plans
 
     def _query_view(self, query: QueryShedding) -> QueryView:
-        decisions = query.window_size / self._meter.events
+        decisions = query.window_size / max(self._meter.events, 1)
         return QueryView(
             query.plan, query.shedding, query.slices, decisions, query.window_size, query.received,
             self._schedule.count_budget(self._meter.per_event), self._work_limit.share,
+            self._load, self._demand.readings,
         )  # fmt: skip
 
     def _window_size(self, which: Callable[..., float]) -> float:
@@ -391,6 +393,13 @@ class Control(ShedderChange):
         return self.memory()
 
     # ------------------------------------------------------- metrics and state
+
+    def utilities(self) -> dict[str, Floats]:
+        """Return the utility of partial matches by state, class and slice, by query, as far as the shedder knows it."""
+        found = {} if self.shedder is None else {
+            query.plan.query.name: checked_utility(self.shedder, self._query_view(query)) for query in self.queries
+        }  # fmt: skip
+        return {name: utility for name, utility in found.items() if utility is not None}
 
     def end(self) -> None:
         """Record that the stream has ended."""

@@ -117,6 +117,17 @@ class DropOrder:
         np.maximum.at(created_until, child["target"], until)
         return created_until.reshape(flow.states, flow.stride, 1)
 
+    def utility(self, sizes: TableSizes) -> Floats:
+        """Return the share of the work that is saved before the partial matches of a cell are dropped.
+
+        It is 1 if they are never dropped: float64[states, classes, slices].
+        """
+        states, classes, slices = self._dropped_from.shape
+        utility = np.ones((states, max(sizes.classes, classes), slices))
+        before = np.append(0.0, self.saved)[np.minimum(self._dropped_from, len(self.saved))]
+        utility[:, :classes] = np.where(self._dropped_from == _NEVER, 1.0, before)
+        return utility
+
     def optimal_demand(self, loss: float) -> float:
         """Return the demand that loses least under a work limit that alone loses the share ``loss`` of the matches.
 

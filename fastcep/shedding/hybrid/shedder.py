@@ -175,6 +175,12 @@ class Hybrid(Baseline):
         """Return drop plans with the first classes of each query's order, enough to save the share ``demand``."""
         return [self._drop_plan(demand, before, view) for view in views]
 
+    def utility(self, view: QueryView) -> Floats | None:
+        """Return the share of the work that is saved before a cell is dropped; None with a knapsack."""
+        selector = self._selectors.get(view.plan.query.name)
+        sizes = TableSizes(view.event_classes, view.classes)
+        return selector.utility(sizes) if isinstance(selector, DropOrder) else None
+
     def stop_shedding(self) -> None:
         """Reset the state; nothing is counted until load is shed again."""
         self._states, self._plans = {}, {}
