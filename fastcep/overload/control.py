@@ -35,7 +35,7 @@ from fastcep.overload.latency import LatencyMonitor
 from fastcep.overload.load_meter import LoadMeter
 from fastcep.overload.protocols import Detector, Load, QueryView, Shedder
 from fastcep.overload.query_shedding import QueryShedding
-from fastcep.overload.recall import total
+from fastcep.overload.recall import RecallEstimate, total
 from fastcep.overload.renewal import Renewal
 from fastcep.overload.shedder_change import ShedderChange, check_control_state
 from fastcep.overload.validation import checked_classes, checked_drop_plans, checked_json, checked_utility
@@ -330,7 +330,7 @@ class Control(ShedderChange):
         """Record the decision for the episodes, the estimated recall and the log."""
         for query in self.queries:
             query.record_decision(self._meter.events, self._work_limit.lost_by.get(query, 0.0))
-        self._report_estimates()
+        self._report_estimates([query.recall for query in self.queries])
         if sheds or self.episodes.active:
             why = self._demand.why if self.demand > 0 else "single events would cost more than the bound"
             self.episodes.record_decision(
@@ -338,10 +338,8 @@ class Control(ShedderChange):
             )
         self.episodes.check_bound(self._demand.bound_missed, self._meter.per_event, self.bound, by_window)
 
-    def _report_estimates(self) -> None:
-        self.episodes.record_estimates(
-            total(query.recall.total for query in self.queries), total(query.recall.recent for query in self.queries)
-        )
+    def _report_estimates(self, recalls: Sequence[RecallEstimate]) -> None:
+        self.episodes.record_estimates(total(item.total for item in recalls), total(item.recent for item in recalls))
 
     def _total_weight(self) -> float:
         return sum(query.weight for query in self.queries)
@@ -408,6 +406,9 @@ class Control(ShedderChange):
     def metrics(self) -> dict[str, Any]:
         """Return latencies, decisions and drop counts, see `Engine.metrics`."""
         events, partial_matches = self._dropped_counts()
+        lost = self._work_limit.lost_since(self.queries)
+        recalls = [query.recall_until_now(self._meter.events, lost.get(query, 0.0)) for query in self.queries]
+        self._report_estimates(recalls)
         return {
             "clock": "virtual" if isinstance(self.clock, VirtualClock) else "wall",
             "cost_table": {"name": self.table.name, "hash": self.table.hash},
@@ -426,7 +427,10 @@ class Control(ShedderChange):
             "passed_over": self._work_limit.passed_over(self.queries),
             "processing_latency": self.monitor.summary("processing"),
             "event_latency": self.monitor.summary("event"),
-            "queries": {query.plan.query.name: query.metrics() for query in self.queries},
+            "queries": {
+                query.plan.query.name: query.metrics(recall)
+                for query, recall in zip(self.queries, recalls, strict=True)
+            },
         }
 
     def specs(self) -> dict[str, Any]:
@@ -490,6 +494,6 @@ class Control(ShedderChange):
             self.renewal.remaining = state.get("renewal", 0)
         for query, query_state in zip(self.queries, state["queries"], strict=True):
             query.restore(query_state)
-        self._report_estimates()
+        self._report_estimates([query.recall for query in self.queries])
         if "cut" in state:
             self._work_limit.restore(state["cut"], self.queries)

@@ -122,23 +122,35 @@ class WorkLimit:
         """
         if not self.on:
             return False
-        self._adjust(queries, (_AIMED * self._allowed - over) * min(1.0, events / _COMPENSATION))
         found, without_limit, self.lost_by, self._quiet = 0.0, 0.0, {}, min(self._quiet + 1, _QUIET)
         for number, query in enumerate(queries):
             tried = query.shedding.tried
-            new, self._before[number] = tried - self._before[number], tried
-            self._recent[number] = _DECAY * self._recent[number] + new
-            if new[:, 2].any():
+            if (tried[:, 2] > self._before[number][:, 2]).any():
                 self._quiet = 0
-            if not self._recent[number][:, 2].any():
-                continue
-            query_found, query_without = expected(query.plan, self._recent[number])
-            scale = min(1.0, int(query.matcher.matches) / max(_matches(query.plan, tried), 1.0))  # others are discarded
-            if query_found > 0:
-                self.lost_by[query] = scale * _matches(query.plan, new) * (query_without / query_found - 1)
-            found, without_limit = found + scale * query_found, without_limit + scale * query_without
+            lost, query_found, query_without = self._loss(number, query, tried)
+            self._recent[number] = _DECAY * self._recent[number] + tried - self._before[number]
+            self._before[number] = tried
+            self.lost_by[query], found, without_limit = lost, found + query_found, without_limit + query_without
         self.share = 1 - found / without_limit if without_limit > 0 else float(self._quiet == 0)
+        self._adjust(queries, (_AIMED * self._allowed - over) * min(1.0, events / _COMPENSATION))
         return self.active
+
+    def lost_since(self, queries: Sequence[QueryShedding]) -> dict[QueryShedding, float]:
+        """Return the estimated number of matches of each query lost since the last call of `update`."""
+        if not self.on:
+            return {}
+        return {query: self._loss(number, query, query.shedding.tried)[0] for number, query in enumerate(queries)}
+
+    def _loss(self, number: int, query: QueryShedding, tried: Floats) -> tuple[float, float, float]:
+        """Return the matches of a query lost since the last update, and those found and expected recently."""
+        new = tried - self._before[number]
+        recent = _DECAY * self._recent[number] + new
+        if not recent[:, 2].any():
+            return 0.0, 0.0, 0.0
+        found, without_limit = expected(query.plan, recent)
+        scale = min(1.0, int(query.matcher.matches) / max(_matches(query.plan, tried), 1.0))  # others are discarded
+        lost = scale * _matches(query.plan, new) * (without_limit / found - 1) if found > 0 else 0.0
+        return lost, scale * found, scale * without_limit
 
     def passed_over(self, queries: Sequence[QueryShedding]) -> int:
         """Return how often an event was not tried with a partial match, or as the start of one, in total."""
@@ -193,7 +205,7 @@ def expected(plan: Plan, tried: Floats) -> tuple[float, float]:
     for number in np.flatnonzero(loop & inner & (children > 0)):
         rounds = variables[plan.edges[number].variable].declaration.maximum
         if rounds is not None and plan.edges[number].group < 0:  # a child of the first round has one round less
-            children[number] = 1 - 1 / (children[number] ** np.arange(min(rounds - 1, _DEPTH))).sum()
+            children[number] = 1 - 1 / (children[number] ** np.arange(min(max(rounds - 1, 1), _DEPTH))).sum()
     contribution: Floats = np.zeros(len(accepting))
     for _ in range(_DEPTH):
         by_edge = children * (accepting + contribution)[target]

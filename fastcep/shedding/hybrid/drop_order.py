@@ -2,7 +2,7 @@
 
 Steps that save work only together form a *level*; level 0 drops nothing. A demand selects all levels that save no more
 than the demand, and drops the next level with the probability that saves the remainder. Levels that lose no matches are
-dropped whenever there is any demand.
+dropped whenever there is any demand. Without a demand nothing is dropped.
 
 Everything that a decision needs is computed in advance: for each class, the level from which on it is dropped. A
 decision finds its level by binary search and compares the tables with it.
@@ -138,7 +138,8 @@ class DropOrder:
     def choose(self, demand: float, sizes: TableSizes) -> Selection:
         """Return the selection that saves a share of the work."""
         last = len(self.saved) - 1
-        level = min(max(int(self.saved.searchsorted(demand, "right")) - 1, self.free), last)
+        free = self.free if demand > 0 else 0
+        level = min(max(int(self.saved.searchsorted(demand, "right")) - 1, free), last)
         upper, part = min(level + 1, last), 0.0
         if upper > level and demand > self.saved[level]:
             part = float((demand - self.saved[level]) / (self.saved[upper] - self.saved[level]))
