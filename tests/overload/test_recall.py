@@ -214,5 +214,5 @@ def test_metrics_include_the_events_since_the_last_decision(stream: pa.Table) ->
         other.process(batch)
         counts = one.metrics()["shedding"]["matches"]
         assert counts["found"] == found and counts["expected"] >= found
-    assert found > 100
+    assert found > 50
     assert one.snapshot() == other.snapshot()
