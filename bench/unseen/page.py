@@ -200,9 +200,9 @@ def _ready(results: dict[str, Any]) -> list[str]:
         return []
     return [
         "## Being ready\n",
-        "CPU time of engines with a shedder and a bound of an hour, which nothing exceeds, divided by that of an engine "
-        "with the same store (rows) and without a bound: the median over alternating passes. `auto` records its history "
-        "in this time.\n",
+        "CPU time of engines with a shedder and a bound of an hour, which nothing exceeds, divided by that of one "
+        "with the same store (rows) and without a bound: the median over alternating passes. `auto` records its "
+        "history in this time.\n",
         table(("stream", "shedder", "ratio"), [
             [row["case"], f"`{row['shedder']}`", f"{row['ratio']:.3f}"] for row in rows
         ]),

@@ -102,7 +102,7 @@ def load_of(name: str, shared: Path) -> Load | None:
         queries, table, history, options = case.queries, case.measured, case.history, {}
     time_name = next(field.name for field in table.schema if field.name in ("ts", "start_date", "TX_DATETIME", "time"))
     maximum = fc.maximum_rate(
-        lambda: fc.Engine(list(queries), latency_bound="1h", store="rows", **options),
+        lambda: fc.Engine(list(queries), latency_bound="1h", shedder=None, store="rows", **options),
         list(Repeated(table, time_name, 2 * len(table))), "wall",
     )  # fmt: skip
     models = tuple(fc.fit(query, history, **options) for query in queries)
