@@ -16,7 +16,10 @@ import pyarrow as pa
 from fastcep.errors import ModelError, ValidationError
 from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.protocols import Classes, QueryView, Tree
+from fastcep.overload.survival import survival
+from fastcep.plan import Plan
 from fastcep.query import ast
+from fastcep.query.patterns import is_monotonic
 from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.hybrid.adaptation import AdaptedFlow
 from fastcep.shedding.hybrid.background import Background
@@ -42,6 +45,9 @@ _LEAST = 1e-6
 
 #: Lower limit of the remaining share of the work, when the loss by the work limit is extrapolated to all of it.
 _LEFT = 0.05
+
+#: Missing share of the saved work for which no events are dropped as a whole.
+_ENOUGH = 1e-3
 
 #: Share of the matches from which on no loss is assumed.
 _ALL = 1 - 1e-6
@@ -199,8 +205,10 @@ class Hybrid(Baseline):
             return current[3]
         selection = selector.choose(demand, sizes)
         binds, births = self._drop_probabilities(selection, changed)
+        events, kept = self._drop_events(demand, selection, view.plan)
         drop_plan = DropPlan(
-            binds=binds, births=births, steady=True, kept=selection.kept if self._flows[name].is_reliable else None,
+            events=events, binds=binds, births=births, steady=True,
+            kept=kept if self._flows[name].is_reliable else None,
             saved=selection.saved if selection.kept >= _ALL else 0.0,
             counts=self._counted_share(name, view) if self._adapt else 0.0, error=self._flows[name].error,
         )  # fmt: skip
@@ -213,6 +221,18 @@ class Hybrid(Baseline):
             state.saved = selection.saved
         state.demand, state.saved = demand, min(state.saved, selection.saved)
         return drop_plan
+
+    def _drop_events(self, demand: float, selection: Selection, plan: Plan) -> tuple[Floats | None, float]:
+        """Return drop probabilities of events by type, and the expected share of the matches that is kept.
+
+        Events are dropped as a whole, at random, if withholding and dropping all classes does not save enough: an event
+        that is not dropped costs something even if it is tried for no variable.
+        """
+        if not self.events or demand <= selection.saved + _ENOUGH or not is_monotonic(plan.query):
+            return None, selection.kept
+        keep = (1 - demand) / (1 - selection.saved)
+        bindable = np.array([bool(variables) for variables in plan.type_variables])
+        return np.where(bindable, 1 - keep, 0.0), selection.kept * survival(plan.query.pattern, lambda _: keep)
 
     def _adapt_flow(self, name: str, view: QueryView, state: SheddingState) -> None:
         """Adapt the flow to the counters, if a slice of the window has passed.

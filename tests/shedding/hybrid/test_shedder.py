@@ -437,3 +437,18 @@ def test_queries_whose_windows_are_cut_differently() -> None:
     told = live.metrics()["shedding"]
     assert len(matches) > 0 and told["demand"] > 0
     assert all(own["changes"] == 0 for own in told["model"].values())
+
+
+@pytest.mark.parametrize(
+    "text, drops", [(Q1, True), ("PATTERN SEQ(A a, NEG B n, C c) WHERE a.ID = c.ID WITHIN 2ms", False)]
+)
+def test_events_are_dropped_as_a_whole_if_classes_do_not_save_enough(text: str, drops: bool) -> None:
+    """But not with negation, where that could report false matches."""
+    options = PAPER | {"cost_table": "measured"}  # where an event costs something even if nothing is tried
+    shedder = Hybrid(fc.fit(query(text), stream().slice(0, 8_000), validate=False, **options))
+    _, live = shed(shedder, 0.5, stream().slice(0, 4_000), query(text))
+    control: Any = live._stream.queries.control
+    (view,) = [control._query_view(item) for item in control.queries]
+    for demand in (0.5, 0.999):
+        (plan,) = shedder.decide(demand, 0.0, [view])
+        assert (plan.events is not None and plan.events.any()) == (drops and demand > 0.9)
