@@ -35,7 +35,7 @@ from fastcep.overload.latency import LatencyMonitor
 from fastcep.overload.load_meter import LoadMeter
 from fastcep.overload.protocols import Detector, Load, QueryView, Shedder
 from fastcep.overload.query_shedding import QueryShedding
-from fastcep.overload.recall import RecallEstimate, total
+from fastcep.overload.recall import RecallEstimate
 from fastcep.overload.renewal import Renewal
 from fastcep.overload.shedder_change import ShedderChange, check_control_state
 from fastcep.overload.validation import checked_classes, checked_drop_plans, checked_json, checked_utility
@@ -339,7 +339,7 @@ class Control(ShedderChange):
         self.episodes.check_bound(self._demand.bound_missed, self._meter.per_event, self.bound, by_window)
 
     def _report_estimates(self, recalls: Sequence[RecallEstimate]) -> None:
-        self.episodes.record_estimates(total(item.total for item in recalls), total(item.recent for item in recalls))
+        self.episodes.record_estimates(recalls, self._work_limit.passed_over(self.queries) > 0)
 
     def _total_weight(self) -> float:
         return sum(query.weight for query in self.queries)
