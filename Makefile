@@ -9,6 +9,8 @@ DEMO_STAMP := $(if $(wildcard $(STAMP)),$(STAMP),$(VENV)/.installed-report)
 BUILD_FILES := pyproject.toml setup.py ci/setup.sh ci/requirements.py ci/find_python.sh
 CORE := $(wildcard fastcep/_core/*/*.pyx fastcep/_core/*/*.pxd fastcep/_core/*/*.h)
 export PYTHON
+# Set, every process would compile again what it imports, because pip installs no bytecode (ci/setup.sh).
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test ci check bench peers compare figures lint clean help
 
@@ -50,12 +52,10 @@ lint: $(STAMP)
 	$(BIN)/python ci/check_prose.py
 
 test: lint
-	FASTCEP_EXAMPLES=10 $(BIN)/python -m pytest -q -n 2 -m "not ($(LONG) or thorough or spark)"
-	ci/spark_tests.sh $(BIN)/python "not (slow or thorough)"
+	FASTCEP_EXAMPLES=10 ci/tests.sh $(BIN)/python "not ($(LONG) or thorough or spark)" "not (slow or thorough)"
 
 ci: $(STAMP)
-	FASTCEP_EXAMPLES=200 $(BIN)/python -m pytest -q -n 2 -m "(property or thorough) and not ($(LONG) or spark)"
-	ci/spark_tests.sh $(BIN)/python "thorough and not slow"
+	FASTCEP_EXAMPLES=200 ci/tests.sh $(BIN)/python "(property or thorough) and not ($(LONG) or spark)" "thorough and not slow"
 	ci/wheel_smoke.sh $(BIN)/python
 	FASTCEP_EXAMPLES=200 ci/debug_build.sh $(BIN)/python
 

@@ -75,6 +75,7 @@ def spark() -> Iterator[Any]:
         .config("spark.sql.session.timeZone", "America/New_York")  # nothing may depend on it
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.memory", "2g")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # starts faster
         .config("spark.log.level", "ERROR")
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", "5000")
         .getOrCreate()

@@ -15,17 +15,21 @@ import doctest
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import dedent
 from typing import Any, NamedTuple
 
 import pytest
 from reference.user_functions import own_registry
+from support.command_server import Server
 from support.waiting import LIMIT
 
 ROOT = Path(__file__).resolve().parent.parent
+SERVERS = ExitStack()
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 # Set-up that a reader types and that CI does itself; everything else in a console block must be a fastcep command.
@@ -61,11 +65,26 @@ def commands(block: Block) -> Iterator[tuple[str, str]]:
         yield command, shown
 
 
+@cache
+def command() -> str:
+    """Return the words of a shell that run ``fastcep``; start the server that runs its commands."""
+    folder = SERVERS.enter_context(TemporaryDirectory(prefix="fastcep-"))  # short: the length of addresses is limited
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        return SERVERS.enter_context(Server(f"{folder}/socket")).command
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _stop_server() -> Iterator[None]:
+    with SERVERS:
+        yield
+    command.cache_clear()
+
+
 def run_bash(script: str, where: str) -> str:
     """Run a script in the page's folder and return its standard output; ``fastcep`` is this interpreter's."""
-    program = f"{sys.executable} -W error -c 'import sys; from fastcep.cli import main; sys.exit(main())'"
     environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
-    script = f'set -euo pipefail\nfastcep() {{ {program} "$@"; }}\n{script}\n'
+    script = f'set -euo pipefail\nfastcep() {{ {command()} "$@"; }}\n{script}\n'
     run = subprocess.run(
         ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
     )

@@ -184,7 +184,7 @@ def check(query: fc.Query, table: pa.Table, least: int) -> None:
     assert harness.rows(query, None, events, [5]) == found
 
 
-@pytest.mark.parametrize(("seed", "window"), [(11, 8_000_000), (7, 6_000_000)])
+@pytest.mark.parametrize(("seed", "window"), [(11, 8_000_000), pytest.param(7, 6_000_000, marks=pytest.mark.thorough)])
 def test_hybrid_q2_sample(seed: int, window: int) -> None:
     """One ID, few values, a wider window for the thinned stream: few subsets, but some matches."""
     query = paper("hybrid_q2")

@@ -29,8 +29,8 @@ CUTTING = "hybrid-cut"
 _KINDS: Mapping[str, type[Hybrid]] = {"hybrid": Hybrid, "hyi": HybridInput, "hys": HybridState}
 #: From a name to the shedder's name in fastcep, options of the fit that differ, and options of the shedder.
 _FITTED: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
-    **{name: (name, {}, {}) for name in OURS},
-    COUNTING: (HYBRID, {"cost_table": fc.CostTable("a partial match", created=1.0)}, {}),
+    **{name: (name, {}, {"cut": False}) for name in OURS},
+    COUNTING: (HYBRID, {"cost_table": fc.CostTable("a partial match", created=1.0)}, {"cut": False}),
     CUTTING: (HYBRID, {}, {"cut": True}),
 }
 #: Options of the fit that the paper uses for Q1, Q2 and Q4.

@@ -4,6 +4,7 @@
 ``random``   streams and queries drawn from ``--seed``, on the virtual clock
 ``wall``     arrival rates above the maximum on the wall clock, for DS1 and three real queries
 ``pauses``   a consumer that pauses once, at 60 % of the maximum rate, on the wall clock
+``ready``    the cost of being ready to shed, while there is no overload
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from bench.unseen.cells import run_case
 from bench.unseen.page import main as write_page
 from bench.unseen.random_cases import CASES, random_case
 from bench.unseen.random_cases import EVENTS as RANDOM_EVENTS
+from bench.unseen.ready import ready
 from bench.unseen.real import EVENTS as REAL_EVENTS
 from bench.unseen.real import REAL, real_case
 from bench.unseen.results import save_case
 
-PARTS = ("real", "random", "wall", "pauses")
+PARTS = ("real", "random", "wall", "pauses", "ready")
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT / os.environ.get("FASTCEP_SHARED", "../shared") / "data"
 
@@ -50,6 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for part in options.part or PARTS:
         if part in ("real", "random"):
             _virtual(part, options)
+        elif part == "ready":
+            for name, result in ready(options.shared, options.seed):
+                save_case(part, options.seed, name, result)
         else:
             run = wall.rates if part == "wall" else wall.pauses
             for name, result in run(options.shared, options.seed, options.seconds):

@@ -29,7 +29,7 @@ def page(results: dict[str, Any]) -> str:
         "fitted on the first half of each stream; the second half is measured. `python -m bench.unseen` repeats the "
         "measurements and writes this page.\n",
         f"Measured on {environment['date']} at revision {environment['commit']} with Python {environment['python']}.\n",
-        *_virtual(results), *_wall(results), *_pauses(results), *_queries(results),
+        *_virtual(results), *_wall(results), *_pauses(results), *_ready(results), *_queries(results),
     ]  # fmt: skip
     return "\n".join(text).rstrip() + "\n"
 
@@ -191,6 +191,21 @@ def _pauses(results: dict[str, Any]) -> list[str]:
               f"{row['dropped_events']:,}", f"{row['dropped_matches']:,}", str(row["decisions"]),
               f"{(1 - row['recall']) / row['allowed']:.1f}" if row["allowed"] else "–"] for row in rows],
         ),
+    ]  # fmt: skip
+
+
+def _ready(results: dict[str, Any]) -> list[str]:
+    rows = list(rows_of(results, "ready"))
+    if not rows:
+        return []
+    return [
+        "## Being ready\n",
+        "CPU time of engines with a shedder and a bound of an hour, which nothing exceeds, divided by that of one "
+        "with the same store (rows) and without a bound: the median over alternating passes. `auto` records its "
+        "history in this time.\n",
+        table(("stream", "shedder", "ratio"), [
+            [row["case"], f"`{row['shedder']}`", f"{row['ratio']:.3f}"] for row in rows
+        ]),
     ]  # fmt: skip
 
 

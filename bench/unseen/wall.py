@@ -18,7 +18,7 @@ from bench.unseen.real import real_case
 from fastcep.datasets import ds1
 from fastcep.shedding.names import SHEDDERS, by_name
 
-__all__ = ["BOUNDS", "PAUSES", "RATES", "STREAMS", "Repeated", "pauses", "rates"]
+__all__ = ["BOUNDS", "PAUSES", "RATES", "STREAMS", "Load", "Repeated", "load_of", "pauses", "rates"]
 
 BOUNDS = ("20ms", "50ms", "100ms")
 RATES = (1.2, 1.5, 2.0)
@@ -62,7 +62,7 @@ class Repeated:
 
 
 @dataclass(frozen=True)
-class _Load:
+class Load:
     """Queries, history and events of a stream, and the options and the maximum rate of its engines."""
 
     queries: tuple[fc.Query, ...]
@@ -89,7 +89,7 @@ class _Load:
         return fc.Engine(list(self.queries), shedder=shedder, latency_bound=bound, **self.options)
 
 
-def _load(name: str, shared: Path) -> _Load | None:
+def load_of(name: str, shared: Path) -> Load | None:
     """Prepare a stream; None if its data is missing."""
     if name == "ds1":
         queries: tuple[fc.Query, ...] = (fc.parse(QUERIES["Q1"].replace("8ms", "16ms"), SCHEMA, name="q1"),)
@@ -102,11 +102,11 @@ def _load(name: str, shared: Path) -> _Load | None:
         queries, table, history, options = case.queries, case.measured, case.history, {}
     time_name = next(field.name for field in table.schema if field.name in ("ts", "start_date", "TX_DATETIME", "time"))
     maximum = fc.maximum_rate(
-        lambda: fc.Engine(list(queries), latency_bound="1h", store="rows", **options),
+        lambda: fc.Engine(list(queries), latency_bound="1h", shedder=None, store="rows", **options),
         list(Repeated(table, time_name, 2 * len(table))), "wall",
     )  # fmt: skip
     models = tuple(fc.fit(query, history, **options) for query in queries)
-    return _Load(queries, history, table, time_name, options, maximum, models)
+    return Load(queries, history, table, time_name, options, maximum, models)
 
 
 def _compared() -> tuple[str, ...]:
@@ -130,7 +130,7 @@ def rates(
         Streams and latency bounds.
     """
     for name in streams:
-        load = _load(name, shared)
+        load = load_of(name, shared)
         if load is None:
             print(f"wall {name}: not run, as its data is missing", flush=True)
             continue
@@ -162,7 +162,7 @@ def pauses(shared: Path, seed: int, seconds: float) -> Iterator[tuple[str, dict[
     ``allowed`` is the share of the matches that the backlog above the bound holds: the events that arrive during the
     pause, without those that arrive in its last part, which is as long as the bound.
     """
-    load = _load("ds1", shared)
+    load = load_of("ds1", shared)
     assert load is not None
     rate, rows = _LOAD * load.maximum, []
     events = int(rate * seconds)

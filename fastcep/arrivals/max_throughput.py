@@ -88,5 +88,5 @@ def _checked(engine: Engine, clock: str) -> Engine:
             f"clock={clock!r}, but the engine has another clock; create it with Engine(…, clock={clock!r})"
         )
     if control is not None and control.shedder is not None:
-        raise ValidationError(f"the engine has shedder={control.shedder.name!r}, expected an engine without a shedder")
+        raise ValidationError(f"the engine has shedder={control.shedder.name!r}, expected an engine with shedder=None")
     return engine

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, Self
 
+import pyarrow as pa
+
 from fastcep._core.matcher.event_loop import HasEventLoop
 from fastcep.engine.queries import Buildable
 from fastcep.engine.state_transfer import StateTransfer, make_like, read_snapshot, stored_auto
@@ -30,6 +32,25 @@ class StateMethods(HasEventLoop):
         raise TypeError(
             "an engine cannot be pickled or copied; take a snapshot() and create another one with Engine.restore()"
         )
+
+    def partial_matches(self) -> pa.Table:
+        """Return a table of the live partial matches, such as to choose which key groups to move first.
+
+        Returns
+        -------
+        pyarrow.Table
+            A row per partial match, with the columns ``query``, ``variable`` (string: the one bound last), ``started``,
+            ``created`` (int64: positions in the stream of its first and last event), ``key_group`` (uint8; null if the
+            query has no key), ``bytes`` (int64: in memory, without lists of Kleene variables, which it shares with
+            others), ``class`` (int32: of the shedder, 0 without classes) and ``utility`` (float64: larger values are
+            dropped later; null if there is no shedder that knows it, see `Shedder.utility`).
+
+        Raises
+        ------
+        ValidationError
+            If a query uses the factorised store, or while another thread uses the engine.
+        """
+        return self._transfer.partial_matches()
 
     def snapshot(self, groups: Iterable[int] | None = None) -> bytes:
         """Return the engine's state; the engine itself does not change.

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
+import pyarrow as pa
 from xxhash import xxh3_128_hexdigest
 
 from fastcep.engine.queries import built_queries
@@ -15,6 +16,7 @@ from fastcep.engine.running_query import RunningQuery
 from fastcep.engine.state.container import unpack
 from fastcep.engine.state.header import check_header
 from fastcep.engine.state.keygroups import GROUPS, check_groups
+from fastcep.engine.state.partial_matches import SCHEMA, partial_matches_of
 from fastcep.engine.state.snapshot import (
     EngineParts,
     extract_groups,
@@ -75,6 +77,19 @@ class StateTransfer:
         with self._stream.exclusive():
             self._stream.check_given()
             return write_snapshot(self.parts(), None if groups is None else self._check_owned(groups))
+
+    def partial_matches(self) -> pa.Table:
+        """Return a table of the live partial matches; see `Engine.partial_matches`."""
+        with self._stream.exclusive():
+            queries, loop = self._stream.queries, self._stream.loop
+            utilities = {} if queries.control is None else queries.control.utilities()
+            tables = [
+                partial_matches_of(
+                    item, self._stream.strings, (loop.position - 1, loop.time or 0), utilities.get(item.query.name)
+                )
+                for item in queries
+            ]
+        return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
 
     def extract(self, groups: Iterable[int]) -> bytes:
         """Remove the state of key groups and return it; see `Engine.extract`."""

@@ -35,10 +35,10 @@ from fastcep.overload.latency import LatencyMonitor
 from fastcep.overload.load_meter import LoadMeter
 from fastcep.overload.protocols import Detector, Load, QueryView, Shedder
 from fastcep.overload.query_shedding import QueryShedding
-from fastcep.overload.recall import total
+from fastcep.overload.recall import RecallEstimate
 from fastcep.overload.renewal import Renewal
 from fastcep.overload.shedder_change import ShedderChange, check_control_state
-from fastcep.overload.validation import checked_classes, checked_drop_plans, checked_json
+from fastcep.overload.validation import checked_classes, checked_drop_plans, checked_json, checked_utility
 from fastcep.overload.work_limit import WorkLimit
 from fastcep.plan import Plan
 from fastcep.query import ast
@@ -105,6 +105,7 @@ class Control(ShedderChange):
         self.shedder = shedder
         self.monitor = LatencyMonitor(_REMEMBERED, every, bound)
         self._meter = LoadMeter(bound or 0.0, self.monitor)
+        self._load = Load(bound or 0.0)
         self._demand = DemandControl(detectors, self.monitor, shedder is not None and shedder.drops_matches)
         self.episodes = Episodes()
         self.listeners: list[Callable[[Floats, Floats], None]] = []
@@ -117,7 +118,8 @@ class Control(ShedderChange):
         self._first_event = 0
         self._decisions = 0
         often, virtual = shedder is not None and shedder.often, isinstance(clock, VirtualClock)
-        self._schedule = DecisionSchedule(shedder is not None, often, bound or 0.0, table.decision if virtual else None)
+        decides = shedder is not None and not shedder.observes
+        self._schedule = DecisionSchedule(decides, often, bound or 0.0, table.decision if virtual else None)
         self._stretch_start = 0
         self._expensive = 0  #: number of decisions that took more than `_EXPENSIVE`
         self._work_limit = WorkLimit(bound, detectors if shedder is not None and shedder.cuts else ())
@@ -255,8 +257,9 @@ class Control(ShedderChange):
         if self.shedder is not None:
             shed_before = self.demand > 0 or self._work_limit.active
             by_window = self._window_size(max) / self._meter.events
-            self._demand.update(self._measure(place, waited), self._saved_without_loss(), by_window)
-            limits = self._work_limit.update(self.queries)
+            self._load = load = self._measure(place, waited)
+            self._demand.update(load, self._saved_without_loss(), by_window)
+            limits = self._work_limit.update(self.queries, load.events, load.over)
             sheds = self.demand > 0 or limits
             dropped = self._dropped_counts() if sheds and not self.episodes.active else (0, 0)
             visited = learned = 0
@@ -296,10 +299,11 @@ class Control(ShedderChange):
         return plans
 
     def _query_view(self, query: QueryShedding) -> QueryView:
-        decisions = query.window_size / self._meter.events
+        decisions = query.window_size / max(self._meter.events, 1)
         return QueryView(
             query.plan, query.shedding, query.slices, decisions, query.window_size, query.received,
             self._schedule.count_budget(self._meter.per_event), self._work_limit.share,
+            self._load, self._demand.readings,
         )  # fmt: skip
 
     def _window_size(self, which: Callable[..., float]) -> float:
@@ -326,7 +330,7 @@ class Control(ShedderChange):
         """Record the decision for the episodes, the estimated recall and the log."""
         for query in self.queries:
             query.record_decision(self._meter.events, self._work_limit.lost_by.get(query, 0.0))
-        self._report_estimates()
+        self._report_estimates([query.recall for query in self.queries])
         if sheds or self.episodes.active:
             why = self._demand.why if self.demand > 0 else "single events would cost more than the bound"
             self.episodes.record_decision(
@@ -334,10 +338,8 @@ class Control(ShedderChange):
             )
         self.episodes.check_bound(self._demand.bound_missed, self._meter.per_event, self.bound, by_window)
 
-    def _report_estimates(self) -> None:
-        self.episodes.record_estimates(
-            total(query.recall.total for query in self.queries), total(query.recall.recent for query in self.queries)
-        )
+    def _report_estimates(self, recalls: Sequence[RecallEstimate]) -> None:
+        self.episodes.record_estimates(recalls, self._work_limit.passed_over(self.queries) > 0)
 
     def _total_weight(self) -> float:
         return sum(query.weight for query in self.queries)
@@ -390,6 +392,13 @@ class Control(ShedderChange):
 
     # ------------------------------------------------------- metrics and state
 
+    def utilities(self) -> dict[str, Floats]:
+        """Return the utility of partial matches by state, class and slice, by query, as far as the shedder knows it."""
+        found = {} if self.shedder is None else {
+            query.plan.query.name: checked_utility(self.shedder, self._query_view(query)) for query in self.queries
+        }  # fmt: skip
+        return {name: utility for name, utility in found.items() if utility is not None}
+
     def end(self) -> None:
         """Record that the stream has ended."""
         self.episodes.end(self._dropped_counts)
@@ -397,6 +406,9 @@ class Control(ShedderChange):
     def metrics(self) -> dict[str, Any]:
         """Return latencies, decisions and drop counts, see `Engine.metrics`."""
         events, partial_matches = self._dropped_counts()
+        lost = self._work_limit.lost_since(self.queries)
+        recalls = [query.recall_until_now(self._meter.events, lost.get(query, 0.0)) for query in self.queries]
+        self._report_estimates(recalls)
         return {
             "clock": "virtual" if isinstance(self.clock, VirtualClock) else "wall",
             "cost_table": {"name": self.table.name, "hash": self.table.hash},
@@ -415,7 +427,10 @@ class Control(ShedderChange):
             "passed_over": self._work_limit.passed_over(self.queries),
             "processing_latency": self.monitor.summary("processing"),
             "event_latency": self.monitor.summary("event"),
-            "queries": {query.plan.query.name: query.metrics() for query in self.queries},
+            "queries": {
+                query.plan.query.name: query.metrics(recall)
+                for query, recall in zip(self.queries, recalls, strict=True)
+            },
         }
 
     def specs(self) -> dict[str, Any]:
@@ -479,6 +494,6 @@ class Control(ShedderChange):
             self.renewal.remaining = state.get("renewal", 0)
         for query, query_state in zip(self.queries, state["queries"], strict=True):
             query.restore(query_state)
-        self._report_estimates()
+        self._report_estimates([query.recall for query in self.queries])
         if "cut" in state:
-            self._work_limit.restore(state["cut"])
+            self._work_limit.restore(state["cut"], self.queries)

@@ -9,7 +9,7 @@ from typing import Any
 
 from fastcep.overload.controller import ALL, Controller
 from fastcep.overload.latency import LatencyMonitor
-from fastcep.overload.protocols import Detector, Load
+from fastcep.overload.protocols import Detector, DetectorReading, Load
 from fastcep.overload.validation import checked_reading
 from fastcep.stored import COUNT, SHARE, anything, listed, record, sequence
 
@@ -92,6 +92,8 @@ class DemandControl:
         Whether the bound is missed although everything is demanded.
     past
         Demands of the last window.
+    readings
+        Last readings of the detectors, in order.
     """
 
     def __init__(self, detectors: Sequence[Detector], monitor: LatencyMonitor, purges: bool) -> None:
@@ -99,6 +101,7 @@ class DemandControl:
         self._monitor, self._purges = monitor, purges
         self.demand, self.why, self.of_present, self.bound_missed = 0.0, "", False, False
         self.past = DemandHistory()
+        self.readings: list[DetectorReading] = []
 
     @property
     def detectors(self) -> list[Detector]:
@@ -134,11 +137,12 @@ class DemandControl:
         by_window
             Number of decisions in a window.
         """
-        load.shedding = self.demand > 0
+        load.shedding, self.readings = self.demand > 0, []
         self.demand, self.why, self.of_present, self.bound_missed = 0.0, "", False, False
         for detector, controller in self._loops:
             load.smoothed = self._monitor.smoothed(detector.statistic, last=max(_SMOOTHED, load.events))
             reading = checked_reading(detector, detector.read(load))
+            self.readings.append(reading)
             was_largest = controller.demand >= ALL
             if controller.update(reading, without_loss, by_window) > self.demand:
                 self.demand, self.why = controller.demand, reading.why

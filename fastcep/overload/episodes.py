@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastcep.overload.recall import Estimate
+from fastcep.overload.recall import Estimate, RecallEstimate, total
 from fastcep.stored import COUNT, FLAG, INT64, NUMBER, TEXT, or_null, record, sequence
 
 __all__ = ["Episodes"]
@@ -57,6 +57,7 @@ class Episodes:
         self._began = 0
         self._quiet = 0.0  # number of windows without shedding
         self._total = self._recent = Estimate(0.0, 0.0, 0.0, 0.0)
+        self._limited = False
         self._logged: dict[str, Any] | None = None  # values at the start of shedding that the log has reported
         self._costs: list[float] = []  # ns per event, at consecutive decisions with the largest demand
 
@@ -66,14 +67,18 @@ class Episodes:
             before = self._logged["before"]
             self._logged["before"] = [before[0] + events, before[1] + partial_matches]
 
-    def record_estimates(self, total: Estimate, recent: Estimate) -> None:
-        """Record the estimated matches since the start and of the last decisions, summed over the queries."""
-        self._total, self._recent = total, recent
+    def record_estimates(self, recalls: Sequence[RecallEstimate], limited: bool) -> None:
+        """Record the estimated matches since the start and of the last decisions, summed over the queries.
+
+        ``limited``: whether the work for some event was limited.
+        """
+        self._total, self._recent = total(item.total for item in recalls), total(item.recent for item in recalls)
+        self._limited = limited
 
     @property
     def recall(self) -> float | None:
         """Estimated share of the true matches that were found; None if unknown."""
-        return self._total.recall if self._total.expected > 0 or self.count else 1.0
+        return self._total.recall if self._total.expected > 0 or self.count or self._limited else 1.0
 
     def record_decision(
         self, now: int, sheds: bool, why: str, windows: float, before: tuple[int, int],

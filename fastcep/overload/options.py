@@ -166,11 +166,6 @@ def _check(
             f"shedder={shedder.name!r} has nothing to hold: give latency_bound='…', or memory_limit='…' with "
             "on_memory_limit='shed'"
         )
-    if shedder is not None and shedder.cuts and not any(detector.allowed for detector in detectors or ()):
-        raise ValidationError(
-            f"shedder={shedder.name!r}: cut=True is for a bound on a percentile; give detector="
-            "fc.shedding.SmoothedLatency('p99') or 'p95', or leave cut out"
-        )
     if shedder is None and sheds_memory:
         raise ValidationError("on_memory_limit='shed' needs a shedder, such as fc.shedding.RandomMatches()")
     if shedder is None and detectors is not None:

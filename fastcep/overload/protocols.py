@@ -185,6 +185,9 @@ class QueryView:
         Number of children that may be counted per event, so that counting takes little of the time.
     lost
         Estimated share of the matches that the work limit loses.
+    load, readings
+        Measurements since the last decision, and what the detectors make of them: latency, queue, arrival rate and
+        work, for shedders that determine numbers of events or partial matches themselves.
     """
 
     def __init__(
@@ -197,8 +200,11 @@ class QueryView:
         received: int = 0,
         count_budget: float = inf,
         lost: float = 0.0,
+        load: Load | None = None,
+        readings: Sequence[DetectorReading] = (),
     ) -> None:
         self.plan = plan
+        self.load, self.readings = load or Load(0.0), readings
         self.slices = slices
         self.decisions = decisions
         self.window_size, self.received, self.count_budget, self.lost = window_size, received, count_budget, lost
@@ -302,6 +308,13 @@ class Shedder(Protocol):
             The queries.
         """
         ...
+
+    def utility(self, view: QueryView) -> Floats | None:
+        """Return the utility of partial matches: float64[states, classes, slices]; None: unknown, the default.
+
+        Partial matches with a larger utility are dropped later. `Engine.partial_matches` shows it.
+        """
+        return None
 
     def stop_shedding(self) -> None:
         """Handle the end of shedding: there is no demand any more, and all drop plans are cleared."""

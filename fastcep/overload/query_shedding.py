@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -192,14 +193,8 @@ class QueryShedding:
         """
         plan = self.drop_plan
         if self.recall.advance(events, lost, self.window_size):
-            weighed, before = self.shedding.weighed, self._weighed
-            self._weighed = weighed
-            difference = tuple(new - old for new, old in zip(weighed, before, strict=True))
-            taken = int(self.matcher.events)
-            self.recall.count(
-                int(self.matcher.matches), taken, self.received - taken, self.window_size,
-                None if self.received < self._unseen_until else difference,
-            )  # fmt: skip
+            self._count(self.recall, self.window_size)
+            self._weighed = self.shedding.weighed
         largest = largest_weights(plan)
         if largest is None:
             self._unseen_until = self.received + round(_WEIGHED * self.window_size)
@@ -207,6 +202,23 @@ class QueryShedding:
         if self._weighs_until is not None and self.received >= self._weighs_until:
             self._weighs, self._weighs_until = False, None
             self.shedding.weigh(False)
+
+    def recall_until_now(self, events: int, lost: float) -> RecallEstimate:
+        """Return the estimate of the recall with the events since the last decision; see `record_decision`."""
+        recall = deepcopy(self.recall)
+        if events:
+            recall.advance(events, lost, self.window_size)
+            self._count(recall, max(self.window_size, events))
+        return recall
+
+    def _count(self, recall: RecallEstimate, window: float) -> None:
+        """Count the matches since the last count."""
+        difference = tuple(new - old for new, old in zip(self.shedding.weighed, self._weighed, strict=True))
+        taken = int(self.matcher.events)
+        recall.count(
+            int(self.matcher.matches), taken, self.received - taken, window,
+            None if self.received < self._unseen_until else difference,
+        )  # fmt: skip
 
     def _kept(self) -> float | None:
         """Return the share of the matches that the drop plan keeps; if only events are dropped, it can be computed."""
@@ -246,8 +258,8 @@ class QueryShedding:
             return 0, windows.length
         return 0, window.nanoseconds if isinstance(window, ast.TimeWindow) else 0
 
-    def metrics(self) -> dict[str, Any]:
-        """Return drop counts: events by type, births and partial matches by variable and class.
+    def metrics(self, recall: RecallEstimate) -> dict[str, Any]:
+        """Return an estimate of the recall, and drop counts: events by type, births and partial matches by class.
 
         ``withheld`` counts the events that were not tried for a variable, by event class, for variables with classes.
         """
@@ -262,8 +274,8 @@ class QueryShedding:
         types = self.plan.query.schema.type_names
         return {
             "kept": self._kept(),
-            "matches": self.recall.total.metrics(),
-            "recent_matches": self.recall.recent.metrics(),
+            "matches": recall.total.metrics(),
+            "recent_matches": recall.recent.metrics(),
             "dropped_events": dict(zip(types, counted["dropped_events"].tolist(), strict=True)),
             "partial_matches": by_class,
             "withheld": {
@@ -312,7 +324,7 @@ class QueryShedding:
             {
                 "error": AMOUNT, "recall": anything,
                 "weighed": sequence(grid(AMOUNT, 3), grid(AMOUNT, 3), FLAG, or_null(COUNT), COUNT),
-                "cut": sequence(INT64, INT64, NUMBER, grid(COUNT, *shedding.tried.shape)),
+                "cut": sequence(INT64, INT64, NUMBER, *[grid(AMOUNT, *shedding.tried.shape)] * 2),
                 "flows": sequence(listed(_KEY), listed(AMOUNT), listed(AMOUNT), AMOUNT, asked),
             },
         )(dict(state), f"control, query {self.plan.query.name!r}")  # fmt: skip

@@ -74,6 +74,9 @@ class Counts:
         Standard deviation of `modelled` that the shedder reports.
     unknown
         Number of decisions with drops of a loss that the model does not show, either.
+    passed
+        Estimated number of matches lost by the work limit, and its standard deviation: partial matches that are passed
+        over are not a random sample.
     """
 
     found: float = 0.0
@@ -84,6 +87,7 @@ class Counts:
     largest: float = 1.0
     error: float = 0.0
     unknown: float = 0.0
+    passed: float = 0.0
 
     def add(self, other: Counts) -> None:
         """Add the counts of another stretch."""
@@ -95,6 +99,7 @@ class Counts:
         self.largest = max(self.largest, other.largest)
         self.error += other.error
         self.unknown += other.unknown
+        self.passed += other.passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +167,7 @@ def estimate(counts: Counts, design_effect: float) -> Estimate:
     excess = max(difference**2 - sampling, counts.error**2)
     share = sampling / (sampling + excess) if sampling + excess > 0 else 0.0  # weight of the model
     expected = found + max(0.0, missing + share * difference)
-    spread = _QUANTILE * sqrt(sampling + (share * counts.error) ** 2)
+    spread = _QUANTILE * sqrt(sampling + (share * counts.error) ** 2 + counts.passed**2)
     if counts.largest > 1:
         spread += _UNSEEN * (counts.largest - 1)
     return Estimate(found, expected, max(found, expected - spread), expected + spread)
@@ -298,6 +303,7 @@ class RecallEstimate:
         self._kept_shares.append(self._interval.shares())
         counts = self._counts(new, absent, self._keep_probability(by_window), weighed)
         counts.error += self._interval.mean_error * counts.modelled
+        counts.passed = self._interval.lost
         self.counts.add(counts)
         self._recent.append(counts)
         self._add_to_block(counts, by_window)
@@ -425,7 +431,7 @@ class RecallEstimate:
         self._pairs, self._together, self._apart = state["effect"]
 
 
-_COUNTS = sequence(*[NUMBER] * 8)
+_COUNTS = sequence(*[NUMBER] * 9)
 _STATE = record({
     "matches": INT64, "missed": INT64, "interval": sequence(*[NUMBER] * 11), "counts": _COUNTS,
     "shares": listed(sequence(NUMBER, NUMBER)),

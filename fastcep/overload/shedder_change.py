@@ -49,9 +49,8 @@ class ShedderChange:
         if detectors or shedder is None:
             self._demand = DemandControl(used, self.monitor, shedder is not None and shedder.drops_matches)
         virtual, often = isinstance(self.clock, VirtualClock), shedder is not None and shedder.often
-        schedule = DecisionSchedule(
-            shedder is not None, often, self.bound or 0.0, self.table.decision if virtual else None
-        )
+        decides = shedder is not None and not shedder.observes
+        schedule = DecisionSchedule(decides, often, self.bound or 0.0, self.table.decision if virtual else None)
         schedule.overhead = self._schedule.overhead
         self._schedule = schedule
         self._work_limit = WorkLimit(self.bound, used if shedder is not None and shedder.cuts else ())

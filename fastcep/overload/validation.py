@@ -16,18 +16,18 @@ import numpy as np
 
 from fastcep.errors import ValidationError
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Classes, Detector, DetectorReading, Shedder, Tree
+from fastcep.overload.protocols import Classes, Detector, DetectorReading, Floats, QueryView, Shedder, Tree
 from fastcep.query import ast
 from fastcep.query.patterns import pattern_variables
 
 __all__ = [
     "MOST_SLICES", "check_detector", "check_shedder", "checked_classes", "checked_drop_plans", "checked_json",
-    "checked_reading", "checked_slices",
+    "checked_reading", "checked_slices", "checked_utility",
 ]  # fmt: skip
 
 MOST_SLICES = 64
-_METHODS = ("check", "classes", "event_classes", "detector", "slices_of", "learn", "decide", "stop_shedding", "spec",
-            "metrics", "state", "restore")  # fmt: skip
+_METHODS = ("check", "classes", "event_classes", "detector", "slices_of", "learn", "decide", "utility", "stop_shedding",
+            "spec", "metrics", "state", "restore")  # fmt: skip
 _FLAGS = ("drops_matches", "in_windows", "often", "observes", "cuts")
 _SHARES = ("kept", "left", "saved", "counts", "error")
 _UNKNOWN = ("kept", "left")  # shares that may be None
@@ -167,6 +167,18 @@ def checked_json(source: Shedder | Detector, method: str) -> Any:
     except (TypeError, ValueError, RecursionError) as error:
         _refuse(source, f"{method}()", str(error), "values that JSON can hold: numbers, texts, lists and mappings")
     return mapping
+
+
+def checked_utility(shedder: Shedder, view: QueryView) -> Floats | None:
+    """Return the shedder's utility of the partial matches of a query, checked."""
+    utility = shedder.utility(view)
+    expected = (len(view.plan.states), view.classes, view.slices)
+    if utility is not None and (
+        not isinstance(utility, np.ndarray) or utility.dtype != np.float64 or utility.shape != expected
+    ):
+        wanted = f"None or an array of float64 of the shape {expected}"
+        _refuse(shedder, f"utility(), query {view.plan.query.name!r}", _describe(utility), wanted)
+    return utility
 
 
 # ------------------------------------------------------------ at each decision

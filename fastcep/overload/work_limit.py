@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from fastcep.overload.protocols import Detector
 from fastcep.plan import Plan
-from fastcep.stored import COUNT, NUMBER, grid, record, sequence
+from fastcep.query.patterns import is_monotonic, pattern_variables
+from fastcep.stored import COUNT, NUMBER, SHARE, grid, record, sequence
 
 if TYPE_CHECKING:
     from fastcep.overload.query_shedding import QueryShedding
@@ -29,9 +30,9 @@ __all__ = ["WorkLimit", "expected"]
 
 Floats = npt.NDArray[np.float64]
 
-#: Share of the events allowed above the bound that run without a limit; the others are reserved for events whose work
-#: cannot be stopped.
-_UNLIMITED = 0.9
+#: Share of the events allowed above the bound that run without a limit at the beginning; the others are reserved for
+#: events whose work cannot be stopped. Share that is aimed at, and events within which a deviation is compensated.
+_UNLIMITED, _AIMED, _COMPENSATION = 0.9, 0.96, 2000.0
 
 #: Decay of the recent counts at each decision; number of decisions without a stopped event after which the work limit
 #: is inactive and nothing is dropped in addition.
@@ -44,6 +45,8 @@ _DEPTH, _RAREST = 16, 0.01
 
 class WorkLimit:
     """Limit of the work for single events, with an estimate of the matches that it loses.
+
+    There is none if a query is not monotonic: without a partial match it could report a false match.
 
     Parameters
     ----------
@@ -64,46 +67,90 @@ class WorkLimit:
 
     def __init__(self, bound: float | None, detectors: Sequence[Detector]) -> None:
         shares = [detector.allowed for detector in detectors if detector.allowed > 0]
-        self.on = bound is not None and bool(shares)
+        self._enabled = bound is not None and bool(shares)
+        self.on = False
         self.share = 0.0
         self.lost_by: dict[QueryShedding, float] = {}
-        self._bound, self._unlimited = bound or 0.0, _UNLIMITED * min(shares, default=0.0)
+        self._bound, self._allowed = bound or 0.0, min(shares, default=0.0)
+        self._unlimited, self._part = _UNLIMITED * self._allowed, 1.0
         self._quiet = _QUIET
         self._before: list[Floats] = []
         self._recent: list[Floats] = []
 
     def use(self, queries: Sequence[QueryShedding]) -> None:
-        """Limit the work of these queries; each gets an equal part of the bound and of the unlimited events."""
+        """Limit the work of these queries; each begins with an equal part of the bound and of the unlimited events."""
+        self._part = 1 / max(len(queries), 1)
+        self.on = self._enabled and all(is_monotonic(query.plan.query) for query in queries)
         if self.on:
-            for query in queries:
-                query.shedding.cut_off(round(self._bound * 1000 / len(queries)), self._unlimited / len(queries))
-            self._before = [query.shedding.tried.astype(np.float64) for query in queries]
+            self._limit(queries)
+            self._before = [query.shedding.tried for query in queries]
             self._recent = [np.zeros_like(tried) for tried in self._before]
+        elif self._enabled:
+            for query in queries:
+                query.shedding.cut_off(0, 0.0)
+
+    def _limit(self, queries: Sequence[QueryShedding]) -> None:
+        for query in queries:
+            query.shedding.cut_off(round(self._bound * 1000 * self._part), self._unlimited / len(queries))
+
+    def _adjust(self, queries: Sequence[QueryShedding], step: float) -> None:
+        """Allow more (``step`` > 0) or fewer events above the bound: integral control of their share.
+
+        Several queries seldom need the bound for the same event, so each may use more than an equal part of it.
+        """
+        equal = 1 / len(queries)
+        part = min(max(equal, self._part + step / self._allowed), 1.0)
+        if part == self._part or step > 0:
+            self._unlimited = min(max(0.0, self._unlimited + step), _AIMED * self._allowed)
+        self._part = part
+        self._limit(queries)
 
     @property
     def active(self) -> bool:
         """True if the work for an event was stopped recently."""
         return self._quiet < _QUIET
 
-    def update(self, queries: Sequence[QueryShedding]) -> bool:
-        """Update the estimates from the counters of the matchers; return `active`."""
+    def update(self, queries: Sequence[QueryShedding], events: int, over: float) -> bool:
+        """Update the limit and the estimates from the counters of the matchers; return `active`.
+
+        Parameters
+        ----------
+        queries
+            The queries.
+        events, over
+            Number of events since the last update, and the share of them that took longer than the bound.
+        """
         if not self.on:
             return False
         found, without_limit, self.lost_by, self._quiet = 0.0, 0.0, {}, min(self._quiet + 1, _QUIET)
         for number, query in enumerate(queries):
-            tried = query.shedding.tried.astype(np.float64)
-            new, self._before[number] = tried - self._before[number], tried
-            self._recent[number] = _DECAY * self._recent[number] + new
-            if new[:, 2].any():
+            tried = query.shedding.tried
+            if (tried[:, 2] > self._before[number][:, 2]).any():
                 self._quiet = 0
-            if not self._recent[number][:, 2].any():
-                continue
-            query_found, query_without = expected(query.plan, self._recent[number])
-            if query_found > 0:
-                self.lost_by[query] = float(_matches(query.plan, new)) * (query_without / query_found - 1)
-            found, without_limit = found + query_found, without_limit + query_without
+            lost, query_found, query_without = self._loss(number, query, tried)
+            self._recent[number] = _DECAY * self._recent[number] + tried - self._before[number]
+            self._before[number] = tried
+            self.lost_by[query], found, without_limit = lost, found + query_found, without_limit + query_without
         self.share = 1 - found / without_limit if without_limit > 0 else float(self._quiet == 0)
+        self._adjust(queries, (_AIMED * self._allowed - over) * min(1.0, events / _COMPENSATION))
         return self.active
+
+    def lost_since(self, queries: Sequence[QueryShedding]) -> dict[QueryShedding, float]:
+        """Return the estimated number of matches of each query lost since the last call of `update`."""
+        if not self.on:
+            return {}
+        return {query: self._loss(number, query, query.shedding.tried)[0] for number, query in enumerate(queries)}
+
+    def _loss(self, number: int, query: QueryShedding, tried: Floats) -> tuple[float, float, float]:
+        """Return the matches of a query lost since the last update, and those found and expected recently."""
+        new = tried - self._before[number]
+        recent = _DECAY * self._recent[number] + new
+        if not recent[:, 2].any():
+            return 0.0, 0.0, 0.0
+        found, without_limit = expected(query.plan, recent)
+        scale = min(1.0, int(query.matcher.matches) / max(_matches(query.plan, tried), 1.0))  # others are discarded
+        lost = scale * _matches(query.plan, new) * (without_limit / found - 1) if found > 0 else 0.0
+        return lost, scale * found, scale * without_limit
 
     def passed_over(self, queries: Sequence[QueryShedding]) -> int:
         """Return how often an event was not tried with a partial match, or as the start of one, in total."""
@@ -112,44 +159,53 @@ class WorkLimit:
     def state(self) -> dict[str, Any]:
         """Return the state for a snapshot as JSON values."""
         return {
-            "quiet": self._quiet, "share": self.share,
+            "quiet": self._quiet, "share": self.share, "unlimited": self._unlimited, "part": self._part,
             "before": [tried.tolist() for tried in self._before], "lately": [tried.tolist() for tried in self._recent],
         }  # fmt: skip
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Restore a `state`."""
+    def restore(self, state: dict[str, Any], queries: Sequence[QueryShedding]) -> None:
+        """Restore a `state` of these queries."""
         tables = [grid(NUMBER, *tried.shape) for tried in self._before]
         each = sequence(*tables)
-        record({"quiet": COUNT, "share": NUMBER, "before": each, "lately": each})(state, "control.cut")
+        record({
+            "quiet": COUNT, "share": NUMBER, "unlimited": SHARE, "part": SHARE, "before": each, "lately": each,
+        })(state, "control.cut")  # fmt: skip
         self._quiet, self.share = state["quiet"], state["share"]
+        self._unlimited, self._part = state["unlimited"], state["part"]
         self._before, self._recent = (
-            [np.array(tried, np.float64).reshape(-1, 3) for tried in state[name]] for name in ("before", "lately")
+            [np.array(tried, np.float64).reshape(-1, 4) for tried in state[name]] for name in ("before", "lately")
         )
+        if self.on:
+            self._limit(queries)
 
 
 def expected(plan: Plan, tried: Floats) -> tuple[float, float]:
     """Return the number of matches found, and the estimated number without the work limit.
 
-    The estimate assumes that, on each edge, the skipped visits would have had as many children as the others, and that
-    a child contributes the matches that its own children lead to. The skipped visits of the loop of a Kleene closure
-    are an exception: they contribute as much as the visits that were made, because a few rounds do not show how far the
-    loop would have grown without a limit.
+    The estimate assumes that a lost child contributes the matches that the children of its state lead to. Those of the
+    loop of a Kleene closure are an exception: they contribute as much as the children that were made, because a few
+    rounds do not show how far the loop would have grown without a limit.
 
     Parameters
     ----------
     plan
         Plan of the query.
     tried
-        float64[edges, 3]: partial matches visited, children created, visits skipped.
+        float64[edges, 4]: partial matches visited, children created, visits skipped, children lost by these.
     """
-    visits, created, skipped = tried.T
+    _, created, _, lost_children = tried.T
     source, target = (np.array([getattr(edge, end) for edge in plan.edges]) for end in ("source", "target"))
     loop = np.array([edge.again or edge.source == edge.target for edge in plan.edges])
-    unlimited = np.where(visits > 0, created * (visits + skipped) / np.maximum(visits, 1e-9), 0.0)
+    unlimited = created + lost_children
     accepting = np.array([state.accepting for state in plan.states], np.float64)
     born = np.bincount(target, created, len(accepting))
     inner, children = source >= 0, np.zeros(len(source))  # children per partial match of the source, by edge
     children[inner] = np.where(loop, created, unlimited)[inner] / np.maximum(born[source[inner]], 1e-9)
+    variables = pattern_variables(plan.query.pattern)
+    for number in np.flatnonzero(loop & inner & (children > 0)):
+        rounds = variables[plan.edges[number].variable].declaration.maximum
+        if rounds is not None and plan.edges[number].group < 0:  # a child of the first round has one round less
+            children[number] = 1 - 1 / (children[number] ** np.arange(min(max(rounds - 1, 1), _DEPTH))).sum()
     contribution: Floats = np.zeros(len(accepting))
     for _ in range(_DEPTH):
         by_edge = children * (accepting + contribution)[target]

@@ -387,7 +387,7 @@ def test_maximum_rate_refuses() -> None:
             fc.maximum_rate(other, [STREAM], clock)
     with pytest.raises(ValidationError, match=r"clock='sun': expected 'wall' or 'virtual'"):
         fc.maximum_rate(virtual, [STREAM], "sun")
-    with pytest.raises(ValidationError, match=r"shedder='test', expected an engine without a shedder"):
+    with pytest.raises(ValidationError, match=r"shedder='test', expected an engine with shedder=None"):
         fc.maximum_rate(lambda: shedding(5)[0], [STREAM])
     with pytest.raises(ValidationError, match=r"0 events"):
         fc.maximum_rate(virtual, [])

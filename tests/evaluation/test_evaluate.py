@@ -110,10 +110,13 @@ def test_bounds_on_percentiles(statistic: str) -> None:
 def test_a_detector_object_is_copied_for_each_run() -> None:
     detector = QueueLength()
     options: dict[str, Any] = {"rates": "150%", "latency_bound": "10us"}
+    events = stream().slice(0, 6_000)
     by_object, by_name, default = (
-        evaluated("ri", seeds=2, **options | own).rows for own in ({"detector": detector}, {"detector": "queue"}, {})
+        evaluated("ri", events, seeds=2, **options | own).rows
+        for own in ({"detector": detector}, {"detector": "queue"}, {})
     )
     assert by_object == by_name == default and detector.q_max == 0
+    assert all(row["fired"] for row in default)
 
 
 def test_a_run_in_which_nothing_was_shed_does_not_count() -> None:

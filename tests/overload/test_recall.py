@@ -203,3 +203,16 @@ def test_estimates_are_stored(stream: pa.Table) -> None:
     keys = ("estimated_recall", "estimated_recall_interval", "matches", "recent_matches")
     one, other = whole.metrics()["shedding"], second.metrics()["shedding"]
     assert [one[key] for key in keys] == [other[key] for key in keys]
+
+
+def test_metrics_include_the_events_since_the_last_decision(stream: pa.Table) -> None:
+    """At any time, as many matches are counted as were found; reading metrics changes nothing."""
+    one, other = (engine(query(PLAIN), by_name("rs"), detector=Always(0.5)) for _ in range(2))
+    found = 0
+    for batch in stream.slice(0, 6_000).to_batches(max_chunksize=97):
+        found += len(one.process(batch))
+        other.process(batch)
+        counts = one.metrics()["shedding"]["matches"]
+        assert counts["found"] == found and counts["expected"] >= found
+    assert found > 50
+    assert one.snapshot() == other.snapshot()

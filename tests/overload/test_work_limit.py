@@ -157,7 +157,7 @@ def test_completing_comes_first() -> None:
     stream = {"type": ["A"] * 3, "ID": [1] * 3, "V": [0] * 3, "ts": [0, 1, 2]}
     assert found(live.process(stream)) == [(None, (0,), 1), (None, (0,), 2), (None, (1,), 2)]
     plan, tried = controlled(live).plan, controlled(live).shedding.tried
-    made = {(edge.source < 0, edge.variable): own.tolist() for edge, own in zip(plan.edges, tried, strict=True)}
+    made = {(edge.source < 0, edge.variable): own[:3].tolist() for edge, own in zip(plan.edges, tried, strict=True)}
     assert made == {(True, 0): [2, 2, 1], (False, 0): [0, 0, 3], (False, 1): [3, 3, 0]}
 
 
@@ -183,17 +183,22 @@ def test_expected() -> None:
     """A tenth of the visits that create children, and half of those that complete matches, were skipped."""
     live = engine(fc.parse(SEQUENCE, SCHEMA, name="q"), Only(), 1e6)
     plan = controlled(live).plan
-    tried = np.zeros((len(plan.edges), 3))
+    tried = np.zeros((len(plan.edges), 4))
     for number, edge in enumerate(plan.edges):
-        tried[number] = (100, 100, 0) if edge.source < 0 else (
-            (50, 20, 50) if plan.states[edge.target].accepting else (90, 90, 10)
+        tried[number] = (100, 100, 0, 0) if edge.source < 0 else (
+            (50, 20, 50, 20) if plan.states[edge.target].accepting else (90, 90, 10, 10)
         )  # fmt: skip
     got, there = expected(plan, tried)
     assert got == 20
     assert there == pytest.approx(20 * 2 / 0.9)
 
 
-def test_needs_a_percentile() -> None:
-    with pytest.raises(fc.ValidationError, match=r"cut=True is for a bound on a percentile; give detector="):
-        quiet(fc.Engine, fc.parse(SEQUENCE, SCHEMA, name="q"), latency_bound="1ms", shedder=Only())
+def test_only_for_percentiles_and_monotonic_queries() -> None:
+    """With another bound or query there is no limit, and nothing is passed over."""
+    negation = "PATTERN SEQ(A a, NEG C n, B b) WHERE a.ID = b.ID WITHIN 2ms"
+    for text, detector in ((SEQUENCE, SmoothedLatency()), (negation, SmoothedLatency("p95"))):
+        own = {"clock": "virtual", "cost_table": "paper", "latency_bound": 12, "shedder": Only()}
+        live = quiet(fc.Engine, fc.parse(text, SCHEMA, name="q"), detector=detector, **own)
+        live.process(events(4_000))
+        assert live.metrics()["shedding"]["passed_over"] == 0
     assert SmoothedLatency("p99").allowed == 0.01 and SmoothedLatency().allowed == 0

@@ -17,7 +17,7 @@ from fastcep._core.program.plan_tables cimport THIS, Column, Edge, IndexInfo, St
 from fastcep._core.program.predicate cimport CHUNK, run
 from fastcep._core.shed.drop cimport class_of_event, drop_aged, screen, screens
 from fastcep._core.shed.lineage cimport note_matches, note_place, note_places, note_probe
-from fastcep._core.shed.work_limit cimport cut_begin, cut_off
+from fastcep._core.shed.work_limit cimport affordable, affordable_children, count_yield, cut_begin, cut_off, pass_over
 from fastcep._core.state.core cimport Core, copy_event, count_row, read_key, row_inputs
 from fastcep._core.state.draws cimport class_of
 from fastcep._core.state.stage cimport Stage, stage_grow
@@ -115,16 +115,22 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
     cdef const int64_t* start
     cdef int32_t rows[CHUNK]
     cdef uint8_t keep[CHUNK]
-    cdef int i, n, m, first, end = bucket.size, dead = 0, visited = 0, made = 0, dropped = 0
-    cdef bint screening = screens(core, edge), ages = core.shed.on and core.shed.ages[edge.source]
+    cdef int i, n, m, first, middle = 0, end = bucket.size, dead = 0, visited = 0, made = 0, dropped = 0
+    cdef bint screening = screens(core, edge), ages = core.shed.on and core.shed.ages[edge.source], limited = False
     if source.birth >= 0:  # skip the rows at the end that this event has made
         while end > bucket.head and bucket.data[(end - 1) * fixed + source.birth] >= core.event_birth:
             end -= 1
     first = bucket.head
     if core.shed.cut.most > 0:
-        first = cut_off(core, edge_number, bucket, first, end)
+        limited = cut_off(core, edge_number, bucket, &first, &end)
+        middle = first + (end - first) // 2
     while first < end:
         m = min(CHUNK, end - first)
+        if limited:
+            m = affordable(core, edge, visited, m)
+            if m == 0:
+                pass_over(core, edge_number, bucket, first, end)
+                break
         n = 0
         start = bucket.data + first * fixed
         if ages:
@@ -147,6 +153,15 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
                 n += start[i * fixed] >= live_from
             dead += m - n
             visited += n
+        if core.shed.cut.most > 0 and not limited:
+            count_yield(core, edge_number, bucket, first, m, NULL if n == m else rows, n, middle)
+        if limited and n > affordable_children(core, edge, visited):
+            if n == m:
+                for i in range(m):
+                    rows[i] = i
+            n = affordable_children(core, edge, visited)
+            pass_over(core, edge_number, bucket, first + rows[n], end)
+            end = first + m  # the last rows
         if n > 0 and screening:
             if n == m:
                 for i in range(m):

@@ -24,7 +24,7 @@ from fastcep._core.program.plan_tables cimport Edge, Variable
 from fastcep._core.program.predicate cimport CHUNK
 from fastcep._core.shed.drop cimport spent, weight_of
 from fastcep._core.shed.flows cimport flows_event
-from fastcep._core.shed.work_limit cimport cut_event
+from fastcep._core.shed.work_limit cimport cut_end, cut_event
 from fastcep._core.state.core cimport Core, stores_of
 from fastcep._core.state.isolated_windows cimport drop_part, enter, leave, part_bytes
 from fastcep._core.state.previous_events cimport drop_cut_off, find_previous
@@ -153,6 +153,8 @@ cdef inline void end_measurement(
         Core* core, const Events* events, Py_ssize_t batch_index, Py_ssize_t number) noexcept nogil:
     """Add the cost of the event to ``costs[number]``, and its results to the counters of its type."""
     cdef int64_t type_id = events.types[batch_index], yielded
+    if core.shed.cut.most > 0:
+        cut_end(core)
     if core.costs != NULL:
         core.costs[number] += core.prices.relevant + spent(core) - core.before_spent
     if core.shed.on:

@@ -20,7 +20,7 @@ from fastcep._core.state.core cimport Core
 from fastcep._core.state.draws cimport mixed, steps_of
 from fastcep._core.state.lineage_tables cimport LineageTables
 from fastcep._core.state.shedding_tables cimport (
-    DRAWN_BITS, MOST_FEATURES, MOST_SLICES, Classifier, Flow, Flows, Node, Prices, Tried,
+    DRAWN_BITS, MOST_FEATURES, MOST_SLICES, Classifier, Cut, Flow, Flows, Node, Prices, Tried, Yields,
 )
 
 cdef extern from "check.h":
@@ -371,8 +371,7 @@ cdef class Shedding:
         cdef int m, e
         cdef bint completing, reports = False
         assert 0 <= share <= 1 and self.core.n_variables <= 64
-        self.core.shed.cut.most = 0
-        self.core.shed.cut.completing = 0
+        self.core.shed.cut.most = self.core.shed.cut.completing = 0
         if most <= 0:
             return
         self._allocate_tried()
@@ -390,32 +389,41 @@ cdef class Shedding:
 
     @property
     def tried(self):
-        """Counters of the work limit by edge of the plan, int64[edges, 3]; all 0 without a limit.
-
-        The columns are visits of partial matches, children made, and visits that were cut off.
-        """
-        cells = np.zeros((len(self.matcher.plan.edges), 3), np.int64)
-        cdef int64_t[:, ::1] out = cells
-        if self.core.shed.cut.tried != NULL and len(cells):  # plans of the factorised store have no edges
-            memcpy(&out[0, 0], self.core.shed.cut.tried, len(self.matcher.plan.edges) * sizeof(Tried))
-        return cells
+        """Partial matches visited, children made, visits cut off and children lost by that: float64[edges, 4]."""
+        return self._by_edge(<double*>self.core.shed.cut.tried)
 
     def cut_state(self):
-        """Return the state of the work limit for a snapshot: credit, last event, mean of lost visits, and `tried`."""
-        return [self.core.shed.cut.credit, self.core.shed.cut.last, self.core.shed.cut.mean, self.tried.tolist()]
+        """Return the state of the work limit for a snapshot: credit, last event, mean of lost visits, tables by edge."""
+        cdef const Cut* cut = &self.core.shed.cut
+        return [cut.credit, cut.last, cut.mean, self.tried.tolist(), self._by_edge(<double*>cut.yields).tolist()]
+
+    cdef object _by_edge(self, const double* table):
+        """Copy a table with four numbers for each edge; zeros if it is NULL."""
+        cells = np.zeros((len(self.matcher.plan.edges), 4))
+        cdef double[:, ::1] out = cells
+        if table != NULL and len(cells):  # plans of the factorised store have no edges
+            memcpy(&out[0, 0], table, len(cells) * 4 * sizeof(double))
+        return cells
 
     def _allocate_tried(self):
-        """Allocate the counters of `tried`, if they are not yet."""
-        if self.core.shed.cut.tried == NULL:
-            self.core.shed.cut.tried = <Tried*>calloc(len(self.matcher.plan.edges), sizeof(Tried))
-        if self.core.shed.cut.tried == NULL:
+        """Allocate the tables by edge, if they are not yet."""
+        cdef Cut* cut = &self.core.shed.cut
+        cdef Py_ssize_t edges = len(self.matcher.plan.edges)
+        if cut.tried == NULL:
+            cut.tried, cut.yields = <Tried*>calloc(edges, sizeof(Tried)), <Yields*>calloc(edges, sizeof(Yields))
+        if cut.tried == NULL or cut.yields == NULL:
             raise MemoryError("no memory for load shedding")
 
     def resume_cut(self, state):
         """Continue from `cut_state`."""
         self._allocate_tried()
-        self.core.shed.cut.credit, self.core.shed.cut.last, self.core.shed.cut.mean = state[0], state[1], state[2]
-        _write(<int64_t*>self.core.shed.cut.tried, state[3], 3 * len(self.matcher.plan.edges))
+        cdef Cut* cut = &self.core.shed.cut
+        cdef double[:, ::1] tried = np.array(state[3], np.float64).reshape(-1, 4)
+        cdef double[:, ::1] yields = np.array(state[4], np.float64).reshape(-1, 4)
+        cut.credit, cut.last, cut.mean = state[0], state[1], state[2]
+        if len(tried):
+            memcpy(cut.tried, &tried[0, 0], len(tried) * sizeof(Tried))
+            memcpy(cut.yields, &yields[0, 0], len(tried) * sizeof(Yields))
 
     def observe(self):
         """Start to record the lineage of all partial matches, see lineage.pyx. Nothing may be dropped while it is

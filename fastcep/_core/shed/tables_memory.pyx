@@ -85,7 +85,9 @@ cdef void shed_free(Shed* shed) noexcept nogil:
     free(shed.features_of)
     free(shed.withhold)
     free(shed.cut.tried)
+    free(shed.cut.yields)
     shed.cut.tried = NULL
+    shed.cut.yields = NULL
     shed.cut.most = 0
     shed.cut.completing = 0
     shed.by_variable = NULL

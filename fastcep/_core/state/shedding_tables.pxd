@@ -9,7 +9,7 @@ cdef enum:
     MOST_WEIGHT = 0xFFFF     # (the largest value of each weight)
     DRAWN_AT = 48            # and the draw for the row + 1; 0: not drawn yet
     DRAWN_BITS = 14          # bits of a draw
-    CREDITS = 64             # most events in a row that may exceed the work limit; see work_limit.pyx
+    CREDITS = 1024           # most events in a row that may exceed the work limit; see work_limit.pyx
 
 
 cdef struct Node:            # a node of a decision tree
@@ -66,9 +66,20 @@ cdef struct Found:           # matches made while ``weighs`` is set
 
 
 cdef struct Tried:           # counters of one edge
-    int64_t visited          # partial matches that were visited; events, for an edge from START
-    int64_t made             # children
-    int64_t passed_over      # partial matches that were not visited because of the work limit
+    double visited           # partial matches that were visited; events, for an edge from START
+    double made              # children
+    double passed_over       # partial matches that were not visited because of the work limit
+    double lost              # children that these would have had
+
+
+cdef struct Yield:           # visits of one half of the partial matches of a bucket, most of them recent
+    double visited           # partial matches that were visited
+    double made              # children before births are refused
+
+
+cdef struct Yields:          # visits along one edge by events that the work limit did not affect
+    Yield older
+    Yield younger
 
 
 cdef struct Cut:             # the limit of the work for one event; see work_limit.pyx
@@ -80,6 +91,7 @@ cdef struct Cut:             # the limit of the work for one event; see work_lim
     bint runs_on             # the current event may exceed the limit
     double mean              # mean number of visits to complete matches that a limited event loses
     Tried* tried             # per edge
+    Yields* yields           # per edge
 
 
 cdef struct Shed:            # drop probabilities are in 2^-32

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from fastcep.errors import ModelError, ValidationError
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Classes, QueryView, Tree
+from fastcep.overload.protocols import Classes, Floats, QueryView, Tree
 from fastcep.overload.renewal import EngineSetting, RenewingShedder
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic
@@ -95,7 +95,7 @@ class Auto(Baseline, RenewingShedder):
         if self._setting is not None:
             raise ValidationError("shedder 'auto' belongs to another engine; make a new one for each engine")
         self._setting = setting
-        self.drops_matches = setting.store != "factorised"
+        self.drops_matches = self.cuts = setting.store != "factorised"
 
     # ------------------------------------------------------------- shedding
 
@@ -136,6 +136,10 @@ class Auto(Baseline, RenewingShedder):
             shedder: Baseline | None = self._hybrid if view.plan.query.name in self._models else self._baseline(view)
             plans += [DropPlan()] if shedder is None else shedder.decide(demand, before, [view])
         return plans
+
+    def utility(self, view: QueryView) -> Floats | None:
+        """Return the utility by the model in use."""
+        return None if self._hybrid is None else self._hybrid.utility(view)
 
     def _baseline(self, view: QueryView) -> Baseline | None:
         """Return what to shed a query with at random; None if nothing is sound."""

@@ -2,7 +2,7 @@
 
 Steps that save work only together form a *level*; level 0 drops nothing. A demand selects all levels that save no more
 than the demand, and drops the next level with the probability that saves the remainder. Levels that lose no matches are
-dropped whenever there is any demand.
+dropped whenever there is any demand. Without a demand nothing is dropped.
 
 Everything that a decision needs is computed in advance: for each class, the level from which on it is dropped. A
 decision finds its level by binary search and compares the tables with it.
@@ -117,6 +117,17 @@ class DropOrder:
         np.maximum.at(created_until, child["target"], until)
         return created_until.reshape(flow.states, flow.stride, 1)
 
+    def utility(self, sizes: TableSizes) -> Floats:
+        """Return the share of the work that is saved before the partial matches of a cell are dropped.
+
+        It is 1 if they are never dropped: float64[states, classes, slices].
+        """
+        states, classes, slices = self._dropped_from.shape
+        utility = np.ones((states, max(sizes.classes, classes), slices))
+        before = np.append(0.0, self.saved)[np.minimum(self._dropped_from, len(self.saved))]
+        utility[:, :classes] = np.where(self._dropped_from == _NEVER, 1.0, before)
+        return utility
+
     def optimal_demand(self, loss: float) -> float:
         """Return the demand that loses least under a work limit that alone loses the share ``loss`` of the matches.
 
@@ -127,7 +138,8 @@ class DropOrder:
     def choose(self, demand: float, sizes: TableSizes) -> Selection:
         """Return the selection that saves a share of the work."""
         last = len(self.saved) - 1
-        level = min(max(int(self.saved.searchsorted(demand, "right")) - 1, self.free), last)
+        free = self.free if demand > 0 else 0
+        level = min(max(int(self.saved.searchsorted(demand, "right")) - 1, free), last)
         upper, part = min(level + 1, last), 0.0
         if upper > level and demand > self.saved[level]:
             part = float((demand - self.saved[level]) / (self.saved[upper] - self.saved[level]))

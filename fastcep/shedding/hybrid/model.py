@@ -93,6 +93,11 @@ class HybridModel:
     validation: Mapping[str, Any] | None = None
     _orders: dict[tuple[bool, bool], Sequence[Step]] = field(default_factory=dict, repr=False, compare=False)
 
+    @property
+    def is_too_short(self) -> bool:
+        """True if the history was too short to validate the model."""
+        return self.validation is not None and "held_out_recall" not in self.validation
+
     def steps(self, events: bool, rows: bool) -> Sequence[Step]:
         """Return the order of dropping events, partial matches, or both; it is computed once, if it is not stored."""
         if (events, rows) not in self._orders:

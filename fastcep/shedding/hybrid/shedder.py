@@ -16,6 +16,8 @@ import pyarrow as pa
 from fastcep.errors import ModelError, ValidationError
 from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.protocols import Classes, QueryView, Tree
+from fastcep.overload.survival import survival
+from fastcep.plan import Plan
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic
 from fastcep.shedding.baseline import Baseline
@@ -43,6 +45,9 @@ _LEAST = 1e-6
 
 #: Lower limit of the remaining share of the work, when the loss by the work limit is extrapolated to all of it.
 _LEFT = 0.05
+
+#: Missing share of the saved work for which no events are dropped as a whole.
+_ENOUGH = 1e-3
 
 #: Share of the matches from which on no loss is assumed.
 _ALL = 1 - 1e-6
@@ -93,7 +98,9 @@ class Hybrid(Baseline):
         Share of the drops that are let through, to adapt the model.
     cut
         Whether the work for single events is limited to a bound on a percentile of the processing latency, and classes
-        are dropped only if that does not hold the bound; see `fastcep.overload.work_limit`. (Not in the paper.)
+        are dropped only if that costs fewer matches; see `fastcep.overload.work_limit`. (Not in the paper.) It has no
+        effect on other bounds, and on queries that are not monotonic. None: for ``hybrid``, but not for ``hyi`` and
+        ``hys``, which drop nothing but events or partial matches.
 
     Raises
     ------
@@ -116,13 +123,13 @@ class Hybrid(Baseline):
         selection: Literal["order", "knapsack", "greedy"] = "order",
         adapt: bool = True,
         explore: float = 0.01,
-        cut: bool = False,
+        cut: bool | None = None,
     ) -> None:
         super().__init__(seed)
-        for option, value in (("adapt", adapt), ("cut", cut)):
+        self.cuts = self.events and self.rows if cut is None else cut
+        for option, value in (("adapt", adapt), ("cut", self.cuts)):
             if not isinstance(value, bool):
                 raise ValidationError(f"shedder {self.name!r}: {option}={value!r}; expected True or False")
-        self.cuts = cut
         self._selection = as_choice(f"shedder {self.name!r}", "selection", selection, ("order", "knapsack", "greedy"))
         self._adapt = adapt
         self._explore = as_probability(f"shedder {self.name!r}", "explore", explore) if adapt else 0.0
@@ -150,11 +157,6 @@ class Hybrid(Baseline):
             names = ", ".join(map(repr, self._models))
             raise ModelError(f"shedder {self.name!r} has a model for {names}, none for {query.name!r}; fit one for it")
         model.check(query)
-        if self.cuts and not is_monotonic(query):
-            raise ValidationError(
-                f"shedder {self.name!r}: cut=True is for monotonic queries (no negation, LIMIT, SELECT or CONSUME; "
-                f"skip_till_any), which {query.name!r} is not: it could report false matches; leave it out"
-            )
 
     def classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
         """Return the classes of partial matches of its model."""
@@ -179,6 +181,12 @@ class Hybrid(Baseline):
         """Return drop plans with the first classes of each query's order, enough to save the share ``demand``."""
         return [self._drop_plan(demand, before, view) for view in views]
 
+    def utility(self, view: QueryView) -> Floats | None:
+        """Return the share of the work that is saved before a cell is dropped; None with a knapsack."""
+        selector = self._selectors.get(view.plan.query.name)
+        sizes = TableSizes(view.event_classes, view.classes)
+        return selector.utility(sizes) if isinstance(selector, DropOrder) else None
+
     def stop_shedding(self) -> None:
         """Reset the state; nothing is counted until load is shed again."""
         self._states, self._plans = {}, {}
@@ -189,7 +197,7 @@ class Hybrid(Baseline):
         self._replace_selector(name, self._learning[name].take())
         selector, changed = self._selectors[name], self._flows[name].recently_changed
         sizes = TableSizes(view.event_classes, view.classes)
-        if self.cuts:
+        if view.lost > 0 and self._flows[name].is_reliable and not self._models[name].is_too_short:
             without = view.lost / max(1 - selector.choose(state.demand, sizes).saved, _LEFT)
             demand = max(demand, selector.optimal_demand(min(1.0, without)))
         current = self._plans.get(name)
@@ -197,8 +205,10 @@ class Hybrid(Baseline):
             return current[3]
         selection = selector.choose(demand, sizes)
         binds, births = self._drop_probabilities(selection, changed)
+        events, kept = self._drop_events(demand, selection, view.plan)
         drop_plan = DropPlan(
-            binds=binds, births=births, steady=True, kept=selection.kept if self._flows[name].is_reliable else None,
+            events=events, binds=binds, births=births, steady=True,
+            kept=kept if self._flows[name].is_reliable else None,
             saved=selection.saved if selection.kept >= _ALL else 0.0,
             counts=self._counted_share(name, view) if self._adapt else 0.0, error=self._flows[name].error,
         )  # fmt: skip
@@ -211,6 +221,18 @@ class Hybrid(Baseline):
             state.saved = selection.saved
         state.demand, state.saved = demand, min(state.saved, selection.saved)
         return drop_plan
+
+    def _drop_events(self, demand: float, selection: Selection, plan: Plan) -> tuple[Floats | None, float]:
+        """Return drop probabilities of events by type, and the expected share of the matches that is kept.
+
+        Events are dropped as a whole, at random, if withholding and dropping all classes does not save enough: an event
+        that is not dropped costs something even if it is tried for no variable.
+        """
+        if not self.events or demand <= selection.saved + _ENOUGH or not is_monotonic(plan.query):
+            return None, selection.kept
+        keep = (1 - demand) / (1 - selection.saved)
+        bindable = np.array([bool(variables) for variables in plan.type_variables])
+        return np.where(bindable, 1 - keep, 0.0), selection.kept * survival(plan.query.pattern, lambda _: keep)
 
     def _adapt_flow(self, name: str, view: QueryView, state: SheddingState) -> None:
         """Adapt the flow to the counters, if a slice of the window has passed.
@@ -277,7 +299,7 @@ class Hybrid(Baseline):
         """Return its name and options as JSON values."""
         models = {item.query.name: item.hash for item in self._stored_models}
         options = {"selection": self._selection, "adapt": self._adapt, "explore": self._explore}
-        return super().spec() | {"models": models, **options, **({"cut": True} if self.cuts else {})}
+        return super().spec() | {"models": models, **options, "cut": self.cuts}
 
     def state(self) -> dict[str, Any]:
         """Return the adapted flows and the shedding states as JSON values."""
