@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ _LOAD, _PAUSE_BOUND = 0.6, 0.05  #: share of the maximum rate, and latency bound
 _BLOCK, _PAUSE_BLOCK = 65_536, 512
 #: Events of DS1 that are repeated, and events that its model is fitted on.
 _DS1_EVENTS, _DS1_HISTORY = 100_000, 50_000
+#: Events from which the maximum rate with a queue is measured.
+_QUEUE_EVENTS = 1_000_000
 
 
 class Repeated:
@@ -164,7 +167,8 @@ def pauses(shared: Path, seed: int, seconds: float) -> Iterator[tuple[str, dict[
     """
     load = load_of("ds1", shared)
     assert load is not None
-    rate, rows = _LOAD * load.maximum, []
+    maximum = _maximum_with_queue(load)
+    rate, rows = _LOAD * maximum, []
     events = int(rate * seconds)
     truth = load.truth(events)
     for pause in PAUSES:
@@ -179,7 +183,15 @@ def pauses(shared: Path, seed: int, seconds: float) -> Iterator[tuple[str, dict[
                 "estimated": metrics["estimated_recall"], "decisions": metrics["decisions"],
             })  # fmt: skip
             print("pauses ds1", rows[-1], flush=True)
-    yield "ds1", {"maximum": round(load.maximum), "seconds": seconds, "rows": rows}
+    yield "ds1", {"maximum": round(maximum), "seconds": seconds, "rows": rows}
+
+
+def _maximum_with_queue(load: Load) -> float:
+    """Return the maximum rate in events per second with a queue, in the blocks and with the threads of `pauses`."""
+    engine = fc.Engine(list(load.queries), latency_bound="1h", shedder=None, store="rows", **load.options)
+    start = time.perf_counter()
+    _run_with_pause(engine, load.stream(_QUEUE_EVENTS, _PAUSE_BLOCK), math.inf, 0.0, 0.0)
+    return _QUEUE_EVENTS / (time.perf_counter() - start)
 
 
 def _run_with_pause(engine: fc.Engine, stream: Repeated, rate: float, after: float, pause: float) -> int:
