@@ -52,7 +52,7 @@ lint: $(STAMP)
 	$(BIN)/python ci/check_prose.py
 
 test: lint
-	FASTCEP_EXAMPLES=10 ci/tests.sh $(BIN)/python "not ($(LONG) or thorough or spark)" "not (slow or thorough)"
+	FASTCEP_EXAMPLES=5 ci/tests.sh $(BIN)/python "not ($(LONG) or thorough or spark)" "not (slow or thorough)"
 
 ci: $(STAMP)
 	FASTCEP_EXAMPLES=200 ci/tests.sh $(BIN)/python "(property or thorough) and not ($(LONG) or spark)" "thorough and not slow"

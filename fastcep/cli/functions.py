@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def load_functions(path: Path) -> None:
     """
     name = f"fastcep_functions_{path.stem}"
     spec = spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    if spec is None or not isinstance(spec.loader, SourceFileLoader):
         raise ValidationError(f"'{path}' is not a Python file; expected a file such as my_functions.py")
     module = module_from_spec(spec)
     before = functions()
@@ -31,7 +32,8 @@ def load_functions(path: Path) -> None:
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
     try:
-        spec.loader.exec_module(module)
+        # Not `exec_module`: it would run cached bytecode if the file was changed within a second to one of equal size.
+        exec(spec.loader.source_to_code(path.read_bytes(), str(path)), module.__dict__)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise ValidationError(f"{_place(path, error)}: {_reason(error)}") from None

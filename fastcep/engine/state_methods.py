@@ -36,6 +36,8 @@ class StateMethods(HasEventLoop):
     def partial_matches(self) -> pa.Table:
         """Return a table of the live partial matches, such as to choose which key groups to move first.
 
+        Matches that wait for time to pass, for a trailing ``NEG`` or a tick, are not included.
+
         Returns
         -------
         pyarrow.Table

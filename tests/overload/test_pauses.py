@@ -16,6 +16,8 @@ from fastcep.shedding import QueueLength, RandomMatches, by_name
 
 EVENTS = 40_000
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def stream() -> pa.Table:

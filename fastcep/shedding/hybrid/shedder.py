@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import inf
 from os import PathLike
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,6 @@ from fastcep.query.patterns import is_monotonic
 from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.hybrid.adaptation import AdaptedFlow
 from fastcep.shedding.hybrid.background import Background
-from fastcep.shedding.hybrid.covering_knapsack import CoveringKnapsack
 from fastcep.shedding.hybrid.drop_order import DropOrder, Selection, Selector, TableSizes
 from fastcep.shedding.hybrid.fit import fit_hybrid
 from fastcep.shedding.hybrid.model import HybridModel
@@ -89,9 +88,6 @@ class Hybrid(Baseline):
         Model from `fastcep.fit`, or the folder in which it was saved; a list of these for several queries.
     seed
         Seed of all random decisions.
-    selection
-        Method that chooses what to drop: the order of `DropOrder` (``"order"``), or the covering knapsack of the paper,
-        solved by dynamic programming (``"knapsack"``) or greedily (``"greedy"``).
     adapt
         Whether the model is adapted to the stream while load is shed.
     explore
@@ -120,7 +116,6 @@ class Hybrid(Baseline):
         model: ModelSource | Sequence[ModelSource],
         seed: int = 0,
         *,
-        selection: Literal["order", "knapsack", "greedy"] = "order",
         adapt: bool = True,
         explore: float = 0.01,
         cut: bool | None = None,
@@ -130,7 +125,6 @@ class Hybrid(Baseline):
         for option, value in (("adapt", adapt), ("cut", self.cuts)):
             if not isinstance(value, bool):
                 raise ValidationError(f"shedder {self.name!r}: {option}={value!r}; expected True or False")
-        self._selection = as_choice(f"shedder {self.name!r}", "selection", selection, ("order", "knapsack", "greedy"))
         self._adapt = adapt
         self._explore = as_probability(f"shedder {self.name!r}", "explore", explore) if adapt else 0.0
         sources = [model] if isinstance(model, Model | str | PathLike) else list(model)
@@ -182,7 +176,7 @@ class Hybrid(Baseline):
         return [self._drop_plan(demand, before, view) for view in views]
 
     def utility(self, view: QueryView) -> Floats | None:
-        """Return the share of the work that is saved before a cell is dropped; None with a knapsack."""
+        """Return the share of the work that is saved before a cell is dropped; None without a drop order."""
         selector = self._selectors.get(view.plan.query.name)
         sizes = TableSizes(view.event_classes, view.classes)
         return selector.utility(sizes) if isinstance(selector, DropOrder) else None
@@ -281,12 +275,8 @@ class Hybrid(Baseline):
     def _new_selector(self, name: str) -> Selector:
         """Return what chooses drops by the present flow of a query."""
         model, flow = self._models[name], self._flows[name].flow
-        if self._selection == "order":
-            of_model = flow is model.flow
-            steps = (model.steps if of_model else partial(flow.steps, model.costs))(self.events, self.rows)
-            return DropOrder(steps, flow)
-        exact = self._selection == "knapsack"
-        return CoveringKnapsack(flow, model.costs, self.events, self.rows, exact, model.percentile_factor)
+        steps = model.steps if flow is model.flow else partial(flow.steps, model.costs)
+        return DropOrder(steps(self.events, self.rows), flow)
 
     def metrics(self) -> dict[str, Any]:
         """Return the drift of the stream from each model, see `AdaptedFlow`."""
@@ -298,7 +288,7 @@ class Hybrid(Baseline):
     def spec(self) -> dict[str, Any]:
         """Return its name and options as JSON values."""
         models = {item.query.name: item.hash for item in self._stored_models}
-        options = {"selection": self._selection, "adapt": self._adapt, "explore": self._explore}
+        options = {"adapt": self._adapt, "explore": self._explore}
         return super().spec() | {"models": models, **options, "cut": self.cuts}
 
     def state(self) -> dict[str, Any]:
