@@ -27,7 +27,7 @@ from fastcep._core.matcher.matcher import Matcher
 from fastcep.errors import SnapshotError, ValidationError
 from fastcep.overload.clock import LATEST, VirtualClock, WallClock
 from fastcep.overload.costs import CostTable
-from fastcep.overload.decision_schedule import MOST_EVENTS, DecisionSchedule
+from fastcep.overload.decision_schedule import MOST_EVENTS
 from fastcep.overload.demand import DemandControl
 from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.episodes import Episodes
@@ -117,9 +117,7 @@ class Control(ShedderChange):
         self._batch_arrivals: Ints | None = None  #: of the current batch, or None
         self._first_event = 0
         self._decisions = 0
-        often, virtual = shedder is not None and shedder.often, isinstance(clock, VirtualClock)
-        decides = shedder is not None and not shedder.observes
-        self._schedule = DecisionSchedule(decides, often, bound or 0.0, table.decision if virtual else None)
+        self._schedule = self._new_schedule()
         self._stretch_start = 0
         self._expensive = 0  #: number of decisions that took more than `_EXPENSIVE`
         self._work_limit = WorkLimit(bound, detectors if shedder is not None and shedder.cuts else ())
@@ -299,7 +297,7 @@ class Control(ShedderChange):
         return plans
 
     def _query_view(self, query: QueryShedding) -> QueryView:
-        decisions = query.window_size / max(self._meter.events, 1)
+        decisions = query.window_size / self._meter.events
         return QueryView(
             query.plan, query.shedding, query.slices, decisions, query.window_size, query.received,
             self._schedule.count_budget(self._meter.per_event), self._work_limit.share,
@@ -395,7 +393,8 @@ class Control(ShedderChange):
     def utilities(self) -> dict[str, Floats]:
         """Return the utility of partial matches by state, class and slice, by query, as far as the shedder knows it."""
         found = {} if self.shedder is None else {
-            query.plan.query.name: checked_utility(self.shedder, self._query_view(query)) for query in self.queries
+            query.plan.query.name: checked_utility(self.shedder, QueryView(query.plan, query.shedding, query.slices))
+            for query in self.queries
         }  # fmt: skip
         return {name: utility for name, utility in found.items() if utility is not None}
 

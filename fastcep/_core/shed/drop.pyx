@@ -26,7 +26,7 @@ Invariant: a dropped row is treated as a row whose window has ended. So shedding
 and the remaining rows stay in birth order.
 """
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint64_t
-from libc.math cimport floor
+from libc.math cimport exp2, floor
 
 from fastcep._core.memory.open_windows cimport Opened, window_at
 from fastcep._core.memory.row_store cimport Bucket, Index, bucket_at, compact
@@ -82,7 +82,7 @@ cdef int withhold_events(
             if core.observed.on:
                 note_tried(core, m, k, position + k)
             if shed.flows.on:
-                shed.flows.tried[cell] += 1
+                shed.flows.tried[cell] += exp2(shed.type_weights[types[k]] / 256.0)  # with the events that were dropped
             chance = shed.withhold[cell]
             if chance > 0 and falls(shed.seed, <uint64_t>(position + k), chance):
                 mask &= ~(<uint64_t>1 << m)

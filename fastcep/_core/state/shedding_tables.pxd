@@ -9,7 +9,7 @@ cdef enum:
     MOST_WEIGHT = 0xFFFF     # (the largest value of each weight)
     DRAWN_AT = 48            # and the draw for the row + 1; 0: not drawn yet
     DRAWN_BITS = 14          # bits of a draw
-    CREDITS = 1024           # most events in a row that may exceed the work limit; see work_limit.pyx
+    CREDITS = 64             # most events in a row that may exceed the work limit; see work_limit.pyx
 
 
 cdef struct Node:            # a node of a decision tree
@@ -89,6 +89,7 @@ cdef struct Cut:             # the limit of the work for one event; see work_lim
     int64_t credit           # events that may exceed the limit now, in 2^-32
     int64_t last             # position of the event at which ``credit`` was updated
     bint runs_on             # the current event may exceed the limit
+    double weight            # partial matches that each visited one of the current bucket stands for, in flows.pyx
     double mean              # mean number of visits to complete matches that a limited event loses
     Tried* tried             # per edge
     Yields* yields           # per edge
