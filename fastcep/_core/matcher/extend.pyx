@@ -15,7 +15,8 @@ from fastcep._core.memory.starts cimport count_rows, gather_starts, start_of
 from fastcep._core.memory.vectors cimport fill, gather
 from fastcep._core.program.plan_tables cimport THIS, Column, Edge, IndexInfo, State
 from fastcep._core.program.predicate cimport CHUNK, run
-from fastcep._core.shed.drop cimport class_of_event, drop_aged, screen, screens
+from fastcep._core.shed.classify cimport class_of_event
+from fastcep._core.shed.drop cimport drop_aged, screen, screens
 from fastcep._core.shed.lineage cimport note_matches, note_place, note_places, note_probe
 from fastcep._core.shed.work_limit cimport affordable, affordable_children, count_yield, cut_begin, cut_off, pass_over
 from fastcep._core.state.core cimport Core, copy_event, count_row, read_key, row_inputs
