@@ -106,7 +106,7 @@ class Control(ShedderChange):
         self.monitor = LatencyMonitor(_REMEMBERED, every, bound)
         self._meter = LoadMeter(bound or 0.0, self.monitor)
         self._load = Load(bound or 0.0)
-        self._demand = DemandControl(detectors, self.monitor, shedder is not None and shedder.drops_matches)
+        self._demand = DemandControl(detectors, self.monitor)
         self.episodes = Episodes()
         self.listeners: list[Callable[[Floats, Floats], None]] = []
         self.waiting: Callable[[int], int] | None = None
@@ -120,7 +120,7 @@ class Control(ShedderChange):
         self._schedule = self._new_schedule()
         self._stretch_start = 0
         self._expensive = 0  #: number of decisions that took more than `_EXPENSIVE`
-        self._work_limit = WorkLimit(bound, detectors if shedder is not None and shedder.cuts else ())
+        self._work_limit = WorkLimit(bound, detectors)
         self.renewal: Renewal | None = None
         self._dropped_before: tuple[int, int] = (0, 0)  #: counts of matchers that were replaced
 
@@ -175,7 +175,7 @@ class Control(ShedderChange):
             operation_costs = self._operation_costs[:7].copy()
             operation_costs[0] *= number == 0  # charge the cost of an event once, however many queries there are
             query.shedding.meter(self._event_costs if isinstance(self.clock, VirtualClock) else None, operation_costs)
-        self._work_limit.use(self.queries)
+        self._work_limit.use(self.queries, self.shedder is not None and self.shedder.cuts)
 
     # ------------------------------------------------------------------ events
 
@@ -314,7 +314,8 @@ class Control(ShedderChange):
 
     def _measure(self, place: int, waited: float) -> Load:
         """Return the load since the last decision, with the queue and the memory in use."""
-        now, saved = self.clock.now(), self._demand.saved(self._saved_without_loss())
+        now, purges = self.clock.now(), self.shedder is not None and self.shedder.drops_matches
+        saved = self._demand.saved(self._saved_without_loss(), purges)
         load = self._meter.measure(self.queries, waited, self._schedule.last_cost, saved)
         load.cut = self._work_limit.on
         if self.memory is not None:

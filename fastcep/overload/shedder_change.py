@@ -47,11 +47,11 @@ class ShedderChange:
         self.shedder = shedder
         used = list(detectors) or ([] if shedder is None else self.detectors)
         if detectors or shedder is None:
-            self._demand = DemandControl(used, self.monitor, shedder is not None and shedder.drops_matches)
+            self._demand = DemandControl(used, self.monitor)
         schedule = self._new_schedule()
         schedule.overhead = self._schedule.overhead
         self._schedule = schedule
-        self._work_limit = WorkLimit(self.bound, used if shedder is not None and shedder.cuts else ())
+        self._work_limit = WorkLimit(self.bound, used)
 
     def _new_schedule(self) -> DecisionSchedule:
         """Return the schedule of decisions for the shedder; one that only observes makes none."""

@@ -80,10 +80,13 @@ class WorkLimit:
         self._before: list[Floats] = []
         self._recent: list[Floats] = []
 
-    def use(self, queries: Sequence[QueryShedding]) -> None:
-        """Limit the work of these queries; each begins with an equal part of the bound and of the unlimited events."""
+    def use(self, queries: Sequence[QueryShedding], cuts: bool) -> None:
+        """Limit the work of these queries; each begins with an equal part of the bound and of the unlimited events.
+
+        ``cuts``: whether the shedder wants a limit (`Shedder.cuts`).
+        """
         self._part = 1 / max(len(queries), 1)
-        self.on = self._enabled and all(is_monotonic(query.plan.query) for query in queries)
+        self.on = cuts and self._enabled and all(is_monotonic(query.plan.query) for query in queries)
         if self.on:
             self._limit(queries)
             self._before = [query.shedding.tried for query in queries]

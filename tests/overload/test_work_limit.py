@@ -202,3 +202,13 @@ def test_only_for_percentiles_and_monotonic_queries() -> None:
         live.process(events(4_000))
         assert live.metrics()["shedding"]["passed_over"] == 0
     assert SmoothedLatency("p99").allowed == 0.01 and SmoothedLatency().allowed == 0
+
+
+def test_auto_limits_events_from_the_start() -> None:
+    """As after a restore: it knows whether it may only when the engine begins."""
+    live = engine(fc.parse(KLEENE, SCHEMA, name="q"), "auto", 300.0)
+    live.process(events(400))
+    passed_over = live.metrics()["shedding"]["passed_over"]
+    assert passed_over > 0
+    restored = fc.Engine.restore(live.snapshot(), shedder=fc.shedding.by_name("auto"), detector=OfPercentile(0.0))
+    assert restored.metrics()["shedding"]["passed_over"] == passed_over
