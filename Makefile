@@ -12,7 +12,7 @@ export PYTHON
 # Set, every process would compile again what it imports, because pip installs no bytecode (ci/setup.sh).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test ci check bench peers compare figures lint clean help
+.PHONY: demo test unit-tests ci check bench peers compare figures lint clean help
 
 help:
 	@echo "make demo     hot paths in a year of bike trips"
@@ -51,7 +51,11 @@ lint: $(STAMP)
 	$(BIN)/mypy --strict fastcep
 	$(BIN)/python ci/check_prose.py
 
-test: lint
+# Lint runs beside the tests; both run to their end, even if one fails.
+test: $(STAMP)
+	@$(MAKE) --no-print-directory -j 2 --keep-going lint unit-tests
+
+unit-tests: $(STAMP)
 	FASTCEP_EXAMPLES=5 ci/tests.sh $(BIN)/python "not ($(LONG) or thorough or spark)" "not (slow or thorough)"
 
 ci: $(STAMP)

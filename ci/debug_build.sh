@@ -20,7 +20,8 @@ tests=(
     tests/_core tests/engine/test_quiet_stream.py tests/engine/test_memory*.py
     tests/engine/state/test_forged*.py tests/shedding/hybrid/test_forged_models.py tests/cli/test_forged_checkpoints.py
     tests/shedding/test_shedding_properties.py tests/shedding/test_lineage.py tests/overload/test_shed_operators.py
-    tests/overload/test_event_classes.py tests/overload/test_work_limit.py tests/evaluation/test_clairvoyant.py
+    tests/overload/test_event_classes.py tests/overload/test_work_limit.py tests/overload/test_trees.py
+    tests/overload/test_latency.py tests/evaluation/test_clairvoyant.py
     tests/test_matrix.py::test_bytecode
 )
 if [[ "${FASTCEP_SANITIZE:-}" == *address* ]]; then

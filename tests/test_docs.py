@@ -70,7 +70,7 @@ def command() -> str:
     """Return the words of a shell that run ``fastcep``; start the server that runs its commands."""
     folder = SERVERS.enter_context(TemporaryDirectory(prefix="fastcep-"))  # short: the length of addresses is limited
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{ROOT / 'tests'}")
         return SERVERS.enter_context(Server(f"{folder}/socket")).command
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from bench.unseen.summary import CLOSE, Cell, Summary, cells_of, estimate_error,
 __all__ = ["PAGE", "main", "page"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "unseen.md"
+Columns = Mapping[str, Callable[[dict[str, Any]], str]]  #: from the head of a column to its text for a stored row
 _WORST = 12  #: number of rows of the tables of the worst cells
 _GROUPS = {"real": "real data", "random": "random streams"}
 _COSTS = {"measured": "decisions cost 30 us", "free": "decisions free"}
@@ -156,57 +157,60 @@ def _pair(cell: Cell | None) -> str:
     return f"{cell.hybrid['recall']:.2f}{missed} / {'–' if best is None else format(best['recall'], '.2f')}"
 
 
-def _wall(results: dict[str, Any]) -> list[str]:
-    rows = list(rows_of(results, "wall"))
+def _section(results: dict[str, Any], part: str, title: str, text: str, columns: Columns) -> list[str]:
+    """Return a section with a row for each stored row of a part; none without rows."""
+    rows = list(rows_of(results, part))
     if not rows:
         return []
-    return [
-        "## Wall clock\n",
+    cells = [[show(row) for show in columns.values()] for row in rows]
+    return [f"## {title}\n", f"{text}\n", table(tuple(columns), cells)]
+
+
+def _wall(results: dict[str, Any]) -> list[str]:
+    return _section(
+        results, "wall", "Wall clock",
         "Events arrive at 120, 150 and 200 % of the maximum rate. Each row has, after the first 10 % of the events, "
         "the share of the events within the bound, the longest event latency, the recall, the estimated recall, the "
-        "number of decisions, and the share of the time that shedding took.\n",
-        table(
-            ("stream", "bound", "rate", "shedder", "within", "longest, ms", "recall", "estimate", "decisions",
-             "overhead"),
-            [[row["case"], row["bound"], f"{row['rate']:.0%}", f"`{row['shedder']}`", f"{row['within']:.2%}",
-              f"{row['longest_ms']:.0f}", f"{row['recall']:.3f}", _number(row["estimated"]), str(row["decisions"]),
-              f"{row['overhead']:.1%}"] for row in rows],
-        ),
-    ]  # fmt: skip
+        "number of decisions, and the share of the time that shedding took.",
+        {
+            "stream": lambda row: row["case"], "bound": lambda row: row["bound"],
+            "rate": lambda row: f"{row['rate']:.0%}", "shedder": _shedder,
+            "within": lambda row: f"{row['within']:.2%}", "longest, ms": lambda row: f"{row['longest_ms']:.0f}",
+            "recall": lambda row: f"{row['recall']:.3f}", "estimate": lambda row: _number(row["estimated"]),
+            "decisions": lambda row: str(row["decisions"]), "overhead": lambda row: f"{row['overhead']:.1%}",
+        },
+    )  # fmt: skip
 
 
 def _pauses(results: dict[str, Any]) -> list[str]:
-    rows = list(rows_of(results, "pauses"))
-    if not rows:
-        return []
-    return [
-        "## Pauses\n",
+    return _section(
+        results, "pauses", "Pauses",
         "DS1 at 60 % of the maximum rate with a bound of 50 ms, on the wall clock. The consumer pauses once, or not at "
         "all. The last column is the share of the matches lost, divided by the share of the events that wait longer "
-        "than the bound when the pause ends.\n",
-        table(
-            ("pause, ms", "shedder", "recall", "estimate", "events dropped", "partial matches dropped", "decisions",
-             "loss"),
-            [[f"{1000 * row['pause']:.0f}", f"`{row['shedder']}`", f"{row['recall']:.4f}", _number(row["estimated"]),
-              f"{row['dropped_events']:,}", f"{row['dropped_matches']:,}", str(row["decisions"]),
-              f"{(1 - row['recall']) / row['allowed']:.1f}" if row["allowed"] else "–"] for row in rows],
-        ),
-    ]  # fmt: skip
+        "than the bound when the pause ends.",
+        {
+            "pause, ms": lambda row: f"{1000 * row['pause']:.0f}", "shedder": _shedder,
+            "recall": lambda row: f"{row['recall']:.4f}", "estimate": lambda row: _number(row["estimated"]),
+            "events dropped": lambda row: f"{row['dropped_events']:,}",
+            "partial matches dropped": lambda row: f"{row['dropped_matches']:,}",
+            "decisions": lambda row: str(row["decisions"]),
+            "loss": lambda row: f"{(1 - row['recall']) / row['allowed']:.1f}" if row["allowed"] else "–",
+        },
+    )  # fmt: skip
 
 
 def _ready(results: dict[str, Any]) -> list[str]:
-    rows = list(rows_of(results, "ready"))
-    if not rows:
-        return []
-    return [
-        "## Being ready\n",
+    return _section(
+        results, "ready", "Being ready",
         "CPU time of engines with a shedder and a bound of an hour, which nothing exceeds, divided by that of one "
         "with the same store (rows) and without a bound: the median over alternating passes. `auto` records its "
-        "history in this time.\n",
-        table(("stream", "shedder", "ratio"), [
-            [row["case"], f"`{row['shedder']}`", f"{row['ratio']:.3f}"] for row in rows
-        ]),
-    ]  # fmt: skip
+        "history in this time.",
+        {"stream": lambda row: row["case"], "shedder": _shedder, "ratio": lambda row: f"{row['ratio']:.3f}"},
+    )
+
+
+def _shedder(row: dict[str, Any]) -> str:
+    return f"`{row['shedder']}`"
 
 
 def _queries(results: dict[str, Any]) -> list[str]:

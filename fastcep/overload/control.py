@@ -27,7 +27,7 @@ from fastcep._core.matcher.matcher import Matcher
 from fastcep.errors import SnapshotError, ValidationError
 from fastcep.overload.clock import LATEST, VirtualClock, WallClock
 from fastcep.overload.costs import CostTable
-from fastcep.overload.decision_schedule import MOST_EVENTS, DecisionSchedule
+from fastcep.overload.decision_schedule import MOST_EVENTS
 from fastcep.overload.demand import DemandControl
 from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.episodes import Episodes
@@ -106,7 +106,7 @@ class Control(ShedderChange):
         self.monitor = LatencyMonitor(_REMEMBERED, every, bound)
         self._meter = LoadMeter(bound or 0.0, self.monitor)
         self._load = Load(bound or 0.0)
-        self._demand = DemandControl(detectors, self.monitor, shedder is not None and shedder.drops_matches)
+        self._demand = DemandControl(detectors, self.monitor)
         self.episodes = Episodes()
         self.listeners: list[Callable[[Floats, Floats], None]] = []
         self.waiting: Callable[[int], int] | None = None
@@ -117,12 +117,10 @@ class Control(ShedderChange):
         self._batch_arrivals: Ints | None = None  #: of the current batch, or None
         self._first_event = 0
         self._decisions = 0
-        often, virtual = shedder is not None and shedder.often, isinstance(clock, VirtualClock)
-        decides = shedder is not None and not shedder.observes
-        self._schedule = DecisionSchedule(decides, often, bound or 0.0, table.decision if virtual else None)
+        self._schedule = self._new_schedule()
         self._stretch_start = 0
         self._expensive = 0  #: number of decisions that took more than `_EXPENSIVE`
-        self._work_limit = WorkLimit(bound, detectors if shedder is not None and shedder.cuts else ())
+        self._work_limit = WorkLimit(bound, detectors)
         self.renewal: Renewal | None = None
         self._dropped_before: tuple[int, int] = (0, 0)  #: counts of matchers that were replaced
 
@@ -177,7 +175,7 @@ class Control(ShedderChange):
             operation_costs = self._operation_costs[:7].copy()
             operation_costs[0] *= number == 0  # charge the cost of an event once, however many queries there are
             query.shedding.meter(self._event_costs if isinstance(self.clock, VirtualClock) else None, operation_costs)
-        self._work_limit.use(self.queries)
+        self._work_limit.use(self.queries, self.shedder is not None and self.shedder.cuts)
 
     # ------------------------------------------------------------------ events
 
@@ -299,7 +297,7 @@ class Control(ShedderChange):
         return plans
 
     def _query_view(self, query: QueryShedding) -> QueryView:
-        decisions = query.window_size / max(self._meter.events, 1)
+        decisions = query.window_size / self._meter.events
         return QueryView(
             query.plan, query.shedding, query.slices, decisions, query.window_size, query.received,
             self._schedule.count_budget(self._meter.per_event), self._work_limit.share,
@@ -316,7 +314,8 @@ class Control(ShedderChange):
 
     def _measure(self, place: int, waited: float) -> Load:
         """Return the load since the last decision, with the queue and the memory in use."""
-        now, saved = self.clock.now(), self._demand.saved(self._saved_without_loss())
+        now, purges = self.clock.now(), self.shedder is not None and self.shedder.drops_matches
+        saved = self._demand.saved(self._saved_without_loss(), purges)
         load = self._meter.measure(self.queries, waited, self._schedule.last_cost, saved)
         load.cut = self._work_limit.on
         if self.memory is not None:
@@ -395,7 +394,8 @@ class Control(ShedderChange):
     def utilities(self) -> dict[str, Floats]:
         """Return the utility of partial matches by state, class and slice, by query, as far as the shedder knows it."""
         found = {} if self.shedder is None else {
-            query.plan.query.name: checked_utility(self.shedder, self._query_view(query)) for query in self.queries
+            query.plan.query.name: checked_utility(self.shedder, QueryView(query.plan, query.shedding, query.slices))
+            for query in self.queries
         }  # fmt: skip
         return {name: utility for name, utility in found.items() if utility is not None}
 

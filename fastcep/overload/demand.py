@@ -77,8 +77,6 @@ class DemandControl:
         Detectors to read.
     monitor
         Latencies, for the statistics of the detectors.
-    purges
-        Whether the shedder drops live partial matches when the demand grows, so that it takes effect at once.
 
     Attributes
     ----------
@@ -96,9 +94,9 @@ class DemandControl:
         Last readings of the detectors, in order.
     """
 
-    def __init__(self, detectors: Sequence[Detector], monitor: LatencyMonitor, purges: bool) -> None:
+    def __init__(self, detectors: Sequence[Detector], monitor: LatencyMonitor) -> None:
         self._loops = [(detector, Controller()) for detector in detectors]
-        self._monitor, self._purges = monitor, purges
+        self._monitor = monitor
         self.demand, self.why, self.of_present, self.bound_missed = 0.0, "", False, False
         self.past = DemandHistory()
         self.readings: list[DetectorReading] = []
@@ -108,7 +106,7 @@ class DemandControl:
         """Detectors, in order."""
         return [detector for detector, _ in self._loops]
 
-    def saved(self, without_loss: float) -> float:
+    def saved(self, without_loss: float, purges: bool) -> float:
         """Return the expected share of the work saved since the last decision.
 
         Half of the effect of a demand comes at once, because events are dropped or create less. The other half comes
@@ -118,9 +116,11 @@ class DemandControl:
         ----------
         without_loss
             Share that the drop plans save, if they save more than the demand at no loss.
+        purges
+            Whether the shedder drops live partial matches when the demand grows, so that it takes effect at once.
         """
         lasting = self.past.mean
-        if self._purges and self.demand >= self.past.largest:
+        if purges and self.demand >= self.past.largest:
             lasting = self.demand
         expected = 1 - sqrt((1 - self.demand) * (1 - lasting))
         return min(max(expected, without_loss if self.demand > 0 else 0.0), _MOST_SAVED)

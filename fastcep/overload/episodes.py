@@ -56,7 +56,7 @@ class Episodes:
         self._why = ""
         self._began = 0
         self._quiet = 0.0  # number of windows without shedding
-        self._total = self._recent = Estimate(0.0, 0.0, 0.0, 0.0)
+        self._recalls: Sequence[RecallEstimate] = ()
         self._limited = False
         self._logged: dict[str, Any] | None = None  # values at the start of shedding that the log has reported
         self._costs: list[float] = []  # ns per event, at consecutive decisions with the largest demand
@@ -68,17 +68,19 @@ class Episodes:
             self._logged["before"] = [before[0] + events, before[1] + partial_matches]
 
     def record_estimates(self, recalls: Sequence[RecallEstimate], limited: bool) -> None:
-        """Record the estimated matches since the start and of the last decisions, summed over the queries.
+        """Record the estimates of the queries; ``limited``: whether the work for some event was limited."""
+        self._recalls, self._limited = recalls, limited
 
-        ``limited``: whether the work for some event was limited.
-        """
-        self._total, self._recent = total(item.total for item in recalls), total(item.recent for item in recalls)
-        self._limited = limited
+    @property
+    def _total(self) -> Estimate:
+        """Estimated matches since the start, summed over the queries."""
+        return total(item.total for item in self._recalls)
 
     @property
     def recall(self) -> float | None:
         """Estimated share of the true matches that were found; None if unknown."""
-        return self._total.recall if self._total.expected > 0 or self.count or self._limited else 1.0
+        estimate = self._total
+        return estimate.recall if estimate.expected > 0 or self.count or self._limited else 1.0
 
     def record_decision(
         self, now: int, sheds: bool, why: str, windows: float, before: tuple[int, int],
@@ -150,8 +152,9 @@ class Episodes:
 
     def _log_start(self, now: int, why: str, before: tuple[int, int]) -> None:
         if self._logged is None:
+            estimate = self._total
             self._logged = {
-                "first": now, "why": why, "before": list(before), "found": [self._total.found, self._total.expected],
+                "first": now, "why": why, "before": list(before), "found": [estimate.found, estimate.expected],
                 "failed": False,
             }  # fmt: skip
             _LOG.warning("load is shed: %s", why)
@@ -161,7 +164,8 @@ class Episodes:
         assert self._logged is not None
         start, self._logged = self._logged, None
         events, partial_matches = (new - old for new, old in zip(dropped(), start["before"], strict=True))
-        found, expected = self._total.found - start["found"][0], self._total.expected - start["found"][1]
+        estimate = self._total
+        found, expected = estimate.found - start["found"][0], estimate.expected - start["found"][1]
         recall = "n/a" if expected <= 0 else f"{min(1.0, found / expected):.3f}"
         _LOG.info(
             "load was shed for %s: %s; dropped %s events and %s partial matches; estimated recall %s",
@@ -170,15 +174,16 @@ class Episodes:
 
     def metrics(self) -> dict[str, Any]:
         """Return the metrics of the current episode and the estimated recall, see `Engine.metrics`."""
+        estimate = self._total.metrics()
         return {
             "active": self.active,
             "why": self._why if self.active else "",
             "since": self._began if self.active else None,
             "episodes": self.count,
             "estimated_recall": self.recall,
-            "estimated_recall_interval": self._total.metrics()["estimated_recall_interval"],
-            "matches": self._total.metrics(),
-            "recent_matches": self._recent.metrics(),
+            "estimated_recall_interval": estimate["estimated_recall_interval"],
+            "matches": estimate,
+            "recent_matches": total(item.recent for item in self._recalls).metrics(),
         }
 
     def state(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fastcep._core.shed.latencies import add_waits
 from fastcep.errors import SnapshotError
 
 __all__ = ["LONGEST", "Histogram"]
@@ -22,6 +23,7 @@ _BITS = 10  # 2**10 buckets between two powers of two give 3 digits
 _PLACES = (LONGEST.bit_length() - _BITS + 1) << _BITS
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
 class Histogram:
@@ -45,6 +47,10 @@ class Histogram:
         bits = np.frexp(values.astype(np.float64))[1]  # exact, as an hour is below 2**53
         shift = np.maximum(bits - (_BITS + 1), 0)
         np.add.at(self._counts, (shift << _BITS) + (values >> shift), 1)
+
+    def add_waits(self, arrivals: Ints, now: int, bound: float, ring: Floats, place: int) -> tuple[int, int, int]:
+        """Count the times from arrivals to ``now``, and write them to a ring; see `latencies.add_waits`."""
+        return add_waits(arrivals, now, bound, ring, place, self._counts, _BITS, LONGEST)
 
     def add_same(self, picoseconds: int, times: int) -> None:
         """Count one value ``times`` times."""

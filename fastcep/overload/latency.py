@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -113,7 +114,7 @@ class LatencyMonitor:
         if arrivals is None:
             self._series["event"].add_same(processing, taken)
         else:
-            self._series["event"].add(np.maximum(now - arrivals[first :: self._every], 0).astype(np.float64))
+            self._series["event"].add_waits(arrivals[first :: self._every], now)
 
     @property
     def count(self) -> int:
@@ -274,6 +275,15 @@ class _Series:
         split = len(self._ring) - place
         self._ring[place : place + len(kept)] = kept[:split]
         self._ring[: len(kept[split:])] = kept[split:]
+
+    def add_waits(self, arrivals: Ints, now: int) -> None:
+        """Add the times from arrivals to ``now``, in nanoseconds."""
+        place, bound = self.count % len(self._ring), inf if self._bound is None else self._bound
+        total, most, over = self._histogram.add_waits(arrivals, now, bound, self._ring, place)
+        self.total += 1000 * total
+        self.most = max(self.most, float(most))
+        self.over += over
+        self.count += len(arrivals)
 
     def add_same(self, value: float, count: int) -> None:
         """Add one value ``count`` times."""

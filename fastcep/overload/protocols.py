@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.matcher.shedding_controls import NODE, Shedding
+from fastcep._core.matcher.shedding_controls import Shedding
+from fastcep._core.shed.classify import NODE
 from fastcep.errors import ValidationError
 from fastcep.overload.drop_plan import DropPlan
 from fastcep.plan import Plan
@@ -156,9 +157,11 @@ class Tree:
     def nodes(self) -> npt.NDArray[np.void]:
         """Nodes in the format of the matcher."""
         self.check()
+        leaf, number = self.feature < 0, np.arange(len(self.feature), dtype=np.int32)
         nodes = np.zeros(len(self.feature), NODE)
-        nodes["feature"], nodes["left"], nodes["right"] = self.feature, self.left, self.right
-        nodes["own"], nodes["threshold"] = np.where(self.feature < 0, self.value, 0), self.threshold
+        nodes["feature"], nodes["threshold"] = np.where(leaf, 0, self.feature), self.threshold
+        nodes["left"], nodes["right"] = np.where(leaf, number, self.left), np.where(leaf, number, self.right)
+        nodes["own"] = np.where(leaf, self.value, 0)
         return nodes
 
 

@@ -16,6 +16,7 @@ from fastcep.overload.drop_plan import DropPlan, drops, drops_anything, largest_
 from fastcep.overload.protocols import Classes, Shedder, Tree
 from fastcep.overload.recall import RecallEstimate
 from fastcep.overload.survival import survival
+from fastcep.overload.tree_grid import Grid, grid_of
 from fastcep.overload.validation import Shape, check_drop_plan, checked_classes, checked_slices
 from fastcep.plan import Plan
 from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME
@@ -44,7 +45,8 @@ __all__ = ["QueryShedding", "check_flow_keys"]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.uint8]
-Table = tuple[Ints, Ints, Bytes, int] | tuple[Bytes, int]  #: low, size, table, other; or nodes, other: `Shedding.begin`
+#: low, size, table, other; or nodes, grid, other: `Shedding.begin`
+Table = tuple[Ints, Ints, Bytes, int] | tuple[Bytes, Grid | None, int]
 
 #: Assumed number of events in a window of unknown size.
 _UNKNOWN = 1024.0
@@ -119,7 +121,7 @@ class QueryShedding:
         """Return fingerprints of its class tables as JSON values, to compare them with those of another engine."""
         fingerprints = [
             None if table is None else [item if isinstance(item, int) else xxh64_hexdigest(item.tobytes())
-                                        for item in table]
+                                        for item in table if isinstance(item, int | np.ndarray)]  # without grids
             for table in (*self._classes, *self._event_classes)
         ]  # fmt: skip
         return fingerprints if any(fingerprints) else []
@@ -412,7 +414,7 @@ def check_flow_keys(
 
 def _table(classes: Classes | Tree) -> Table:
     if isinstance(classes, Tree):
-        return classes.nodes.view(np.uint8), classes.other
+        return classes.nodes.view(np.uint8), grid_of(classes), classes.other
     size = np.array(classes.table.shape, np.int64)
     return np.array(classes.low, np.int64), size, np.ascontiguousarray(classes.table).reshape(-1), classes.other
 

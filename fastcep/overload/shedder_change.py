@@ -47,13 +47,18 @@ class ShedderChange:
         self.shedder = shedder
         used = list(detectors) or ([] if shedder is None else self.detectors)
         if detectors or shedder is None:
-            self._demand = DemandControl(used, self.monitor, shedder is not None and shedder.drops_matches)
-        virtual, often = isinstance(self.clock, VirtualClock), shedder is not None and shedder.often
-        decides = shedder is not None and not shedder.observes
-        schedule = DecisionSchedule(decides, often, self.bound or 0.0, self.table.decision if virtual else None)
+            self._demand = DemandControl(used, self.monitor)
+        schedule = self._new_schedule()
         schedule.overhead = self._schedule.overhead
         self._schedule = schedule
-        self._work_limit = WorkLimit(self.bound, used if shedder is not None and shedder.cuts else ())
+        self._work_limit = WorkLimit(self.bound, used)
+
+    def _new_schedule(self) -> DecisionSchedule:
+        """Return the schedule of decisions for the shedder; one that only observes makes none."""
+        decides = self.shedder is not None and not self.shedder.observes
+        often = self.shedder is not None and self.shedder.often
+        decision = self.table.decision if isinstance(self.clock, VirtualClock) else None
+        return DecisionSchedule(decides, often, self.bound or 0.0, decision)
 
     @property
     def detectors(self) -> list[Detector]:

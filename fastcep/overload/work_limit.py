@@ -30,9 +30,12 @@ __all__ = ["WorkLimit", "expected"]
 
 Floats = npt.NDArray[np.float64]
 
-#: Share of the events allowed above the bound that run without a limit at the beginning; the others are reserved for
-#: events whose work cannot be stopped. Share that is aimed at, and events within which a deviation is compensated.
+#: Largest share of the events allowed above the bound that run without a limit; the others are reserved for events
+#: whose work cannot be stopped. Share that is aimed at, and events within which a deviation is compensated.
 _UNLIMITED, _AIMED, _COMPENSATION = 0.9, 0.96, 2000.0
+
+#: Change of the part of the bound that each of several queries may use, relative to that of the allowed share.
+_PART = 0.25
 
 #: Decay of the recent counts at each decision; number of decisions without a stopped event after which the work limit
 #: is inactive and nothing is dropped in addition.
@@ -77,10 +80,13 @@ class WorkLimit:
         self._before: list[Floats] = []
         self._recent: list[Floats] = []
 
-    def use(self, queries: Sequence[QueryShedding]) -> None:
-        """Limit the work of these queries; each begins with an equal part of the bound and of the unlimited events."""
+    def use(self, queries: Sequence[QueryShedding], cuts: bool) -> None:
+        """Limit the work of these queries; each begins with an equal part of the bound and of the unlimited events.
+
+        ``cuts``: whether the shedder wants a limit (`Shedder.cuts`).
+        """
         self._part = 1 / max(len(queries), 1)
-        self.on = self._enabled and all(is_monotonic(query.plan.query) for query in queries)
+        self.on = cuts and self._enabled and all(is_monotonic(query.plan.query) for query in queries)
         if self.on:
             self._limit(queries)
             self._before = [query.shedding.tried for query in queries]
@@ -98,10 +104,9 @@ class WorkLimit:
 
         Several queries seldom need the bound for the same event, so each may use more than an equal part of it.
         """
-        equal = 1 / len(queries)
-        part = min(max(equal, self._part + step / self._allowed), 1.0)
+        part = min(max(1 / len(queries), self._part + _PART * step / self._allowed), 1.0)
         if part == self._part or step > 0:
-            self._unlimited = min(max(0.0, self._unlimited + step), _AIMED * self._allowed)
+            self._unlimited = min(max(0.0, self._unlimited + step), _UNLIMITED * self._allowed)
         self._part = part
         self._limit(queries)
 

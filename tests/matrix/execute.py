@@ -94,15 +94,21 @@ def engine_options(run: Run) -> dict[str, Any]:
 
 
 def shedder_options(run: Run) -> dict[str, Any]:
-    """Return a shedder that never sheds, because no event exceeds its latency bound."""
+    """Return a shedder that never sheds, because no event exceeds its latency bound.
+
+    With a bound on a percentile, ``auto`` checks a limit of the work for each event, which none reaches.
+    """
     if run.shedder is None:
         return {}
-    return {"clock": "virtual", "latency_bound": 1e15, "shedder": fc.shedding.by_name(run.shedder)}
+    detector = fc.shedding.SmoothedLatency("p95" if run.percentile else "mean")
+    shedder = fc.shedding.by_name(run.shedder)
+    return {"clock": "virtual", "latency_bound": 1e15, "shedder": shedder, "detector": detector}
 
 
 def restore_options(run: Run, threads: int) -> dict[str, Any]:
     """Return the options of `fastcep.Engine.restore` that are not in a snapshot."""
-    return {"threads": threads} | {name: value for name, value in shedder_options(run).items() if name == "shedder"}
+    own = shedder_options(run)
+    return {"threads": threads} | {name: own[name] for name in ("shedder", "detector") if name in own}
 
 
 @contextmanager
@@ -196,6 +202,8 @@ class Execution:
         fleet, how = self.fleet, self.run.move
         if how == "stay":
             return
+        for engine in self.fleet.engines if self.run.store == "rows" else ():
+            assert len(engine.partial_matches()) <= engine.metrics()["live_partial_matches"]
         if how == "snapshot" or not fleet.keyed:
             fleet.engines = [fc.Engine.restore(engine.snapshot(), **self.restoring()) for engine in fleet.engines]
             self.outcome.paths.add("snapshot")

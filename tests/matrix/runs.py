@@ -65,6 +65,7 @@ class Run:
     move: str = "stay"
     timed_out: bool = False
     shedder: str | None = None
+    percentile: bool = False
     memory_limit: bool = False
     attributes: bool = False
     interrupted: bool = False
@@ -107,6 +108,7 @@ def runs(draw: Draw, schema: Schema, events: list[Event]) -> Run:
         move=draw(st.sampled_from([MOVES[0], *MOVES])),
         timed_out=False if rowless else rarely(True, False),
         shedder=None if rowless else draw(st.sampled_from(SHEDDERS)),
+        percentile=draw(st.booleans()),
         memory_limit=rarely(True, False, 5),
         attributes=rarely(True, False, 5),
         interrupted=rarely(True, False, 5),

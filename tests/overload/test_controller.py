@@ -17,12 +17,13 @@ LIMIT = 80.0
 class Plant:
     """A queue, in milliseconds of work without shedding, and a bound of 100 ms.
 
-    A decision is made every 5 ms, eight of them are a window. Of a demand ``at_once`` takes effect at once, the rest
-    within a window. ``saves`` is the exponent of what shedding really saves: at 0.5, four times as much has to be
+    A decision is made every ``step`` ms, eight of them are a window. Of a demand ``at_once`` takes effect at once, the
+    rest within a window. ``saves`` is the exponent of what shedding really saves: at 0.5, four times as much has to be
     demanded to save twice as much.
     """
 
-    def __init__(self, at_once: float = 0.5, saves: float = 1.0) -> None:
+    def __init__(self, at_once: float = 0.5, saves: float = 1.0, step: float = 5.0) -> None:
+        self.step = step
         self.controller, self.queue, self.at_once, self.saves = Controller(), 0.0, at_once, saves
         self.past, self.offered = DemandHistory(), OfferedLoad(100.0)
         self.dropped = 0.0
@@ -34,13 +35,14 @@ class Plant:
         for _ in range(decisions):
             demand = self.controller.demand
             left = (1 - demand) ** self.at_once * (1 - self.past.mean) ** (1 - self.at_once)
-            work, passed = left**self.saves, 5 + pause
-            done = 5 / work  # work without shedding that is done in 5 ms
+            work, passed = left**self.saves, self.step + pause
+            done = self.step / work  # work without shedding that is done in a step
             taken = min(done, self.queue + load * passed)
             self.queue += load * passed - taken
             self.dropped += taken * (1 - work)
             saved = min(1 - ((1 - demand) * (1 - self.past.mean)) ** 0.5, 0.999)
-            self.offered.add(1000, taken / load, 1000 * (5 + pause) * min(1.0, taken / done) / taken, 0.0, saved)
+            spent = 1000 * passed * min(1.0, taken / done) / taken
+            self.offered.add(1000, taken / load, spent, 0.0, saved)
             excess = self.queue * self.offered.service / LIMIT - 1
             utilisation = load * self.offered.service
             self.past.add(demand, 1, 8)
@@ -53,9 +55,10 @@ class Plant:
 @pytest.mark.parametrize("load", [1.1, 1.5, 2.0, 3.0])
 @pytest.mark.parametrize("at_once", [0.3, 0.5, 1.0])
 @pytest.mark.parametrize("saves", [0.7, 1.0, 1.3])
-def test_a_queue_is_held_without_going_to_and_fro(load: float, at_once: float, saves: float) -> None:
+@pytest.mark.parametrize("step", [5.0, 25.0])
+def test_a_queue_is_held_without_going_to_and_fro(load: float, at_once: float, saves: float, step: float) -> None:
     """Also if shedding saves less or more than is expected of it."""
-    plant = Plant(at_once, saves)
+    plant = Plant(at_once, saves, step)
     plant.run(load, 200)
     told = plant.run(load, 400)
     assert max(waits for waits, _ in told) < 100

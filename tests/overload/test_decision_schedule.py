@@ -65,7 +65,7 @@ def test_where_nothing_is_decided_it_never_is() -> None:
     [
         (False, 0.0, False, 1_500),  # 2 % of the time: 1.5 ms of 1 us each
         (True, 0.0, False, 120),
-        (False, 5e6, True, 500),  # a tenth of the bound
+        (False, 4e6, True, 1_000),  # a quarter of the bound
         (False, 1e5, True, 120),  # but not more than a fourth of the time
         (False, 1e9, True, 1_500),
     ],
@@ -74,8 +74,8 @@ def test_they_cost_little_unless_the_bound_wants_more(often: bool, bound: float,
     assert Stream(DecisionSchedule(True, often, bound, 30_000.0), queued=queued).later(1_000.0) == almost(events)
 
 
-def test_with_a_queue_a_tenth_of_the_bound_does_not_wait_for_the_window() -> None:
-    assert Stream(DecisionSchedule(True, False, 5e6, 0.0), 1e6, queued=True).later(1_000.0) == almost(500)
+def test_with_a_queue_a_quarter_of_the_bound_does_not_wait_for_the_window() -> None:
+    assert Stream(DecisionSchedule(True, False, 4e6, 0.0), 1e6, queued=True).later(1_000.0) == almost(1_000)
 
 
 def test_with_a_queue_a_quarter_of_the_bound_does_not_arrive_in_between() -> None:

@@ -49,7 +49,7 @@ def test_demands_of_a_window_are_known_however_many_decisions_there_are(step: in
 
 
 def test_the_largest_demand_is_in_force() -> None:
-    demand = DemandControl([Given(0.2, 0.1, 0.0), Given(0.1, 0.3, 0.0)], LatencyMonitor(), False)
+    demand = DemandControl([Given(0.2, 0.1, 0.0), Given(0.1, 0.3, 0.0)], LatencyMonitor())
     told = []
     for _ in range(3):
         demand.update(Load(1.0, events=1), 0.0, 8.0)
@@ -60,16 +60,16 @@ def test_the_largest_demand_is_in_force() -> None:
 @pytest.mark.parametrize("purges", [False, True])
 def test_saved(purges: bool) -> None:
     """Half of a demand takes effect with the state; at once if live partial matches are dropped."""
-    demand = DemandControl([Given(0.75, 0.75, 0.0)], LatencyMonitor(), purges)
-    assert demand.saved(0.9) == 0
+    demand = DemandControl([Given(0.75, 0.75, 0.0)], LatencyMonitor())
+    assert demand.saved(0.9, purges) == 0
     demand.update(Load(1.0, events=1), 0.0, 8.0)
-    assert demand.saved(0.0) == pytest.approx(0.75 if purges else 0.5)
-    assert demand.saved(0.9) == 0.9
+    assert demand.saved(0.0, purges) == pytest.approx(0.75 if purges else 0.5)
+    assert demand.saved(0.9, purges) == 0.9
     demand.past.add(0.75, 8, 8)
-    assert demand.saved(0.0) == pytest.approx(0.75)
+    assert demand.saved(0.0, purges) == pytest.approx(0.75)
     demand.update(Load(1.0, events=1), 0.0, 8.0)
     demand.update(Load(1.0, events=1), 0.0, 8.0)
-    assert demand.saved(0.0) == pytest.approx(0.5)
+    assert demand.saved(0.0, purges) == pytest.approx(0.5)
 
 
 def test_a_pause_changes_neither_rate_nor_service_time() -> None:

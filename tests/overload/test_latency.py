@@ -25,6 +25,21 @@ def drawn(count: int, seed: int = 1) -> Any:
     return np.exp(logs).astype(np.int64) / 1000.0
 
 
+@given(
+    st.lists(st.integers(0, 4_000_000_000_000), max_size=40), st.integers(0, 4_000_000_000_000), st.integers(1, 30),
+    st.integers(1, 5), st.sampled_from([None, 1e3, 1e12]), st.lists(st.integers(0, 15), max_size=4),
+)  # fmt: skip
+def test_a_stretch_is_recorded_as_its_waits(
+    arrivals: list[int], now: int, window: int, every: int, bound: float | None, sizes: list[int]
+) -> None:
+    """The compiled loop of the wall clock counts as `record` does, also waits of more than an hour, and those of 0."""
+    stretch, single = LatencyMonitor(window, every, bound), LatencyMonitor(window, every, bound)
+    for block in blocks(np.array(arrivals, np.int64), sizes):
+        stretch.record_stretch(7.0, len(block), now, block)
+        single.record(np.full(len(block), 7.0), np.maximum(now - block, 0).astype(np.float64))
+    assert stretch.state() == single.state()
+
+
 def blocks(values: Any, sizes: list[int]) -> list[Any]:
     edges = np.minimum(np.cumsum([0, *sizes, len(values)]), len(values)).tolist()
     return [values[first:last] for first, last in pairwise(edges)]

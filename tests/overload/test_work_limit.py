@@ -143,11 +143,11 @@ def test_what_is_cut_off(text: str) -> None:
     got = found(live.process(stream))
     assert_within(got, truth)
     shed = live.metrics()["shedding"]
-    assert 0.05 < len(got) / len(truth) < 0.9
+    assert 0.1 < len(got) / len(truth) < 0.9
     assert shed["estimated_recall"] == pytest.approx(len(got) / len(truth), abs=0.1 if text == SEQUENCE else 0.2)
     assert shed["passed_over"] > 1000 and shed["episodes"] == 1 and "would cost more" in shed["why"]
     over = (np.array(told) > 12).mean()
-    assert 0.03 < over <= 0.05  # the allowed share runs without a limit
+    assert 0.03 < over <= 0.045  # the allowed share runs without a limit
 
 
 def test_completing_comes_first() -> None:
@@ -171,7 +171,7 @@ def test_several_queries() -> None:
     told = costs(live)
     rest = {name: values[4_000:] for name, values in events(20_000).items()}
     live.process({name: values[:8_000] for name, values in rest.items()})
-    assert 0 < (np.array(told) > 12).mean() <= 0.06  # with the budget left over before, while the control settles
+    assert 0 < (np.array(told) > 12).mean() <= 0.053  # with the budget left over before
     before = live.metrics()["shedding"]["passed_over"]
     live.remove("one")
     assert 0 < live.metrics()["shedding"]["passed_over"] < before
@@ -202,3 +202,13 @@ def test_only_for_percentiles_and_monotonic_queries() -> None:
         live.process(events(4_000))
         assert live.metrics()["shedding"]["passed_over"] == 0
     assert SmoothedLatency("p99").allowed == 0.01 and SmoothedLatency().allowed == 0
+
+
+def test_auto_limits_events_from_the_start() -> None:
+    """As after a restore: it knows whether it may only when the engine begins."""
+    live = engine(fc.parse(KLEENE, SCHEMA, name="q"), "auto", 300.0)
+    live.process(events(400))
+    passed_over = live.metrics()["shedding"]["passed_over"]
+    assert passed_over > 0
+    restored = fc.Engine.restore(live.snapshot(), shedder=fc.shedding.by_name("auto"), detector=OfPercentile(0.0))
+    assert restored.metrics()["shedding"]["passed_over"] == passed_over

@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+from typing import NoReturn
 
 __all__ = ["Server"]
 
@@ -52,11 +53,9 @@ class Server:
 def _serve(address: str) -> None:
     import warnings
 
-    for name in FIRST_IMPORTS:
-        __import__(name)
-    from fastcep import parse_document
+    from support.warm_process import import_first
 
-    parse_document("EVENT A (a int64) QUERY q PATTERN SEQ(A a) WITHIN 1s")  # creates the parser
+    import_first(FIRST_IMPORTS)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for the children
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(address)
@@ -72,34 +71,21 @@ def _serve(address: str) -> None:
             connection.close()
 
 
-def _run(connection: socket.socket) -> None:
+def _run(connection: socket.socket) -> NoReturn:
     """Run the command that a connection describes, answer with its exit code, and end the process."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    code = 1
-    try:
-        size, streams, *_ = socket.recv_fds(connection, 4, 3)
-        question = json.loads(_received(connection, int.from_bytes(size, "big")))
-        for number, stream in enumerate(streams):
-            os.dup2(stream, number)
-            os.close(stream)
-        sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
-        os.environ.clear()
-        os.environ.update(question["environment"])
-        os.chdir(question["folder"])
-        sys.argv = ["fastcep", *question["arguments"]]
-        from fastcep.cli import main
+    from support.warm_process import reopen_streams, run_to_end
 
-        main()
-        code = 0
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        connection.sendall(bytes([code]))
-        os._exit(code)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    size, streams, *_ = socket.recv_fds(connection, 4, 3)
+    question = json.loads(_received(connection, int.from_bytes(size, "big")))
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    reopen_streams()
+    os.environ.clear()
+    os.environ.update(question["environment"])
+    os.chdir(question["folder"])
+    run_to_end(question["arguments"], lambda code: connection.sendall(bytes([code])))
 
 
 def _received(connection: socket.socket, size: int) -> bytes:

@@ -11,13 +11,14 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
-__all__ = ["Warm"]
+__all__ = ["Warm", "import_first", "reopen_streams", "run_to_end"]
 
 FIRST_IMPORTS = (
     "fastcep.cli.durable.runner", "fastcep.cli.run", "fastcep.report", "pyarrow.compute", "pyarrow.csv",
@@ -79,13 +80,19 @@ class Warm:
         return answer
 
 
-def _serve() -> None:
-    for name in FIRST_IMPORTS:
+def import_first(names: Iterable[str]) -> None:
+    """Import modules, and create the parser."""
+    for name in names:
         __import__(name)
     from fastcep import parse_document
+
+    parse_document("EVENT A (a int64) QUERY q PATTERN SEQ(A a) WITHIN 1s")
+
+
+def _serve() -> None:
+    import_first(FIRST_IMPORTS)
     from fastcep.cli import app
 
-    parse_document("EVENT A (a int64) QUERY q PATTERN SEQ(A a) WITHIN 1s")  # creates the parser
     with redirect_stdout(StringIO()):
         app(["datasets", "list"], standalone_mode=False)  # imports the modules that parse a command line
     for line in sys.stdin:
@@ -104,15 +111,25 @@ def _command(question: dict[str, Any]) -> None:
     os.chdir(question["folder"])
     for number, name, flags in ((0, os.devnull, 0), (1, "stdout", os.O_TRUNC), (2, "stderr", os.O_TRUNC)):
         os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | flags, 0o666), number)
-    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+    reopen_streams()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for background jobs
     if question["file_bytes"] is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (question["file_bytes"], resource.RLIM_INFINITY))
     if question["die_at"]:
         _die(question["die_at"], question["within"])
+    run_to_end(question["arguments"])
+
+
+def reopen_streams() -> None:
+    """Let the standard streams use the present file descriptors 0 to 2."""
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+
+
+def run_to_end(arguments: Sequence[str], report: Callable[[int], object] = lambda code: None) -> NoReturn:
+    """Run ``fastcep`` with these arguments, call ``report`` with its exit code, and end the process."""
     from fastcep.cli import main
 
-    sys.argv = ["fastcep", *question["arguments"]]
+    sys.argv = ["fastcep", *arguments]
     code = 1
     try:
         main()
@@ -124,6 +141,7 @@ def _command(question: dict[str, Any]) -> None:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+        report(code)
         os._exit(code)
 
 

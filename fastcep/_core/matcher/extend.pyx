@@ -15,7 +15,8 @@ from fastcep._core.memory.starts cimport count_rows, gather_starts, start_of
 from fastcep._core.memory.vectors cimport fill, gather
 from fastcep._core.program.plan_tables cimport THIS, Column, Edge, IndexInfo, State
 from fastcep._core.program.predicate cimport CHUNK, run
-from fastcep._core.shed.drop cimport class_of_event, drop_aged, screen, screens
+from fastcep._core.shed.classify cimport class_of_event
+from fastcep._core.shed.drop cimport drop_aged, screen, screens
 from fastcep._core.shed.lineage cimport note_matches, note_place, note_places, note_probe
 from fastcep._core.shed.work_limit cimport affordable, affordable_children, count_yield, cut_begin, cut_off, pass_over
 from fastcep._core.state.core cimport Core, copy_event, count_row, read_key, row_inputs
@@ -115,7 +116,7 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
     cdef const int64_t* start
     cdef int32_t rows[CHUNK]
     cdef uint8_t keep[CHUNK]
-    cdef int i, n, m, first, middle = 0, end = bucket.size, dead = 0, visited = 0, made = 0, dropped = 0
+    cdef int i, n, m, room, first, middle = 0, end = bucket.size, dead = 0, visited = 0, made = 0, dropped = 0
     cdef bint screening = screens(core, edge), ages = core.shed.on and core.shed.ages[edge.source], limited = False
     if source.birth >= 0:  # skip the rows at the end that this event has made
         while end > bucket.head and bucket.data[(end - 1) * fixed + source.birth] >= core.event_birth:
@@ -127,7 +128,7 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
     while first < end:
         m = min(CHUNK, end - first)
         if limited:
-            m = affordable(core, edge, visited, m)
+            m = affordable(core, visited, m)
             if m == 0:
                 pass_over(core, edge_number, bucket, first, end)
                 break
@@ -153,15 +154,16 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
                 n += start[i * fixed] >= live_from
             dead += m - n
             visited += n
-        if core.shed.cut.most > 0 and not limited:
+        if limited:
+            room = affordable_children(core, edge, visited)
+            if n > room:
+                if n == m:
+                    for i in range(m):
+                        rows[i] = i
+                pass_over(core, edge_number, bucket, first + rows[room], end)
+                n, end = room, first + m  # the last rows
+        elif core.shed.cut.most > 0:
             count_yield(core, edge_number, bucket, first, m, NULL if n == m else rows, n, middle)
-        if limited and n > affordable_children(core, edge, visited):
-            if n == m:
-                for i in range(m):
-                    rows[i] = i
-            n = affordable_children(core, edge, visited)
-            pass_over(core, edge_number, bucket, first + rows[n], end)
-            end = first + m  # the last rows
         if n > 0 and screening:
             if n == m:
                 for i in range(m):

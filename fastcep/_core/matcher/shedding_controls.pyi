@@ -7,13 +7,17 @@ import numpy.typing as npt
 from fastcep._core.matcher.matcher import Matcher
 
 Ints = npt.NDArray[np.int64]
-#: Classifier of a state or variable: a table (low, size, table, other), or a decision tree (nodes as bytes, other).
-Table = tuple[Ints, Ints, npt.NDArray[np.uint8], int] | tuple[npt.NDArray[np.uint8], int]
 Floats = npt.NDArray[np.float64]
+Bytes = npt.NDArray[np.uint8]
+#: Classifier of a state or variable: a table (low, size, table, other), or a decision tree (nodes, grid, other). A grid
+#: has an axis for each feature (thresholds, offsets, low, ranks), and the classes of its cells.
+Table = (
+    tuple[Ints, Ints, Bytes, int]
+    | tuple[Bytes, tuple[tuple[tuple[Floats, Ints, int, npt.NDArray[np.uint16]], ...], Bytes] | None, int]
+)
 #: Keys, counts, sums of squares, lost, events tried.
 Flows = tuple[npt.NDArray[np.uint64], Floats, Floats, float, Floats]
 
-NODE: np.dtype[np.void]
 FLOW_FIELDS: dict[str, tuple[int, int]]
 FLOW_SET: int
 

@@ -9,6 +9,7 @@ import numpy as np
 from fastcep._core.matcher.loop cimport held_bytes
 from fastcep._core.matcher.matcher cimport Matcher
 from fastcep._core.memory.vectors cimport take
+from fastcep._core.shed.classify cimport largest_class, set_classifier
 from fastcep._core.shed.drop cimport walk_cells
 from fastcep._core.shed.flows cimport (
     CHILD_AT, CHILD_CLASS_AT, EVENT_CLASS_AT, PARENT_AT, PARENT_CLASS_AT, SET_AT, SLICE_AT, VARIABLE_AT, flows_add,
@@ -20,16 +21,13 @@ from fastcep._core.state.core cimport Core
 from fastcep._core.state.draws cimport mixed, steps_of
 from fastcep._core.state.lineage_tables cimport LineageTables
 from fastcep._core.state.shedding_tables cimport (
-    DRAWN_BITS, MOST_FEATURES, MOST_SLICES, Classifier, Cut, Flow, Flows, Node, Prices, Tried, Yields,
+    DRAWN_BITS, MOST_SLICES, Cut, Flow, Flows, Prices, Tried, Yields,
 )
 
 cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
 
 
-#: Node of a decision tree: the feature that it tests (-1: a leaf), the node for values up to the threshold (``left``),
-#: the node for greater values (``right``), and the class of a leaf (``own``).
-NODE = np.dtype([("feature", np.int32), ("left", np.int32), ("right", np.int32), ("own", np.int32), ("threshold", np.float64)])
 
 
 #: Fields of a key of `Shedding.flows`: the lowest bit and the number of bits of each.
@@ -67,43 +65,6 @@ cdef int _write(int64_t* to, values, Py_ssize_t n) except -1:
     return 0
 
 
-cdef int _set_table(Classifier* classifier, item, str dtypes) except -1:
-    """Set a table of classes; ``dtypes`` are those of its features in the plan."""
-    cdef const int64_t[::1] low, size
-    cdef const uint8_t[::1] table
-    low, size, table, other = item
-    assert low.shape[0] == size.shape[0] == len(dtypes) <= MOST_FEATURES
-    assert table.shape[0] == np.prod(size)
-    classifier.n_features = low.shape[0]
-    classifier.low, classifier.size, classifier.table = <int64_t*>&low[0], <int64_t*>&size[0], <uint8_t*>&table[0]
-    classifier.other = other
-    classifier.floats = sum(1 << f for f, dtype in enumerate(dtypes) if dtype == "f")
-    return 0
-
-
-cdef int _set_tree(Classifier* classifier, item, str dtypes) except -1:
-    """Set a decision tree; ``dtypes`` are those of its features in the plan."""
-    cdef const uint8_t[::1] nodes
-    nodes, classifier.other = item
-    classifier.n_features = len(dtypes)
-    assert 0 < classifier.n_features <= MOST_FEATURES and nodes.shape[0] % sizeof(Node) == 0
-    classifier.tree = <Node*>&nodes[0]
-    classifier.floats = sum(1 << f for f, dtype in enumerate(dtypes) if dtype == "f")
-    return 0
-
-
-cdef int _set_classifier(Classifier* classifier, item, str dtypes) except -1:
-    """Set a decision tree or a table of classes."""
-    return _set_tree(classifier, item, dtypes) if len(item) == 2 else _set_table(classifier, item, dtypes)
-
-
-cdef int _largest_class(item) except -1:
-    """Return the largest class number of a classifier."""
-    nodes, other = item[-2:]
-    classes = nodes.view(NODE)["own"] if len(item) == 2 else nodes
-    return max(int(classes.max()), other)
-
-
 cdef int32_t* _address(int32_t[::1] numbers):
     """Return the address of the data of an array."""
     return &numbers[0]
@@ -133,9 +94,9 @@ cdef class Shedding:
         ----------
         classes
             Per state the classifier of its partial matches, either a table ``(low, size, table, other)`` or a decision
-            tree ``(nodes, other)``. A table covers ``size[f]`` values of feature f from ``low[f]`` on; other values,
-            and null, have the class ``other``. The nodes of a tree are bytes (see `Tree.nodes`). None: all are of class
-            0.
+            tree ``(nodes, grid, other)``. A table covers ``size[f]`` values of feature f from ``low[f]`` on; other
+            values, and null, have the class ``other``. The nodes of a tree are bytes (see `Tree.nodes`), and its grid
+            is from `grid_of`. None: all are of class 0.
         seed
             Seed of the random draws.
         events
@@ -148,18 +109,20 @@ cdef class Shedding:
         feature_columns = plan.event_features or [()] * variables
         assert len(classes) == self.core.n_states
         assert len(events) == variables
-        strides = [max([1] + [_largest_class(item) + 1 for item in tables if item is not None]) for tables in (classes, events)]
+        strides = [max([1] + [largest_class(item) + 1 for item in tables if item is not None]) for tables in (classes, events)]
         if shed_init(&self.core.shed, len(plan.type_variables), self.core.n_states, strides[0], variables, strides[1], seed) < 0:
             raise MemoryError("no memory for load shedding")
         columns = [np.array(numbers, np.int32) for numbers in feature_columns]
-        self.classes = (classes, events, columns)
+        axes = []
+        self.classes = (classes, events, columns, axes)
         self.matcher.shedding_arrays = (self.classes, self.costs)
         for i, item in enumerate(classes):
             if item is not None:
-                _set_classifier(self.core.shed.classifiers + i, item, plan.states[i].features)
+                axes.append(set_classifier(self.core.shed.classifiers + i, item, plan.states[i].features))
         for i, item in enumerate(events):
             if item is not None:
-                _set_classifier(self.core.shed.by_variable + i, item, "".join(plan.columns[c].dtype for c in feature_columns[i]))
+                dtypes = "".join(plan.columns[c].dtype for c in feature_columns[i])
+                axes.append(set_classifier(self.core.shed.by_variable + i, item, dtypes))
                 self.core.shed.features_of[i] = _address(columns[i])
 
     @property

@@ -13,7 +13,6 @@ cdef int drop_events(
     Core* core, uint64_t* bits, int32_t* relevant, int n, const uint16_t* types, int64_t position) noexcept nogil
 cdef int withhold_events(
     Core* core, uint64_t* bits, int32_t* relevant, int n, const uint16_t* types, int64_t position) noexcept nogil
-cdef int64_t class_of_event(const Core* core, int variable, int k) noexcept nogil
 cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, int32_t* rows, int n, int k) noexcept nogil
 cdef int64_t walk_cells(Core* core, int slices, const int64_t* chances, int64_t* counts, uint64_t salt) noexcept nogil
 cdef int drop_aged(Core* core, int state, Bucket* bucket, int first, int n) noexcept nogil

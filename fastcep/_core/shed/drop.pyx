@@ -16,8 +16,7 @@ them up, at six points, listed from the cheapest to the most expensive:
   (`walk_cells`). One probability per cell: state, class and age slice. A row in several indexes is dropped from all of
   them and counted in the first.
 
-A *class* is found in a table or by a decision tree, from the features that the plan makes every edge compute at a
-birth (`EdgePlan.features`). A row stores its class. Random draws are hashes, so a run is repeatable for a seed. Events
+A row stores its class, see classify.pyx. Random draws are hashes, so a run is repeatable for a seed. Events
 are hashed by position, so all queries drop the same events whatever the batches are. Births are hashed by their first
 and last event. Rows are hashed by both and a salt; with salt 0 a probability drops the same partial matches whose
 births it would have refused.
@@ -26,20 +25,21 @@ Invariant: a dropped row is treated as a row whose window has ended. So shedding
 and the remaining rows stay in birth order.
 """
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint64_t
-from libc.math cimport floor
+from libc.math cimport exp2
 
 from fastcep._core.memory.open_windows cimport Opened, window_at
 from fastcep._core.memory.row_store cimport Bucket, Index, bucket_at, compact
-from fastcep._core.program.plan_tables cimport HOME, Column, Edge, State
-from fastcep._core.program.predicate cimport CHUNK, run
+from fastcep._core.program.plan_tables cimport HOME, Edge, State
+from fastcep._core.program.predicate cimport CHUNK
 from fastcep._core.shed.age_slices cimport first_start_in, slice_at
+from fastcep._core.shed.classify cimport class_of_event, classify
 from fastcep._core.shed.flows cimport log_weight, weigh_children
 from fastcep._core.shed.lineage cimport note_children, note_tried, note_values
 from fastcep._core.state.core cimport Core, position_of, row_inputs
 from fastcep._core.state.draws cimport class_of, falls, mixed, steps_of
 from fastcep._core.state.isolated_windows cimport enter, leave
 from fastcep._core.state.shedding_tables cimport (
-    DRAWN_AT, DRAWN_BITS, MOST_FEATURES, MOST_SLICES, PARENT_WEIGHT_AT, ROW_WEIGHT_AT, MOST_WEIGHT, Classifier, Node, Shed,
+    DRAWN_AT, DRAWN_BITS, MOST_SLICES, PARENT_WEIGHT_AT, ROW_WEIGHT_AT, MOST_WEIGHT, Shed,
 )
 
 # ---------------------------------------------------------------------- events
@@ -82,7 +82,7 @@ cdef int withhold_events(
             if core.observed.on:
                 note_tried(core, m, k, position + k)
             if shed.flows.on:
-                shed.flows.tried[cell] += 1
+                shed.flows.tried[cell] += exp2(shed.type_weights[types[k]] / 256.0)  # with the events that were dropped
             chance = shed.withhold[cell]
             if chance > 0 and falls(shed.seed, <uint64_t>(position + k), chance):
                 mask &= ~(<uint64_t>1 << m)
@@ -92,44 +92,6 @@ cdef int withhold_events(
         relevant[kept] = k
         kept += mask != 0
     return kept
-
-
-cdef int64_t class_of_event(const Core* core, int variable, int k) noexcept nogil:
-    """Return the class of event ``k`` of the chunk, by the classifier of a variable."""
-    cdef const Classifier* classifier = core.shed.by_variable + variable
-    cdef const Column* column
-    cdef int64_t features[MOST_FEATURES]
-    cdef int f
-    for f in range(classifier.n_features):
-        column = core.columns + core.shed.features_of[variable][f]
-        if column.null != NULL and column.null[k]:
-            return classifier.other
-        features[f] = column.data[k]
-    return _find_class(classifier, features, 1) if classifier.n_features > 0 else 0
-
-
-cdef inline int64_t _find_class(const Classifier* classifier, const int64_t* features, int step) noexcept nogil:
-    """Return the class for these features, which are ``step`` words apart."""
-    cdef const Node* node = classifier.tree
-    cdef int64_t cell = 0, value
-    cdef double number
-    cdef int f
-    if node != NULL:
-        for f in range(classifier.n_features):  # a NaN in any feature, also in one that the path does not test
-            value = features[f * step]
-            if classifier.floats >> f & 1 and (<double*>&value)[0] != (<double*>&value)[0]:
-                return classifier.other
-        while node.feature >= 0:
-            value = features[node.feature * step]
-            number = (<double*>&value)[0] if classifier.floats >> node.feature & 1 else <double>value
-            node = classifier.tree + (node.left if number <= node.threshold else node.right)
-        return node.own
-    for f in range(classifier.n_features):
-        value = _value_index(classifier, f, features[f * step])
-        if value < 0:
-            return classifier.other
-        cell = cell * classifier.size[f] + value
-    return classifier.table[cell]
 
 
 # ---------------------------------------------------------------------- births
@@ -144,7 +106,7 @@ cdef int screen(Core* core, const Edge* edge, const Bucket* bucket, int first, i
     """
     cdef Shed* shed = &core.shed
     cdef bint before  # weigh refused children too
-    _classify(core, edge, bucket, first, rows, n, k)
+    classify(core, edge, bucket, first, rows, n, k)
     if core.observed.on:  # a query whose lineage is recorded refuses nothing
         note_values(core, edge, n)
         note_children(core, edge, bucket, first, rows, n, class_of_event(core, edge.variable, k))
@@ -204,44 +166,6 @@ cdef inline bint _is_birth_refused(const Core* core, int64_t start, int64_t chan
 cdef inline int64_t _draw(const Core* core, int64_t first, int64_t last, uint64_t salt) noexcept nogil:
     """Return a random number of ``DRAWN_BITS`` bits: a hash of the first and last event of a partial match and a salt."""
     return <int64_t>(mixed(mixed(~core.shed.seed ^ salt ^ <uint64_t>first) ^ <uint64_t>last) >> (64 - DRAWN_BITS))
-
-
-cdef inline int64_t _value_index(const Classifier* classifier, int feature, int64_t word) noexcept nogil:
-    """Return the index of a value in the table of a classifier; -1 if the table does not have it."""
-    cdef double number
-    if classifier.floats >> feature & 1:
-        number = floor((<double*>&word)[0])
-        if not -9e18 < number < 9e18:
-            return -1
-        word = <int64_t>number
-    word -= classifier.low[feature]
-    return word if <uint64_t>word < <uint64_t>classifier.size[feature] else -1
-
-
-cdef void _classify(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n,
-                    int k) noexcept nogil:
-    """Write the classes of the children of ``n`` rows to ``shed.classes``."""
-    cdef Shed* shed = &core.shed
-    cdef const Classifier* classifier = shed.classifiers + edge.target
-    cdef int64_t* outputs[MOST_FEATURES]
-    cdef uint8_t* output_nulls[MOST_FEATURES]
-    cdef int i, f
-    if classifier.n_features == 0 or not edge.has_features:
-        for i in range(n):
-            shed.classes[i] = 0
-        return
-    for f in range(classifier.n_features):
-        outputs[f] = shed.values + f * CHUNK
-        output_nulls[f] = shed.nulls + f * CHUNK
-    row_inputs(core, &edge.features, edge.index if bucket != NULL else 0, bucket, first, k)
-    run(core.vm, &edge.features, core.inputs, rows, n, NULL, outputs, output_nulls, 0)
-    for i in range(n):
-        for f in range(classifier.n_features):
-            if output_nulls[f][i]:
-                shed.classes[i] = classifier.other
-                break
-        else:
-            shed.classes[i] = _find_class(classifier, shed.values + i, CHUNK)
 
 
 # ---------------------------------------------------------------------- live partial matches

@@ -11,6 +11,9 @@ as 256 times the binary logarithm: the weight that the row inherits from its par
 probability that it ever had to be kept. The draw for a partial match depends on what it binds and never changes. So the
 second weight is exact, whatever probabilities were in force since the birth.
 
+If a work limit lets an event visit only some partial matches of a bucket, each of these stands for its share of the
+others as well (`Cut.weight`).
+
 The squares of the weights are summed too; they give the sampling variance of a count.
 
 The weights of matches are summed in the same way, of all events: the number of matches found, divided by the sum of
@@ -130,6 +133,8 @@ cdef void weigh_children(Core* core, const Edge* edge, const Bucket* bucket, int
             _weigh_match(shed, weight)
         if shed.flows.sampled:
             count = shed.flows.weight * exp2(weight / 256.0) if weight > 0 else shed.flows.weight
+            if shed.cut.most > 0:
+                count *= shed.cut.weight
             flows_add(&shed.flows, key, count, count * count)
         words[i] |= min(weight, <int64_t>MOST_WEIGHT) << PARENT_WEIGHT_AT
 

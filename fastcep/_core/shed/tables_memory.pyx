@@ -28,9 +28,10 @@ cdef int shed_init(
     shed.classifiers = <Classifier*>calloc(n_states + 1, sizeof(Classifier))
     shed.values = <int64_t*>calloc((MOST_FEATURES + 1) * CHUNK, sizeof(int64_t))
     shed.nulls = <uint8_t*>calloc(MOST_FEATURES * CHUNK, 1)
+    shed.numbers = <double*>calloc(MOST_FEATURES * CHUNK, sizeof(double))
     if (shed.by_type == NULL or shed.born == NULL or shed.classifiers == NULL or shed.values == NULL
-            or shed.nulls == NULL or shed.by_variable == NULL or shed.features_of == NULL or shed.withhold == NULL
-            or slice_births(shed, n_states, 1) < 0):
+            or shed.nulls == NULL or shed.numbers == NULL or shed.by_variable == NULL or shed.features_of == NULL
+            or shed.withhold == NULL or slice_births(shed, n_states, 1) < 0):
         return -1
     shed.withheld = shed.withhold + variables * variable_stride
     shed.withhold_weights = shed.withhold + 2 * variables * variable_stride
@@ -81,6 +82,7 @@ cdef void shed_free(Shed* shed) noexcept nogil:
     free(shed.classifiers)
     free(shed.values)
     free(shed.nulls)
+    free(shed.numbers)
     free(shed.by_variable)
     free(shed.features_of)
     free(shed.withhold)
@@ -95,6 +97,7 @@ cdef void shed_free(Shed* shed) noexcept nogil:
     shed.withhold = NULL
     shed.by_type = shed.in_windows = shed.refuse = shed.bounds = shed.born = shed.values = NULL
     shed.nulls = shed.ages = NULL
+    shed.numbers = NULL
     shed.classifiers = NULL
     shed.on = shed.events = shed.births = shed.binds = shed.weighs = False
     shed.window_weight = 0

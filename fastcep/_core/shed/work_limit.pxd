@@ -12,6 +12,6 @@ cdef void cut_end(Core* core) noexcept nogil
 cdef bint cut_off(Core* core, int edge_number, const Bucket* bucket, int* first, int* end) noexcept nogil
 cdef void count_yield(Core* core, int edge_number, const Bucket* bucket, int first, int n, const int32_t* rows, int made,
                       int middle) noexcept nogil
-cdef int affordable(const Core* core, const Edge* edge, int visited, int rows) noexcept nogil
+cdef int affordable(const Core* core, int visited, int rows) noexcept nogil
 cdef int affordable_children(const Core* core, const Edge* edge, int visited) noexcept nogil
 cdef void pass_over(Core* core, int edge_number, const Bucket* bucket, int first, int end) noexcept nogil

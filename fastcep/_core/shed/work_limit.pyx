@@ -50,6 +50,7 @@ cdef bint cut_begin(Core* core, int edge_number) noexcept nogil:
         return True
     cut.tried[edge_number].visited += 1
     cut.tried[edge_number].made += 1
+    cut.weight = 1
     return False
 
 
@@ -98,6 +99,7 @@ cdef bint cut_off(Core* core, int edge_number, const Bucket* bucket, int* first,
     cdef double older = _share(&yields.older), younger = _share(&yields.younger)
     cdef int fixed = core.states[edge.source].fixed, room, row, n, live = 0, lost = 0, last = 0
     cdef bint oldest_first = older > (YOUNGER_LIFE if edge.born else 1) * younger
+    cut.weight = 1
     if cut.runs_on:
         return False
     remaining = max(<int64_t>0, _remaining(core))
@@ -106,11 +108,13 @@ cdef bint cut_off(Core* core, int edge_number, const Bucket* bucket, int* first,
         return False
     room = <int>min(<double>n, remaining / max(1.0, core.prices.visited + child * (older if oldest_first else younger)))
     for row in range(n):
-        if bucket.data[<int64_t>(first[0] + row if oldest_first else end[0] - 1 - row) * fixed] >= live_from:
-            lost += live == room
-            live += live < room
-            if live <= room and lost == 0:
-                last = row + 1
+        if bucket.data[<int64_t>(first[0] + row if oldest_first else end[0] - 1 - row) * fixed] < live_from:
+            continue
+        if live == room:
+            lost += 1
+        else:
+            live += 1
+            last = row + 1
     if lost == 0:
         return True
     if not edge.born:
@@ -121,6 +125,7 @@ cdef bint cut_off(Core* core, int edge_number, const Bucket* bucket, int* first,
         return False
     cut.tried[edge_number].passed_over += lost
     cut.tried[edge_number].lost += lost * (younger if oldest_first else older)
+    cut.weight = 1 + <double>lost / max(live, 1)
     if oldest_first:
         end[0] = first[0] + last
     else:
@@ -157,16 +162,19 @@ cdef inline void _add_yield(Yield* recent, int visited, int made) noexcept nogil
         recent.made /= 2
 
 
-cdef int affordable(const Core* core, const Edge* edge, int visited, int rows) noexcept nogil:
+cdef inline int _fitting(int64_t left, int64_t price, int most) noexcept nogil:
+    """Return how many operations of a price fit, at most ``most``; any number of those that cost nothing."""
+    return most if price <= 0 else <int>min(<int64_t>most, max(<int64_t>0, left) // price)
+
+
+cdef int affordable(const Core* core, int visited, int rows) noexcept nogil:
     """Return how many of the next rows fit under the limit, after ``visited`` rows that were not yet charged."""
-    cdef int64_t left = _remaining(core) - visited * core.prices.visited
-    return <int>min(<int64_t>rows, max(<int64_t>0, left) // max(<int64_t>1, core.prices.visited))
+    return _fitting(_remaining(core) - visited * core.prices.visited, core.prices.visited, rows)
 
 
 cdef int affordable_children(const Core* core, const Edge* edge, int visited) noexcept nogil:
     """Return how many children fit under the limit, after ``visited`` rows that were not yet charged."""
-    cdef int64_t left = _remaining(core) - visited * core.prices.visited
-    return <int>min(<int64_t>INT32_MAX, max(<int64_t>0, left) // max(<int64_t>1, _child_price(core, edge)))
+    return _fitting(_remaining(core) - visited * core.prices.visited, _child_price(core, edge), INT32_MAX)
 
 
 cdef void pass_over(Core* core, int edge_number, const Bucket* bucket, int first, int end) noexcept nogil:

@@ -1,5 +1,5 @@
 # Tables of drop probabilities, and the prices of operations. See drop.pyx.
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
 cdef enum:
     MOST_SLICES = 64         # slices of the time of a window
@@ -9,25 +9,34 @@ cdef enum:
     MOST_WEIGHT = 0xFFFF     # (the largest value of each weight)
     DRAWN_AT = 48            # and the draw for the row + 1; 0: not drawn yet
     DRAWN_BITS = 14          # bits of a draw
-    CREDITS = 1024           # most events in a row that may exceed the work limit; see work_limit.pyx
+    CREDITS = 64             # most events in a row that may exceed the work limit; see work_limit.pyx
 
 
 cdef struct Node:            # a node of a decision tree
-    int32_t feature          # the feature that it tests; -1: a leaf
-    int32_t left             # next node for values up to the threshold,
-    int32_t right            # and for larger values
+    int32_t feature          # the feature that it tests
+    int32_t child[2]         # next nodes: for values up to the threshold, and for larger ones; of a leaf, the leaf itself
     int32_t own              # class of a leaf
     double threshold
 
 
+cdef struct Axis:            # a feature of a decision tree that has become a table; see tree_grid.py
+    double* thresholds       # ascending
+    int64_t n_thresholds
+    int64_t* offsets         # per interval between thresholds: offset in the table
+    int64_t low              # for an integer feature: the integer at which ``ranks`` begins,
+    int64_t n_ranks          # and how many there are; 0: search the thresholds
+    uint16_t* ranks          # per integer from ``low`` on: offset in the table; smaller and larger ones use the ends
+
+
 cdef struct Classifier:      # classifies the partial matches of a state, or the events of a variable
     int n_features           # 0: everything is in class 0
-    Node* tree               # NULL: classify by the table
-    uint64_t floats          # bit set of the features that are float64; the table rounds them down
-    int64_t* low             # table: per feature the smallest value,
+    Node* tree               # NULL: there is only a table
+    Axis* axes               # per feature, of a tree that has become a table; otherwise NULL
+    uint64_t floats          # bit set of the features that are float64; a table without a tree rounds them down
+    int64_t* low             # table without a tree: per feature the smallest value,
     int64_t* size            # and the number of values
-    uint8_t* table           # class of each combination of values, in row-major order
-    uint8_t other            # class if a value is null or not in the table
+    uint8_t* table           # class of each combination of values or intervals, in row-major order
+    uint8_t other            # class if a value is null, NaN or not in the table
 
 
 cdef struct Prices:          # cost of each operation, in picoseconds of the virtual clock
@@ -89,6 +98,7 @@ cdef struct Cut:             # the limit of the work for one event; see work_lim
     int64_t credit           # events that may exceed the limit now, in 2^-32
     int64_t last             # position of the event at which ``credit`` was updated
     bint runs_on             # the current event may exceed the limit
+    double weight            # partial matches that each visited one of the current bucket stands for, in flows.pyx
     double mean              # mean number of visits to complete matches that a limited event loses
     Tried* tried             # per edge
     Yields* yields           # per edge
@@ -124,6 +134,7 @@ cdef struct Shed:            # drop probabilities are in 2^-32
     int64_t* withheld        # counter, per variable and class: events withheld
     int64_t* values          # scratch: features of the children of a chunk, [feature][CHUNK]
     uint8_t* nulls
+    double* numbers          # scratch: the features as float64, for decision trees
     int64_t* classes         # scratch: their class words, negative for a child that is refused
     Flows flows
     bint weighs              # rows and matches are weighed; see flows.pyx

@@ -13,6 +13,7 @@ import pyarrow as pa
 from fastcep.engine.running_query import RunningQuery
 from fastcep.engine.state.foreign_events import group_of_keys
 from fastcep.engine.state.key_group_split import groups_of
+from fastcep.engine.state.row_copies import CLASS, home_marks
 from fastcep.engine.state.word_layout import State, WordLayout
 from fastcep.errors import ValidationError
 from fastcep.events import StringTable
@@ -23,14 +24,12 @@ from fastcep.query.patterns import pattern_variables
 __all__ = ["SCHEMA", "partial_matches_of"]
 
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _COLUMNS: dict[str, pa.DataType] = {
     "query": pa.string(), "variable": pa.string(), "started": pa.int64(), "created": pa.int64(),
     "key_group": pa.uint8(), "bytes": pa.int64(), "class": pa.int32(), "utility": pa.float64(),
 }  # fmt: skip
 SCHEMA = pa.schema(_COLUMNS)
-_CLASS = 0xFF  #: bits of a class word that hold the class
 _WORD = 8  #: bytes
 
 
@@ -69,26 +68,26 @@ def partial_matches_of(
         buckets = groups_of(layout, state, key, group_of_keys(key.dtype, strings)).buckets
     names = [variable.name for variable in pattern_variables(plan.query.pattern)]
     age = _age_of(plan.query.window, state, place)
+    marks = home_marks(state, layout)
     tables = []
-    for number, item_state in enumerate(plan.states):
-        if not item_state.indexes:
-            continue
-        index = item_state.indexes[0]  # the others hold the same partial matches
-        rows, heads = state[f"rows {index}"], state[f"index {index}"]
+    for index, info in enumerate(plan.indexes):
+        item_state = plan.states[info.state]
+        counted = marks[index] != 0  # other indexes of the state have copies of a row
+        rows, heads = state[f"rows {index}"][:, counted], state[f"index {index}"]
         count = rows.shape[1]
         classes = np.zeros(count, np.int64)
         if layout.fixed[index].shed_class >= 0:
-            classes = rows[layout.fixed[index].shed_class] & _CLASS
+            classes = rows[layout.fixed[index].shed_class] & CLASS
         groups = None
         if buckets is not None:
-            groups = pa.array(np.repeat(buckets[index], heads[1]), pa.uint8())
+            groups = pa.array(np.repeat(buckets[index], heads[1])[counted], pa.uint8())
         values = pa.nulls(count, pa.float64())
         if utility is not None:
             slices = np.minimum((age[rows[0]] * utility.shape[2]).astype(np.int64), utility.shape[2] - 1)
-            values = pa.array(utility[number, np.minimum(classes, utility.shape[1] - 1), slices])
+            values = pa.array(utility[info.state, np.minimum(classes, utility.shape[1] - 1), slices])
         tables.append(pa.table([
             pa.repeat(plan.query.name, count), pa.repeat(names[item_state.variable], count),
-            pa.array(state["starts"][2][rows[0]]), pa.array(layout.created_at(state, f"rows {index}")),
+            pa.array(state["starts"][2][rows[0]]), pa.array(layout.created_at(state, f"rows {index}")[counted]),
             pa.nulls(count, pa.uint8()) if groups is None else groups,
             pa.repeat(_bytes_of(layout, state, item_state.indexes), count), pa.array(classes, pa.int32()), values,
         ], schema=SCHEMA))  # fmt: skip

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from fastcep.engine.state.row_copies import home_marks
 from fastcep.engine.state.word_layout import State, WordLayout
 from fastcep.errors import ValidationError
 from fastcep.plan import Plan
@@ -19,8 +20,6 @@ from fastcep.plan import Plan
 __all__ = ["check_replan", "converted"]
 
 Ints = npt.NDArray[np.int64]
-
-_HOME = 1 << 8  # bit of the class word: of the copies of a row in several indexes, this one is counted
 
 
 def check_replan(old: Plan, new: Plan, shedder: str, *, empty: bool) -> None:
@@ -75,7 +74,7 @@ def converted(state: State, old: WordLayout, new: WordLayout, unknown: Sequence[
         Matches wait for time, and the plans keep different values for them.
     """
     moved = {name: values.copy() for name, values in state.items()}
-    home = _home_marks(state, old)
+    home = home_marks(state, old)
     for number in range(len(old.fixed)):
         moved[f"rows {number}"] = _rows(state[f"rows {number}"], number, old, new, unknown, home[number])
     moved["waiting"] = _waiting(state["waiting"], old, new)
@@ -103,36 +102,6 @@ def _rows(rows: Ints, number: int, old: WordLayout, new: WordLayout, unknown: Se
             else:
                 out[fixed.size] |= np.int64(1) << bit
     return out
-
-
-def _home_marks(state: State, layout: WordLayout) -> list[Ints]:
-    """Return per index the mark of each row: of the copies of a row in several indexes, the first one has it."""
-    marks = []
-    seen: dict[int, set[bytes]] = {}
-    for number, fixed in enumerate(layout.fixed):
-        rows, of_state = state[f"rows {number}"], layout.plan.indexes[number].state
-        several = sum(index.state == of_state for index in layout.plan.indexes) > 1
-        if fixed.shed_class >= 0:
-            marks.append(rows[fixed.shed_class] & _HOME)
-        elif not several:
-            marks.append(np.full(rows.shape[1], _HOME, np.int64))
-        else:
-            marks.append(_first_copies(rows[: fixed.size], seen.setdefault(of_state, set())))
-    return marks
-
-
-def _first_copies(rows: Ints, seen: set[bytes]) -> Ints:
-    """Return the mark of each row that is not in ``seen``, and add the rows to it; equal rows are numbered."""
-    marks = np.zeros(rows.shape[1], np.int64)
-    counts: dict[bytes, int] = {}
-    for place, row in enumerate(np.ascontiguousarray(rows.T)):
-        words = row.tobytes()
-        counts[words] = counts.get(words, 0) + 1
-        copy = words + counts[words].to_bytes(8, "little")
-        if copy not in seen:
-            seen.add(copy)
-            marks[place] = _HOME
-    return marks
 
 
 def _waiting(waiting: Ints, old: WordLayout, new: WordLayout) -> Ints:

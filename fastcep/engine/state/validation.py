@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fastcep.engine.state.row_copies import HOME
 from fastcep.engine.state.word_layout import START, STATE, State, WordLayout
 from fastcep.plan import Plan
 from fastcep.stored import COUNT, INT64, MOST, Check, Misfit, whole
@@ -32,7 +33,6 @@ _NEVER = (1 << 63) - 1
 _EVENTS, _UNBOUNDED, _EXPLICIT = 1, 2, 3  # kinds of window
 _FIRST = -1  # source state of edges that start matches
 _CLASSES = 0xFF  # bits of the class word that hold the class of a partial match
-_HOME = 1 << 8  # bit of the class word: of the copies of a row in several indexes, this one is counted
 
 #: The state of a matcher that is not in tables, see `Matcher.numbers`.
 NUMBERS: Mapping[str, Check] = {
@@ -326,7 +326,7 @@ class _Checker:
         for number, fixed in enumerate(layout.fixed):
             rows, index_state = state[f"rows {number}"], plan.indexes[number].state
             if fixed.shed_class >= 0 and states.count(index_state) > 1:  # other indexes may still have a dropped row
-                least += np.bincount(rows[0, rows[fixed.shed_class] & _HOME != 0], minlength=starts.shape[1])
+                least += np.bincount(rows[0, rows[fixed.shed_class] & HOME != 0], minlength=starts.shape[1])
             elif fixed.birth >= 0:
                 born.append(rows[[0, fixed.birth]])
             else:

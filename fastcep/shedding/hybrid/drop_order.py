@@ -133,7 +133,8 @@ class DropOrder:
 
         The loss by the work limit is assumed to fall in proportion to the work that is saved.
         """
-        return float(self.saved[np.argmin(1 - self.kept + loss * (1 - self.saved))])
+        lost = 1 - self.kept + loss * (1 - self.saved)
+        return float(self.saved[self.free + np.argmin(lost[self.free :])])
 
     def choose(self, demand: float, sizes: TableSizes) -> Selection:
         """Return the selection that saves a share of the work."""

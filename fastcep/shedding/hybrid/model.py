@@ -94,7 +94,7 @@ class HybridModel:
     _orders: dict[tuple[bool, bool], Sequence[Step]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
-    def is_too_short(self) -> bool:
+    def history_is_too_short(self) -> bool:
         """True if the history was too short to validate the model."""
         return self.validation is not None and "held_out_recall" not in self.validation
 

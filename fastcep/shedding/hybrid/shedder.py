@@ -191,7 +191,8 @@ class Hybrid(Baseline):
         self._replace_selector(name, self._learning[name].take())
         selector, changed = self._selectors[name], self._flows[name].recently_changed
         sizes = TableSizes(view.event_classes, view.classes)
-        if view.lost > 0 and self._flows[name].is_reliable and not self._models[name].is_too_short:
+        limited = view.lost > 0 or demand == 0  # without a demand, only a work limit leads to a decision
+        if limited and self._flows[name].is_reliable and not self._models[name].history_is_too_short:
             without = view.lost / max(1 - selector.choose(state.demand, sizes).saved, _LEFT)
             demand = max(demand, selector.optimal_demand(min(1.0, without)))
         current = self._plans.get(name)

@@ -1,0 +1,3 @@
+import numpy as np
+
+NODE: np.dtype[np.void]
