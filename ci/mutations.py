@@ -41,7 +41,8 @@ TESTS = {
         "tests/engine/test_partitions.py", "tests/engine/test_threads_properties.py",
         "tests/engine/test_stores_properties.py", "tests/engine/test_store_trial.py",
         "tests/engine/state/test_keygroups.py", "tests/engine/state/test_moving_properties.py",
-        "tests/engine/state/test_snapshots.py",
+        "tests/engine/state/test_snapshots.py", "tests/engine/state/test_partial_matches.py",
+        "tests/overload/test_tree_grid.py", "tests/overload/test_trees.py", "tests/overload/test_work_limit.py",
         "tests/spark/test_slices.py",
     ],
 }  # fmt: skip

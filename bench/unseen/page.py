@@ -17,6 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "unseen.md"
 Columns = Mapping[str, Callable[[dict[str, Any]], str]]  #: from the head of a column to its text for a stored row
 _WORST = 12  #: number of rows of the tables of the worst cells
 _GROUPS = {"real": "real data", "random": "random streams"}
+_PARTS = {**_GROUPS, "wall": "wall clock", "pauses": "pauses", "ready": "being ready"}
 _COSTS = {"measured": "decisions cost 30 us", "free": "decisions free"}
 
 
@@ -29,10 +30,18 @@ def page(results: dict[str, Any]) -> str:
         "them: real data sets, each with one or two queries, and streams and queries drawn at random. Models are "
         "fitted on the first half of each stream; the second half is measured. `python -m bench.unseen` repeats the "
         "measurements and writes this page.\n",
-        f"Measured on {environment['date']} at revision {environment['commit']} with Python {environment['python']}.\n",
+        f"Measured with Python {environment['python']}: {_revisions(results)}.\n",
         *_virtual(results), *_wall(results), *_pauses(results), *_ready(results), *_queries(results),
     ]  # fmt: skip
     return "\n".join(text).rstrip() + "\n"
+
+
+def _revisions(results: dict[str, Any]) -> str:
+    """Return date and revision of each part; older results do not have them."""
+    return "; ".join(
+        f"{_PARTS[part]} on {item['date']} at revision {item['commit']}"
+        for part, item in results.get("measured", {}).items()
+    )
 
 
 def _virtual(results: dict[str, Any]) -> list[str]:

@@ -23,12 +23,15 @@ def read(name: str = "unseen") -> Results:
 def save_case(part: str, seed: int, case: str, result: Results, name: str = "unseen") -> None:
     """Add the result of a case to the stored results, and replace an older one."""
     results = read(name)
-    stored = results["parts"].setdefault(part, {}).setdefault(str(seed), {})
+    cases = results["parts"].setdefault(part, {}).setdefault(str(seed), {})
     columns = list(COLUMNS) if part in ("real", "random") else list(result["rows"][0])
     rows = [[row[column] for column in columns] for row in result["rows"]]
-    stored[case] = {**result, "columns": columns, "rows": rows}
+    cases[case] = {**result, "columns": columns, "rows": rows}
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(_lines({"environment": environment(), "parts": results["parts"]}) + "\n")
+    present = environment()
+    measured = results.get("measured", {}) | {part: {"date": present["date"], "commit": present["commit"]}}
+    stored = {"environment": present, "measured": measured, "parts": results["parts"]}
+    (RESULTS / f"{name}.json").write_text(_lines(stored) + "\n")
 
 
 def rows_of(results: Results, part: str) -> Iterator[dict[str, Any]]:

@@ -17,9 +17,8 @@ _BY_WINDOW = 8
 _LEAST, MOST_EVENTS = 32, 1 << 15
 
 #: Share of the time that decisions may take. With a queue: shares of the latency bound that the engine may work, and in
-#: which events may arrive, between two decisions. With a tenth instead of a quarter, decisions of 0.6 ms (in Python, on
-#: the wall clock) took twice the time, and the bound was held less often. The interval is at least `_NEAREST` times the
-#: cost of a decision.
+#: which events may arrive, between two decisions; with a tenth of the bound it is held less often, because a decision
+#: costs about 0.6 ms on the wall clock. The interval is at least `_NEAREST` times the cost of a decision.
 _OVERHEAD = 0.02
 _BOUND_SHARE, _ARRIVALS_SHARE = 0.25, 0.25
 _NEAREST = 4

@@ -10,20 +10,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep._core.shed.latencies import add_waits
 from fastcep.errors import SnapshotError
 
-__all__ = ["LONGEST", "Histogram"]
+__all__ = ["BITS", "LONGEST", "Histogram"]
 
 #: Longest latency that is distinguished from longer ones, in picoseconds: an hour.
 LONGEST = 3_600 * 10**12
 
 _DIGITS = 3
-_BITS = 10  # 2**10 buckets between two powers of two give 3 digits
-_PLACES = (LONGEST.bit_length() - _BITS + 1) << _BITS
+BITS = 10  # 2**10 buckets between two powers of two give 3 digits
+_PLACES = (LONGEST.bit_length() - BITS + 1) << BITS
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 class Histogram:
@@ -31,32 +29,33 @@ class Histogram:
 
     A value longer than an hour counts as an hour. The buckets are those of an HDR histogram. This class fills them
     itself, because the library takes a microsecond per value, and passes them to the library for queries.
+
+    Attributes
+    ----------
+    counts
+        Number of values in each bucket: int64[places].
     """
 
     def __init__(self) -> None:
-        self._counts = np.zeros(_PLACES, dtype=np.int64)
+        self.counts = np.zeros(_PLACES, dtype=np.int64)
 
     @property
     def count(self) -> int:
         """Number of values counted."""
-        return int(self._counts.sum())
+        return int(self.counts.sum())
 
     def add(self, picoseconds: Ints) -> None:
         """Count values, int64[n], each at least 0."""
         values = np.minimum(picoseconds, LONGEST)
         bits = np.frexp(values.astype(np.float64))[1]  # exact, as an hour is below 2**53
-        shift = np.maximum(bits - (_BITS + 1), 0)
-        np.add.at(self._counts, (shift << _BITS) + (values >> shift), 1)
-
-    def add_waits(self, arrivals: Ints, now: int, bound: float, ring: Floats, place: int) -> tuple[int, int, int]:
-        """Count the times from arrivals to ``now``, and write them to a ring; see `latencies.add_waits`."""
-        return add_waits(arrivals, now, bound, ring, place, self._counts, _BITS, LONGEST)
+        shift = np.maximum(bits - (BITS + 1), 0)
+        np.add.at(self.counts, (shift << BITS) + (values >> shift), 1)
 
     def add_same(self, picoseconds: int, times: int) -> None:
         """Count one value ``times`` times."""
         value = min(picoseconds, LONGEST)
-        shift = max(value.bit_length() - (_BITS + 1), 0)
-        self._counts[(shift << _BITS) + (value >> shift)] += times
+        shift = max(value.bit_length() - (BITS + 1), 0)
+        self.counts[(shift << BITS) + (value >> shift)] += times
 
     def percentiles(self, percents: Sequence[float]) -> list[float]:
         """Return percentiles in picoseconds, to three digits; 0 before the first value."""
@@ -86,16 +85,16 @@ class Histogram:
             library.decode_and_add(text.encode("ascii"))
         except (HdrCookieException, HdrLengthException, IndexError, ValueError, binascii.Error, zlib.error) as error:
             raise SnapshotError(f"the state of a latency monitor has a damaged histogram ({error})") from None
-        histogram._counts[:] = library.counts[:_PLACES]
+        histogram.counts[:] = library.counts[:_PLACES]
         return histogram
 
     def _library(self) -> Any:
         """Return the library's histogram with these counts."""
         library = _empty()
-        places = np.flatnonzero(self._counts)
-        shift = np.maximum((places >> _BITS) - 1, 0)
-        values = (places - (shift << _BITS)) << shift
-        for value, count in zip(values.tolist(), self._counts[places].tolist(), strict=True):
+        places = np.flatnonzero(self.counts)
+        shift = np.maximum((places >> BITS) - 1, 0)
+        values = (places - (shift << BITS)) << shift
+        for value, count in zip(values.tolist(), self.counts[places].tolist(), strict=True):
             library.record_value(value, count)
         return library
 

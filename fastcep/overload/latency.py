@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fastcep._core.shed.latencies import add_waits
 from fastcep.errors import SnapshotError, ValidationError
 from fastcep.overload.clock import exact_sum
-from fastcep.overload.histogram import Histogram
+from fastcep.overload.histogram import BITS, LONGEST, Histogram
 from fastcep.stored import COUNT, TEXT, Misfit, anything, listed, number, record, whole
 
 __all__ = ["KINDS", "STATISTICS", "LatencyMonitor"]
@@ -279,7 +280,9 @@ class _Series:
     def add_waits(self, arrivals: Ints, now: int) -> None:
         """Add the times from arrivals to ``now``, in nanoseconds."""
         place, bound = self.count % len(self._ring), inf if self._bound is None else self._bound
-        total, most, over = self._histogram.add_waits(arrivals, now, bound, self._ring, place)
+        total, most, over = add_waits(
+            arrivals, now, bound, self._ring, place, self._histogram.counts, BITS, LONGEST
+        )  # fmt: skip
         self.total += 1000 * total
         self.most = max(self.most, float(most))
         self.over += over

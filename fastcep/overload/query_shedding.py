@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from fastcep.overload.drop_plan import DropPlan, drops, drops_anything, largest_
 from fastcep.overload.protocols import Classes, Shedder, Tree
 from fastcep.overload.recall import RecallEstimate
 from fastcep.overload.survival import survival
-from fastcep.overload.tree_grid import Grid, grid_of
+from fastcep.overload.tree_grid import grid_of
 from fastcep.overload.validation import Shape, check_drop_plan, checked_classes, checked_slices
 from fastcep.plan import Plan
 from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME
@@ -40,13 +40,13 @@ from fastcep.stored import (
     whole,
 )  # fmt: skip
 
+if TYPE_CHECKING:
+    from fastcep._core.shed.classify import Table
+
 __all__ = ["QueryShedding", "check_flow_keys"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-Bytes = npt.NDArray[np.uint8]
-#: low, size, table, other; or nodes, grid, other: `Shedding.begin`
-Table = tuple[Ints, Ints, Bytes, int] | tuple[Bytes, Grid | None, int]
 
 #: Assumed number of events in a window of unknown size.
 _UNKNOWN = 1024.0

@@ -7,18 +7,16 @@ of the tree. So a table with a cell for each combination of intervals gives the 
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from fastcep.overload.protocols import Floats, Tree
 
-__all__ = ["Axis", "Grid", "grid_of"]
+if TYPE_CHECKING:
+    from fastcep._core.shed.classify import Axis, Grid
 
-#: Thresholds, offset of each interval in the table, the integer at which ``ranks`` begins, and the offset of each
-#: integer from there on; ``ranks`` is empty if the thresholds are too far apart.
-Axis = tuple[Floats, npt.NDArray[np.int64], int, npt.NDArray[np.uint16]]
-Grid = tuple[tuple[Axis, ...], npt.NDArray[np.uint8]]  #: the axes by feature, and the class of each cell
+__all__ = ["grid_of"]
 
 _MOST_CELLS = 1 << 16  #: larger tables would not stay in the processor's cache, and offsets have 16 bits
 _MOST_RANKS = 1 << 16
@@ -35,7 +33,9 @@ def grid_of(tree: Tree) -> Grid | None:
 
     Returns
     -------
-    The axes by feature, and the class of each cell: uint8[cells].
+    The axes by feature, and the class of each cell: uint8[cells]. An axis has the thresholds, the offset of each
+    interval in the table, the integer at which its ranks begin, and the ranks: the offset of each integer from there
+    on. An axis has no ranks if its thresholds are too far apart.
     """
     inner = tree.feature >= 0
     thresholds = [np.unique(tree.threshold[inner & (tree.feature == number)]) for number in range(len(tree.features))]

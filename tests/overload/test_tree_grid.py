@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +11,10 @@ from hypothesis import given
 from strategies.trees import tree, trees
 
 from fastcep.overload.protocols import Tree
-from fastcep.overload.tree_grid import Grid, grid_of
+from fastcep.overload.tree_grid import grid_of
 
 
-def looked_up(grid: Grid, row: Sequence[float]) -> int:
+def looked_up(grid: Any, row: Sequence[float]) -> int:
     axes, cells = grid
     pairs = zip(axes, row, strict=True)
     return int(cells[sum(offsets[np.searchsorted(thresholds, value)] for (thresholds, offsets, _, _), value in pairs)])

@@ -171,7 +171,7 @@ def test_several_queries() -> None:
     told = costs(live)
     rest = {name: values[4_000:] for name, values in events(20_000).items()}
     live.process({name: values[:8_000] for name, values in rest.items()})
-    assert 0 < (np.array(told) > 12).mean() <= 0.053  # with the budget left over before
+    assert 0 < (np.array(told) > 12).mean() <= 0.053  # events before these left a part of the allowed share
     before = live.metrics()["shedding"]["passed_over"]
     live.remove("one")
     assert 0 < live.metrics()["shedding"]["passed_over"] < before
@@ -205,7 +205,7 @@ def test_only_for_percentiles_and_monotonic_queries() -> None:
 
 
 def test_auto_limits_events_from_the_start() -> None:
-    """As after a restore: it knows whether it may only when the engine begins."""
+    """``auto`` knows only when the engine begins whether it may limit them, and a snapshot continues the limit."""
     live = engine(fc.parse(KLEENE, SCHEMA, name="q"), "auto", 300.0)
     live.process(events(400))
     passed_over = live.metrics()["shedding"]["passed_over"]

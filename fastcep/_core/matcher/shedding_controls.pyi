@@ -5,16 +5,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep._core.matcher.matcher import Matcher
+from fastcep._core.shed.classify import Table
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-Bytes = npt.NDArray[np.uint8]
-#: Classifier of a state or variable: a table (low, size, table, other), or a decision tree (nodes, grid, other). A grid
-#: has an axis for each feature (thresholds, offsets, low, ranks), and the classes of its cells.
-Table = (
-    tuple[Ints, Ints, Bytes, int]
-    | tuple[Bytes, tuple[tuple[tuple[Floats, Ints, int, npt.NDArray[np.uint16]], ...], Bytes] | None, int]
-)
 #: Keys, counts, sums of squares, lost, events tried.
 Flows = tuple[npt.NDArray[np.uint64], Floats, Floats, float, Floats]
 

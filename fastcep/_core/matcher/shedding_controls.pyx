@@ -28,8 +28,6 @@ cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
 
 
-
-
 #: Fields of a key of `Shedding.flows`: the lowest bit and the number of bits of each.
 FLOW_FIELDS = {
     "target_class": (CHILD_CLASS_AT, CHILD_AT - CHILD_CLASS_AT), "target": (CHILD_AT, EVENT_CLASS_AT - CHILD_AT),

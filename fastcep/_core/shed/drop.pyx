@@ -16,26 +16,24 @@ them up, at six points, listed from the cheapest to the most expensive:
   (`walk_cells`). One probability per cell: state, class and age slice. A row in several indexes is dropped from all of
   them and counted in the first.
 
-A row stores its class, see classify.pyx. Random draws are hashes, so a run is repeatable for a seed. Events
-are hashed by position, so all queries drop the same events whatever the batches are. Births are hashed by their first
-and last event. Rows are hashed by both and a salt; with salt 0 a probability drops the same partial matches whose
-births it would have refused.
+A row stores its class, see classify.pyx. Random draws are hashes, so a run is repeatable for a seed. Events are hashed
+by position, so all queries drop the same events whatever the batches are. Births are hashed by their first and last
+event. Rows are hashed by both and a salt; with salt 0 a probability drops the same partial matches whose births it
+would have refused.
 
 Invariant: a dropped row is treated as a row whose window has ended. So shedding adds no match to a monotonic query,
 and the remaining rows stay in birth order.
 """
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint64_t
-from libc.math cimport exp2
 
 from fastcep._core.memory.open_windows cimport Opened, window_at
 from fastcep._core.memory.row_store cimport Bucket, Index, bucket_at, compact
 from fastcep._core.program.plan_tables cimport HOME, Edge, State
-from fastcep._core.program.predicate cimport CHUNK
 from fastcep._core.shed.age_slices cimport first_start_in, slice_at
 from fastcep._core.shed.classify cimport class_of_event, classify
-from fastcep._core.shed.flows cimport log_weight, weigh_children
+from fastcep._core.shed.flows cimport log_weight, represented, weigh_children
 from fastcep._core.shed.lineage cimport note_children, note_tried, note_values
-from fastcep._core.state.core cimport Core, position_of, row_inputs
+from fastcep._core.state.core cimport Core, position_of
 from fastcep._core.state.draws cimport class_of, falls, mixed, steps_of
 from fastcep._core.state.isolated_windows cimport enter, leave
 from fastcep._core.state.shedding_tables cimport (
@@ -82,7 +80,7 @@ cdef int withhold_events(
             if core.observed.on:
                 note_tried(core, m, k, position + k)
             if shed.flows.on:
-                shed.flows.tried[cell] += exp2(shed.type_weights[types[k]] / 256.0)  # with the events that were dropped
+                shed.flows.tried[cell] += represented(shed.type_weights[types[k]])  # with the events that were dropped
             chance = shed.withhold[cell]
             if chance > 0 and falls(shed.seed, <uint64_t>(position + k), chance):
                 mask &= ~(<uint64_t>1 << m)

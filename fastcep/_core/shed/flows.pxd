@@ -1,4 +1,5 @@
 # Counts of children of partial matches, by class. See flows.pyx.
+from libc.math cimport exp2
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from fastcep._core.memory.row_store cimport Bucket
@@ -26,3 +27,8 @@ cdef void weigh_children(Core* core, const Edge* edge, const Bucket* bucket, int
                          int64_t event_class) noexcept nogil
 cdef void weigh_staged(Shed* shed, int64_t word) noexcept nogil
 cdef int64_t log_weight(int64_t chance) noexcept nogil
+
+
+cdef inline double represented(int64_t weight) noexcept nogil:
+    """Return how many events or partial matches one with this weight stands for; see `log_weight`."""
+    return exp2(weight / 256.0) if weight > 0 else 1.0

@@ -23,7 +23,7 @@ so only this quotient is used.
 Invariant: if nothing is dropped and every event is counted, the counts are numbers of children; otherwise their
 expected values are. The sample of events depends only on their positions and the seed.
 """
-from libc.math cimport exp2, log2, rint
+from libc.math cimport log2, rint
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -132,7 +132,7 @@ cdef void weigh_children(Core* core, const Edge* edge, const Bucket* bucket, int
         if matches:
             _weigh_match(shed, weight)
         if shed.flows.sampled:
-            count = shed.flows.weight * exp2(weight / 256.0) if weight > 0 else shed.flows.weight
+            count = shed.flows.weight * represented(weight)
             if shed.cut.most > 0:
                 count *= shed.cut.weight
             flows_add(&shed.flows, key, count, count * count)
@@ -145,7 +145,7 @@ cdef void weigh_staged(Shed* shed, int64_t word) noexcept nogil:
 
 
 cdef inline void _weigh_match(Shed* shed, int64_t weight) noexcept nogil:
-    cdef double count = exp2(weight / 256.0) if weight > 0 else 1.0
+    cdef double count = represented(weight)
     shed.found.count += 1
     shed.found.weight += count
     shed.found.square += count * count

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.state.row_copies import HOME
+from fastcep.engine.state.row_copies import CLASS, HOME
 from fastcep.engine.state.word_layout import START, STATE, State, WordLayout
 from fastcep.plan import Plan
 from fastcep.stored import COUNT, INT64, MOST, Check, Misfit, whole
@@ -32,7 +32,6 @@ _NODE = (1 << 57) - 1
 _NEVER = (1 << 63) - 1
 _EVENTS, _UNBOUNDED, _EXPLICIT = 1, 2, 3  # kinds of window
 _FIRST = -1  # source state of edges that start matches
-_CLASSES = 0xFF  # bits of the class word that hold the class of a partial match
 
 #: The state of a matcher that is not in tables, see `Matcher.numbers`.
 NUMBERS: Mapping[str, Check] = {
@@ -254,7 +253,7 @@ class _Checker:
                     self._expect(later, table, "a birth not after the previous one", "a later one")
                 if fixed.shed_class >= 0:
                     name = f"table {self._context.prefix + table!r}, class"
-                    check_within(name, rows[fixed.shed_class] & _CLASSES, 0, self._context.classes - 1)
+                    check_within(name, rows[fixed.shed_class] & CLASS, 0, self._context.classes - 1)
                 order = rows[0] if plan.indexes[number].state in begins else None
             elif layout.counts and number == layout.index_count - 1:
                 self._expect(heads[1] == 1, f"index {number}", "more than one row", "one, the number of matches")
