@@ -18,7 +18,7 @@ import pytest
 from support.waiting import LIMIT, LIMIT_TEXT, wait_for
 
 import fastcep as fc
-from fastcep.engine import parallel_match as rounds
+from fastcep.engine import parallel_match
 from fastcep.engine import thread_pool as pool
 from fastcep.errors import MemoryLimitError, QueryError, SnapshotError, ValidationError
 
@@ -66,14 +66,14 @@ def run(engine: fc.Engine, batches: list[Any]) -> list[pa.Table]:
 def helped() -> Iterator[list[str]]:
     """Return the names of the threads that took part; the calling one waits until another has come to help."""
     names: list[str] = []
-    taken = rounds._process
+    taken = parallel_match._process
 
     def recorded(*arguments: Any) -> Any:
         names.append(threading.current_thread().name)
         wait_for(lambda: any(name.startswith("fastcep") for name in names), "thread that helps")
         return taken(*arguments)
 
-    with patch.object(rounds, "_process", recorded):
+    with patch.object(parallel_match, "_process", recorded):
         yield names
 
 
@@ -191,7 +191,7 @@ def limited(at_once: bool, threads: int = 2) -> list[Any]:
     engine = fc.Engine([large, query("plain")], memory_limit="5MiB", threads=threads)
     alone = fc.Engine(query("plain"))
     report: list[Any] = []
-    with patch.object(rounds, "PARALLEL_FROM", 1 if at_once else 1 << 60):
+    with patch.object(parallel_match, "PARALLEL_FROM", 1 if at_once else 1 << 60):
         for batch in stream(10, 2_500):
             expected = alone.process(batch)
             try:
@@ -248,12 +248,12 @@ def test_a_part_that_fails_is_a_query_that_fails() -> None:
     engine = fc.Engine([query("plain"), query("kleene")], threads=2)
     alone, batches = fc.Engine(query("kleene")), stream(2, 3_000)
     failing = engine._stream.queries.running[0].matcher.parts[1]
-    taken = rounds._process
+    taken = parallel_match._process
 
     def fails(part: Any, *arguments: Any) -> Any:
         return OSError("broken") if part is failing else taken(part, *arguments)
 
-    with patch.object(rounds, "_process", fails), pytest.raises(QueryError) as caught:
+    with patch.object(parallel_match, "_process", fails), pytest.raises(QueryError) as caught:
         engine.process(batches[0])
     assert "'plain'" in str(caught.value) and "broken" in str(caught.value)
     own = alone.process(batches[0]).to_arrow()

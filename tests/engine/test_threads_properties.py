@@ -19,8 +19,7 @@ from support import harness
 from support.state_transfer import COUNTERS, assert_unmoved, is_keyed, quiet
 
 import fastcep as fc
-from fastcep.engine import parallel_match as rounds
-from fastcep.engine import partitioned_matcher as parted
+from fastcep.engine import parallel_match, partitioned_matcher
 from fastcep.errors import ValidationError
 
 #: The sum of the parts' peaks is a peak only if all parts reach theirs at the same event.
@@ -31,7 +30,7 @@ SAME = tuple(name for name in COUNTERS if name != "peak_partial_matches")
 def split(at_once: bool) -> Iterator[None]:
     """Let threads share every batch, however small, or none."""
     least = 1 if at_once else 1 << 60
-    with patch.object(rounds, "PARALLEL_FROM", least), patch.object(parted, "PARALLEL_MATCHES", least):
+    with patch.object(parallel_match, "PARALLEL_FROM", least), patch.object(partitioned_matcher, "PARALLEL_MATCHES", least):
         yield
 
 

@@ -20,10 +20,8 @@ from support.timed_out import timed_out_rows
 
 import fastcep as fc
 from fastcep._core.matcher.interrupt import set_pause
-from fastcep.engine import parallel_match as rounds
-from fastcep.engine import partitioned_matcher as parted
+from fastcep.engine import parallel_match, partitioned_matcher, stream
 from fastcep.engine import store_trial as trial
-from fastcep.engine import stream
 from fastcep.engine.stores import plan_for
 from fastcep.errors import ValidationError
 from fastcep.query import ast
@@ -126,8 +124,8 @@ def patched(run: Run) -> Iterator[None]:
             put(trial, "_MOST_EVENTS", events)
             put(trial, "_COSTS", {"rows": (1, 1), "factorised": (1, 1), cheaper: (0, 0)})
         least = 1 if run.at_once else 1 << 60
-        put(rounds, "PARALLEL_FROM", least)
-        put(parted, "PARALLEL_MATCHES", least)
+        put(parallel_match, "PARALLEL_FROM", least)
+        put(partitioned_matcher, "PARALLEL_MATCHES", least)
         if run.interrupted:
             choices = random.Random(run.choices)
 

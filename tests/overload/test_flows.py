@@ -226,10 +226,10 @@ def test_what_is_not_wanted_is_not_counted() -> None:
 def test_events_that_are_dropped_count_as_tried() -> None:
     """The counts per event therefore do not depend on how many events are dropped."""
     own, events = query(Q1), ds1(events=20_000, seed=3)
-    asked = []
+    tried = []
     for plan in (DropPlan(counts=1.0), DropPlan(events=np.full(4, 0.5), counts=1.0)):
         engine = made(own, shedder(own, 4), index="key")
         controlled(engine).apply(plan, 0)
         engine.process(events)
-        asked.append(controlled(engine).shedding.flows()[4].sum(axis=1))
-    assert asked[1] == pytest.approx(asked[0], rel=0.05)
+        tried.append(controlled(engine).shedding.flows()[4].sum(axis=1))
+    assert tried[1] == pytest.approx(tried[0], rel=0.05)
