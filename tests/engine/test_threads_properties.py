@@ -30,7 +30,10 @@ SAME = tuple(name for name in COUNTERS if name != "peak_partial_matches")
 def split(at_once: bool) -> Iterator[None]:
     """Let threads share every batch, however small, or none."""
     least = 1 if at_once else 1 << 60
-    with patch.object(parallel_match, "PARALLEL_FROM", least), patch.object(partitioned_matcher, "PARALLEL_MATCHES", least):
+    with (
+        patch.object(parallel_match, "PARALLEL_FROM", least),
+        patch.object(partitioned_matcher, "PARALLEL_MATCHES", least),
+    ):
         yield
 
 
