@@ -16,6 +16,7 @@ __all__ = ["ready"]
 _SHEDDERS = ("rs", "hybrid", "auto")
 _NEVER = "1h"  #: latency bound that nothing exceeds
 _PASSES = 9
+_EVENTS = 1_000_000
 
 
 def ready(shared: Path, seed: int, *, streams: Sequence[str] = STREAMS) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -42,9 +43,9 @@ def ready(shared: Path, seed: int, *, streams: Sequence[str] = STREAMS) -> Itera
 
 
 def _seconds(load: Load, engine: fc.Engine) -> float:
-    """Run the events of a stream, several times if there are few; return the CPU time of this thread."""
+    """Run the stream, repeated as often as needed; return the CPU time of this thread."""
     engine.compile()
-    batches = list(load.stream(200_000))
+    batches = list(load.stream(_EVENTS))
     start = time.thread_time()
     for batch in batches:
         engine.process(batch)

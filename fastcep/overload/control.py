@@ -29,7 +29,7 @@ from fastcep.overload.clock import LATEST, VirtualClock, WallClock
 from fastcep.overload.costs import CostTable
 from fastcep.overload.decision_schedule import MOST_EVENTS
 from fastcep.overload.demand import DemandControl
-from fastcep.overload.drop_plan import DropPlan
+from fastcep.overload.drop_plan import DropPlan, drops
 from fastcep.overload.episodes import Episodes
 from fastcep.overload.latency import LatencyMonitor
 from fastcep.overload.load_meter import LoadMeter
@@ -208,7 +208,8 @@ class Control(ShedderChange):
         number = max(1, min(rest, self._schedule.check - self._meter.events, MOST_EVENTS))
         if self.renewal is not None and self.renewal.remaining > 0:
             number = min(number, self.renewal.remaining)
-        self._event_costs[:number] = 0
+        if isinstance(self.clock, VirtualClock):
+            self._event_costs[:number] = 0
         self._stretch_start = self.clock.now()
         return number
 
@@ -314,7 +315,7 @@ class Control(ShedderChange):
 
     def _measure(self, place: int, waited: float) -> Load:
         """Return the load since the last decision, with the queue and the memory in use."""
-        now, purges = self.clock.now(), self.shedder is not None and self.shedder.drops_matches
+        now, purges = self.clock.now(), any(drops(query.drop_plan.births) for query in self.queries)
         saved = self._demand.saved(self._saved_without_loss(), purges)
         load = self._meter.measure(self.queries, waited, self._schedule.last_cost, saved)
         load.cut = self._work_limit.on

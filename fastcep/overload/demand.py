@@ -117,7 +117,7 @@ class DemandControl:
         without_loss
             Share that the drop plans save, if they save more than the demand at no loss.
         purges
-            Whether the shedder drops live partial matches when the demand grows, so that it takes effect at once.
+            Whether live partial matches are dropped when the demand grows, so that it takes effect at once.
         """
         lasting = self.past.mean
         if purges and self.demand >= self.past.largest:

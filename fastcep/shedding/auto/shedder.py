@@ -38,8 +38,9 @@ _POLL, _LOOK = 1 << 12, 1 << 15
 class Auto(Baseline, RenewingShedder):
     """Sheds at random at first, and by a model of hybrid shedding as soon as a better one is fitted on the stream.
 
-    Before there is a model, partial matches are dropped as by `RandomMatches`. That is sound with negation, too. Events
-    are dropped as by `RandomEvents` only for a query that stores no rows, and only if the query is monotonic.
+    Before there is a model, events are dropped as by `RandomEvents` if the query is monotonic. That saves all the work
+    for an event, so it holds bounds that `RandomMatches` cannot hold. Without events of a negated variable there would
+    be false matches; then partial matches are dropped as by `RandomMatches`.
 
     The shedder records the last events, fits a model on their first two thirds, and compares it on the rest with
     random shedding and with the model in use. The best one is used from then on. The fit is repeated when the stream
@@ -143,9 +144,9 @@ class Auto(Baseline, RenewingShedder):
 
     def _baseline(self, view: QueryView) -> Baseline | None:
         """Return what to shed a query with at random; None if nothing is sound."""
-        if view.plan.store == "rows" and bool(np.any(state_paths(view.plan).stored)):
-            return self._rows
-        return self._events if is_monotonic(view.plan.query) else None
+        if is_monotonic(view.plan.query):
+            return self._events
+        return self._rows if view.plan.store == "rows" and bool(np.any(state_paths(view.plan).stored)) else None
 
     def stop_shedding(self) -> None:
         """Reset the states of the models."""

@@ -17,6 +17,7 @@ from fastcep.overload.protocols import Shedder
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic
 from fastcep.shedding.fit import fit
+from fastcep.shedding.events import RandomEvents
 from fastcep.shedding.hybrid import Hybrid
 from fastcep.shedding.matches import RandomMatches
 from fastcep.shedding.model import Model
@@ -84,7 +85,8 @@ def _try_model(
         if truth.total() < _LEAST_MATCHES:
             return Trial(why=f"the later part of the history has {truth.total()} matches, fewer than {_LEAST_MATCHES}")
         bound = max(_BOUND * mean, 1.01 * options["cost_table"].event)
-        shedders: dict[str, Shedder] = {"baseline": RandomMatches(seed), "model": Hybrid(model, seed)}
+        baseline = RandomEvents if is_monotonic(query) else RandomMatches
+        shedders: dict[str, Shedder] = {"baseline": baseline(seed), "model": Hybrid(model, seed)}
         if current is not None:
             shedders["current"] = Hybrid(current, seed)
         recall = {}
