@@ -1,6 +1,6 @@
 """Cases on real data: one or two queries per data set, written as a user of the data would write them.
 
-Two data sets are part of the package. The others are read from a folder (``--shared``); a case whose folder is missing
+One case is on a generated stream that changes: `ds1_reversed`. Two data sets are part of the package. The others are read from a folder (``--shared``); a case whose folder is missing
 is left out. Windows hold a few hundred to a few thousand events, so that the load is high.
 """
 
@@ -17,7 +17,7 @@ import pyarrow.csv as pv
 import pyarrow.parquet as pq
 
 from bench.unseen.case import Case
-from fastcep.datasets import bus_events, path, stock_events
+from fastcep.datasets import bus_events, ds1, path, stock_events
 
 __all__ = ["EVENTS", "REAL", "real_case"]
 
@@ -173,6 +173,18 @@ WITHIN 2d
 """
 )
 
+PAIRS = """STREAM TIME 'ts' UNIT us TYPE 'type'
+EVENT A (ID int64, V int64)
+EVENT B (ID int64, V int64)
+EVENT C (ID int64, V int64)
+EVENT D (ID int64, V int64)
+
+QUERY pairs
+PATTERN SEQ(A a, B b, C c)
+WHERE [ID] AND a.V + b.V = c.V
+WITHIN 8ms
+"""
+
 
 @cache
 def _trips(folder: Path | None) -> pa.Table:
@@ -269,8 +281,18 @@ def _payments_of_customers(shared: Path) -> pa.Table:
     return table.filter(pc.less(table["CUSTOMER_ID"], 5_000 // 6))
 
 
+def _reversed_ds1(_: Path) -> pa.Table:
+    """DS1 whose values of A and B are reversed in the last quarter: the pairs that had no matches have them all."""
+    table = ds1(events=EVENTS, seed=7, c_values=(2, 10))
+    values = table["V"].to_numpy().copy()
+    late = (np.arange(len(table)) >= 3 * len(table) // 4) & np.isin(np.asarray(table["type"].to_pylist()), ["A", "B"])
+    values[late] = 11 - values[late]
+    return table.set_column(table.schema.get_field_index("V"), "V", pa.array(values))
+
+
 #: From the name of a case to its document, its folder (None: part of the package), and the function that reads it.
 REAL: dict[str, tuple[str, str | None, Callable[[Path], pa.Table]]] = {
+    "ds1_reversed": (PAIRS, None, _reversed_ds1),
     "jersey_triangle": (TRIANGLE.format(window="1d"), "citibike", _jersey),
     "jersey_hot_path": (HOT_PATH.format(window="1d", ends="3186, 3183, 3203"), "citibike", _jersey),
     "bayarea_triangle": (TRIANGLE.format(window="8h"), None, _bayarea),

@@ -5,7 +5,8 @@ Two estimates of the number of matches without shedding are combined:
 * The *weighted* one (Horvitz and Thompson): each match found counts as the inverse of the probability with which all
   its events and partial matches were kept. The matcher carries these weights (``_core/shed/flows.pyx``). It needs no
   assumption about the stream, but it is noisy if much is dropped with a probability near 1.
-* The *modelled* one: the matches found, divided by the share that the drop plans keep according to the shedder.
+* The *modelled* one: the matches found, divided by the share that the drop plans keep according to the shedder. If
+  that share is almost 0, as many matches per event are expected as before.
 
 If they differ by more than chance, the weighted estimate counts, otherwise both do, as in a random-effects
 meta-analysis (DerSimonian and Laird): the variance of the model is estimated by the excess of the squared difference
@@ -41,8 +42,11 @@ _PAST = 64
 #: Share that a shedder does not report.
 _UNKNOWN = -1.0
 
-#: Lower limit of the probability of keeping a match, as that probability is an estimate.
+#: Least probability of keeping a match by which matches found are divided, as that probability is an estimate.
 _RAREST = 0.01
+
+#: Share that the sums for the usual number of matches per event lose at each count.
+_FORGOTTEN = 1 / _PAST
 
 #: Length of a block in windows; matches at its borders belong to two blocks, which should be few.
 _BLOCK = 4
@@ -255,6 +259,7 @@ class RecallEstimate:
         self._matches, self._missed = matches, 0
         self._interval = _Interval()
         self._kept_shares: deque[tuple[float, float]] = deque(maxlen=_PAST)
+        self._usual = 0.0, 0.0  # expected matches and events, where the former could be estimated
         self._recent: deque[Counts] = deque(maxlen=_PAST)
         self._block, self._block_size = Counts(), 0
         self._last_block: Counts | None = None
@@ -331,22 +336,40 @@ class RecallEstimate:
     ) -> Counts:
         """Return the counts of the interval, given the keep probability of the model."""
         lost, largest = self._interval.lost, self._interval.largest
-        counts = Counts(float(new), (new + lost) / max(probability or 1.0, _RAREST) + absent, largest=max(largest))
+        modelled = self._modelled(new + lost, probability)
+        counts = Counts(float(new), (new + lost if modelled is None else modelled) + absent, largest=max(largest))
         made, weight, square = weighed if weighed is not None else (0.0, 0.0, 0.0)
         if weighed is None or (new > 0 and made <= 0 and probability is not None and probability < 1):
             counts.unknown = float(probability is None)
             counts.weighted = counts.modelled
             counts.variance = counts.modelled * (counts.modelled - new) / max(new, 1)  # as if all weights were equal
             counts.error = max(0.0, counts.modelled - new) * (weighed is None)
-            return counts
-        scale = new / made if made > 0 else 0.0  # matches may be discarded after they are weighed
-        counts.weighted = scale * weight * (new + lost) / max(new, 1) + absent if made > 0 else new + lost + absent
-        counts.variance = scale * (square - weight)
-        if probability is None:
-            counts.modelled = counts.weighted
         else:
-            counts.unseen = max(0.0, counts.modelled - new) * (largest[0] * largest[1] - 1)
+            scale = new / made if made > 0 else 0.0  # matches may be discarded after they are weighed
+            counts.weighted = scale * weight * (new + lost) / max(new, 1) + absent if made > 0 else new + lost + absent
+            counts.variance = scale * (square - weight)
+            if modelled is None:
+                counts.modelled = counts.weighted
+            else:
+                counts.unseen = max(0.0, counts.modelled - new) * (largest[0] * largest[1] - 1)
+        if probability is None or probability >= _RAREST or modelled is None:
+            self._usual = (
+                (1 - _FORGOTTEN) * self._usual[0] + counts.modelled,
+                (1 - _FORGOTTEN) * self._usual[1] + self._interval.events,
+            )
         return counts
+
+    def _modelled(self, found: float, probability: float | None) -> float | None:
+        """Return the number of matches without shedding by the model, given the matches found and its probability.
+
+        None: the model does not know it, or is refuted by more matches than usual although it kept almost none.
+        """
+        if probability is None:
+            return None
+        if probability >= _RAREST:
+            return found / probability
+        usual = self._interval.events * self._usual[0] / max(self._usual[1], 1.0)
+        return usual if found <= usual else None
 
     def _add_to_block(self, counts: Counts, by_window: float) -> None:
         """Add counts to the block; update the design effect if it is complete."""
@@ -416,7 +439,7 @@ class RecallEstimate:
             "recent": [list(astuple(item)) for item in self._recent],
             "block": list(astuple(self._block)), "size": self._block_size,
             "last": None if self._last_block is None else list(astuple(self._last_block)),
-            "effect": [self._pairs, self._together, self._apart],
+            "effect": [self._pairs, self._together, self._apart], "usual": list(self._usual),
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -429,6 +452,8 @@ class RecallEstimate:
         self._block, self._block_size = Counts(*state["block"]), state["size"]
         self._last_block = None if state["last"] is None else Counts(*state["last"])
         self._pairs, self._together, self._apart = state["effect"]
+        matches, events = state.get("usual", (0.0, 0.0))  # older snapshots lack it
+        self._usual = matches, events
 
 
 _COUNTS = sequence(*[NUMBER] * 9)
@@ -437,4 +462,4 @@ _STATE = record({
     "shares": listed(sequence(NUMBER, NUMBER)),
     "recent": listed(_COUNTS), "block": _COUNTS, "size": COUNT, "last": or_null(_COUNTS),
     "effect": sequence(COUNT, NUMBER, NUMBER),
-})  # fmt: skip
+}, {"usual": sequence(NUMBER, NUMBER)})  # fmt: skip
