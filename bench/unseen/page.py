@@ -8,6 +8,7 @@ from typing import Any
 
 from bench.shedding_page import table
 from bench.unseen.cells import BASELINES, BOUNDS, COSTS, STATISTICS
+from bench.unseen.failures import failures
 from bench.unseen.results import read, rows_of
 from bench.unseen.summary import CLOSE, Cell, Summary, cells_of, estimate_error, summary_of
 
@@ -27,11 +28,13 @@ def page(results: dict[str, Any]) -> str:
     text = [
         "# Load shedding on unseen streams\n",
         "This page compares [shedders](shedding.md#shedders) on streams and queries that were not used to develop "
-        "them: real data sets, each with one or two queries, and streams and queries drawn at random. Models are "
+        "them: real data sets, each with one or two queries, a generated stream that changes, and streams and queries "
+        "drawn at random. Models are "
         "fitted on the first half of each stream; the second half is measured. `python -m bench.unseen` repeats the "
         "measurements and writes this page.\n",
         f"Measured with Python {environment['python']}: {_revisions(results)}.\n",
-        *_virtual(results), *_wall(results), *_pauses(results), *_ready(results), *_queries(results),
+        *failures(results), *_virtual(results), *_wall(results), *_pauses(results), *_ready(results),
+        *_queries(results),
     ]  # fmt: skip
     return "\n".join(text).rstrip() + "\n"
 

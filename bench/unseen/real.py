@@ -1,7 +1,8 @@
 """Cases on real data: one or two queries per data set, written as a user of the data would write them.
 
-One case is on a generated stream that changes: `ds1_reversed`. Two data sets are part of the package. The others are read from a folder (``--shared``); a case whose folder is missing
-is left out. Windows hold a few hundred to a few thousand events, so that the load is high.
+One case is on a generated stream that changes: `ds1_reversed`. Two data sets are part of the package. The others are
+read from a folder (``--shared``); a case whose folder is missing is left out. Windows hold a few hundred to a few
+thousand events, so that the load is high.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ Two estimates of the number of matches without shedding are combined:
 * The *weighted* one (Horvitz and Thompson): each match found counts as the inverse of the probability with which all
   its events and partial matches were kept. The matcher carries these weights (``_core/shed/flows.pyx``). It needs no
   assumption about the stream, but it is noisy if much is dropped with a probability near 1.
-* The *modelled* one: the matches found, divided by the share that the drop plans keep according to the shedder. If
-  that share is almost 0, as many matches per event are expected as before.
+* The *modelled* one: the matches found, divided by the share that the drop plans keep according to the shedder. The
+  smaller that share, the more the number of matches per event before counts instead.
 
 If they differ by more than chance, the weighted estimate counts, otherwise both do, as in a random-effects
 meta-analysis (DerSimonian and Laird): the variance of the model is estimated by the excess of the squared difference
@@ -42,11 +42,11 @@ _PAST = 64
 #: Share that a shedder does not report.
 _UNKNOWN = -1.0
 
-#: Least probability of keeping a match by which matches found are divided, as that probability is an estimate.
-_RAREST = 0.01
+#: Probability of keeping a match below which the matches found tell little, as that probability is an estimate.
+_RARE = 0.1
 
 #: Share that the sums for the usual number of matches per event lose at each count.
-_FORGOTTEN = 1 / _PAST
+_FORGOTTEN = 1 / 16
 
 #: Length of a block in windows; matches at its borders belong to two blocks, which should be few.
 _BLOCK = 4
@@ -336,8 +336,10 @@ class RecallEstimate:
     ) -> Counts:
         """Return the counts of the interval, given the keep probability of the model."""
         lost, largest = self._interval.lost, self._interval.largest
-        modelled = self._modelled(new + lost, probability)
-        counts = Counts(float(new), (new + lost if modelled is None else modelled) + absent, largest=max(largest))
+        share = 1.0 if probability is None else min(1.0, probability / _RARE)  # of what the matches found tell
+        usual = self._interval.events * self._usual[0] / max(self._usual[1], 1.0)
+        modelled = (new + lost) / max(1.0 if probability is None else probability, _RARE) + (1 - share) * usual
+        counts = Counts(float(new), modelled + absent, largest=max(largest))
         made, weight, square = weighed if weighed is not None else (0.0, 0.0, 0.0)
         if weighed is None or (new > 0 and made <= 0 and probability is not None and probability < 1):
             counts.unknown = float(probability is None)
@@ -348,28 +350,15 @@ class RecallEstimate:
             scale = new / made if made > 0 else 0.0  # matches may be discarded after they are weighed
             counts.weighted = scale * weight * (new + lost) / max(new, 1) + absent if made > 0 else new + lost + absent
             counts.variance = scale * (square - weight)
-            if modelled is None:
+            if probability is None:
                 counts.modelled = counts.weighted
             else:
                 counts.unseen = max(0.0, counts.modelled - new) * (largest[0] * largest[1] - 1)
-        if probability is None or probability >= _RAREST or modelled is None:
-            self._usual = (
-                (1 - _FORGOTTEN) * self._usual[0] + counts.modelled,
-                (1 - _FORGOTTEN) * self._usual[1] + self._interval.events,
-            )
+        self._usual = (
+            (1 - _FORGOTTEN) * self._usual[0] + share * counts.modelled,
+            (1 - _FORGOTTEN) * self._usual[1] + share * self._interval.events,
+        )
         return counts
-
-    def _modelled(self, found: float, probability: float | None) -> float | None:
-        """Return the number of matches without shedding by the model, given the matches found and its probability.
-
-        None: the model does not know it, or is refuted by more matches than usual although it kept almost none.
-        """
-        if probability is None:
-            return None
-        if probability >= _RAREST:
-            return found / probability
-        usual = self._interval.events * self._usual[0] / max(self._usual[1], 1.0)
-        return usual if found <= usual else None
 
     def _add_to_block(self, counts: Counts, by_window: float) -> None:
         """Add counts to the block; update the design effect if it is complete."""

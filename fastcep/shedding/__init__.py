@@ -16,6 +16,7 @@ from fastcep.shedding.matches import BernoulliMatches, RandomMatches, Selectivit
 from fastcep.shedding.model import Model, load_model
 from fastcep.shedding.names import by_name, detector_by_name
 from fastcep.shedding.prediction import PredictedLatency
+from fastcep.shedding.pspice import completion_probability, remaining_time
 from fastcep.shedding.utility import below, lowest
 
 __all__ = [
@@ -46,8 +47,10 @@ __all__ = [
     "TypeWeightedEvents",
     "below",
     "by_name",
+    "completion_probability",
     "detector_by_name",
     "fit",
     "load_model",
     "lowest",
+    "remaining_time",
 ]

@@ -35,6 +35,8 @@ from fastcep.spark.stream_pieces import RESULT_SCHEMA, Pieces, collect_results, 
 
 __all__ = ["fit"]
 
+_KIND = "hybrid"  #: kind of the models that are fitted
+
 #: Number of partitions for the parts of the sums; there are as many parts as variables.
 _PART_PARTITIONS = 16
 
@@ -82,6 +84,10 @@ def fit(
         If the DataFrame does not fit the schema.
     """
     check_kind(kind)
+    if kind != _KIND:
+        raise ValidationError(
+            f"kind={kind!r}: only models of kind {_KIND!r} are fitted on Spark; fit this one with fastcep.fit()"
+        )
     check_slices(pieces, "pieces")
     if options.get("validate"):
         raise ValidationError(

@@ -21,7 +21,7 @@ from bench.unseen.summary import cells_of, summary_of
 pytestmark = pytest.mark.thorough
 
 NOWHERE = Path("nowhere")
-SHIPPED = [name for name in REAL if name.startswith(("bayarea", "google"))]
+SHIPPED = [name for name in REAL if name.startswith(("bayarea", "google", "ds1"))]
 SMALL = 3_000
 
 

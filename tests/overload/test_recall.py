@@ -51,7 +51,7 @@ def test_what_is_kept_is_that_of_the_last_window() -> None:
     assert recall_after([(0.1, 1.0)] * 8 + [(0.5, 1.0)] * 4 + [(1.0, 1.0)] * 4, 8) == pytest.approx(0.75)
 
 
-@pytest.mark.parametrize("chance", [0.05, 0.2, 0.5])
+@pytest.mark.parametrize("chance", [0.05, 0.2, 0.35])
 def test_what_is_dropped_at_each_decision(chance: float) -> None:
     """The span of three events has the density 2 x on 0..1 of the window: the integral of 2 x (1 - chance)^(8 x)."""
     rate = -8 * np.log(1 - chance)
@@ -67,6 +67,25 @@ def test_what_was_dropped_once_is_forgotten_after_a_window() -> None:
 
 def test_rare_decisions_are_not_seen_by_every_window() -> None:
     assert recall_after([(1.0, 0.0)] * 5, 0.5) == pytest.approx(0.75)
+
+
+def test_as_many_matches_as_usual_are_expected_while_none_is_kept() -> None:
+    one, matches, most = RecallEstimate(), 0.0, (100.0, 100.0)
+    for number in range(25):  # after the eighth decision nothing is kept; a window later nothing is found
+        matches += 100 * min(1.0, max(0.0, 2 - number / 8)) * (number > 0)
+        decide(one, int(matches), float(number < 8), 1.0, largest=SURE if number < 8 else most)
+    assert one.total.recall == pytest.approx(matches / 2400, abs=0.05)
+    assert one.total.interval is not None and one.total.interval[0] < matches / 2400 < one.total.interval[1]
+
+
+def test_a_small_share_that_stays_is_found() -> None:
+    """The usual number of matches follows what is found: 5 % of 1,000, whatever it was before."""
+    for before in (100, 1000, 3000):
+        one, matches = RecallEstimate(), 0
+        for number in range(200):
+            matches += (before if number else 0) if number <= 8 else 50
+            decide(one, matches, 1.0 if number < 8 else 0.05, 1.0, weighed=(0.0, 0.0, 0.0), largest=(20.0, 20.0))
+        assert one.counts.modelled - before * 8 == pytest.approx(1000 * 191, rel=0.15)
 
 
 def test_decisions_within_a_twelfth_of_a_window_are_combined() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,11 @@ def test_explicit_windows_are_one_piece(frame: Any, ds1: pa.Table) -> None:
         fastcep.spark.fit(query, frame, order_by="row", pieces=4)
 
 
-def test_refusals(frame: Any, ds1: pa.Table) -> None:
+def test_refusals(frame: Any, ds1: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     query = fc.parse(f"PATTERN {QUERIES['Q1']}", DS1)
+    with monkeypatch.context() as patch, pytest.raises(fc.ValidationError, match="kind='third': only models of kind"):
+        patch.setattr(import_module("fastcep.spark.fit"), "check_kind", lambda kind: None)
+        fastcep.spark.fit(query, frame, kind="third")
     with pytest.raises(fc.ValidationError, match="kind='hybird': there is no model of that kind; did you mean"):
         fastcep.spark.fit(query, frame, kind="hybird")
     with pytest.raises(fc.ValidationError, match="slices=100; expected at most 64"):

@@ -16,8 +16,8 @@ from fastcep.overload.costs import CostTable
 from fastcep.overload.protocols import Shedder
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic
-from fastcep.shedding.fit import fit
 from fastcep.shedding.events import RandomEvents
+from fastcep.shedding.fit import fit
 from fastcep.shedding.hybrid import Hybrid
 from fastcep.shedding.matches import RandomMatches
 from fastcep.shedding.model import Model

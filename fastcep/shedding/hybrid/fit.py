@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import wraps
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -91,6 +92,7 @@ def fit_hybrid(
     )  # fmt: skip
 
 
+@wraps(fit_hybrid, assigned=(), updated=())  # `fastcep.fit` reads the options from the signature
 def fit_model(query: ast.Query, history: Any, **options: Any) -> Model:
     """Fit a model for a query, see `fit_hybrid`, in the form in which it is stored."""
     return fit_hybrid(query, history, **options).stored()
