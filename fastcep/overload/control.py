@@ -29,7 +29,7 @@ from fastcep.overload.clock import LATEST, VirtualClock, WallClock
 from fastcep.overload.costs import CostTable
 from fastcep.overload.decision_schedule import MOST_EVENTS
 from fastcep.overload.demand import DemandControl
-from fastcep.overload.drop_plan import DropPlan, drops
+from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.episodes import Episodes
 from fastcep.overload.latency import LatencyMonitor
 from fastcep.overload.load_meter import LoadMeter
@@ -315,7 +315,7 @@ class Control(ShedderChange):
 
     def _measure(self, place: int, waited: float) -> Load:
         """Return the load since the last decision, with the queue and the memory in use."""
-        now, purges = self.clock.now(), any(drops(query.drop_plan.births) for query in self.queries)
+        now, purges = self.clock.now(), any(query.drops_partial_matches for query in self.queries)
         saved = self._demand.saved(self._saved_without_loss(), purges)
         load = self._meter.measure(self.queries, waited, self._schedule.last_cost, saved)
         load.cut = self._work_limit.on

@@ -237,6 +237,11 @@ class QueryShedding:
 
         return survival(query.pattern, keep_any)
 
+    @property
+    def drops_partial_matches(self) -> bool:
+        """True if the drop plan in force refuses births or drops live partial matches."""
+        return drops(self.drop_plan.births) or drops(self.drop_plan.drops)
+
     def window_events(self, events: float, passed: float) -> float:
         """Estimate the number of events in a window, given ``events`` events in ``passed`` ns of the stream."""
         length, span = self._window_length()

@@ -42,7 +42,7 @@ _PAST = 64
 #: Share that a shedder does not report.
 _UNKNOWN = -1.0
 
-#: Probability of keeping a match below which the matches found tell little, as that probability is an estimate.
+#: Probability of keeping a match below which the matches found count less, as that probability is an estimate.
 _RARE = 0.1
 
 #: Share that the sums for the usual number of matches per event lose at each count.
@@ -336,7 +336,7 @@ class RecallEstimate:
     ) -> Counts:
         """Return the counts of the interval, given the keep probability of the model."""
         lost, largest = self._interval.lost, self._interval.largest
-        share = 1.0 if probability is None else min(1.0, probability / _RARE)  # of what the matches found tell
+        share = 1.0 if probability is None else min(1.0, probability / _RARE)  # weight of the matches found
         usual = self._interval.events * self._usual[0] / max(self._usual[1], 1.0)
         modelled = (new + lost) / max(1.0 if probability is None else probability, _RARE) + (1 - share) * usual
         counts = Counts(float(new), modelled + absent, largest=max(largest))
@@ -354,10 +354,11 @@ class RecallEstimate:
                 counts.modelled = counts.weighted
             else:
                 counts.unseen = max(0.0, counts.modelled - new) * (largest[0] * largest[1] - 1)
-        self._usual = (
-            (1 - _FORGOTTEN) * self._usual[0] + share * counts.modelled,
-            (1 - _FORGOTTEN) * self._usual[1] + share * self._interval.events,
-        )
+        if not counts.unknown:
+            self._usual = (
+                (1 - _FORGOTTEN) * self._usual[0] + share * counts.modelled,
+                (1 - _FORGOTTEN) * self._usual[1] + share * self._interval.events,
+            )
         return counts
 
     def _add_to_block(self, counts: Counts, by_window: float) -> None:
