@@ -22,7 +22,7 @@ help:
 	@echo "make bench    the benchmarks, and one table of them"
 	@echo "make peers    fastcep and its peers on the limit queries (downloads them)"
 	@echo "make compare BEFORE=commit  the limit queries before and now"
-	@echo "make figures  the pictures of the README and docs; runs the papers' figures (about half an hour)"
+	@echo "make figures  the pictures of the README and docs; runs the papers' figures (about 40 minutes)"
 	@echo "make lint     ruff and mypy"
 	@echo "make clean    remove what was built"
 
@@ -44,7 +44,7 @@ figures: $(STAMP)
 	sed -n '/^```cep/,/^```$$/{/^```/!p}' docs/explain.md > build/explain.cep
 	$(BIN)/fastcep explain build/explain.cep --output docs/images/explain.svg
 	$(BIN)/python -m bench.plots
-	$(BIN)/python -m bench.papers --jobs 2 --reports build/papers
+	$(BIN)/python -m bench.papers --seeds 3 --jobs 2 --reports build/papers
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

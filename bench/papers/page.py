@@ -38,9 +38,9 @@ A point is invalid if its bound was not held or nothing was shed. Invalid points
 parentheses in tables. Values are means over seeds. Throughput is relative to that without shedding. Q1 to Q4 are the
 queries of the paper, DS1 and DS2 its [generated streams](datasets.md).
 
-`python -m bench.papers --jobs 2` runs everything (half an hour), draws the pictures and writes this page. `python -m
-bench.papers.hybrid fig4` runs one figure; `--events` and `--seeds` make it smaller. `python -m bench.papers.page` only
-draws and writes. The numbers are in `bench/results/papers/`.
+`python -m bench.papers --seeds 3 --jobs 2` runs everything (40 minutes), draws the pictures and writes this page.
+`python -m bench.papers.hybrid fig4` runs one figure; `--events` and `--seeds` make it smaller. `python -m
+bench.papers.page` only draws and writes. The numbers are in `bench/results/papers/`.
 """
 
 
