@@ -283,11 +283,11 @@ def _payments_of_customers(shared: Path) -> pa.Table:
 
 
 def _reversed_ds1(_: Path) -> pa.Table:
-    """DS1 whose values of A and B are reversed in the last quarter: the pairs that had no matches have them all."""
+    """DS1 with large values of C in the last quarter: pairs of A and B that had no matches then have them all."""
     table = ds1(events=EVENTS, seed=7, c_values=(2, 10))
     values = table["V"].to_numpy().copy()
-    late = (np.arange(len(table)) >= 3 * len(table) // 4) & np.isin(np.asarray(table["type"].to_pylist()), ["A", "B"])
-    values[late] = 11 - values[late]
+    late = (np.arange(len(table)) >= 3 * len(table) // 4) & pc.equal(table["type"], "C").to_numpy()
+    values[late] = 22 - values[late]  # from 2..10 to 12..20, which only the other sums of two values from 1..10 reach
     return table.set_column(table.schema.get_field_index("V"), "V", pa.array(values))
 
 

@@ -12,7 +12,7 @@ Classes are imported when they are first used.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from os import PathLike
@@ -22,7 +22,7 @@ from fastcep.errors import ValidationError
 from fastcep.events.schema import suggestion
 from fastcep.overload.protocols import Shedder
 
-__all__ = ["MODELS", "SHEDDERS", "Registry", "as_shedder", "by_name", "make"]
+__all__ = ["MODELS", "SHEDDERS", "Registry", "as_shedder", "by_name", "check_options", "make"]
 
 T = TypeVar("T")
 
@@ -171,9 +171,7 @@ def make(role: str, classes: Mapping[str, Any], spelling: str, options: Mapping[
         raise ValidationError(f"unknown {role} {spelling!r}{known}")
     kind = classes[spelling]
     parameters = inspect.signature(kind).parameters
-    for option in options:
-        if option not in parameters:
-            raise ValidationError(f"{role} {spelling!r} has no option {option!r}{suggestion(option, parameters)}")
+    check_options(f"{role} {spelling!r}", parameters, options)
     missing = [
         name
         for name, parameter in parameters.items()
@@ -184,6 +182,13 @@ def make(role: str, classes: Mapping[str, Any], spelling: str, options: Mapping[
         hint = "; fit a model with fastcep.fit(), and give it or its folder as model=…" if "model" in missing else ""
         raise ValidationError(f"{role} {spelling!r} needs {' and '.join(missing)}{hint}")
     return kind(**options)
+
+
+def check_options(owner: str, known: Collection[str], options: Iterable[str]) -> None:
+    """Raise `ValidationError` for an option that is not known."""
+    for option in options:
+        if option not in known:
+            raise ValidationError(f"{owner} has no option {option!r}{suggestion(option, known)}")
 
 
 def _shown(model: Any) -> str:

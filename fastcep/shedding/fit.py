@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
 from typing import Any
 
 from fastcep.errors import ValidationError
-from fastcep.events.schema import suggestion
-from fastcep.overload.names import MODELS
+from fastcep.overload.names import MODELS, check_options
 from fastcep.query import ast
 from fastcep.shedding.model import Model, check_kind
 
@@ -45,19 +43,10 @@ def fit(query: ast.Query, history: Any, *, kind: str = "hybrid", **options: Any)
         If the history does not fit the query.
     """
     check_kind(kind)
-    _check_options(kind, MODELS[kind], options)
+    parameters = inspect.signature(MODELS[kind]).parameters
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        check_options(f"model {kind!r}", list(parameters)[2:], options)  # after query and history
     model = MODELS[kind](query, history, **options)
     if not isinstance(model, Model):
         raise ValidationError(f"kind={kind!r}: its function returned {type(model).__name__}, expected a Model")
     return model
-
-
-def _check_options(kind: str, function: Callable[..., Any], options: Iterable[str]) -> None:
-    """Raise `ValidationError` for an option that the function of a kind does not take."""
-    parameters = inspect.signature(function).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return
-    known = list(parameters)[2:]  # after query and history
-    for option in options:
-        if option not in known:
-            raise ValidationError(f"fit: kind {kind!r} has no option {option!r}{suggestion(option, known)}")

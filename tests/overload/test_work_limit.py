@@ -56,9 +56,9 @@ def engine(query: Any, shedder: Any, bound: float, amount: float = 0.0, **option
 
 def costs(live: fc.Engine) -> list[float]:
     """Return a list that collects the cost of each event from now on."""
-    told: list[float] = []
-    live.listen(lambda processing, _: told.extend(processing.tolist()))
-    return told
+    latencies: list[float] = []
+    live.listen(lambda processing, _: latencies.extend(processing.tolist()))
+    return latencies
 
 
 def events(number: int, seed: int = 0, keys: int = 2) -> Any:
@@ -75,7 +75,7 @@ def test_no_event_is_dearer(case: Case, bound: int, index: str, chaos: bool) -> 
     assume(is_monotonic(case.query) and is_planned(case.query))
     shedder = Cutting(bound, classes=True) if chaos else Only()
     live = engine(case.query, shedder, bound, 0.5 if chaos else 0.0, index=index)
-    told = costs(live)
+    latencies = costs(live)
     rows = []
     for data in harness.batches(case.query.schema, case.events, case.batch_sizes):
         rows += harness.table_rows(case.query, live.process(data).to_arrow())
@@ -86,7 +86,7 @@ def test_no_event_is_dearer(case: Case, bound: int, index: str, chaos: bool) -> 
         rest = iter([repr(row) for row in truth])
         assert all(repr(row) in rest for row in rows), f"{case!r}\n{rows}\n{truth}"
     if not chaos:
-        assert (np.array(told) > bound).sum() <= 0.045 * len(told) + 1e-9
+        assert (np.array(latencies) > bound).sum() <= 0.045 * len(latencies) + 1e-9
 
 
 def test_matches_of_one_event_stay_in_order() -> None:
@@ -139,14 +139,14 @@ def test_what_is_cut_off(text: str) -> None:
     stream = events(20_000)
     truth = found(fc.Engine(query).process(stream))
     live = engine(query, Only(), 12)
-    told = costs(live)
+    latencies = costs(live)
     got = found(live.process(stream))
     assert_within(got, truth)
     shed = live.metrics()["shedding"]
     assert 0.1 < len(got) / len(truth) < 0.9
     assert shed["estimated_recall"] == pytest.approx(len(got) / len(truth), abs=0.1 if text == SEQUENCE else 0.2)
     assert shed["passed_over"] > 1000 and shed["episodes"] == 1 and "would cost more" in shed["why"]
-    over = (np.array(told) > 12).mean()
+    over = (np.array(latencies) > 12).mean()
     assert 0.03 < over <= 0.045  # the allowed share runs without a limit
 
 
@@ -168,10 +168,10 @@ def test_several_queries() -> None:
     live = engine([one], Only(), 12)
     live.process(events(4_000))
     live.add(other)
-    told = costs(live)
+    latencies = costs(live)
     rest = {name: values[4_000:] for name, values in events(20_000).items()}
     live.process({name: values[:8_000] for name, values in rest.items()})
-    assert 0 < (np.array(told) > 12).mean() <= 0.053  # events before these left a part of the allowed share
+    assert 0 < (np.array(latencies) > 12).mean() <= 0.053  # earlier events had not used all of the allowed share
     before = live.metrics()["shedding"]["passed_over"]
     live.remove("one")
     assert 0 < live.metrics()["shedding"]["passed_over"] < before

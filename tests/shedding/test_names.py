@@ -157,7 +157,7 @@ def test_a_kind_of_model_of_another_package(package: None, tmp_path: Path) -> No
     model.save(tmp_path / "model")
     assert fc.load_model(tmp_path / "model").parameters == {"size": 3}
     for kind, option in (("third", "sizes"), ("hybrid", "slicess")):
-        with pytest.raises(ValidationError, match=f"fit: kind '{kind}' has no option '{option}'; did you mean"):
+        with pytest.raises(ValidationError, match=f"model '{kind}' has no option '{option}'; did you mean"):
             fc.fit(query, ds1(events=300), kind=kind, **{option: 3})
     with pytest.raises(ValidationError, match="kind='wrong': its function returned int, expected a Model"):
         fc.fit(query, ds1(events=300), kind="wrong")

@@ -7,9 +7,6 @@ leads to at an event, and the results are expected numbers of matches and the ex
 
 from __future__ import annotations
 
-import operator
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -107,7 +104,7 @@ def _after(caller: str, matrix: Floats, start: Floats, remaining: npt.ArrayLike)
     levels, places = np.unique(counts, return_inverse=True)
     values = np.empty((len(levels), len(start)))
     squares, value, before = [matrix], start, 0
-    with np.errstate(over="ignore", invalid="ignore"):  # `_capped` handles both
+    with np.errstate(over="ignore"):  # `_capped` limits what overflows
         for number, level in enumerate(levels.tolist()):
             step, power = level - before, 0
             while step >> power:
@@ -121,21 +118,22 @@ def _after(caller: str, matrix: Floats, start: Floats, remaining: npt.ArrayLike)
 
 
 def _capped(values: Floats) -> Floats:
-    """Replace values that are too large; products with infinity could be undefined."""
-    return np.minimum(np.nan_to_num(values, nan=_LARGEST, posinf=_LARGEST), _LARGEST)
+    """Limit values to `_LARGEST`; a product may be infinite."""
+    return np.minimum(values, _LARGEST)
 
 
 def _counts(caller: str, remaining: npt.ArrayLike) -> Ints:
-    found: Any = remaining
     try:
-        counts = np.asarray(found if np.ndim(found) else None if isinstance(found, bool) else operator.index(found))
-    except (TypeError, ValueError):
-        counts = np.asarray(None)
-    if counts.ndim > 1 or not (np.issubdtype(counts.dtype, np.integer) or counts.size == 0) or (counts < 0).any():
-        raise ValidationError(
-            f"{caller}: remaining={found!r}, expected a number of events, or an array of these: integers from 0 on"
-        )
-    return counts.astype(np.int64)
+        found = np.asarray(remaining)
+    except ValueError:  # lists of different lengths
+        found = np.asarray(None)
+    if found.ndim <= 1 and (found.dtype.kind in "iu" or found.size == 0):
+        counts = found.astype(np.int64)
+        if (counts >= 0).all():
+            return counts
+    raise ValidationError(
+        f"{caller}: remaining={remaining!r}, expected a number of events, or an array of these: integers from 0 on"
+    )
 
 
 def _checked(caller: str, name: str, value: npt.ArrayLike) -> Floats:

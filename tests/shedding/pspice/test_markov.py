@@ -92,7 +92,13 @@ def test_results_that_grow_beyond_all_bounds_are_capped() -> None:
     assert remaining_time([[3, 1], [0, 1]], np.ones((2, 2)), 10**6).tolist() == [1e300, 0]
 
 
-@pytest.mark.parametrize("wrong", [-1, 1.5, "2", None, [1, -1], [1.0], [[1]], True])
+def test_no_number_of_events_gives_no_row() -> None:
+    assert completion_probability(THIRDS, []).shape == remaining_time(THIRDS, THIRDS, []).shape == (0, 4)
+
+
+@pytest.mark.parametrize(
+    "wrong", [-1, 1.5, "2", None, [1, -1], [1.0], [[1]], [[1], [1, 2]], [True], True, 1 << 63, 1 << 64]
+)
 def test_a_wrong_number_of_events_is_refused(wrong: Any) -> None:
     with pytest.raises(ValidationError, match=r"completion_probability: remaining=.*: integers from 0 on"):
         completion_probability(THIRDS, wrong)
