@@ -39,8 +39,8 @@ class Auto(Baseline, RenewingShedder):
     """Sheds at random at first, and by a model of hybrid shedding as soon as a better one is fitted on the stream.
 
     Before there is a model, events are dropped as by `RandomEvents` if the query is monotonic. That saves all the work
-    for an event, so it holds more bounds than `RandomMatches`. For other queries, where missing events could cause false
-    matches, partial matches are dropped as by `RandomMatches`.
+    for an event, so it holds more bounds than `RandomMatches`. Other queries could report false matches without some
+    events, so partial matches are dropped as by `RandomMatches`.
 
     The shedder records the last events, fits a model on their first two thirds, and compares it on the rest with
     random shedding and with the model in use. The best one is used from then on. The fit is repeated when the stream
