@@ -92,7 +92,10 @@ SHEDDERS = Registry("shedder", "fastcep.shedders", {
 })  # fmt: skip
 
 #: Functions that fit models, by kind: they take query, history and options, and return a `Model`.
-MODELS = Registry("model", "fastcep.models", {"hybrid": "fastcep.shedding.hybrid.fit:fit_model"})
+MODELS = Registry("model", "fastcep.models", {
+    "hybrid": "fastcep.shedding.hybrid.fit:fit_model",
+    "pspice": "fastcep.shedding.pspice.fit:fit_model",
+})  # fmt: skip
 
 
 def by_name(spelling: str, **options: Any) -> Shedder:
