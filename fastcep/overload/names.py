@@ -27,7 +27,7 @@ __all__ = ["MODELS", "SHEDDERS", "Registry", "as_shedder", "by_name", "check_opt
 T = TypeVar("T")
 
 #: Names of planned shedders, and of the references of `fastcep.evaluate`, which use knowledge of the future.
-_LATER = ("pspice", "pspice--", "espice")
+_LATER = ("espice",)
 _REFERENCES = ("oracle", "informed")
 
 
@@ -88,6 +88,8 @@ SHEDDERS = Registry("shedder", "fastcep.shedders", {
     "hybrid": "fastcep.shedding.hybrid:Hybrid",
     "hyi": "fastcep.shedding.hybrid:HybridInput",
     "hys": "fastcep.shedding.hybrid:HybridState",
+    "pspice": "fastcep.shedding.pspice:PSpice",
+    "pspice--": "fastcep.shedding.pspice:PSpiceProbability",
     "auto": "fastcep.shedding.auto:Auto",
 })  # fmt: skip
 

@@ -223,6 +223,11 @@ class QueryView:
         """Number of live partial matches: int64[states, classes, slices]. Visits every row."""
         return self._shedding.count_rows(self.slices)
 
+    @property
+    def on_wall_clock(self) -> bool:
+        """Whether events wait while the shedder computes; on the virtual clock they do not."""
+        return self.count_budget < inf
+
     def flows(self) -> Flows:
         """Return the children counted since the last call, as `DropPlan.counts` requested; see `Shedding.flows`."""
         return self._shedding.flows()

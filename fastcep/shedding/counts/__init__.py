@@ -9,7 +9,7 @@ from fastcep.shedding.counts.matrix import matrix, mean_times, state_names
 from fastcep.shedding.counts.positions import added as added_positions
 from fastcep.shedding.counts.positions import position_counts, window_sizes
 from fastcep.shedding.counts.transitions import added as added_transitions
-from fastcep.shedding.counts.transitions import transition_counts
+from fastcep.shedding.counts.transitions import transition_counts, window_size
 
 __all__ = [
     "added_positions",
@@ -19,5 +19,6 @@ __all__ = [
     "position_counts",
     "state_names",
     "transition_counts",
+    "window_size",
     "window_sizes",
 ]

@@ -9,7 +9,7 @@ import pyarrow as pa
 from fastcep.shedding.counts.lifetimes import GONE, MATCH, START
 from fastcep.shedding.counts.tables import metadata_of
 
-__all__ = ["matrix", "mean_times", "state_names"]
+__all__ = ["dense", "matrix", "mean_times", "state_names"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -44,7 +44,7 @@ def matrix(counts: pa.Table) -> Floats:
         States that have ended, or that never met an event, keep their partial matches.
     """
     names = state_names(counts)
-    observed, stayed, _ = _dense(counts, names)
+    observed, stayed, _ = dense(counts, names)
     forks = metadata_of("matrix", counts, "transitions")["strategy"] != "skip_till_next"
     met = np.diagonal(stayed) if forks else observed.sum(axis=1)
     means = np.divide(observed, met[:, None], out=np.eye(len(names)), where=met[:, None] > 0)
@@ -56,11 +56,12 @@ def mean_times(counts: pa.Table) -> Floats:
 
     It is the reward function of pSPICE, section III-C.
     """
-    observed, _, time = _dense(counts, state_names(counts))
+    observed, _, time = dense(counts, state_names(counts))
     return np.asarray(np.divide(time, observed, out=np.zeros(time.shape), where=observed > 0), np.float64)
 
 
-def _dense(counts: pa.Table, names: tuple[str, ...]) -> tuple[Floats, Floats, Floats]:
+def dense(counts: pa.Table, names: tuple[str, ...]) -> tuple[Floats, Floats, Floats]:
+    """Return the columns ``observations``, ``stayed`` and ``time`` as matrices, indexed as `matrix`."""
     size = len(names)
     place = {START: 0, GONE: size - 2, MATCH: size - 1}
     rows, columns = (

@@ -21,11 +21,11 @@ from fastcep.query import ast, to_text
 from fastcep.shedding.counts.lifetimes import Lifetimes
 from fastcep.shedding.counts.piece import Ints, Piece, Spans, piece_of
 from fastcep.shedding.counts.refused import check_query
-from fastcep.shedding.counts.tables import checked_metadata, with_metadata
+from fastcep.shedding.counts.tables import checked_metadata, metadata_of, with_metadata
 from fastcep.shedding.counts.transition_sums import GONE, MATCH, START, TransitionSums, state_names_of
 from fastcep.shedding.lineage import observe
 
-__all__ = ["added", "transition_counts"]
+__all__ = ["added", "transition_counts", "window_size"]
 
 _CALLER = "transition_counts"
 _FIELDS = ("source", "target", "source_name", "target_name")
@@ -104,7 +104,7 @@ def transition_counts(
     names = state_names_of(record.plan)
     metadata = {
         "counts": "transitions", "query": to_text(query), "strategy": query.strategy, "states": names,
-        "index": index, "cost_table": costs.hash,
+        "index": index, "cost_table": costs.hash, "stream": _stream(piece, spans),
     }  # fmt: skip
     return with_metadata(_table(sums, names), metadata)
 
@@ -122,6 +122,15 @@ def _count_start(sums: TransitionSums, lifetimes: Lifetimes, piece: Piece, spans
     stays = met - moved if lifetimes.record.plan.must_advance else met
     relevant = int(piece.owns(np.unique(lifetimes.record.tried)).sum())
     sums.add_start(stays, piece.last - piece.first, relevant)
+
+
+def _stream(piece: Piece, spans: Spans | None) -> dict[str, Any]:
+    """Return what `window_size` needs: number, first and last time of the owned events, and of windows opened there."""
+    owned = piece.batch.time[piece.first : piece.last]
+    head = piece.head_owned[1] - piece.head_owned[0]
+    windows = 0 if spans is None else int(piece.owns(spans.opens).sum())
+    times = (int(owned[0]), int(owned[-1])) if len(owned) else None
+    return {"events": len(owned) + head, "times": times, "timed": len(owned), "windows": windows}
 
 
 def _table(sums: TransitionSums, names: Sequence[str]) -> pa.Table:
@@ -153,7 +162,8 @@ def added(tables: Sequence[pa.Table]) -> pa.Table:
     ValidationError
         If there are none, or their queries or options differ.
     """
-    metadata = checked_metadata("added_transitions", tables, "transitions")[0]
+    all_metadata = checked_metadata("added_transitions", tables, "transitions", but=("stream",))
+    metadata = all_metadata[0] | {"stream": _added_streams([item["stream"] for item in all_metadata])}
     rows = pa.concat_tables([table.replace_schema_metadata(None) for table in tables])
     picoseconds = np.rint(rows["time"].to_numpy() * 1000).astype(np.int64)
     rows = rows.set_column(rows.column_names.index("time"), "time", pa.array(picoseconds))
@@ -163,3 +173,38 @@ def added(tables: Sequence[pa.Table]) -> pa.Table:
     sums = sums.select([*_FIELDS, *(f"{name}_sum" for name in _SUMS)]).take(order).combine_chunks()
     time = pa.array(sums["time_sum"].to_numpy() / 1000)
     return with_metadata(sums.rename_columns([*_FIELDS, *_SUMS]).set_column(6, "time", time), metadata)
+
+
+def _added_streams(streams: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Add up the descriptions of the pieces of a stream."""
+    times = [time for stream in streams for time in stream["times"] or ()]
+    sums = {key: sum(stream[key] for stream in streams) for key in ("events", "timed", "windows")}
+    return {**sums, "times": [min(times), max(times)] if times else None}
+
+
+def window_size(query: ast.Query, counts: pa.Table) -> float:
+    """Return the mean number of events in a window of the counted stream; 0 if that is unknown.
+
+    Under ``WITHIN t`` it follows from the mean rate of the stream.
+
+    Parameters
+    ----------
+    query
+        The query that was counted.
+    counts
+        Table of `transition_counts` or `added_transitions`.
+    """
+    stream, window = metadata_of("window_size", counts, "transitions")["stream"], query.window
+    if isinstance(window, ast.CountWindow):
+        return float(window.events)
+    if isinstance(window, ast.TimeWindow):
+        passed = stream["times"][1] - stream["times"][0] if stream["times"] else 0
+        return window.nanoseconds * (stream["timed"] - 1) / passed if passed > 0 else float(stream["timed"])
+    met = float(np.dot(counts["source"].to_numpy() == START, _start_observations(counts)))
+    return met / stream["windows"] if stream["windows"] else 0.0
+
+
+def _start_observations(counts: pa.Table) -> Ints:
+    """Return the observations of each row, without births under skip_till_any, for which start stays as well."""
+    forks = metadata_of("window_size", counts, "transitions")["strategy"] != "skip_till_next"
+    return np.asarray(counts["stayed" if forks else "observations"].to_numpy())

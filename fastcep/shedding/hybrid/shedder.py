@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from math import inf
 from os import PathLike
 from typing import Any, ClassVar
 
@@ -22,7 +21,7 @@ from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic
 from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.hybrid.adaptation import AdaptedFlow
-from fastcep.shedding.hybrid.background import Background
+from fastcep.shedding.background import Background
 from fastcep.shedding.hybrid.drop_order import DropOrder, Selection, Selector, TableSizes
 from fastcep.shedding.hybrid.fit import fit_hybrid
 from fastcep.shedding.hybrid.model import HybridModel
@@ -235,7 +234,7 @@ class Hybrid(Baseline):
         On the wall clock, a thread does this, and the next decision after it uses the result.
         """
         passed = view.received - state.since
-        if passed * view.slices < view.window_size or (_on_wall_clock(view) and not self._learning[name].ready):
+        if passed * view.slices < view.window_size or (view.on_wall_clock and not self._learning[name].ready):
             return
         state.since = view.received
         counted, adapted = view.flows(), self._flows[name]
@@ -249,7 +248,7 @@ class Hybrid(Baseline):
                 return self._new_selector(name)
             return None
 
-        if _on_wall_clock(view):
+        if view.on_wall_clock:
             self._learning[name].start(learned)
         else:
             self._replace_selector(name, learned())
@@ -315,11 +314,6 @@ class Hybrid(Baseline):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self._models)}; seed={self.seed})"
-
-
-def _on_wall_clock(view: QueryView) -> bool:
-    """Return whether events wait while the shedder computes; on the virtual clock, counting is free."""
-    return view.count_budget < inf
 
 
 @dataclass(frozen=True)

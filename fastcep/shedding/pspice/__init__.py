@@ -2,6 +2,6 @@
 
 from fastcep.shedding.pspice.markov import completion_probability, remaining_time
 from fastcep.shedding.pspice.model import PSpiceModel
-from fastcep.shedding.pspice.shedder import PSpice
+from fastcep.shedding.pspice.shedder import PSpice, PSpiceProbability
 
-__all__ = ["PSpice", "PSpiceModel", "completion_probability", "remaining_time"]
+__all__ = ["PSpice", "PSpiceModel", "PSpiceProbability", "completion_probability", "remaining_time"]

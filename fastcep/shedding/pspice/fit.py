@@ -6,24 +6,22 @@ from functools import wraps
 from math import ceil
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
 
 from fastcep.errors import ValidationError
 from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
-from fastcep.plan import make_plan
 from fastcep.query import ast
-from fastcep.shedding.counts import transition_counts
-from fastcep.shedding.counts.piece import Ints, Piece, Spans, piece_of
+from fastcep.shedding.counts import transition_counts, window_size
 from fastcep.shedding.model import Model
 from fastcep.shedding.options import as_count
 from fastcep.shedding.pspice.model import PSpiceModel
 
-__all__ = ["fit_model", "fit_pspice"]
+__all__ = ["check_window", "fit_model", "fit_pspice", "model_of_counts"]
 
 _CALLER = "fit"
-_BINS = 256  #: number of bins of the longest window by default
-_GROWTH = 2.0  #: how much longer than the longest window of the history a window may become
+_BINS = 256  #: number of bins of the mean window by default
+_GROWTH = 2.0  #: how much longer than the mean window of the history a window may become
 
 
 def fit_pspice(
@@ -43,7 +41,7 @@ def fit_pspice(
     history
         Events as `Engine.process` accepts them, in order. All partial matches are held in memory.
     bin
-        Number of events between two rows of the tables. None: 1/256 of the longest window.
+        Number of events between two rows of the tables. None: 1/256 of the mean window.
     cost_table, index
         Cost table and index option of the engines that are to shed.
 
@@ -54,23 +52,8 @@ def fit_pspice(
     SchemaError, DataError, OrderError
         If the history does not fit the query.
     """
-    if isinstance(query.window, ast.Unbounded):
-        raise ValidationError(
-            f"{_CALLER}: query {query.name!r} has WITHIN UNBOUNDED, so it is unknown how many events remain for a "
-            "partial match; give a window"
-        )
-    if bin is not None:
-        as_count(_CALLER, "bin", bin)
-    counts = transition_counts(query, history, cost_table=cost_table, index=index)
-    if not (counts["source"].to_numpy() >= 0).any():
-        raise ValidationError(f"{_CALLER}: the history has no partial match of query {query.name!r}; give more history")
-    sizes = _window_sizes(query, piece_of(_CALLER, query, history, None, 0))
-    longest = _GROWTH * float(sizes.max())
-    size = max(1, ceil(longest / _BINS / _GROWTH)) if bin is None else bin
-    parameters = {"bin": bin, "cost_table": cost_table if isinstance(cost_table, str) else cost_table.name}
-    return PSpiceModel.of_counts(
-        query, counts, size, ceil(longest / size), float(sizes.mean()), parameters | {"index": index}
-    )  # fmt: skip
+    check_window(query, bin)
+    return model_of_counts(query, transition_counts(query, history, cost_table=cost_table, index=index), bin)
 
 
 @wraps(fit_pspice, assigned=(), updated=())  # `fastcep.fit` reads the options from the signature
@@ -79,14 +62,27 @@ def fit_model(query: ast.Query, history: Any, **options: Any) -> Model:
     return fit_pspice(query, history, **options).stored()
 
 
-def _window_sizes(query: ast.Query, piece: Piece) -> Ints:
-    """Return the number of events of each window: int64[windows], at least one. A partial match opens a window."""
-    window = query.window
-    if isinstance(window, ast.CountWindow):
-        return np.array([window.events], np.int64)
-    times: Ints = piece.batch.time
-    if isinstance(window, ast.TimeWindow):
-        until = np.minimum(times, np.iinfo(np.int64).max - window.nanoseconds) + window.nanoseconds
-        return np.asarray(np.searchsorted(times, until, "right") - np.arange(len(times)), np.int64)
-    spans = Spans.of(piece, make_plan(query))
-    return spans.lasts - spans.opens + 1
+def check_window(query: ast.Query, bin: int | None) -> None:
+    """Raise `ValidationError` for a query without a window, or an invalid number of events in a bin."""
+    if isinstance(query.window, ast.Unbounded):
+        raise ValidationError(
+            f"{_CALLER}: query {query.name!r} has WITHIN UNBOUNDED, so it is unknown how many events remain for a "
+            "partial match; give a window"
+        )
+    if bin is not None:
+        as_count(_CALLER, "bin", bin)
+
+
+def model_of_counts(query: ast.Query, counts: pa.Table, bin: int | None) -> PSpiceModel:
+    """Return the model of transition counts, see `fit_pspice`.
+
+    Raises
+    ------
+    ValidationError
+        If no partial match was counted.
+    """
+    if not (counts["source"].to_numpy() >= 0).any():
+        raise ValidationError(f"{_CALLER}: the history has no partial match of query {query.name!r}; give more history")
+    window = max(1.0, window_size(query, counts))
+    size = max(1, ceil(window / _BINS)) if bin is None else bin
+    return PSpiceModel.of_counts(query, counts, size, ceil(_GROWTH * window / size), window, {"bin": bin})

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fastcep.errors import ValidationError
 
-__all__ = ["completion_probability", "remaining_time"]
+__all__ = ["capped", "completion_probability", "remaining_time"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -104,20 +104,20 @@ def _after(caller: str, matrix: Floats, start: Floats, remaining: npt.ArrayLike)
     levels, places = np.unique(counts, return_inverse=True)
     values = np.empty((len(levels), len(start)))
     squares, value, before = [matrix], start, 0
-    with np.errstate(over="ignore"):  # `_capped` limits what overflows
+    with np.errstate(over="ignore"):  # `capped` limits what overflows
         for number, level in enumerate(levels.tolist()):
             step, power = level - before, 0
             while step >> power:
                 if power == len(squares):
-                    squares.append(_capped(squares[-1] @ squares[-1]))
+                    squares.append(capped(squares[-1] @ squares[-1]))
                 if step >> power & 1:
-                    value = _capped(squares[power] @ value)
+                    value = capped(squares[power] @ value)
                 power += 1
             values[number], before = value, level
     return values[places.reshape(counts.shape)]
 
 
-def _capped(values: Floats) -> Floats:
+def capped(values: Floats) -> Floats:
     """Limit values to `_LARGEST`; a product may be infinite."""
     return np.minimum(values, _LARGEST)
 

@@ -16,6 +16,8 @@ import pyarrow as pa
 from fastcep.errors import ModelError
 from fastcep.query import ast
 from fastcep.shedding.counts import matrix, mean_times, state_names
+from fastcep.shedding.counts.matrix import dense
+from fastcep.shedding.counts.tables import metadata_of
 from fastcep.shedding.model import Model
 from fastcep.shedding.pspice.markov import completion_probability, remaining_time
 from fastcep.stored import AMOUNT, TEXT, Misfit, listed, record, whole
@@ -31,6 +33,41 @@ _UTILITY = pa.schema([
     ("state", pa.int32()), ("state_name", pa.string()), ("remaining", pa.int64()), ("probability", pa.float64()),
     ("time", pa.float64()),
 ])  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Transitions of the partial matches of m states at an event, as means of the history.
+
+    Attributes
+    ----------
+    stays
+        Share that stays in its state: float64[m].
+    children
+        Mean number of partial matches created, by state of the parent and of the child: float64[m, m].
+    matches
+        Mean number of matches completed: float64[m].
+    stay_work, birth_work
+        Mean time in ns for a partial match itself, and for the creation of its children by state: float64[m],
+        float64[m, m].
+    births, begin_work
+        Number of partial matches that events create alone, and the time for that in ns, by state: float64[m].
+    events, met
+        Number of events of the history, and the sum of the sizes of its windows.
+    fixed
+        Time in ns that all events take whatever is dropped.
+    """
+
+    stays: Floats
+    children: Floats
+    matches: Floats
+    stay_work: Floats
+    birth_work: Floats
+    births: Floats
+    begin_work: Floats
+    events: float
+    met: float
+    fixed: float
 
 
 @dataclass(frozen=True)
@@ -73,11 +110,30 @@ class PSpiceModel:
         names = state_names(counts)
         steps, times = matrix(counts), mean_times(counts)
         remaining = np.arange(rows + 1) * bin_size
-        # Rows and columns of the matrix: start, the states, gone under skip_till_next, match.
-        places = slice(1, len(names) - 1 - ("gone" in names))
+        places = _places(names)
         probability = completion_probability(steps, remaining)[:, places]
         time = remaining_time(steps, times, remaining)[:, places]
         return cls(query, names[places], bin_size, window, probability, time, counts, parameters)
+
+    def chain(self) -> Chain:
+        """Return the transitions of its states at an event."""
+        names = state_names(self.counts)
+        observed, stayed, time = dense(self.counts, names)
+        metadata = metadata_of("chain", self.counts, "transitions")
+        own, stayed_by_state = _places(names), stayed.diagonal()
+        met = observed.sum(axis=1) if metadata["strategy"] == "skip_till_next" else stayed_by_state
+        ever = met > 0  # a state that never met an event keeps its partial matches
+        mean = np.divide(1.0, met, out=np.zeros(len(met)), where=ever)
+        children = (observed - np.diag(stayed_by_state)) * mean[:, None]
+        spent = time * mean[:, None]
+        between = spent[own, own].copy()
+        np.fill_diagonal(between, 0.0)
+        return Chain(
+            stays=np.where(ever, stayed_by_state * mean, 1.0)[own], children=children[own, own],
+            matches=children[own, -1], stay_work=(spent.sum(axis=1)[own] - between.sum(axis=1)), birth_work=between,
+            births=observed[0, own], begin_work=time[0, own], events=float(metadata["stream"]["events"]),
+            met=float(met[0]), fixed=float(time[0].sum() - time[0, own].sum()),
+        )  # fmt: skip
 
     def at(self, remaining: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Return completion probability and remaining time for numbers of remaining events.
@@ -147,6 +203,11 @@ class PSpiceModel:
         return cls(
             model.query, states, numbers["bin"], numbers["window"], probability, time, counts, model.parameters
         )  # fmt: skip
+
+
+def _places(names: tuple[str, ...]) -> slice:
+    """Return the place of the plan's states among start, the states, gone (under skip_till_next) and match."""
+    return slice(1, len(names) - 1 - ("gone" in names))
 
 
 def _tables(utility: pa.Table | None, states: tuple[str, ...], bin_size: int) -> tuple[Floats, Floats]:

@@ -2,54 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from os import PathLike
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from fastcep.errors import ModelError, ValidationError
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Detector, Floats, QueryView
-from fastcep.plan import Plan
+from fastcep.overload.protocols import Floats, QueryView
+from fastcep.overload.validation import MOST_SLICES
 from fastcep.query import ast
 from fastcep.shedding.baseline import Baseline
-from fastcep.shedding.detectors import MemoryUse, SmoothedLatency
+from fastcep.shedding.background import Background
 from fastcep.shedding.model import Model, load_model
-from fastcep.shedding.options import as_choice, as_count
-from fastcep.shedding.prediction import PredictedLatency
+from fastcep.shedding.options import as_count, as_probability
+from fastcep.shedding.pspice.drop_order import DropOrder
 from fastcep.shedding.pspice.model import PSpiceModel
 from fastcep.shedding.state_paths import state_paths
 from fastcep.shedding.utility import lowest
+from fastcep.stored import AMOUNT, SHARE, by_name, record
 
-__all__ = ["PSpice"]
+__all__ = ["PSpice", "PSpiceProbability"]
 
 ModelSource = Model | str | PathLike[str]
 
-#: Least remaining time, relative to the longest one of all queries, by which a probability is divided.
-_LEAST_TIME = 1e-6
-_MOST_SLICES = 64
+#: By what factor the size of a window may differ from that of the drop order before the order is computed again.
+_SAME_WINDOW = 1.1
+
+#: Least further share of the work to save for which live partial matches are dropped, which visits all of them.
+_WORTH = 0.02
+
+_STATE = record({"demand": SHARE, "saved": SHARE, "windows": by_name(AMOUNT)})
 
 
 class PSpice(Baseline):
-    """Drops live partial matches of the lowest utility: *pspice*, or *pspice--* without ``remaining_time``.
+    """Drops the partial matches of the lowest utility, of all queries by one order: *pspice*.
 
     The utility of a partial match is the weight of its query times its completion probability divided by the expected
-    time that is still spent on it (pSPICE, section III-C). Both are scaled by their maximum over all queries, and looked
-    up by state and by the slice of its window that has passed, from which the number of remaining events follows. With
-    `PredictedLatency`, the detector of the paper's Algorithm 1, each decision drops as many partial matches as do not
-    fit the bound, those of all queries together by one order (Algorithm 2). No birth is refused.
+    time that is still spent on it (pSPICE, section III-C), see `scaled_utilities`. It depends on the state of the partial
+    match and on the slice of its window that has passed, from which the number of remaining events follows.
+
+    The paper drops partial matches at each decision (its Algorithm 2). Here a demand selects a threshold of the utility,
+    and the matcher itself looks it up: a partial match below it is refused at its birth, or dropped when it is visited
+    after it has aged below it. Live partial matches are dropped at once when the threshold rises, so most decisions
+    visit none. A detector that gives the share of the present partial matches to drop, such as `PredictedLatency`, the
+    paper's Algorithm 1, has Algorithm 2: those of the lowest utility are dropped at once, and no birth is refused.
 
     Parameters
     ----------
     model
-        Model of kind ``pspice`` of each query: a `Model`, its folder, or a list of these.
+        Model of kind ``pspice``, or the folder in which it was saved; a list of these for several queries.
     seed
         Seed of all random decisions.
-    remaining_time
-        Whether the probability is divided by the remaining time.
     slices
         Number of slices of a window, at most 64.
+    explore
+        Share of the drops that are let through, so that the recall can be estimated.
 
     Raises
     ------
@@ -61,97 +72,172 @@ class PSpice(Baseline):
 
     name = "pspice"
     drops_matches = True
-    often = True
+    by_time = True  #: whether the probability is divided by the remaining time
 
     def __init__(
-        self, model: ModelSource | Sequence[ModelSource], seed: int = 0, *, remaining_time: bool = True, slices: int = 32
+        self, model: ModelSource | Sequence[ModelSource], seed: int = 0, *, slices: int = 32, explore: float = 0.01
     ) -> None:
         super().__init__(seed)
-        if not isinstance(remaining_time, bool):
-            raise ValidationError(f"shedder 'pspice': remaining_time={remaining_time!r}; expected True or False")
-        if as_count("shedder 'pspice'", "slices", slices) > _MOST_SLICES:
-            raise ValidationError(f"shedder 'pspice': slices={slices!r}; expected at most {_MOST_SLICES}")
-        self.slices, self._by_time = slices, remaining_time
+        owner = f"shedder {self.name!r}"
+        if as_count(owner, "slices", slices) > MOST_SLICES:
+            raise ValidationError(f"{owner}: slices={slices!r}; expected at most {MOST_SLICES}")
+        self.slices, self._explore = slices, as_probability(owner, "explore", explore)
         sources = [model] if isinstance(model, Model | str | PathLike) else list(model)
         self._stored_models = [item if isinstance(item, Model) else load_model(item) for item in sources]
         self._models = {item.query.name: PSpiceModel.of(item) for item in self._stored_models}
         if not self._models:
-            raise ValidationError("shedder 'pspice': model=[]; expected at least one")
-        self._probability = max(float(item.probability.max()) for item in self._models.values()) or 1.0
-        self._time = max(float(item.time.max()) for item in self._models.values()) or 1.0
+            raise ValidationError(f"{owner}: model=[]; expected at least one")
+        self._windows = {name: item.window for name, item in self._models.items()}
+        self._order: tuple[tuple[tuple[str, float], ...], DropOrder] | None = None
+        self._learning: Background[DropOrder] = Background()
+        self._demand = self._saved = 0.0
+
+    @classmethod
+    def fit(cls, queries: Sequence[ast.Query], history: pa.Table, **options: Any) -> partial[PSpice]:
+        """Fit a model for each query; return a function that creates shedders."""
+        from fastcep.shedding.pspice.fit import fit_pspice
+
+        return partial(cls, tuple(fit_pspice(query, history, **options).stored() for query in queries))
 
     def check(self, query: ast.Query) -> None:
         """Raise `ModelError` for a query without a model."""
-        for item in self._stored_models:
-            if item.query.name == query.name:
-                return item.check(query)
-        names = ", ".join(map(repr, self._models))
-        raise ModelError(f"shedder 'pspice' has no model for query {query.name!r}, only for {names}; fit one for it")
+        model = next((item for item in self._stored_models if item.query.name == query.name), None)
+        if model is None:
+            names = ", ".join(map(repr, self._models))
+            raise ModelError(f"shedder {self.name!r} has a model for {names}, none for {query.name!r}; fit one for it")
+        model.check(query)
 
-    def detector(self, of: str) -> Detector:
-        """Return the default detector for ``latency`` (processing), ``queue`` or ``memory``."""
-        kinds: dict[str, Callable[[], Detector]] = {
-            "latency": SmoothedLatency, "queue": PredictedLatency, "memory": MemoryUse,
-        }  # fmt: skip
-        return kinds[as_choice("shedder 'pspice'", "detector", of, tuple(kinds))]()
+    # ------------------------------------------------------------- decisions
+
+    def learn(self, views: Sequence[QueryView]) -> None:
+        """Compute the drop order again if windows have become longer or shorter; on the wall clock in a thread."""
+        changed = {}
+        for view in views:
+            name, size = view.plan.query.name, _window(view, self._models[view.plan.query.name])
+            ratio = size / self._windows[name] if view.received >= size > 0 else 1.0
+            if not 1 / _SAME_WINDOW <= ratio <= _SAME_WINDOW:
+                changed[name] = size
+        if changed and (not views[0].on_wall_clock or self._learning.ready):
+            self._windows |= changed
+            if views[0].on_wall_clock and self._order is not None:
+                self._learning.start(partial(self._new_order, self._key(views)))
+            else:
+                self._order = None
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
-        """Return the live partial matches to drop now: the share of all that exceeds ``before``, by lowest utility."""
-        share = 1 - (1 - demand) / (1 - before) if demand > before else 0.0
-        live = [view.live if view.plan.store == "rows" else np.zeros((1, 1, 1), np.int64) for view in views]
-        total = sum(int(rows.sum()) for rows in live)
-        if share <= 0 or not total:
-            return [DropPlan() for _ in views]
-        utilities = [self._utility(view) for view in views]
+        """Return drop plans that save the share ``demand`` of the work, or that drop this share of what is present."""
+        order = self._order_of(views)
+        if any(reading.amount is not None and reading.amount >= demand for reading in views[0].readings):
+            return self._drop_now(demand, order, views)
+        selection = order.choose(demand)
+        purges = selection.saved > self._saved + _WORTH * (self._saved > 0)
+        kept_before = order.choose(before).kept if before > 0 else (1.0,) * len(views)
+        plans = []
+        for view, chances, kept, old in zip(views, selection.cells, selection.kept, kept_before, strict=True):
+            births = _by_class(np.where(_stored(view)[:, None], (1 - self._explore) * chances, 0.0), view)
+            plan = DropPlan(births=births, steady=True, kept=kept)
+            if purges and births.any():
+                plan.drops, plan.left = births, min(1.0, kept / max(old, 1e-9))
+            plans.append(plan)
+        self._demand, self._saved = demand, selection.saved if purges else min(self._saved, selection.saved)
+        return plans
+
+    def _drop_now(self, share: float, order: DropOrder, views: Sequence[QueryView]) -> list[DropPlan]:
+        """Drop the live partial matches of the lowest utility that take a share of the work (pSPICE, Algorithm 2)."""
+        live = [view.live.sum(axis=1) * _stored(view)[:, None] for view in views]
+        work = [rows * rate[:, None] for rows, rate in zip(live, order.rates, strict=True)]
         chances = lowest(
-            np.concatenate([utility.ravel() for utility in utilities]),
-            np.concatenate([rows.ravel() for rows in live]), share,
+            np.concatenate([utility.ravel() for utility in order.utilities]),
+            np.concatenate([of_query.ravel() for of_query in work]), share,
         )  # fmt: skip
         plans, first = [], 0
-        for view, utility, rows in zip(views, utilities, live, strict=True):
-            drops = chances[first : first + utility.size].reshape(utility.shape)
-            first += utility.size
-            completions = rows * self._completions(view)
-            expected = float(completions.sum())
-            left = float((completions * (1 - drops)).sum()) / expected if expected > 0 else 1.0
-            plans.append(DropPlan(drops=drops, left=left))
+        for view, rows, completions in zip(views, live, order.completions, strict=True):
+            drops = chances[first : first + rows.size].reshape(rows.shape) * (rows > 0)
+            first += rows.size
+            expected = float((rows * completions).sum())
+            left = float((rows * completions * (1 - drops)).sum()) / expected if expected > 0 else 1.0
+            plans.append(DropPlan(drops=_by_class(drops, view), left=min(left, 1.0)))
         return plans
+
+    def _key(self, views: Sequence[QueryView]) -> tuple[tuple[str, float], ...]:
+        return tuple((view.plan.query.name, view.plan.query.weight) for view in views)
+
+    def _order_of(self, views: Sequence[QueryView]) -> DropOrder:
+        """Return the drop order for these queries."""
+        learned, key = self._learning.take(), self._key(views)
+        if self._order is None or self._order[0] != key:
+            self._order = key, self._new_order(key)
+        elif learned is not None:
+            self._order, self._saved = (key, learned), 0.0
+        return self._order[1]
+
+    def _new_order(self, key: Sequence[tuple[str, float]]) -> DropOrder:
+        names, weights = [name for name, _ in key], [weight for _, weight in key]
+        models, windows = [self._models[name] for name in names], [self._windows[name] for name in names]
+        return DropOrder(models, weights, windows, self.slices, by_time=self.by_time)
+
+    def stop_shedding(self) -> None:
+        """Nothing is dropped until there is a demand again."""
+        self._demand = self._saved = 0.0
 
     def utility(self, view: QueryView) -> Floats | None:
         """Return the utility of partial matches: float64[states, classes, slices]."""
-        return self._utility(view)
+        if self._order is None:
+            self._order = self._key([view]), self._new_order(self._key([view]))
+        names = [name for name, _ in self._order[0]]
+        if view.plan.query.name not in names:
+            return None
+        return _by_class(self._order[1].utilities[names.index(view.plan.query.name)], view)
 
-    def _utility(self, view: QueryView) -> Floats:
-        probability, time = self._tables(view)
-        utility = view.plan.query.weight * probability / self._probability
-        if self._by_time:
-            utility = utility / np.maximum(time / self._time, _LEAST_TIME)
-        stored = state_paths(view.plan).stored
-        return _by_cell(np.where(stored[:, None], utility, 0.0), view)
+    # ----------------------------------------------------- metrics and state
 
-    def _completions(self, view: QueryView) -> Floats:
-        return _by_cell(self._tables(view)[0], view)
-
-    def _tables(self, view: QueryView) -> tuple[Floats, Floats]:
-        """Return completion probability and remaining time by state and slice: float64[states, slices] each."""
-        model = self._models[view.plan.query.name]
-        passed = (np.arange(view.slices) + 0.5) / view.slices
-        probability, time = model.at(_window(view.plan, model, view) * (1 - passed))
-        return probability.T, time.T
+    def metrics(self) -> dict[str, Any]:
+        """Return the number of events in a window for which the drop order of each query was computed."""
+        return {name: {"window": window} for name, window in self._windows.items()}
 
     def spec(self) -> dict[str, Any]:
         """Return its name and options as JSON values."""
-        return super().spec() | {
-            "models": [item.hash for item in self._stored_models], "remaining_time": self._by_time, "slices": self.slices,
-        }  # fmt: skip
+        models = {item.query.name: item.hash for item in self._stored_models}
+        return super().spec() | {"models": models, "slices": self.slices, "explore": self._explore}
+
+    def state(self) -> dict[str, Any]:
+        """Return the state as JSON values."""
+        return {"demand": self._demand, "saved": max(self._saved, 0.0), "windows": dict(self._windows)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore a `state`."""
+        _STATE(dict(state), "control.shedder")
+        self._demand, self._saved = state["demand"], state["saved"]
+        self._windows |= {name: state["windows"][name] for name in self._windows if name in state["windows"]}
+        self._learning.take(wait=True)
+        self._order = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._models)}; seed={self.seed})"
 
 
-def _window(plan: Plan, model: PSpiceModel, view: QueryView) -> float:
+class PSpiceProbability(PSpice):
+    """Drops the partial matches that are least likely to complete, whatever time they take: *pspice--*.
+
+    See `PSpice`; the paper compares both to show what the remaining time contributes (pSPICE, section IV-B).
+    """
+
+    name = "pspice--"
+    by_time = False
+
+
+def _window(view: QueryView, model: PSpiceModel) -> float:
     """Return the number of events in a window: as measured, or that of the history if events close windows."""
-    closed_by_events = plan.windows is not None and plan.windows.length <= 0
+    closed_by_events = view.plan.windows is not None and view.plan.windows.length <= 0
     return model.window if closed_by_events else view.window_size
 
 
-def _by_cell(table: Floats, view: QueryView) -> Floats:
-    """Repeat a table by state and slice for each class."""
+def _stored(view: QueryView) -> Any:
+    """Return per state whether it has rows that can be dropped; none in another store."""
+    stored = state_paths(view.plan).stored
+    return stored if view.plan.store == "rows" else np.zeros_like(stored)
+
+
+def _by_class(table: Floats, view: QueryView) -> Floats:
+    """Repeat a table by state and slice for each class: float64[states, classes, slices]."""
     return np.ascontiguousarray(np.repeat(table[:, None, :], view.classes, axis=1))

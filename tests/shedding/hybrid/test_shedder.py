@@ -348,8 +348,8 @@ def test_a_thread_adapts_on_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> N
     shed(Hybrid(model(LONG)), 0.6, changing(), query(LONG))
     assert set(threads) == {main_thread().name}
     threads.clear()
-    monkeypatch.setattr("fastcep.shedding.hybrid.shedder._on_wall_clock", lambda view: True)
-    monkeypatch.setattr("fastcep.shedding.hybrid.background._SHARE", 1.0)
+    monkeypatch.setattr("fastcep.overload.protocols.QueryView.on_wall_clock", True)
+    monkeypatch.setattr("fastcep.shedding.background._SHARE", 1.0)
     shedder = Hybrid(model(LONG))
     _, live = shed(shedder, 0.6, changing(), query(LONG))
     state = shedder.state()

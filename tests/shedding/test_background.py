@@ -6,7 +6,7 @@ from threading import Event, current_thread, main_thread
 
 import pytest
 
-from fastcep.shedding.hybrid.background import Background
+from fastcep.shedding.background import Background
 
 
 def test_one_computation_at_a_time_whose_result_is_taken_once() -> None:
@@ -27,7 +27,7 @@ def test_one_computation_at_a_time_whose_result_is_taken_once() -> None:
 
 def test_it_rests_nine_tenths_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("fastcep.shedding.hybrid.background.perf_counter", lambda: now[0])
+    monkeypatch.setattr("fastcep.shedding.background.perf_counter", lambda: now[0])
     background: Background[int] = Background()
 
     def compute() -> int:

@@ -1,0 +1,160 @@
+"""Order in which the partial matches of all queries of an engine are dropped: the lowest utility first.
+
+A *cell* has the partial matches of a query in one state and one slice of their window; they have the same utility. Cells
+in ascending utility form levels, each with about the same share of the work; at a level, all cells of the levels before
+it are dropped. What that saves and which share of the matches it keeps is computed in advance (`Occupancy`), so that a
+decision is a binary search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fastcep.shedding.pspice.model import PSpiceModel
+from fastcep.shedding.pspice.occupancy import Occupancy
+
+__all__ = ["DropOrder", "Selection", "scaled_utilities"]
+
+Floats = npt.NDArray[np.float64]
+
+_LEVELS = 64
+_LEAST_TIME = 1e-6  #: least remaining time, relative to the largest, by which a probability is divided (pSPICE)
+
+
+def scaled_utilities(
+    models: Sequence[PSpiceModel], weights: Sequence[float], remaining: Sequence[Floats], *, by_time: bool
+) -> list[Floats]:
+    """Return the utility of partial matches of each query (pSPICE, section III-C).
+
+    It is the weight of the query times the completion probability, divided by the remaining time; both are scaled by
+    their maximum over all queries.
+
+    Parameters
+    ----------
+    models, weights
+        Models and weights of the queries.
+    remaining
+        Numbers of remaining events of each query: float64[n].
+    by_time
+        Whether to divide by the remaining time.
+
+    Returns
+    -------
+    list of numpy.ndarray
+        float64[states, n] for each query.
+    """
+    most = max(float(model.probability.max()) for model in models) or 1.0
+    longest = max(float(model.time.max()) for model in models) or 1.0
+    utilities = []
+    for model, weight, events in zip(models, weights, remaining, strict=True):
+        probability, time = model.at(events)
+        utility = weight * probability / most
+        if by_time:
+            utility = utility / np.maximum(time / longest, _LEAST_TIME)
+        utilities.append(np.ascontiguousarray(utility.T))
+    return utilities
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What to drop for a demand.
+
+    Attributes
+    ----------
+    cells
+        Drop probability of each query's partial matches by state and slice: float64[states, slices].
+    kept
+        Expected share of each query's matches that is kept.
+    saved
+        Expected share of the work that is saved.
+    """
+
+    cells: tuple[Floats, ...]
+    kept: tuple[float, ...]
+    saved: float
+
+
+class DropOrder:
+    """Drop order for the queries of an engine.
+
+    Parameters
+    ----------
+    models, weights
+        Models and weights of the queries.
+    windows
+        Number of events in a window of each query.
+    slices
+        Number of slices of a window.
+    by_time
+        Whether utilities are divided by the remaining time.
+
+    Attributes
+    ----------
+    saved
+        Share of the work saved by level, ascending: float64[levels].
+    kept
+        Share of the matches kept by level and query: float64[levels, queries].
+    utilities, completions
+        Utility of each query's partial matches, and their completion probability: float64[states, slices].
+    rates
+        Time that an event takes for a partial match of each query, by state, in ns: float64[states].
+    """
+
+    def __init__(
+        self, models: Sequence[PSpiceModel], weights: Sequence[float], windows: Sequence[float], slices: int, *,
+        by_time: bool,
+    ) -> None:  # fmt: skip
+        passed = (np.arange(slices) + 0.5) / slices
+        remaining = [window * (1 - passed) for window in windows]
+        self.utilities = scaled_utilities(models, weights, remaining, by_time=by_time)
+        self.completions = [model.at(events)[0].T for model, events in zip(models, remaining, strict=True)]
+        occupancies = [Occupancy(model, window, slices) for model, window in zip(models, windows, strict=True)]
+        self.rates = [item.rate for item in occupancies]
+        self._levels = _levels(self.utilities, [item.rows() * item.rate[:, None] for item in occupancies])
+        number = 1 + max(int(levels.max()) for levels in self._levels)
+        outcomes = [
+            item.outcome((levels[None] >= np.arange(number + 1)[:, None, None]).astype(np.float64))
+            for item, levels in zip(occupancies, self._levels, strict=True)
+        ]
+        work = np.sum([outcome.work for outcome in outcomes], axis=0)
+        total = work[0] + sum(item.fixed for item in occupancies)
+        self.saved = np.maximum.accumulate(1 - (work + total - work[0]) / total)
+        self.kept = np.stack([_share(outcome.matches) for outcome in outcomes], axis=1)
+
+    def choose(self, demand: float) -> Selection:
+        """Return the selection that saves the share ``demand`` of the work, or else as much as there is."""
+        last = len(self.saved) - 1
+        level = min(int(self.saved.searchsorted(demand, "right")) - 1, last) if demand > 0 else 0
+        upper, part = min(level + 1, last), 0.0
+        if upper > level and demand > self.saved[level]:
+            part = float((demand - self.saved[level]) / (self.saved[upper] - self.saved[level]))
+        cells = tuple(np.where(levels < level, 1.0, np.where(levels < upper, part, 0.0)) for levels in self._levels)
+        kept, saved = ((1 - part) * values[level] + part * values[upper] for values in (self.kept, self.saved))
+        return Selection(cells, tuple(kept.tolist()), float(saved))
+
+
+def _levels(utilities: Sequence[Floats], work: Sequence[Floats]) -> list[npt.NDArray[np.int64]]:
+    """Divide the cells, in ascending utility, into levels that have about the same share of the work each."""
+    flat = np.concatenate([utility.ravel() for utility in utilities])
+    share = np.concatenate([item.ravel() for item in work])
+    order = np.argsort(flat, kind="stable")
+    before = np.cumsum(share[order]) - share[order]
+    total = float(share.sum()) or 1.0
+    levels = np.empty(len(flat), np.int64)
+    levels[order] = np.unique(np.minimum(before / total * _LEVELS, _LEVELS - 1).astype(np.int64), return_inverse=True)[1]
+    found, first = [], 0
+    for utility in utilities:
+        found.append(levels[first : first + utility.size].reshape(utility.shape))
+        first += utility.size
+    return found
+
+
+def _share(matches: Floats) -> Floats:
+    """Return the share of the matches that is left at each level, descending."""
+    if not matches[0] > 0:
+        return np.ones(len(matches))
+    return np.minimum.accumulate(np.clip(matches / matches[0], 0.0, 1.0))

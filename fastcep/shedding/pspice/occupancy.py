@@ -1,0 +1,136 @@
+"""Partial matches, work and matches of a window, given from which slice on the partial matches of a state are dropped.
+
+The transition matrix of pSPICE, applied forwards: a window begins with the partial matches that its first event creates
+(under an explicit window, with the mean number that each event creates). In each slice of the window they stay, create
+others and complete by the matrix. What a drop saves and what it loses follows from the difference, including the
+partial matches and matches that no longer come into being.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fastcep.query import ast
+from fastcep.shedding.pspice.markov import capped
+from fastcep.shedding.pspice.model import PSpiceModel
+
+__all__ = ["Occupancy", "Outcome"]
+
+Floats = npt.NDArray[np.float64]
+Bits = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What happens per event of the stream, for each of n choices of what is dropped.
+
+    Attributes
+    ----------
+    work
+        Expected time of matching in ns, without the costs of every event: float64[n].
+    matches
+        Expected number of matches: float64[n].
+    """
+
+    work: Floats
+    matches: Floats
+
+
+class Occupancy:
+    """Expected partial matches of one query by state and slice of the window.
+
+    Parameters
+    ----------
+    model
+        Model of the query.
+    window
+        Number of events in a window.
+    slices
+        Number of slices.
+
+    Attributes
+    ----------
+    fixed
+        Time per event that no drop of partial matches saves, in ns.
+    rate
+        Time that an event takes for a partial match, by state, in ns: float64[states].
+    """
+
+    def __init__(self, model: PSpiceModel, window: float, slices: int) -> None:
+        self._slices, self._length = slices, max(1, round(window / slices))
+        chain = model.chain()
+        self._chain, self._states = chain, len(model.states)
+        self.fixed = chain.fixed / chain.events
+        self.rate = chain.stay_work + chain.birth_work.sum(axis=1)
+        # Under WITHIN each event of the stream begins a window; explicit windows begin less often, and each of their
+        # events creates partial matches.
+        self._opens = isinstance(model.query.window, ast.ExplicitWindow)
+        self._windows = chain.met / chain.events / (self._length * slices) if self._opens else 1.0
+        self._births = chain.births / (chain.met if self._opens else chain.events)
+        self._begin_work = chain.begin_work / (chain.met if self._opens else chain.events)
+
+    def rows(self) -> Floats:
+        """Return the expected number of live partial matches by state and slice without drops: float64[states, slices].
+
+        It is their mean over a slice times the number of windows that are open at a time, divided by the slices.
+        """
+        rows = np.zeros((self._states, self._slices))
+        self._run(np.ones((1, self._states, self._slices)), rows)
+        return rows
+
+    def outcome(self, keep: Floats) -> Outcome:
+        """Return what happens if the partial matches of some cells are dropped.
+
+        Parameters
+        ----------
+        keep
+            Share of the partial matches to keep by state and slice: float64[n, states, slices].
+        """
+        end = self._run(keep, None)
+        return Outcome(self._windows * end[:, -2], self._windows * end[:, -1])
+
+    def _run(self, keep: Floats, rows: Floats | None) -> Floats:
+        """Pass through a window; return the last state: partial matches, 1, work and matches, float64[n, states + 3]."""
+        n, states = len(keep), self._states
+        one, work, matches = states, states + 1, states + 2
+        chain = self._chain
+        state = np.zeros((n, states + 3))
+        state[:, one] = 1.0
+        if not self._opens:
+            state[:, :states] = self._births * keep[:, :, 0]
+            state[:, work] = keep[:, :, 0] @ self._begin_work
+        for number in range(self._slices):
+            kept = keep[:, :, number]
+            step = np.zeros((n, states + 3, states + 3))
+            step[:, :states, :states] = chain.children * kept[:, None, :]
+            step[:, range(states), range(states)] += chain.stays
+            step[:, :states, work] = chain.stay_work + kept @ chain.birth_work.T
+            step[:, :states, matches] = chain.matches
+            if self._opens:
+                step[:, one, :states] = self._births * kept
+                step[:, one, work] = kept @ self._begin_work
+            for last in (one, work, matches):
+                step[:, last, last] = 1.0
+            state[:, :states] *= kept  # those that reach a slice in which they are dropped
+            with np.errstate(over="ignore", invalid="ignore"):
+                after = capped(np.matmul(state[:, None, :], _power(step, self._length))[:, 0, :])
+            if rows is not None:
+                rows[:, number] = self._windows * self._length * (state[0, :states] + after[0, :states]) / 2
+            state = after
+        return state
+
+
+def _power(matrices: Floats, exponent: int) -> Floats:
+    """Return a power of each matrix: float64[n, m, m]."""
+    result: Floats | None = None
+    while exponent:
+        if exponent & 1:
+            result = matrices if result is None else capped(np.matmul(result, matrices))
+        exponent >>= 1
+        if exponent:
+            matrices = capped(np.matmul(matrices, matrices))
+    assert result is not None
+    return result
