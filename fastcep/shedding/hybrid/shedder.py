@@ -19,9 +19,9 @@ from fastcep.overload.survival import survival
 from fastcep.plan import Plan
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic
+from fastcep.shedding.background import Background
 from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.hybrid.adaptation import AdaptedFlow
-from fastcep.shedding.background import Background
 from fastcep.shedding.hybrid.drop_order import DropOrder, Selection, Selector, TableSizes
 from fastcep.shedding.hybrid.fit import fit_hybrid
 from fastcep.shedding.hybrid.model import HybridModel

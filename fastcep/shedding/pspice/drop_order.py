@@ -1,9 +1,9 @@
 """Order in which the partial matches of all queries of an engine are dropped: the lowest utility first.
 
-A *cell* has the partial matches of a query in one state and one slice of their window; they have the same utility. Cells
-in ascending utility form levels, each with about the same share of the work; at a level, all cells of the levels before
-it are dropped. What that saves and which share of the matches it keeps is computed in advance (`Occupancy`), so that a
-decision is a binary search.
+A *cell* has the partial matches of a query in one state and one slice of their window; they have the same utility.
+Cells in ascending utility form levels, each with about the same share of the work; at a level, all cells of the levels
+before it are dropped. What that saves and which share of the matches it keeps is computed in advance (`Occupancy`), so
+that a decision is a binary search.
 """
 
 from __future__ import annotations
@@ -145,7 +145,8 @@ def _levels(utilities: Sequence[Floats], work: Sequence[Floats]) -> list[npt.NDA
     before = np.cumsum(share[order]) - share[order]
     total = float(share.sum()) or 1.0
     levels = np.empty(len(flat), np.int64)
-    levels[order] = np.unique(np.minimum(before / total * _LEVELS, _LEVELS - 1).astype(np.int64), return_inverse=True)[1]
+    wanted = np.minimum(before / total * _LEVELS, _LEVELS - 1).astype(np.int64)
+    levels[order] = np.unique(wanted, return_inverse=True)[1]
     found, first = [], 0
     for utility in utilities:
         found.append(levels[first : first + utility.size].reshape(utility.shape))

@@ -30,8 +30,8 @@ Ints = npt.NDArray[np.int64]
 KIND = "pspice"
 _NUMBERS = record({"bin": whole(1), "window": AMOUNT, "states": listed(TEXT)})
 _UTILITY = pa.schema([
-    ("state", pa.int32()), ("state_name", pa.string()), ("remaining", pa.int64()), ("probability", pa.float64()),
-    ("time", pa.float64()),
+    pa.field("state", pa.int32()), pa.field("state_name", pa.string()), pa.field("remaining", pa.int64()),
+    pa.field("probability", pa.float64()), pa.field("time", pa.float64()),
 ])  # fmt: skip
 
 

@@ -15,11 +15,12 @@ from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.protocols import Floats, QueryView
 from fastcep.overload.validation import MOST_SLICES
 from fastcep.query import ast
-from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.background import Background
+from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.model import Model, load_model
 from fastcep.shedding.options import as_count, as_probability
 from fastcep.shedding.pspice.drop_order import DropOrder
+from fastcep.shedding.pspice.fit import fit_pspice
 from fastcep.shedding.pspice.model import PSpiceModel
 from fastcep.shedding.state_paths import state_paths
 from fastcep.shedding.utility import lowest
@@ -41,15 +42,17 @@ _STATE = record({"demand": SHARE, "saved": SHARE, "windows": by_name(AMOUNT)})
 class PSpice(Baseline):
     """Drops the partial matches of the lowest utility, of all queries by one order: *pspice*.
 
-    The utility of a partial match is the weight of its query times its completion probability divided by the expected
-    time that is still spent on it (pSPICE, section III-C), see `scaled_utilities`. It depends on the state of the partial
-    match and on the slice of its window that has passed, from which the number of remaining events follows.
+    The utility of a partial match is the weight of its query times its completion probability, divided by the expected
+    time that is still spent on it (pSPICE, section III-C); see `scaled_utilities`. It depends on the state of the
+    partial match and on the slice of its window that has passed, from which the number of remaining events follows.
 
-    The paper drops partial matches at each decision (its Algorithm 2). Here a demand selects a threshold of the utility,
-    and the matcher itself looks it up: a partial match below it is refused at its birth, or dropped when it is visited
-    after it has aged below it. Live partial matches are dropped at once when the threshold rises, so most decisions
-    visit none. A detector that gives the share of the present partial matches to drop, such as `PredictedLatency`, the
-    paper's Algorithm 1, has Algorithm 2: those of the lowest utility are dropped at once, and no birth is refused.
+    The paper drops partial matches at each decision (its Algorithm 2). Here a demand selects a threshold of the
+    utility, and the matcher itself looks it up: a partial match below it is refused at its birth, or dropped when it is
+    visited after it has aged below it. Live partial matches are dropped at once when the threshold rises, so most
+    decisions visit none.
+
+    If a detector gives the share of the present partial matches to drop, as `PredictedLatency` does, the paper's
+    Algorithm 1, then Algorithm 2 is used: those of the lowest utility are dropped at once, and no birth is refused.
 
     Parameters
     ----------
@@ -95,8 +98,6 @@ class PSpice(Baseline):
     @classmethod
     def fit(cls, queries: Sequence[ast.Query], history: pa.Table, **options: Any) -> partial[PSpice]:
         """Fit a model for each query; return a function that creates shedders."""
-        from fastcep.shedding.pspice.fit import fit_pspice
-
         return partial(cls, tuple(fit_pspice(query, history, **options).stored() for query in queries))
 
     def check(self, query: ast.Query) -> None:
