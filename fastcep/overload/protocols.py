@@ -225,7 +225,7 @@ class QueryView:
 
     @property
     def on_wall_clock(self) -> bool:
-        """Whether events wait while the shedder computes; on the virtual clock they do not."""
+        """True if events wait while the shedder computes; on the virtual clock they do not."""
         return self.count_budget < inf
 
     def flows(self) -> Flows:

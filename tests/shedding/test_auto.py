@@ -12,8 +12,8 @@ import pytest
 import fastcep as fc
 from fastcep.datasets import ds1
 from fastcep.shedding import Auto, by_name
-from fastcep.shedding.auto.background import Background
 from fastcep.shedding.auto.trial import try_models
+from fastcep.shedding.refit.process import FitProcess
 
 SCHEMA = fc.Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us")
 Q1 = fc.parse("PATTERN SEQ(A a, B b, C c) WHERE [ID] AND a.V + b.V = c.V WITHIN 4ms", SCHEMA, name="q1")
@@ -62,8 +62,8 @@ def test_a_model_is_taken_when_it_is_better(plain: tuple[int, float], caplog: py
     model = live.metrics()["shedding"]["model"]
     assert (model["phase"], model["fits"], model["changes"], model["recorded_events"]) == ("waiting", 1, 1, 0)
     trial = model["trials"]["q1"]
-    assert trial["taken"] and trial["recall"]["model"] > trial["recall"]["baseline"]
-    assert sum("shedding by a new model, whose held-out recall is" in text for text in caplog.messages) == 1
+    assert trial["taken"] and trial["measured"]["hybrid"] > trial["measured"]["pspice"] > trial["measured"]["baseline"]
+    assert sum("shedding by a new model of kind 'hybrid': baseline 0." in text for text in caplog.messages) == 1
 
 
 def test_runs_do_not_depend_on_batches_or_snapshots(plain: tuple[int, float]) -> None:
@@ -105,7 +105,7 @@ def test_a_model_is_renewed_after_some_events() -> None:
     live.process(EVENTS)
     model = live.metrics()["shedding"]["model"]
     assert model["fits"] == 4  # 3,000 events recorded, 4,000 not recorded, and so on
-    assert "current" in model["trials"]["q1"]["recall"]
+    assert "current" in model["trials"]["q1"]["measured"]
 
 
 def test_the_history_is_the_last_events() -> None:
@@ -153,16 +153,16 @@ def test_queries_may_come_and_go(plain: tuple[int, float]) -> None:
 def test_another_process_fits_as_this_one() -> None:
     job = [Q1], EVENTS.slice(0, 9_000), {}, fc.CostTable.named("paper"), "key", 0
     expected = try_models(*job)["q1"]
-    background = Background(*job)
+    background = FitProcess(Auto.fit_task, *job)
     while (trials := background.poll()) is None:
         time.sleep(0.02)
-    assert trials["q1"].recall == expected.recall
+    assert trials["q1"].measured == expected.measured
     assert trials["q1"].model is not None and expected.model is not None
     assert trials["q1"].model.hash == expected.model.hash
 
 
 def test_a_process_that_ends_early_is_reported() -> None:
-    background = Background([Q1], EVENTS.slice(0, 9_000), {}, fc.CostTable.named("paper"), "key", 0)
+    background = FitProcess(Auto.fit_task, [Q1], EVENTS.slice(0, 9_000), {}, fc.CostTable.named("paper"), "key", 0)
     background._process.kill()
     while (trials := background.poll()) is None:
         time.sleep(0.02)

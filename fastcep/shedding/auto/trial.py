@@ -1,10 +1,9 @@
-"""Fit a model on the earlier part of a recorded history, and compare its recall with others on the later part."""
+"""Fit models on the earlier part of a recorded history, and compare their recall with others on the later part."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -21,40 +20,31 @@ from fastcep.shedding.fit import fit
 from fastcep.shedding.hybrid import Hybrid
 from fastcep.shedding.matches import RandomMatches
 from fastcep.shedding.model import Model
+from fastcep.shedding.pspice import PSpice
+from fastcep.shedding.refit.result import FitResult
 
-__all__ = ["Trial", "try_models"]
+__all__ = ["shedder_of", "try_models"]
 
 #: Share of the history that models are fitted on; the rest is held out. Share of the mean latency that is the bound.
 _FITTED, _BOUND = 2 / 3, 0.5
+
+#: Kinds of models to fit, and whether their fit depends on a seed.
+_KINDS = {"hybrid": True, "pspice": False}
 
 #: Number of matches that the held-out part must have; with fewer, a recall is mostly chance.
 _LEAST_MATCHES = 20
 
 
-@dataclass(frozen=True)
-class Trial:
-    """Result for one query.
-
-    Attributes
-    ----------
-    model
-        The new model, if its held-out recall is the best; otherwise None.
-    recall
-        Held-out recall by shedder: ``baseline``, ``model`` and, if one is in use, ``current``.
-    why
-        The reason why there is no model, or empty.
-    """
-
-    model: Model | None = None
-    recall: Mapping[str, float] = field(default_factory=dict)
-    why: str = ""
+def shedder_of(model: Model, seed: int) -> Hybrid | PSpice:
+    """Return the shedder for a model."""
+    return PSpice(model, seed) if model.kind == PSpice.name else Hybrid(model, seed)
 
 
 def try_models(
     queries: Sequence[ast.Query], history: pa.Table, current: Mapping[str, Model], costs: CostTable, index: str,
     seed: int,
-) -> dict[str, Trial]:  # fmt: skip
-    """Fit a model for each query, and return it by the name of the query if it is better than what there is.
+) -> dict[str, FitResult]:  # fmt: skip
+    """Fit models for each query, and return the best one, by name of the query, if it is better than what there is.
 
     Parameters
     ----------
@@ -70,35 +60,52 @@ def try_models(
         Seed of all random decisions.
     """
     options = {"cost_table": costs, "index": index}
-    return {query.name: _try_model(query, history, current.get(query.name), options, seed) for query in queries}
+    return {query.name: _try_models(query, history, current.get(query.name), options, seed) for query in queries}
 
 
-def _try_model(
+def _try_models(
     query: ast.Query, history: pa.Table, current: Model | None, options: Mapping[str, Any], seed: int
-) -> Trial:
+) -> FitResult:
     table = as_table(history, "history")
     end = int(len(table) * _FITTED)
     later = table.slice(end)
+    models, errors = _fitted(query, table.slice(0, end), options, seed)
+    if not models:
+        return FitResult(why="; ".join(errors))
     try:
-        model = fit(query, table.slice(0, end), seed=seed, **options)
         truth, mean = _run(query, later, None, None, options)
         if truth.total() < _LEAST_MATCHES:
-            return Trial(why=f"the later part of the history has {truth.total()} matches, fewer than {_LEAST_MATCHES}")
+            few = f"the later part of the history has {truth.total()} matches, fewer than {_LEAST_MATCHES}"
+            return FitResult(why=few)
         bound = max(_BOUND * mean, 1.01 * options["cost_table"].event)
-        baseline = RandomEvents if is_monotonic(query) else RandomMatches
-        shedders: dict[str, Shedder] = {"baseline": baseline(seed), "model": Hybrid(model, seed)}
+        shedders: dict[str, Shedder] = {"baseline": RandomEvents(seed) if is_monotonic(query) else RandomMatches(seed)}
         if current is not None:
-            shedders["current"] = Hybrid(current, seed)
+            shedders["current"] = shedder_of(current, seed)
+        shedders |= {kind: shedder_of(model, seed) for kind, model in models.items()}
         recall = {}
         for name, shedder in shedders.items():
             matches, _ = _run(query, later, shedder, bound, options)
             recall[name] = (matches & truth).total() / truth.total()
     except FastcepError as error:
-        return Trial(why=str(error))
-    best = max(value for name, value in recall.items() if name != "model")
-    if recall["model"] <= best:
-        return Trial(recall=recall, why=f"its held-out recall is {recall['model']:.3f}, without it {best:.3f}")
-    return Trial(model, recall)
+        return FitResult(why=str(error))
+    best = max(models, key=lambda kind: recall[kind])
+    known = max(value for name, value in recall.items() if name not in models)
+    if recall[best] <= known:
+        return FitResult(None, recall, f"its held-out recall is {recall[best]:.3f}, without it {known:.3f}")
+    return FitResult(models[best], recall)
+
+
+def _fitted(
+    query: ast.Query, history: pa.Table, options: Mapping[str, Any], seed: int
+) -> tuple[dict[str, Model], list[str]]:
+    """Fit a model of each kind that the query allows; return them by kind, and the errors of the others."""
+    models, errors = {}, []
+    for kind, more in _KINDS.items():
+        try:
+            models[kind] = fit(query, history, kind=kind, **options, **({"seed": seed} if more else {}))
+        except FastcepError as error:
+            errors.append(str(error))
+    return models, errors
 
 
 def _run(

@@ -61,7 +61,7 @@ def scaled_utilities(
 
 @dataclass(frozen=True)
 class Selection:
-    """What to drop for a demand.
+    """Partial matches to drop for a demand.
 
     Attributes
     ----------

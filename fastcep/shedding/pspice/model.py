@@ -29,10 +29,10 @@ Ints = npt.NDArray[np.int64]
 
 KIND = "pspice"
 _NUMBERS = record({"bin": whole(1), "window": AMOUNT, "states": listed(TEXT)})
-_UTILITY = pa.schema([
-    pa.field("state", pa.int32()), pa.field("state_name", pa.string()), pa.field("remaining", pa.int64()),
-    pa.field("probability", pa.float64()), pa.field("time", pa.float64()),
-])  # fmt: skip
+_UTILITY: Mapping[str, pa.DataType] = {
+    "state": pa.int32(), "state_name": pa.string(), "remaining": pa.int64(), "probability": pa.float64(),
+    "time": pa.float64(),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class PSpiceModel:
                 np.repeat(np.arange(rows, dtype=np.int64) * self.bin, states), self.probability.ravel(),
                 self.time.ravel(),
             ],
-            schema=_UTILITY,
+            schema=pa.schema(_UTILITY),
         )  # fmt: skip
         numbers: dict[str, Any] = {"bin": self.bin, "window": self.window, "states": list(self.states)}
         return Model(KIND, self.query, dict(self.parameters), numbers, {"utility": utility, "transitions": self.counts})
@@ -212,8 +212,8 @@ def _places(names: tuple[str, ...]) -> slice:
 
 def _tables(utility: pa.Table | None, states: tuple[str, ...], bin_size: int) -> tuple[Floats, Floats]:
     """Return the columns of the part ``utility`` as tables; raise `Misfit` if its rows are not those of `stored`."""
-    if utility is None or utility.schema.remove_metadata() != _UTILITY or not states or not len(utility):
-        raise Misfit("parts", "no table 'utility'", f"one with the columns {', '.join(_UTILITY.names)}")
+    if utility is None or utility.schema.remove_metadata() != pa.schema(_UTILITY) or not states or not len(utility):
+        raise Misfit("parts", "no table 'utility'", f"one with the columns {', '.join(_UTILITY)}")
     rows = len(utility) // len(states)
     remaining = np.repeat(np.arange(rows, dtype=np.int64) * bin_size, len(states))
     if len(utility) % len(states) or not np.array_equal(utility["remaining"].to_numpy(), remaining):

@@ -25,7 +25,7 @@ Bits = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What happens per event of the stream, for each of n choices of what is dropped.
+    """Work and matches per event of the stream, for each of n choices of what is dropped.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Occupancy:
         return Outcome(self._windows * end[:, -2], self._windows * end[:, -1])
 
     def _run(self, keep: Floats, rows: Floats | None) -> Floats:
-        """Pass through a window; return its last state, float64[n, states + 3]: partial matches, 1, work and matches."""
+        """Pass through a window; return float64[n, states + 3]: partial matches at its end, 1, work and matches."""
         n, states = len(keep), self._states
         one, work, matches = states, states + 1, states + 2
         chain = self._chain

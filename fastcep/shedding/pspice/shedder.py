@@ -16,12 +16,13 @@ from fastcep.overload.protocols import Floats, QueryView
 from fastcep.overload.validation import MOST_SLICES
 from fastcep.query import ast
 from fastcep.shedding.background import Background
-from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.model import Model, load_model
 from fastcep.shedding.options import as_count, as_probability
 from fastcep.shedding.pspice.drop_order import DropOrder
 from fastcep.shedding.pspice.fit import fit_pspice
 from fastcep.shedding.pspice.model import PSpiceModel
+from fastcep.shedding.refit.shedder import FIT_STATE, RefittingShedder
+from fastcep.shedding.refit.stored import check_model, dump_model, load_stored_model
 from fastcep.shedding.state_paths import state_paths
 from fastcep.shedding.utility import lowest
 from fastcep.stored import AMOUNT, SHARE, by_name, record
@@ -36,10 +37,12 @@ _SAME_WINDOW = 1.1
 #: Least further share of the work to save for which live partial matches are dropped, which visits all of them.
 _WORTH = 0.02
 
-_STATE = record({"demand": SHARE, "saved": SHARE, "windows": by_name(AMOUNT)})
+_STATE = record({
+    **FIT_STATE, "demand": SHARE, "saved": SHARE, "windows": by_name(AMOUNT), "models": by_name(check_model),
+})  # fmt: skip
 
 
-class PSpice(Baseline):
+class PSpice(RefittingShedder):
     """Drops the partial matches of the lowest utility, of all queries by one order: *pspice*.
 
     The utility of a partial match is the weight of its query times its completion probability, divided by the expected
@@ -54,6 +57,9 @@ class PSpice(Baseline):
     If a detector gives the share of the present partial matches to drop, as `PredictedLatency` does, the paper's
     Algorithm 1, then Algorithm 2 is used: those of the lowest utility are dropped at once, and no birth is refused.
 
+    After each `renew` events, `history` events are recorded and the models are fitted again on them. A new model
+    replaces one in use if their matrices differ (section III-D); see `RefittingShedder`.
+
     Parameters
     ----------
     model
@@ -64,6 +70,8 @@ class PSpice(Baseline):
         Number of slices of a window, at most 64.
     explore
         Share of the drops that are let through, so that the recall can be estimated.
+    history, renew
+        Number of events to record for a fit, and number of events after which the models are fitted again.
 
     Raises
     ------
@@ -75,12 +83,14 @@ class PSpice(Baseline):
 
     name = "pspice"
     drops_matches = True
+    fit_task = "fastcep.shedding.pspice.refit:refit_models"
     by_time = True  #: whether the probability is divided by the remaining time
 
     def __init__(
-        self, model: ModelSource | Sequence[ModelSource], seed: int = 0, *, slices: int = 32, explore: float = 0.01
-    ) -> None:
-        super().__init__(seed)
+        self, model: ModelSource | Sequence[ModelSource], seed: int = 0, *, slices: int = 32, explore: float = 0.01,
+        history: int = 50_000, renew: int = 1_000_000,
+    ) -> None:  # fmt: skip
+        super().__init__(seed, history, renew, waits=True)
         owner = f"shedder {self.name!r}"
         if as_count(owner, "slices", slices) > MOST_SLICES:
             raise ValidationError(f"{owner}: slices={slices!r}; expected at most {MOST_SLICES}")
@@ -90,6 +100,7 @@ class PSpice(Baseline):
         self._models = {item.query.name: PSpiceModel.of(item) for item in self._stored_models}
         if not self._models:
             raise ValidationError(f"{owner}: model=[]; expected at least one")
+        self._new_models: dict[str, Model] = {}  # those that replaced one of the models given
         self._windows = {name: item.window for name, item in self._models.items()}
         self._order: tuple[tuple[tuple[str, float], ...], DropOrder] | None = None
         self._learning: Background[DropOrder] = Background()
@@ -107,6 +118,7 @@ class PSpice(Baseline):
             names = ", ".join(map(repr, self._models))
             raise ModelError(f"shedder {self.name!r} has a model for {names}, none for {query.name!r}; fit one for it")
         model.check(query)
+        self._queries[query.name] = query
 
     # ------------------------------------------------------------- decisions
 
@@ -190,28 +202,50 @@ class PSpice(Baseline):
             return None
         return _by_class(self._order[1].utilities[names.index(view.plan.query.name)], view)
 
+    # --------------------------------------------------------------- renewal
+
+    @property
+    def models_in_use(self) -> Mapping[str, Model]:
+        """Models in use, by name of the query."""
+        return {item.query.name: item for item in self._stored_models} | self._new_models
+
+    def take_models(self, models: Mapping[str, Model]) -> bool:
+        """Use new models from the next decision on; there are no classes, so the plans of the queries stay."""
+        self._new_models |= models
+        for name, item in models.items():
+            self._models[name] = PSpiceModel.of(item)
+            self._windows[name] = self._models[name].window
+        self._learning.take(wait=True)
+        self._order, self._saved = None, 0.0
+        return False
+
     # ----------------------------------------------------- metrics and state
 
     def metrics(self) -> dict[str, Any]:
-        """Return the number of events in a window for which the drop order of each query was computed."""
-        return {name: {"window": window} for name, window in self._windows.items()}
+        """Return the state of the next fit, and the size of the windows for which the drop order was computed."""
+        return self.fit_metrics() | {"windows": dict(self._windows)}
 
     def spec(self) -> dict[str, Any]:
         """Return its name and options as JSON values."""
         models = {item.query.name: item.hash for item in self._stored_models}
-        return super().spec() | {"models": models, "slices": self.slices, "explore": self._explore}
+        return super().spec() | {"models": models, "slices": self.slices, "explore": self._explore,
+            "history": self._size, "renew": self._renew_after}
 
     def state(self) -> dict[str, Any]:
         """Return the state as JSON values."""
-        return {"demand": self._demand, "saved": max(self._saved, 0.0), "windows": dict(self._windows)}
+        return self.fit_state() | {
+            "demand": self._demand, "saved": max(self._saved, 0.0), "windows": dict(self._windows),
+            "models": {name: dump_model(item) for name, item in self._new_models.items()},
+        }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`."""
         _STATE(dict(state), "control.shedder")
+        self.restore_fit(state)
+        self._new_models = {}
+        self.take_models({name: load_stored_model(item) for name, item in state["models"].items()})
         self._demand, self._saved = state["demand"], state["saved"]
         self._windows |= {name: state["windows"][name] for name in self._windows if name in state["windows"]}
-        self._learning.take(wait=True)
-        self._order = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self._models)}; seed={self.seed})"

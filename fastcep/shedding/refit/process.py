@@ -23,21 +23,23 @@ import pyarrow as pa
 from fastcep.errors import FastcepError
 from fastcep.overload.costs import CostTable
 from fastcep.query import Document, ast, document_text, parse_document
-from fastcep.shedding.auto.trial import Trial, try_models
 from fastcep.shedding.model import Model, load_model
+from fastcep.shedding.refit.result import FitResult, fit_function
 
-__all__ = ["Background", "run_job"]
+__all__ = ["FitProcess", "run_job"]
 
 _NICE = 19  # the lowest priority
 
 
-class Background:
+class FitProcess:
     """Fit in another process.
 
     Parameters
     ----------
+    task
+        Place of the function that fits, see `fit_function`.
     queries, history, current, costs, index, seed
-        As for `try_models`.
+        Its arguments.
 
     Raises
     ------
@@ -46,15 +48,15 @@ class Background:
     """
 
     def __init__(
-        self, queries: Sequence[ast.Query], history: pa.Table, current: Mapping[str, Model], costs: CostTable,
-        index: str, seed: int,
+        self, task: str, queries: Sequence[ast.Query], history: pa.Table, current: Mapping[str, Model],
+        costs: CostTable, index: str, seed: int,
     ) -> None:  # fmt: skip
         self._names = [query.name for query in queries]
         self._folder = tempfile.TemporaryDirectory(prefix="fastcep-fit-")
         folder = Path(self._folder.name)
         job = {
-            "text": document_text(Document(queries[0].schema, tuple(queries))), "index": index, "seed": seed,
-            "costs": {"name": costs.name, **costs.nanoseconds}, "current": list(current),
+            "task": task, "text": document_text(Document(queries[0].schema, tuple(queries))), "index": index,
+            "seed": seed, "costs": {"name": costs.name, **costs.nanoseconds}, "current": list(current),
         }  # fmt: skip
         (folder / "job.json").write_text(json.dumps(job))
         with pa.OSFile(str(folder / "history.arrow"), "wb") as sink, pa.ipc.new_file(sink, history.schema) as writer:
@@ -62,7 +64,7 @@ class Background:
         for number, model in enumerate(current.values()):
             model.save(folder / f"current-{number}")
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-W", "ignore", "-m", "fastcep.shedding.auto", str(folder)],
+            [sys.executable, "-P", "-W", "ignore", "-m", "fastcep.shedding.refit", str(folder)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder,
             env=_environment(), start_new_session=True,
         )  # fmt: skip
@@ -75,7 +77,7 @@ class Background:
         """Id of the process."""
         return self._process.pid
 
-    def poll(self) -> dict[str, Trial] | None:
+    def poll(self) -> dict[str, FitResult] | None:
         """Return the result by name of the query; None while the process works."""
         if self._process.poll() is None:
             return None
@@ -88,20 +90,20 @@ class Background:
         """End the process, and remove its folder."""
         self._end()
 
-    def _result(self) -> dict[str, Trial]:
+    def _result(self) -> dict[str, FitResult]:
         folder = Path(self._folder.name)
         try:
             result = json.loads((folder / "result.json").read_text())
             if "error" in result:
-                return {name: Trial(why=result["error"]) for name in self._names}
+                return {name: FitResult(why=result["error"]) for name in self._names}
             return {
-                name: Trial(load_model(folder / of["model"]) if of["model"] else None, of["recall"], of["why"])
+                name: FitResult(load_model(folder / of["model"]) if of["model"] else None, of["measured"], of["why"])
                 for name, of in result.items()
             }
         except (OSError, ValueError, LookupError, FastcepError) as error:
             code = self._process.returncode
             why = f"the fitting process ended with code {code}: {error}"
-            return {name: Trial(why=why) for name in self._names}
+            return {name: FitResult(why=why) for name in self._names}
 
 
 def _stop(process: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[str]) -> None:
@@ -132,13 +134,15 @@ def run_job(folder: Path) -> None:
             current = {name: load_model(folder / f"current-{number}") for number, name in enumerate(job["current"])}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                trials = try_models(queries, history, current, CostTable(**job["costs"]), job["index"], job["seed"])
+                fits = fit_function(job["task"])(
+                    queries, history, current, CostTable(**job["costs"]), job["index"], job["seed"]
+                )
         result = {}
-        for number, (name, trial) in enumerate(trials.items()):
-            place = f"model-{number}" if trial.model is not None else ""
-            if trial.model is not None:
-                trial.model.save(folder / place)
-            result[name] = {"model": place, "recall": dict(trial.recall), "why": trial.why}
+        for number, (name, fitted) in enumerate(fits.items()):
+            place = f"model-{number}" if fitted.model is not None else ""
+            if fitted.model is not None:
+                fitted.model.save(folder / place)
+            result[name] = {"model": place, "measured": dict(fitted.measured), "why": fitted.why}
     except Exception as error:
         result = {"error": f"{type(error).__name__}: {error}"}
     (folder / "part").write_text(json.dumps(result))

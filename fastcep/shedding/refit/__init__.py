@@ -1,0 +1,1 @@
+"""Shedders whose models are fitted again on the stream while the engine runs."""
