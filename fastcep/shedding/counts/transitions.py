@@ -179,7 +179,8 @@ def _added_streams(streams: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Add up the descriptions of the pieces of a stream."""
     times = [time for stream in streams for time in stream["times"] or ()]
     sums = {key: sum(stream[key] for stream in streams) for key in ("events", "timed", "windows")}
-    return {**sums, "times": [min(times), max(times)] if times else None}
+    span = [min(times), max(times)] if times else None
+    return {"events": sums["events"], "times": span, "timed": sums["timed"], "windows": sums["windows"]}
 
 
 def window_size(query: ast.Query, counts: pa.Table) -> float:
