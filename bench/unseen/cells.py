@@ -58,7 +58,7 @@ _SKIP = 0.05  #: share of the events at the start whose latencies are not judged
 
 def available_shedders() -> tuple[str, ...]:
     """Return the names of the shedders to compare that this version of fastcep has."""
-    return tuple(name for name in (*BASELINES, "hybrid", "auto") if name in SHEDDERS)
+    return tuple(name for name in (*BASELINES, "pm-bl", "hybrid", "pspice", "auto") if name in SHEDDERS)
 
 
 def run_case(case: Case, seeds: Sequence[int] = (0,), shedders: Iterable[str] = ()) -> dict[str, Any]:

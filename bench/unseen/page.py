@@ -9,6 +9,7 @@ from typing import Any
 from bench.shedding_page import table
 from bench.unseen.cells import BASELINES, BOUNDS, COSTS, STATISTICS
 from bench.unseen.failures import failures
+from bench.unseen.pspice import pspice
 from bench.unseen.results import read, rows_of
 from bench.unseen.summary import CLOSE, Cell, Summary, cells_of, estimate_error, summary_of
 
@@ -33,7 +34,7 @@ def page(results: dict[str, Any]) -> str:
         "are fitted on the first half of each stream; the second half is measured. `python -m bench.unseen` repeats "
         "the measurements and writes this page.\n",
         f"Measured with Python {environment['python']}: {_revisions(results)}.\n",
-        *failures(results), *_virtual(results), *_wall(results), *_pauses(results), *_ready(results),
+        *failures(results), *_virtual(results), *pspice(results), *_wall(results), *_pauses(results), *_ready(results),
         *_queries(results),
     ]  # fmt: skip
     return "\n".join(text).rstrip() + "\n"

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep.shedding.hybrid.flow import Flow, Step
+from fastcep.shedding.limited_demand import demand_of_least_loss
 
 __all__ = ["DropOrder", "Selection", "Selector", "TableSizes"]
 
@@ -129,12 +130,8 @@ class DropOrder:
         return utility
 
     def optimal_demand(self, loss: float) -> float:
-        """Return the demand that loses least under a work limit that alone loses the share ``loss`` of the matches.
-
-        The loss by the work limit is assumed to fall in proportion to the work that is saved.
-        """
-        lost = 1 - self.kept + loss * (1 - self.saved)
-        return float(self.saved[self.free + np.argmin(lost[self.free :])])
+        """Return the demand that loses least under a work limit, see `demand_of_least_loss`."""
+        return demand_of_least_loss(self.saved[self.free :], self.kept[self.free :], loss)
 
     def choose(self, demand: float, sizes: TableSizes) -> Selection:
         """Return the selection that saves a share of the work."""

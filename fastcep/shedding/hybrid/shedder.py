@@ -25,6 +25,7 @@ from fastcep.shedding.hybrid.adaptation import AdaptedFlow
 from fastcep.shedding.hybrid.drop_order import DropOrder, Selection, Selector, TableSizes
 from fastcep.shedding.hybrid.fit import fit_hybrid
 from fastcep.shedding.hybrid.model import HybridModel
+from fastcep.shedding.limited_demand import loss_without_drops
 from fastcep.shedding.model import Model, load_model
 from fastcep.shedding.options import as_choice, as_probability
 from fastcep.stored import COUNT, NUMBER, SHARE, anything, by_name, number, record
@@ -40,9 +41,6 @@ _MORE, _OPEN = 10.0, 0.1
 
 #: Smallest share of the events whose children are counted.
 _LEAST = 1e-6
-
-#: Lower limit of the remaining share of the work, when the loss by the work limit is extrapolated to all of it.
-_LEFT = 0.05
 
 #: Missing share of the saved work for which no events are dropped as a whole.
 _ENOUGH = 1e-3
@@ -192,8 +190,8 @@ class Hybrid(Baseline):
         sizes = TableSizes(view.event_classes, view.classes)
         limited = view.lost > 0 or demand == 0  # without a demand, only a work limit leads to a decision
         if limited and self._flows[name].is_reliable and not self._models[name].history_is_too_short:
-            without = view.lost / max(1 - selector.choose(state.demand, sizes).saved, _LEFT)
-            demand = max(demand, selector.optimal_demand(min(1.0, without)))
+            loss = loss_without_drops(view.lost, selector.choose(state.demand, sizes).saved)
+            demand = max(demand, selector.optimal_demand(loss))
         current = self._plans.get(name)
         if current is not None and current[:3] == (selector, demand, changed) and current[3].drops is None:
             return current[3]

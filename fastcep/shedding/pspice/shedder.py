@@ -16,6 +16,7 @@ from fastcep.overload.protocols import Floats, QueryView
 from fastcep.overload.validation import MOST_SLICES
 from fastcep.query import ast
 from fastcep.shedding.background import Background
+from fastcep.shedding.limited_demand import demand_of_least_loss, loss_without_drops
 from fastcep.shedding.model import Model, load_model
 from fastcep.shedding.options import as_count, as_probability
 from fastcep.shedding.pspice.drop_order import DropOrder
@@ -70,6 +71,10 @@ class PSpice(RefittingShedder):
         Number of slices of a window, at most 64.
     explore
         Share of the drops that are let through, so that the recall can be estimated.
+    cut
+        Whether the work for single events is limited to a bound on a percentile of the processing latency, and partial
+        matches are dropped only if that costs fewer matches; see `fastcep.overload.work_limit`. (Not in the paper.) It
+        has no effect on other bounds, and on queries that are not monotonic.
     history, renew
         Number of events to record for a fit, and number of events after which the models are fitted again.
 
@@ -88,10 +93,13 @@ class PSpice(RefittingShedder):
 
     def __init__(
         self, model: ModelSource | Sequence[ModelSource], seed: int = 0, *, slices: int = 32, explore: float = 0.01,
-        history: int = 50_000, renew: int = 1_000_000,
+        cut: bool = True, history: int = 50_000, renew: int = 1_000_000,
     ) -> None:  # fmt: skip
         super().__init__(seed, history, renew, waits=True)
         owner = f"shedder {self.name!r}"
+        if not isinstance(cut, bool):
+            raise ValidationError(f"{owner}: cut={cut!r}; expected True or False")
+        self.cuts = cut
         if as_count(owner, "slices", slices) > MOST_SLICES:
             raise ValidationError(f"{owner}: slices={slices!r}; expected at most {MOST_SLICES}")
         self.slices, self._explore = slices, as_probability(owner, "explore", explore)
@@ -142,6 +150,10 @@ class PSpice(RefittingShedder):
         order = self._order_of(views)
         if any(reading.amount is not None and reading.amount >= demand for reading in views[0].readings):
             return self._drop_now(demand, order, views)
+        lost = max(view.lost for view in views)
+        if lost > 0 or demand == 0:  # without a demand, only a work limit leads to a decision
+            loss = loss_without_drops(lost, order.choose(self._demand).saved)
+            demand = max(demand, demand_of_least_loss(order.saved, order.kept.mean(axis=1), loss))
         selection = order.choose(demand)
         purges = selection.saved > self._saved + _WORTH * (self._saved > 0)
         kept_before = order.choose(before).kept if before > 0 else (1.0,) * len(views)
@@ -228,7 +240,7 @@ class PSpice(RefittingShedder):
     def spec(self) -> dict[str, Any]:
         """Return its name and options as JSON values."""
         models = {item.query.name: item.hash for item in self._stored_models}
-        return super().spec() | {"models": models, "slices": self.slices, "explore": self._explore,
+        return super().spec() | {"models": models, "slices": self.slices, "explore": self._explore, "cut": self.cuts,
             "history": self._size, "renew": self._renew_after}
 
     def state(self) -> dict[str, Any]:
