@@ -19,6 +19,7 @@ from fastcep.shedding.background import Background
 from fastcep.shedding.limited_demand import demand_of_least_loss, loss_without_drops
 from fastcep.shedding.model import Model, load_model
 from fastcep.shedding.options import as_count, as_probability
+from fastcep.shedding.pspice.drift import Drift
 from fastcep.shedding.pspice.drop_order import DropOrder
 from fastcep.shedding.pspice.fit import fit_pspice
 from fastcep.shedding.pspice.model import PSpiceModel
@@ -26,7 +27,7 @@ from fastcep.shedding.refit.shedder import FIT_STATE, RefittingShedder
 from fastcep.shedding.refit.stored import check_model, dump_model, load_stored_model
 from fastcep.shedding.state_paths import state_paths
 from fastcep.shedding.utility import lowest
-from fastcep.stored import AMOUNT, SHARE, by_name, record
+from fastcep.stored import AMOUNT, COUNT, FLAG, SHARE, anything, by_name, record, sequence
 
 __all__ = ["PSpice", "PSpiceProbability"]
 
@@ -38,8 +39,12 @@ _SAME_WINDOW = 1.1
 #: Least further share of the work to save for which live partial matches are dropped, which visits all of them.
 _WORTH = 0.02
 
+#: Drift above which the stream has changed, and least share of the events whose children are counted.
+_MUCH_DRIFT, _LEAST_COUNTED = 0.25, 0.01
+
 _STATE = record({
     **FIT_STATE, "demand": SHARE, "saved": SHARE, "windows": by_name(AMOUNT), "models": by_name(check_model),
+    "counted": by_name(sequence(COUNT, FLAG)), "drifts": by_name(anything),
 })  # fmt: skip
 
 
@@ -113,6 +118,8 @@ class PSpice(RefittingShedder):
         self._order: tuple[tuple[tuple[str, float], ...], DropOrder] | None = None
         self._learning: Background[DropOrder] = Background()
         self._demand = self._saved = 0.0
+        self._drifts = {name: self._new_drift(name) for name in self._models}
+        self._counted: dict[str, tuple[int, bool]] = {}  # number of events at the last reading; whether it is the first
 
     @classmethod
     def fit(cls, queries: Sequence[ast.Query], history: pa.Table, **options: Any) -> partial[PSpice]:
@@ -131,7 +138,11 @@ class PSpice(RefittingShedder):
     # ------------------------------------------------------------- decisions
 
     def learn(self, views: Sequence[QueryView]) -> None:
-        """Compute the drop order again if windows have become longer or shorter; on the wall clock in a thread."""
+        """Compare the counted children with the model. Compute the drop order again if windows have become longer or
+        shorter, on the wall clock in a thread.
+        """
+        for view in views:
+            self._count(view)
         changed = {}
         for view in views:
             name, size = view.plan.query.name, _window(view, self._models[view.plan.query.name])
@@ -140,6 +151,7 @@ class PSpice(RefittingShedder):
                 changed[name] = size
         if changed and (not views[0].on_wall_clock or self._learning.ready):
             self._windows |= changed
+            self._drifts |= {name: self._new_drift(name) for name in changed}
             if views[0].on_wall_clock and self._order is not None:
                 self._learning.start(partial(self._new_order, self._key(views)))
             else:
@@ -160,7 +172,9 @@ class PSpice(RefittingShedder):
         plans = []
         for view, chances, kept, old in zip(views, selection.cells, selection.kept, kept_before, strict=True):
             births = _by_class(np.where(_stored(view)[:, None], (1 - self._explore) * chances, 0.0), view)
-            plan = DropPlan(births=births, steady=True, kept=kept)
+            self._counted.setdefault(view.plan.query.name, (view.received, True))
+            counts = min(1.0, max(_LEAST_COUNTED, view.count_budget / max(self._drift_of(view).per_event, 1e-9)))
+            plan = DropPlan(births=births, steady=True, kept=kept, counts=counts)
             if purges and births.any():
                 plan.drops, plan.left = births, min(1.0, kept / max(old, 1e-9))
             plans.append(plan)
@@ -169,6 +183,7 @@ class PSpice(RefittingShedder):
 
     def _drop_now(self, share: float, order: DropOrder, views: Sequence[QueryView]) -> list[DropPlan]:
         """Drop the live partial matches of the lowest utility that take a share of the work (pSPICE, Algorithm 2)."""
+        self._counted = {}  # nothing is counted without a plan for births
         live = [view.live.sum(axis=1) * _stored(view)[:, None] for view in views]
         work = [rows * rate[:, None] for rows, rate in zip(live, order.rates, strict=True)]
         chances = lowest(
@@ -202,8 +217,9 @@ class PSpice(RefittingShedder):
         return DropOrder(models, weights, windows, self.slices, by_time=self.by_time)
 
     def stop_shedding(self) -> None:
-        """Nothing is dropped until there is a demand again."""
+        """Nothing is dropped or counted until there is a demand again."""
         self._demand = self._saved = 0.0
+        self._counted = {}
 
     def utility(self, view: QueryView) -> Floats | None:
         """Return the utility of partial matches: float64[states, classes, slices]."""
@@ -227,15 +243,41 @@ class PSpice(RefittingShedder):
         for name, item in models.items():
             self._models[name] = PSpiceModel.of(item)
             self._windows[name] = self._models[name].window
+            self._drifts[name] = self._new_drift(name)
         self._learning.take(wait=True)
         self._order, self._saved = None, 0.0
         return False
+
+    def has_changed(self) -> bool:
+        """Return whether the stream differs from a model."""
+        return any((drift.value or 0.0) > _MUCH_DRIFT for drift in self._drifts.values())
+
+    def _new_drift(self, name: str) -> Drift:
+        return Drift(self._models[name], self._windows[name], self.slices)
+
+    def _drift_of(self, view: QueryView) -> Drift:
+        return self._drifts[view.plan.query.name]
+
+    def _count(self, view: QueryView) -> None:
+        """Read the counted children about once in a window; the first window after the begin of shedding is left out,
+        because the weights of its partial matches are not complete.
+        """
+        name = view.plan.query.name
+        if name not in self._counted:
+            return
+        since, first = self._counted[name]
+        if view.received - since >= view.window_size:
+            flows, self._counted[name] = view.flows(), (view.received, False)
+            if not first:
+                self._drifts[name].add(flows, view.received - since)
 
     # ----------------------------------------------------- metrics and state
 
     def metrics(self) -> dict[str, Any]:
         """Return the state of the next fit, and the size of the windows for which the drop order was computed."""
-        return self.fit_metrics() | {"windows": dict(self._windows)}
+        return self.fit_metrics() | {
+            "windows": dict(self._windows), "drift": {name: drift.value for name, drift in self._drifts.items()},
+        }  # fmt: skip
 
     def spec(self) -> dict[str, Any]:
         """Return its name and options as JSON values."""
@@ -248,6 +290,8 @@ class PSpice(RefittingShedder):
         return self.fit_state() | {
             "demand": self._demand, "saved": max(self._saved, 0.0), "windows": dict(self._windows),
             "models": {name: dump_model(item) for name, item in self._new_models.items()},
+            "counted": {name: list(item) for name, item in self._counted.items()},
+            "drifts": {name: drift.state() for name, drift in self._drifts.items()},
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -258,6 +302,11 @@ class PSpice(RefittingShedder):
         self.take_models({name: load_stored_model(item) for name, item in state["models"].items()})
         self._demand, self._saved = state["demand"], state["saved"]
         self._windows |= {name: state["windows"][name] for name in self._windows if name in state["windows"]}
+        self._counted = {name: (since, first) for name, (since, first) in state["counted"].items()}
+        self._drifts = {name: self._new_drift(name) for name in self._models}
+        for name, drift in self._drifts.items():
+            if name in state["drifts"]:
+                drift.restore(state["drifts"][name])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self._models)}; seed={self.seed})"

@@ -28,9 +28,12 @@ _LOG = logging.getLogger("fastcep.shedding")
 _POLL, _LOOK = 1 << 12, 1 << 15
 _LEAST_HISTORY = 1_000
 
+#: Number of histories that pass after a fit before a change of the stream leads to another one.
+_REST = 4
+
 #: Checks of the values of `RefittingShedder.fit_state`.
 FIT_STATE: Mapping[str, Check] = {
-    "history": or_null(TEXT), "wait": COUNT, "fits": COUNT, "taken": COUNT, "trials": by_name(anything),
+    "history": or_null(TEXT), "wait": COUNT, "rest": COUNT, "fits": COUNT, "taken": COUNT, "trials": by_name(anything),
 }  # fmt: skip
 
 
@@ -71,6 +74,7 @@ class RefittingShedder(Baseline, RenewingShedder):
         self._history: list[pa.Table] = []
         self._fitting: FitProcess | None = None
         self._wait = self._renew_after if waits else 0  # events until the next recording
+        self._rest = 0  # events in which a change of the stream does not count
         self._fits, self._taken = 0, 0
         self._results: dict[str, dict[str, Any]] = {}
 
@@ -130,8 +134,9 @@ class RefittingShedder(Baseline, RenewingShedder):
         if self.records:
             return self._recorded >= self._size and self._fit()
         if self.drops_matches:
+            self._rest = max(0, self._rest - min(self._wait, _LOOK))
             self._wait = max(0, self._wait - min(self._wait, _LOOK))
-            if self._wait and self.has_changed():
+            if self._wait and not self._rest and self.has_changed():
                 _LOG.info("the stream has changed from the model: events are recorded for a new one")
                 self._wait = 0
         return False
@@ -154,7 +159,7 @@ class RefittingShedder(Baseline, RenewingShedder):
 
     def _take(self, results: Mapping[str, FitResult]) -> bool:
         """Use the new models; return whether the queries have to be planned again."""
-        self._fitting, self._wait = None, self._renew_after
+        self._fitting, self._wait, self._rest = None, self._renew_after, _REST * self._size
         self._results |= {
             name: {"taken": result.model is not None, "measured": dict(result.measured), "why": result.why}
             for name, result in results.items()
@@ -192,11 +197,12 @@ class RefittingShedder(Baseline, RenewingShedder):
         keeps = self._setting is not None and self._setting.virtual and self._history
         return {
             "history": dump_table(pa.concat_tables(self._history)) if keeps else None,
-            "wait": self._wait, "fits": self._fits, "taken": self._taken, "trials": self._results,
+            "wait": self._wait, "rest": self._rest, "fits": self._fits, "taken": self._taken, "trials": self._results,
         }  # fmt: skip
 
     def restore_fit(self, state: Mapping[str, Any]) -> None:
         """Restore a `fit_state`, which has passed `FIT_STATE`."""
         self._history = [] if state["history"] is None else [load_table(state["history"])]
-        self._wait, self._fits, self._taken = state["wait"], state["fits"], state["taken"]
+        self._wait, self._rest = state["wait"], state["rest"]
+        self._fits, self._taken = state["fits"], state["taken"]
         self._results = dict(state["trials"])
