@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -32,6 +32,7 @@ from fastcep.stored import AMOUNT, COUNT, FLAG, SHARE, anything, by_name, record
 __all__ = ["PSpice", "PSpiceProbability"]
 
 ModelSource = Model | str | PathLike[str]
+Key = tuple[tuple[str, float], ...]  #: name and weight of each query
 
 #: By what factor the size of a window may differ from that of the drop order before the order is computed again.
 _SAME_WINDOW = 1.1
@@ -115,8 +116,8 @@ class PSpice(RefittingShedder):
             raise ValidationError(f"{owner}: model=[]; expected at least one")
         self._new_models: dict[str, Model] = {}  # those that replaced one of the models given
         self._windows = {name: item.window for name, item in self._models.items()}
-        self._order: tuple[tuple[tuple[str, float], ...], DropOrder] | None = None
-        self._learning: Background[DropOrder] = Background()
+        self._order: tuple[Key, DropOrder] | None = None
+        self._learning: Background[tuple[Key, DropOrder]] = Background()
         self._demand = self._saved = 0.0
         self._drifts = {name: self._new_drift(name) for name in self._models}
         self._counted: dict[str, tuple[int, bool]] = {}  # number of events at the last reading; whether it is the first
@@ -153,12 +154,14 @@ class PSpice(RefittingShedder):
             self._windows |= changed
             self._drifts |= {name: self._new_drift(name) for name in changed}
             if views[0].on_wall_clock and self._order is not None:
-                self._learning.start(partial(self._new_order, self._key(views)))
+                self._learning.start(partial(self._new_order, self._order[0]))
             else:
                 self._order = None
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         """Return drop plans that save the share ``demand`` of the work, or that drop this share of what is present."""
+        if not views:
+            return []
         order = self._order_of(views)
         if any(reading.amount is not None and reading.amount >= demand for reading in views[0].readings):
             return self._drop_now(demand, order, views)
@@ -199,22 +202,22 @@ class PSpice(RefittingShedder):
             plans.append(DropPlan(drops=_by_class(drops, view), left=min(left, 1.0)))
         return plans
 
-    def _key(self, views: Sequence[QueryView]) -> tuple[tuple[str, float], ...]:
-        return tuple((view.plan.query.name, view.plan.query.weight) for view in views)
+    def _key(self, queries: Iterable[ast.Query]) -> Key:
+        return tuple((query.name, query.weight) for query in queries)
 
     def _order_of(self, views: Sequence[QueryView]) -> DropOrder:
         """Return the drop order for these queries."""
-        learned, key = self._learning.take(), self._key(views)
+        learned, key = self._learning.take(), self._key(view.plan.query for view in views)
+        if learned is not None:
+            self._order, self._saved = learned, 0.0
         if self._order is None or self._order[0] != key:
-            self._order = key, self._new_order(key)
-        elif learned is not None:
-            self._order, self._saved = (key, learned), 0.0
+            self._order, self._saved = self._new_order(key), 0.0
         return self._order[1]
 
-    def _new_order(self, key: Sequence[tuple[str, float]]) -> DropOrder:
+    def _new_order(self, key: Key) -> tuple[Key, DropOrder]:
         names, weights = [name for name, _ in key], [weight for _, weight in key]
         models, windows = [self._models[name] for name in names], [self._windows[name] for name in names]
-        return DropOrder(models, weights, windows, self.slices, by_time=self.by_time)
+        return key, DropOrder(models, weights, windows, self.slices, by_time=self.by_time)
 
     def stop_shedding(self) -> None:
         """Nothing is dropped or counted until there is a demand again."""
@@ -224,7 +227,7 @@ class PSpice(RefittingShedder):
     def utility(self, view: QueryView) -> Floats | None:
         """Return the utility of partial matches: float64[states, classes, slices]."""
         if self._order is None:
-            self._order = self._key([view]), self._new_order(self._key([view]))
+            self._order = self._new_order(self._key(self._queries.values()))
         names = [name for name, _ in self._order[0]]
         if view.plan.query.name not in names:
             return None
