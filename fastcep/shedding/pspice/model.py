@@ -52,6 +52,8 @@ class Chain:
         float64[m, m].
     births, begin_work
         Number of partial matches that events create alone, and the time for that in ns, by state: float64[m].
+    begin_matches
+        Number of matches that events complete alone.
     events, met
         Number of events of the history, and the sum of the sizes of its windows.
     fixed
@@ -65,6 +67,7 @@ class Chain:
     birth_work: Floats
     births: Floats
     begin_work: Floats
+    begin_matches: float
     events: float
     met: float
     fixed: float
@@ -131,7 +134,8 @@ class PSpiceModel:
         return Chain(
             stays=np.where(ever, stayed_by_state * mean, 1.0)[own], children=children[own, own],
             matches=children[own, -1], stay_work=(spent.sum(axis=1)[own] - between.sum(axis=1)), birth_work=between,
-            births=observed[0, own], begin_work=time[0, own], events=float(metadata["stream"]["events"]),
+            births=observed[0, own], begin_work=time[0, own],
+            begin_matches=float(observed[0, -1]), events=float(metadata["stream"]["events"]),
             met=float(met[0]), fixed=float(time[0].sum() - time[0, own].sum()),
         )  # fmt: skip
 

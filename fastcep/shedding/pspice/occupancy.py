@@ -92,7 +92,8 @@ class Occupancy:
             Share of the partial matches to keep by state and slice: float64[n, states, slices].
         """
         end = self._run(keep, None)
-        return Outcome(self._windows * end[:, -2], self._windows * end[:, -1])
+        alone = self._chain.begin_matches / self._chain.events  # no drop of partial matches loses these
+        return Outcome(self._windows * end[:, -2], self._windows * end[:, -1] + alone)
 
     def _run(self, keep: Floats, rows: Floats | None) -> Floats:
         """Pass through a window; return its last state, float64[n, states + 3]: partial matches, 1, work and matches."""
