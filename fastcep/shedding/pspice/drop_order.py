@@ -88,7 +88,7 @@ class DropOrder:
     windows
         Number of events in a window of each query.
     slices
-        Number of slices of a window.
+        Number of slices of a window of each query.
     by_time
         Whether utilities are divided by the remaining time.
 
@@ -105,14 +105,15 @@ class DropOrder:
     """
 
     def __init__(
-        self, models: Sequence[PSpiceModel], weights: Sequence[float], windows: Sequence[float], slices: int, *,
-        by_time: bool,
+        self, models: Sequence[PSpiceModel], weights: Sequence[float], windows: Sequence[float],
+        slices: Sequence[int], *, by_time: bool,
     ) -> None:  # fmt: skip
-        passed = (np.arange(slices) + 0.5) / slices
-        remaining = [window * (1 - passed) for window in windows]
+        remaining = [
+            window * (1 - (np.arange(number) + 0.5) / number) for window, number in zip(windows, slices, strict=True)
+        ]
         self.utilities = scaled_utilities(models, weights, remaining, by_time=by_time)
         self.completions = [model.at(events)[0].T for model, events in zip(models, remaining, strict=True)]
-        occupancies = [Occupancy(model, window, slices) for model, window in zip(models, windows, strict=True)]
+        occupancies = [Occupancy(*of_query) for of_query in zip(models, windows, slices, strict=True)]
         self.rates = [item.rate for item in occupancies]
         self._levels = _levels(self.utilities, [item.rows() * item.rate[:, None] for item in occupancies])
         number = 1 + max(int(levels.max()) for levels in self._levels)

@@ -28,6 +28,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 KIND = "pspice"
+_OVERLAP = 1.25  #: mean number of open windows up to which most partial matches are in a single window
 _NUMBERS = record({"bin": whole(1), "window": AMOUNT, "states": listed(TEXT)})
 _UTILITY = pa.schema([
     pa.field("state", pa.int32()), pa.field("state_name", pa.string()), pa.field("remaining", pa.int64()),
@@ -138,6 +139,18 @@ class PSpiceModel:
             begin_matches=float(observed[0, -1]), events=float(metadata["stream"]["events"]),
             met=float(met[0]), fixed=float(time[0].sum() - time[0, own].sum()),
         )  # fmt: skip
+
+    def knows_age(self) -> bool:
+        """Return whether the remaining events of a partial match follow from its age slice in the matcher.
+
+        In windows that overlap, the matcher has one partial match for all windows that contain it, with the age of the
+        oldest; under CLOSE ON it has no age.
+        """
+        window = self.query.window
+        if not isinstance(window, ast.ExplicitWindow):
+            return True
+        chain = self.chain()
+        return not window.closing.types and chain.met <= _OVERLAP * chain.events
 
     def at(self, remaining: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Return completion probability and remaining time for numbers of remaining events.

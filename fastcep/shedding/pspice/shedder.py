@@ -108,6 +108,11 @@ class PSpice(Baseline):
             raise ModelError(f"shedder {self.name!r} has a model for {names}, none for {query.name!r}; fit one for it")
         model.check(query)
 
+    def slices_of(self, query: ast.Query) -> int:
+        """Return the number of slices for the windows of a query; 1 if the age in the matcher does not tell the rest."""
+        model = self._models.get(query.name)
+        return 1 if model is not None and not model.knows_age() else self.slices
+
     # ------------------------------------------------------------- decisions
 
     def learn(self, views: Sequence[QueryView]) -> None:
@@ -175,7 +180,8 @@ class PSpice(Baseline):
     def _new_order(self, key: Sequence[tuple[str, float]]) -> DropOrder:
         names, weights = [name for name, _ in key], [weight for _, weight in key]
         models, windows = [self._models[name] for name in names], [self._windows[name] for name in names]
-        return DropOrder(models, weights, windows, self.slices, by_time=self.by_time)
+        slices = [self.slices_of(model.query) for model in models]
+        return DropOrder(models, weights, windows, slices, by_time=self.by_time)
 
     def stop_shedding(self) -> None:
         """Nothing is dropped until there is a demand again."""
