@@ -123,12 +123,12 @@ class DropOrder:
         ]
         work = np.sum([outcome.work for outcome in outcomes], axis=0)
         total = work[0] + sum(item.fixed for item in occupancies)
-        self.saved = np.maximum.accumulate(1 - (work + total - work[0]) / total)
+        self.saved = np.maximum.accumulate((work[0] - work) / (total or 1.0))
         self.kept = np.stack([_share(outcome.matches) for outcome in outcomes], axis=1)
 
     def choose(self, demand: float) -> Selection:
         """Return the selection that saves the share ``demand`` of the work, or else as much as there is."""
-        last = len(self.saved) - 1
+        last = int(self.saved.searchsorted(self.saved[-1]))  # further drops save nothing
         level = min(int(self.saved.searchsorted(demand, "right")) - 1, last) if demand > 0 else 0
         upper, part = min(level + 1, last), 0.0
         if upper > level and demand > self.saved[level]:

@@ -96,7 +96,7 @@ class Occupancy:
         return Outcome(self._windows * end[:, -2], self._windows * end[:, -1] + alone)
 
     def _run(self, keep: Floats, rows: Floats | None) -> Floats:
-        """Pass through a window; return its last state, float64[n, states + 3]: partial matches, 1, work and matches."""
+        """Pass through a window; return its last state, float64[n, states + 3]: partial matches, 1, work, matches."""
         n, states = len(keep), self._states
         one, work, matches = states, states + 1, states + 2
         chain = self._chain
