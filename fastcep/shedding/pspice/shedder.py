@@ -24,7 +24,7 @@ from fastcep.shedding.pspice.fit import fit_pspice
 from fastcep.shedding.pspice.model import PSpiceModel
 from fastcep.shedding.state_paths import state_paths
 from fastcep.shedding.utility import lowest
-from fastcep.stored import AMOUNT, SHARE, by_name, record
+from fastcep.stored import SHARE, by_name, number, record
 
 __all__ = ["PSpice", "PSpiceProbability"]
 
@@ -36,7 +36,7 @@ _SAME_WINDOW = 1.1
 #: Least further share of the work to save for which live partial matches are dropped, which visits all of them.
 _WORTH = 0.02
 
-_STATE = record({"demand": SHARE, "saved": SHARE, "windows": by_name(AMOUNT)})
+_STATE = record({"demand": SHARE, "saved": SHARE, "windows": by_name(number(1.0))})
 
 
 class PSpice(Baseline):
@@ -90,6 +90,8 @@ class PSpice(Baseline):
         self._models = {item.query.name: PSpiceModel.of(item) for item in self._stored_models}
         if not self._models:
             raise ValidationError(f"{owner}: model=[]; expected at least one")
+        if len(self._models) < len(sources):
+            raise ValidationError(f"{owner}: two models have the same query name; give one for each query")
         self._windows = {name: item.window for name, item in self._models.items()}
         self._order: tuple[tuple[tuple[str, float], ...], DropOrder] | None = None
         self._learning: Background[DropOrder] = Background()
@@ -109,7 +111,7 @@ class PSpice(Baseline):
         model.check(query)
 
     def slices_of(self, query: ast.Query) -> int:
-        """Return the number of slices for the windows of a query; 1 if the age in the matcher does not tell the rest."""
+        """Return the number of slices for the windows of a query; 1 where the matcher does not know the age."""
         model = self._models.get(query.name)
         return 1 if model is not None and not model.knows_age() else self.slices
 
@@ -119,8 +121,9 @@ class PSpice(Baseline):
         """Compute the drop order again if windows have become longer or shorter; on the wall clock in a thread."""
         changed = {}
         for view in views:
-            name, size = view.plan.query.name, _window(view, self._models[view.plan.query.name])
-            ratio = size / self._windows[name] if view.received >= size > 0 else 1.0
+            name = view.plan.query.name
+            size = max(1.0, _window(view, self._models[name]))
+            ratio = size / self._windows[name] if view.received >= size else 1.0
             if not 1 / _SAME_WINDOW <= ratio <= _SAME_WINDOW:
                 changed[name] = size
         if changed and (not views[0].on_wall_clock or self._learning.ready):
@@ -189,12 +192,11 @@ class PSpice(Baseline):
 
     def utility(self, view: QueryView) -> Floats | None:
         """Return the utility of partial matches: float64[states, classes, slices]."""
-        if self._order is None:
-            self._order = self._key([view]), self._new_order(self._key([view]))
-        names = [name for name, _ in self._order[0]]
-        if view.plan.query.name not in names:
-            return None
-        return _by_class(self._order[1].utilities[names.index(view.plan.query.name)], view)
+        name = view.plan.query.name
+        if self._order is None or name not in dict(self._order[0]):  # before the first decision about the query
+            key = tuple((item.query.name, item.query.weight) for item in self._models.values())
+            self._order = key, self._new_order(key)
+        return _by_class(self._order[1].utilities[list(dict(self._order[0])).index(name)], view)
 
     # ----------------------------------------------------- metrics and state
 
