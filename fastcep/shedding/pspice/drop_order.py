@@ -142,6 +142,7 @@ def _levels(utilities: Sequence[Floats], work: Sequence[Floats]) -> list[npt.NDA
     """Divide the cells, in ascending utility, into levels that have about the same share of the work each."""
     flat = np.concatenate([utility.ravel() for utility in utilities])
     share = np.concatenate([item.ravel() for item in work])
+    share = share / (float(share.max()) or 1.0)  # the sum of expected numbers may be beyond all bounds
     order = np.argsort(flat, kind="stable")
     before = np.cumsum(share[order]) - share[order]
     total = float(share.sum()) or 1.0

@@ -116,14 +116,14 @@ class Occupancy:
             step[:, :states, matches] = chain.matches
             if self._opens:
                 step[:, one, :states] = self._births * kept
-                step[:, one, work] = kept @ self._begin_work
+                step[:, one, work] = keep[:, :, 0] @ self._begin_work  # the matcher gives them the age 0 at first
             for last in (one, work, matches):
                 step[:, last, last] = 1.0
             state[:, :states] *= kept  # those that reach a slice in which they are dropped
             with np.errstate(over="ignore", invalid="ignore"):
                 after = capped(np.matmul(state[:, None, :], _power(step, length))[:, 0, :])
-            if rows is not None:
-                rows[:, number] = self._windows * length * (state[0, :states] + after[0, :states]) / 2
+                if rows is not None:
+                    rows[:, number] = capped(self._windows * length * (state[0, :states] + after[0, :states]) / 2)
             state = after
         return state
 
