@@ -143,6 +143,9 @@ class PSpice(Baseline):
         kept_before = order.choose(before).kept if before > 0 else (1.0,) * len(views)
         plans = []
         for view, chances, kept, old in zip(views, selection.cells, selection.kept, kept_before, strict=True):
+            if view.plan.store != "rows":
+                plans.append(DropPlan())
+                continue
             births = _by_class(np.where(_stored(view)[:, None], (1 - self._explore) * chances, 0.0), view)
             plan = DropPlan(births=births, steady=True, kept=kept)
             if purges and births.any():
@@ -153,7 +156,10 @@ class PSpice(Baseline):
 
     def _drop_now(self, share: float, order: DropOrder, views: Sequence[QueryView]) -> list[DropPlan]:
         """Drop the live partial matches of the lowest utility that take a share of the work (pSPICE, Algorithm 2)."""
-        live = [view.live.sum(axis=1) * _stored(view)[:, None] for view in views]
+        live = [
+            view.live.sum(axis=1) * _stored(view)[:, None] if view.plan.store == "rows" else np.zeros_like(utility)
+            for view, utility in zip(views, order.utilities, strict=True)
+        ]
         work = [rows * rate[:, None] for rows, rate in zip(live, order.rates, strict=True)]
         chances = lowest(
             np.concatenate([utility.ravel() for utility in order.utilities]),
@@ -163,6 +169,9 @@ class PSpice(Baseline):
         for view, rows, completions in zip(views, live, order.completions, strict=True):
             drops = chances[first : first + rows.size].reshape(rows.shape) * (rows > 0)
             first += rows.size
+            if view.plan.store != "rows":
+                plans.append(DropPlan())
+                continue
             expected = float((rows * completions).sum())
             left = float((rows * completions * (1 - drops)).sum()) / expected if expected > 0 else 1.0
             plans.append(DropPlan(drops=_by_class(drops, view), left=min(left, 1.0)))
@@ -242,9 +251,8 @@ def _window(view: QueryView, model: PSpiceModel) -> float:
 
 
 def _stored(view: QueryView) -> Any:
-    """Return per state whether it has rows that can be dropped; none in another store."""
-    stored = state_paths(view.plan).stored
-    return stored if view.plan.store == "rows" else np.zeros_like(stored)
+    """Return per state of the row store whether it has rows that can be dropped."""
+    return state_paths(view.plan).stored
 
 
 def _by_class(table: Floats, view: QueryView) -> Floats:
