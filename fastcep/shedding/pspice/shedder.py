@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -108,7 +109,7 @@ class PSpice(Baseline):
         if model is None:
             names = ", ".join(map(repr, self._models))
             raise ModelError(f"shedder {self.name!r} has a model for {names}, none for {query.name!r}; fit one for it")
-        model.check(query)
+        model.check(replace(query, returns=model.query.returns))  # with attributes=True, an engine returns more
 
     def slices_of(self, query: ast.Query) -> int:
         """Return the number of slices for the windows of a query; 1 where the matcher does not know the age."""
