@@ -391,3 +391,10 @@ def test_by_name() -> None:
         "name": "pspice--", "seed": 5, "models": {"q1": fitted().stored().hash}, "slices": 32, "explore": 0.01,
     }  # fmt: skip
     assert shedder.metrics() == {"q1": {"window": 40.0}}
+
+
+def test_a_model_fits_whatever_is_returned() -> None:
+    live = fc.Engine(query(ABC), attributes=True, latency_bound="1h", shedder=PSpice(fitted().stored()))
+    assert "a.V" in live.process(letters(500)).to_arrow().column_names
+    returned = query(f"{ABC} RETURN a.V AS v")
+    fc.Engine(returned, latency_bound="1h", shedder=PSpice(fitted().stored()))
