@@ -61,7 +61,7 @@ def scaled_utilities(
 
 @dataclass(frozen=True)
 class Selection:
-    """What to drop for a demand.
+    """Cells to drop for a demand, with the expected effect.
 
     Attributes
     ----------

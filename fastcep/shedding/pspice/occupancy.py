@@ -27,7 +27,7 @@ Bits = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What happens per event of the stream, for each of n choices of what is dropped.
+    """Work and matches per event of the stream, for each of n choices of cells to drop.
 
     Attributes
     ----------
