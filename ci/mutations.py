@@ -45,6 +45,8 @@ TESTS = {
         "tests/overload/test_tree_grid.py", "tests/overload/test_trees.py", "tests/overload/test_work_limit.py",
         "tests/overload/test_recall.py::test_as_many_matches_as_usual_are_expected_while_none_is_kept",
         "tests/shedding/test_auto.py::test_a_bound_alone_sheds",
+        "tests/shedding/pspice/test_drop_order.py", "tests/shedding/pspice/test_model.py",
+        "tests/shedding/pspice/test_occupancy.py", "tests/shedding/pspice/test_shedder.py",
         "tests/spark/test_slices.py",
     ],
 }  # fmt: skip

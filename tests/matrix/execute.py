@@ -27,10 +27,11 @@ from fastcep.errors import ValidationError
 from fastcep.query import ast
 from fastcep.query.patterns import positive_variables, trailing_negation
 from matrix.forms import ARROW, formed
-from matrix.refusals import OF_RUNS, Refusal, refusal_of
-from matrix.runs import Run
+from matrix.refusals import OF_MODELS, OF_RUNS, Refusal, refusal_of
+from matrix.runs import MODELLED, Run
 
 Rows = dict[str, list[harness.Row]]  # by query
+Models = list[fc.shedding.Model]
 
 
 @dataclass
@@ -42,11 +43,13 @@ class Outcome:
     trials: dict[str, str] = field(default_factory=dict)
     refused: list[Refusal] = field(default_factory=list)
     matches: int = 0
+    models: Models = field(default_factory=list)  # of the shedder
 
 
 def execute(queries: Sequence[ast.Query], run: Run, kernels: bool) -> Outcome:
     """Run queries over a stream; `AssertionError` shows the differences from the reference matcher."""
     outcome = Outcome(run)
+    fit_models(queries, outcome)
     with ExitStack() as stack:
         stack.enter_context(patched(run))
         engine = made(queries, outcome)
@@ -62,12 +65,31 @@ def execute(queries: Sequence[ast.Query], run: Run, kernels: bool) -> Outcome:
     return outcome
 
 
+def fit_models(queries: Sequence[ast.Query], outcome: Outcome) -> None:
+    """Fit the models of a shedder that needs them, on the stream; without them, there is no shedder."""
+    run = outcome.run
+    if run.shedder not in MODELLED:
+        return
+    events = sorted(run.arrivals, key=lambda one: (one.time, one.seq))
+    for query in queries:
+        history = harness.batch(query.schema, events)
+        try:
+            outcome.models.append(quiet(fc.fit, query, history, kind="pspice", cost_table="paper", index=run.index))
+        except ValidationError as error:
+            refusal = refusal_of(str(error), OF_MODELS)
+            if refusal is None:
+                raise AssertionError(f"{error}\n{harness.describe(query, events)}") from error
+            outcome.refused.append(refusal)
+            outcome.run = run.without(refusal.clause)
+            return
+
+
 def made(queries: Sequence[ast.Query], outcome: Outcome) -> fc.Engine:
     """Make an engine; rejected options are set to their defaults."""
     for _ in range(9):
         run = outcome.run
         try:
-            return quiet(fc.Engine, list(queries), **engine_options(run))
+            return quiet(fc.Engine, list(queries), **engine_options(run, outcome.models))
         except ValidationError as error:
             refusal = refusal_of(str(error), OF_RUNS)
             if refusal is None:
@@ -78,7 +100,7 @@ def made(queries: Sequence[ast.Query], outcome: Outcome) -> fc.Engine:
     raise AssertionError(f"refused again and again: {outcome.refused}")
 
 
-def engine_options(run: Run) -> dict[str, Any]:
+def engine_options(run: Run, models: Models) -> dict[str, Any]:
     """Return the options of `fastcep.Engine`."""
     options: dict[str, Any] = {
         "store": run.store, "index": run.index, "threads": run.threads, "timed_out": run.timed_out,
@@ -88,10 +110,10 @@ def engine_options(run: Run) -> dict[str, Any]:
         options["allowed_lateness"] = f"{run.lateness}ns"
     if run.memory_limit:
         options["memory_limit"] = "1GiB"
-    return options | shedder_options(run)
+    return options | shedder_options(run, models)
 
 
-def shedder_options(run: Run) -> dict[str, Any]:
+def shedder_options(run: Run, models: Models) -> dict[str, Any]:
     """Return a shedder that never sheds, because no event exceeds its latency bound.
 
     With a bound on a percentile, ``auto`` checks a limit of the work for each event, which none reaches.
@@ -99,13 +121,13 @@ def shedder_options(run: Run) -> dict[str, Any]:
     if run.shedder is None:
         return {}
     detector = fc.shedding.SmoothedLatency("p95" if run.percentile else "mean")
-    shedder = fc.shedding.by_name(run.shedder)
+    shedder = fc.shedding.by_name(run.shedder, **({"model": models} if run.shedder in MODELLED else {}))
     return {"clock": "virtual", "latency_bound": 1e15, "shedder": shedder, "detector": detector}
 
 
-def restore_options(run: Run, threads: int) -> dict[str, Any]:
+def restore_options(run: Run, models: Models, threads: int) -> dict[str, Any]:
     """Return the options of `fastcep.Engine.restore` that are not in a snapshot."""
-    own = shedder_options(run)
+    own = shedder_options(run, models)
     return {"threads": threads} | {name: own[name] for name in ("shedder", "detector") if name in own}
 
 
@@ -163,7 +185,7 @@ class Execution:
 
     def restoring(self) -> dict[str, Any]:
         threads = 1 if self.run.threads == 1 else self.random.choice([1, 2, 3])
-        return restore_options(self.run, threads)
+        return restore_options(self.run, self.outcome.models, threads)
 
     # ------------------------------------------------------------------- run
 

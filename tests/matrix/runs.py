@@ -20,7 +20,8 @@ PATHS = (
 )  # fmt: skip
 
 MOVES = ("stay", "snapshot", "key groups", "several engines")
-SHEDDERS = (None, None, "rs", "ri", "ss", "si", "auto")
+MODELLED = ("pspice", "pspice--")  # with a model of each query, fitted on the stream
+SHEDDERS = (None, None, "rs", "ri", "ss", "si", "auto", *MODELLED)
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def scaled_utilities(
 
 @dataclass(frozen=True)
 class Selection:
-    """Partial matches to drop for a demand.
+    """Cells to drop for a demand, with the expected effect.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class DropOrder:
     windows
         Number of events in a window of each query.
     slices
-        Number of slices of a window.
+        Number of slices of a window of each query.
     by_time
         Whether utilities are divided by the remaining time.
 
@@ -105,14 +105,15 @@ class DropOrder:
     """
 
     def __init__(
-        self, models: Sequence[PSpiceModel], weights: Sequence[float], windows: Sequence[float], slices: int, *,
-        by_time: bool,
+        self, models: Sequence[PSpiceModel], weights: Sequence[float], windows: Sequence[float],
+        slices: Sequence[int], *, by_time: bool,
     ) -> None:  # fmt: skip
-        passed = (np.arange(slices) + 0.5) / slices
-        remaining = [window * (1 - passed) for window in windows]
+        remaining = [
+            window * (1 - (np.arange(number) + 0.5) / number) for window, number in zip(windows, slices, strict=True)
+        ]
         self.utilities = scaled_utilities(models, weights, remaining, by_time=by_time)
         self.completions = [model.at(events)[0].T for model, events in zip(models, remaining, strict=True)]
-        occupancies = [Occupancy(model, window, slices) for model, window in zip(models, windows, strict=True)]
+        occupancies = [Occupancy(*of_query) for of_query in zip(models, windows, slices, strict=True)]
         self.rates = [item.rate for item in occupancies]
         self._levels = _levels(self.utilities, [item.rows() * item.rate[:, None] for item in occupancies])
         number = 1 + max(int(levels.max()) for levels in self._levels)
@@ -122,12 +123,12 @@ class DropOrder:
         ]
         work = np.sum([outcome.work for outcome in outcomes], axis=0)
         total = work[0] + sum(item.fixed for item in occupancies)
-        self.saved = np.maximum.accumulate(1 - (work + total - work[0]) / total)
+        self.saved = np.maximum.accumulate((work[0] - work) / (total or 1.0))
         self.kept = np.stack([_share(outcome.matches) for outcome in outcomes], axis=1)
 
     def choose(self, demand: float) -> Selection:
         """Return the selection that saves the share ``demand`` of the work, or else as much as there is."""
-        last = len(self.saved) - 1
+        last = int(self.saved.searchsorted(self.saved[-1]))  # further drops save nothing
         level = min(int(self.saved.searchsorted(demand, "right")) - 1, last) if demand > 0 else 0
         upper, part = min(level + 1, last), 0.0
         if upper > level and demand > self.saved[level]:
@@ -141,6 +142,7 @@ def _levels(utilities: Sequence[Floats], work: Sequence[Floats]) -> list[npt.NDA
     """Divide the cells, in ascending utility, into levels that have about the same share of the work each."""
     flat = np.concatenate([utility.ravel() for utility in utilities])
     share = np.concatenate([item.ravel() for item in work])
+    share = share / (float(share.max()) or 1.0)  # the sum of expected numbers may be beyond all bounds
     order = np.argsort(flat, kind="stable")
     before = np.cumsum(share[order]) - share[order]
     total = float(share.sum()) or 1.0

@@ -16,6 +16,7 @@ from fastcep.shedding.counts import transition_counts, window_size
 from fastcep.shedding.model import Model
 from fastcep.shedding.options import as_count
 from fastcep.shedding.pspice.model import PSpiceModel
+from fastcep.stored import MOST
 
 __all__ = ["check_window", "fit_model", "fit_pspice", "model_of_counts"]
 
@@ -85,4 +86,5 @@ def model_of_counts(query: ast.Query, counts: pa.Table, bin: int | None) -> PSpi
         raise ValidationError(f"{_CALLER}: the history has no partial match of query {query.name!r}; give more history")
     window = max(1.0, window_size(query, counts))
     size = max(1, ceil(window / _BINS)) if bin is None else bin
-    return PSpiceModel.of_counts(query, counts, size, ceil(_GROWTH * window / size), window, {"bin": bin})
+    rows = min(ceil(_GROWTH * window / size), MOST // size)
+    return PSpiceModel.of_counts(query, counts, size, rows, window, {"bin": bin})

@@ -13,14 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep.errors import ModelError
+from fastcep.errors import ModelError, ValidationError
 from fastcep.query import ast
 from fastcep.shedding.counts import matrix, mean_times, state_names
+from fastcep.shedding.counts.lifetimes import MATCH, START
 from fastcep.shedding.counts.matrix import dense
 from fastcep.shedding.counts.tables import metadata_of
 from fastcep.shedding.model import Model
 from fastcep.shedding.pspice.markov import completion_probability, remaining_time
-from fastcep.stored import AMOUNT, TEXT, Misfit, listed, record, whole
+from fastcep.stored import TEXT, Misfit, listed, number, record, whole
 
 __all__ = ["PSpiceModel"]
 
@@ -28,10 +29,15 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 KIND = "pspice"
-_NUMBERS = record({"bin": whole(1), "window": AMOUNT, "states": listed(TEXT)})
-_UTILITY: Mapping[str, pa.DataType] = {
+_OVERLAP = 1.25  #: mean number of open windows up to which most partial matches are in a single window
+_NUMBERS = record({"bin": whole(1), "window": number(1.0), "states": listed(TEXT)})
+_UTILITY: dict[str, pa.DataType] = {
     "state": pa.int32(), "state_name": pa.string(), "remaining": pa.int64(), "probability": pa.float64(),
     "time": pa.float64(),
+}  # fmt: skip
+_COUNTS: dict[str, pa.DataType] = {
+    "source": pa.int32(), "target": pa.int32(), "source_name": pa.string(), "target_name": pa.string(),
+    "observations": pa.int64(), "stayed": pa.int64(), "time": pa.float64(),
 }  # fmt: skip
 
 
@@ -52,6 +58,8 @@ class Chain:
         float64[m, m].
     births, begin_work
         Number of partial matches that events create alone, and the time for that in ns, by state: float64[m].
+    begin_matches
+        Number of matches that events complete alone.
     events, met
         Number of events of the history, and the sum of the sizes of its windows.
     fixed
@@ -65,6 +73,7 @@ class Chain:
     birth_work: Floats
     births: Floats
     begin_work: Floats
+    begin_matches: float
     events: float
     met: float
     fixed: float
@@ -131,9 +140,22 @@ class PSpiceModel:
         return Chain(
             stays=np.where(ever, stayed_by_state * mean, 1.0)[own], children=children[own, own],
             matches=children[own, -1], stay_work=(spent.sum(axis=1)[own] - between.sum(axis=1)), birth_work=between,
-            births=observed[0, own], begin_work=time[0, own], events=float(metadata["stream"]["events"]),
+            births=observed[0, own], begin_work=time[0, own],
+            begin_matches=float(observed[0, -1]), events=float(metadata["stream"]["events"]),
             met=float(met[0]), fixed=float(time[0].sum() - time[0, own].sum()),
         )  # fmt: skip
+
+    def knows_age(self) -> bool:
+        """Return whether the remaining events of a partial match follow from its age slice in the matcher.
+
+        In windows that overlap, the matcher has one partial match for all windows that contain it, with the age of the
+        oldest; under CLOSE ON it has no age.
+        """
+        window = self.query.window
+        if not isinstance(window, ast.ExplicitWindow):
+            return True
+        chain = self.chain()
+        return not window.closing.types and chain.met <= _OVERLAP * chain.events
 
     def at(self, remaining: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Return completion probability and remaining time for numbers of remaining events.
@@ -155,9 +177,7 @@ class PSpiceModel:
         low = np.minimum(place.astype(np.int64), max(len(self.probability) - 2, 0))
         share = (place - low)[:, None]
         high = np.minimum(low + 1, len(self.probability) - 1)
-        probability, time = (
-            (1 - share) * table[low] + share * table[high] for table in (self.probability, self.time)
-        )
+        probability, time = ((1 - share) * table[low] + share * table[high] for table in (self.probability, self.time))
         return probability, time
 
     def stored(self) -> Model:
@@ -170,7 +190,7 @@ class PSpiceModel:
                 np.repeat(np.arange(rows, dtype=np.int64) * self.bin, states), self.probability.ravel(),
                 self.time.ravel(),
             ],
-            schema=pa.schema(_UTILITY),
+            schema=pa.schema(list(_UTILITY.items())),
         )  # fmt: skip
         numbers: dict[str, Any] = {"bin": self.bin, "window": self.window, "states": list(self.states)}
         return Model(KIND, self.query, dict(self.parameters), numbers, {"utility": utility, "transitions": self.counts})
@@ -191,18 +211,18 @@ class PSpiceModel:
             )
         try:
             _NUMBERS(model.numbers, "numbers")
-            states, counts = tuple(model.numbers["states"]), model.parts.get("transitions")
-            probability, time = _tables(model.parts.get("utility"), states, model.numbers["bin"])
-            if counts is None:
-                raise Misfit("parts", "no 'transitions'", "the counts of transitions")
+            numbers, states = model.numbers, tuple(model.numbers["states"])
+            probability, time = _tables(model.parts.get("utility"), states, numbers["bin"])
+            counts = _checked_counts(model.parts.get("transitions"), states)
+            parameters = model.parameters
+            read = cls(model.query, states, numbers["bin"], numbers["window"], probability, time, counts, parameters)
+            if not read.chain().met > 0:
+                raise Misfit("transitions", "no event", "the events of the history")
         except Misfit as fault:
             raise ModelError(
                 f"model {KIND!r} of query {model.query.name!r} is malformed: {fault}; fit a new one with fastcep.fit()"
             ) from None
-        numbers = model.numbers
-        return cls(
-            model.query, states, numbers["bin"], numbers["window"], probability, time, counts, model.parameters
-        )  # fmt: skip
+        return read
 
 
 def _places(names: tuple[str, ...]) -> slice:
@@ -212,13 +232,53 @@ def _places(names: tuple[str, ...]) -> slice:
 
 def _tables(utility: pa.Table | None, states: tuple[str, ...], bin_size: int) -> tuple[Floats, Floats]:
     """Return the columns of the part ``utility`` as tables; raise `Misfit` if its rows are not those of `stored`."""
-    if utility is None or utility.schema.remove_metadata() != pa.schema(_UTILITY) or not states or not len(utility):
-        raise Misfit("parts", "no table 'utility'", f"one with the columns {', '.join(_UTILITY)}")
+    utility = _with_columns("utility", utility, _UTILITY)
+    if not states or not len(utility):
+        raise Misfit("utility", "no rows", "a row for each state")
     rows = len(utility) // len(states)
     remaining = np.repeat(np.arange(rows, dtype=np.int64) * bin_size, len(states))
     if len(utility) % len(states) or not np.array_equal(utility["remaining"].to_numpy(), remaining):
         raise Misfit("utility.remaining", "other rows", f"a row per state for each {bin_size:,} events")
+    numbers = np.tile(np.arange(len(states)), rows)
+    if (
+        not np.array_equal(utility["state"].to_numpy(), numbers)
+        or utility["state_name"].to_pylist() != [*states] * rows
+    ):
+        raise Misfit("utility.state", "other states", f"{', '.join(states)}, in this order")
     tables = tuple(utility[name].to_numpy().reshape(rows, len(states)) for name in ("probability", "time"))
     if not all((np.isfinite(table) & (table >= 0)).all() for table in tables):
         raise Misfit("utility", "a value that is negative or not finite", "numbers from 0 on")
     return tables[0], tables[1]
+
+
+def _checked_counts(counts: pa.Table | None, states: tuple[str, ...]) -> pa.Table:
+    """Return the part ``transitions``; raise `Misfit` if it is not a table of `transition_counts` for these states."""
+    counts = _with_columns("transitions", counts, _COUNTS)
+    try:
+        metadata = metadata_of("model", counts, "transitions")
+        described = tuple(metadata["states"]), metadata["strategy"], metadata["stream"]["events"]
+    except (ValidationError, LookupError, TypeError, ValueError):
+        raise Misfit("transitions", "other metadata", "those of transition_counts") from None
+    if described[0] != states or described[1] not in ("skip_till_any", "skip_till_next"):
+        raise Misfit("transitions", f"states {described[0]} under {described[1]!r}", f"{states}")
+    whole(1)(described[2], "transitions.stream.events")
+    if any(counts[name].null_count for name in counts.column_names):
+        raise Misfit("transitions", "nulls", "none")
+    source, target, observations, stayed, time = (
+        counts[name].to_numpy() for name in ("source", "target", "observations", "stayed", "time")
+    )
+    for column, least in ((source, START), (target, MATCH)):
+        if not ((column >= least) & (column < len(states))).all():
+            raise Misfit("transitions", "an unknown state", f"numbers from {least} to {len(states) - 1}")
+    if not ((stayed >= 0) & (stayed <= observations)).all() or not (np.isfinite(time) & (time >= 0)).all():
+        raise Misfit(
+            "transitions", "a count or time that is out of range", "0 <= stayed <= observations, and 0 <= time"
+        )
+    return counts
+
+
+def _with_columns(name: str, part: pa.Table | None, columns: Mapping[str, pa.DataType]) -> pa.Table:
+    """Return a part; raise `Misfit` if it is missing, or has other columns or types."""
+    if part is None or list(zip(part.schema.names, part.schema.types, strict=True)) != list(columns.items()):
+        raise Misfit("parts", f"no table {name!r}", f"one with the columns {', '.join(columns)}")
+    return part

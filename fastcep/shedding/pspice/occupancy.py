@@ -9,6 +9,8 @@ partial matches and matches that no longer come into being.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +27,7 @@ Bits = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Outcome:
-    """Work and matches per event of the stream, for each of n choices of what is dropped.
+    """Work and matches per event of the stream, for each of n choices of cells to drop.
 
     Attributes
     ----------
@@ -60,7 +62,7 @@ class Occupancy:
     """
 
     def __init__(self, model: PSpiceModel, window: float, slices: int) -> None:
-        self._slices, self._length = slices, max(1, round(window / slices))
+        self._slices, self._lengths = slices, events_by_slice(model.query.window, window, slices)
         chain = model.chain()
         self._chain, self._states = chain, len(model.states)
         self.fixed = chain.fixed / chain.events
@@ -68,7 +70,7 @@ class Occupancy:
         # Under WITHIN each event of the stream begins a window; explicit windows begin less often, and each of their
         # events creates partial matches.
         self._opens = isinstance(model.query.window, ast.ExplicitWindow)
-        self._windows = chain.met / chain.events / (self._length * slices) if self._opens else 1.0
+        self._windows = chain.met / chain.events / sum(self._lengths) if self._opens else 1.0
         self._births = chain.births / (chain.met if self._opens else chain.events)
         self._begin_work = chain.begin_work / (chain.met if self._opens else chain.events)
 
@@ -90,7 +92,8 @@ class Occupancy:
             Share of the partial matches to keep by state and slice: float64[n, states, slices].
         """
         end = self._run(keep, None)
-        return Outcome(self._windows * end[:, -2], self._windows * end[:, -1])
+        alone = self._chain.begin_matches / self._chain.events  # no drop of partial matches loses these
+        return Outcome(self._windows * end[:, -2], self._windows * end[:, -1] + alone)
 
     def _run(self, keep: Floats, rows: Floats | None) -> Floats:
         """Pass through a window; return float64[n, states + 3]: partial matches at its end, 1, work and matches."""
@@ -102,7 +105,9 @@ class Occupancy:
         if not self._opens:
             state[:, :states] = self._births * keep[:, :, 0]
             state[:, work] = keep[:, :, 0] @ self._begin_work
-        for number in range(self._slices):
+        for number, length in enumerate(self._lengths):
+            if not length:
+                continue
             kept = keep[:, :, number]
             step = np.zeros((n, states + 3, states + 3))
             step[:, :states, :states] = chain.children * kept[:, None, :]
@@ -111,16 +116,34 @@ class Occupancy:
             step[:, :states, matches] = chain.matches
             if self._opens:
                 step[:, one, :states] = self._births * kept
-                step[:, one, work] = kept @ self._begin_work
+                step[:, one, work] = keep[:, :, 0] @ self._begin_work  # the matcher gives them the age 0 at first
             for last in (one, work, matches):
                 step[:, last, last] = 1.0
             state[:, :states] *= kept  # those that reach a slice in which they are dropped
             with np.errstate(over="ignore", invalid="ignore"):
-                after = capped(np.matmul(state[:, None, :], _power(step, self._length))[:, 0, :])
-            if rows is not None:
-                rows[:, number] = self._windows * self._length * (state[0, :states] + after[0, :states]) / 2
+                after = capped(np.matmul(state[:, None, :], _power(step, length))[:, 0, :])
+                if rows is not None:
+                    rows[:, number] = capped(self._windows * length * (state[0, :states] + after[0, :states]) / 2)
             state = after
         return state
+
+
+def events_by_slice(window: ast.Window, size: float, slices: int) -> list[int]:
+    """Return how many events partial matches meet in each slice of a window, after the event that begins it.
+
+    Parameters
+    ----------
+    window
+        Window clause: an explicit window includes the event that opens it, WITHIN n EVENTS the first event of a match.
+    size
+        Number of events in a window.
+    slices
+        Number of slices.
+    """
+    first = 0 if isinstance(window, ast.ExplicitWindow) else 1
+    end = max(first, round(size) + (1 if isinstance(window, ast.TimeWindow) else 0))
+    bounds = [first, *(min(max(ceil(number * size / slices), first), end) for number in range(1, slices)), end]
+    return [after - before for before, after in pairwise(bounds)]
 
 
 def _power(matrices: Floats, exponent: int) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -27,7 +28,7 @@ from fastcep.shedding.refit.shedder import FIT_STATE, RefittingShedder
 from fastcep.shedding.refit.stored import check_model, dump_model, load_stored_model
 from fastcep.shedding.state_paths import state_paths
 from fastcep.shedding.utility import lowest
-from fastcep.stored import AMOUNT, COUNT, FLAG, SHARE, anything, by_name, record, sequence
+from fastcep.stored import COUNT, FLAG, SHARE, anything, by_name, number, record, sequence
 
 __all__ = ["PSpice", "PSpiceProbability"]
 
@@ -44,7 +45,7 @@ _WORTH = 0.02
 _MUCH_DRIFT, _LEAST_COUNTED = 0.25, 0.01
 
 _STATE = record({
-    **FIT_STATE, "demand": SHARE, "saved": SHARE, "windows": by_name(AMOUNT), "models": by_name(check_model),
+    **FIT_STATE, "demand": SHARE, "saved": SHARE, "windows": by_name(number(1.0)), "models": by_name(check_model),
     "counted": by_name(sequence(COUNT, FLAG)), "drifts": by_name(anything),
 })  # fmt: skip
 
@@ -114,6 +115,8 @@ class PSpice(RefittingShedder):
         self._models = {item.query.name: PSpiceModel.of(item) for item in self._stored_models}
         if not self._models:
             raise ValidationError(f"{owner}: model=[]; expected at least one")
+        if len(self._models) < len(sources):
+            raise ValidationError(f"{owner}: two models have the same query name; give one for each query")
         self._new_models: dict[str, Model] = {}  # those that replaced one of the models given
         self._windows = {name: item.window for name, item in self._models.items()}
         self._order: tuple[Key, DropOrder] | None = None
@@ -133,8 +136,13 @@ class PSpice(RefittingShedder):
         if model is None:
             names = ", ".join(map(repr, self._models))
             raise ModelError(f"shedder {self.name!r} has a model for {names}, none for {query.name!r}; fit one for it")
-        model.check(query)
+        model.check(replace(query, returns=model.query.returns))  # with attributes=True, an engine returns more
         self._queries[query.name] = query
+
+    def slices_of(self, query: ast.Query) -> int:
+        """Return the number of slices for the windows of a query; 1 where the matcher does not know the age."""
+        model = self._models.get(query.name)
+        return 1 if model is not None and not model.knows_age() else self.slices
 
     # ------------------------------------------------------------- decisions
 
@@ -146,8 +154,9 @@ class PSpice(RefittingShedder):
             self._count(view)
         changed = {}
         for view in views:
-            name, size = view.plan.query.name, _window(view, self._models[view.plan.query.name])
-            ratio = size / self._windows[name] if view.received >= size > 0 else 1.0
+            name = view.plan.query.name
+            size = max(1.0, _window(view, self._models[name]))
+            ratio = size / self._windows[name] if view.received >= size else 1.0
             if not 1 / _SAME_WINDOW <= ratio <= _SAME_WINDOW:
                 changed[name] = size
         if changed and (not views[0].on_wall_clock or self._learning.ready):
@@ -174,6 +183,9 @@ class PSpice(RefittingShedder):
         kept_before = order.choose(before).kept if before > 0 else (1.0,) * len(views)
         plans = []
         for view, chances, kept, old in zip(views, selection.cells, selection.kept, kept_before, strict=True):
+            if view.plan.store != "rows":
+                plans.append(DropPlan())
+                continue
             births = _by_class(np.where(_stored(view)[:, None], (1 - self._explore) * chances, 0.0), view)
             self._counted.setdefault(view.plan.query.name, (view.received, True))
             counts = min(1.0, max(_LEAST_COUNTED, view.count_budget / max(self._drift_of(view).per_event, 1e-9)))
@@ -187,7 +199,10 @@ class PSpice(RefittingShedder):
     def _drop_now(self, share: float, order: DropOrder, views: Sequence[QueryView]) -> list[DropPlan]:
         """Drop the live partial matches of the lowest utility that take a share of the work (pSPICE, Algorithm 2)."""
         self._counted = {}  # nothing is counted without a plan for births
-        live = [view.live.sum(axis=1) * _stored(view)[:, None] for view in views]
+        live = [
+            view.live.sum(axis=1) * _stored(view)[:, None] if view.plan.store == "rows" else np.zeros_like(utility)
+            for view, utility in zip(views, order.utilities, strict=True)
+        ]
         work = [rows * rate[:, None] for rows, rate in zip(live, order.rates, strict=True)]
         chances = lowest(
             np.concatenate([utility.ravel() for utility in order.utilities]),
@@ -197,6 +212,9 @@ class PSpice(RefittingShedder):
         for view, rows, completions in zip(views, live, order.completions, strict=True):
             drops = chances[first : first + rows.size].reshape(rows.shape) * (rows > 0)
             first += rows.size
+            if view.plan.store != "rows":
+                plans.append(DropPlan())
+                continue
             expected = float((rows * completions).sum())
             left = float((rows * completions * (1 - drops)).sum()) / expected if expected > 0 else 1.0
             plans.append(DropPlan(drops=_by_class(drops, view), left=min(left, 1.0)))
@@ -217,7 +235,8 @@ class PSpice(RefittingShedder):
     def _new_order(self, key: Key) -> tuple[Key, DropOrder]:
         names, weights = [name for name, _ in key], [weight for _, weight in key]
         models, windows = [self._models[name] for name in names], [self._windows[name] for name in names]
-        return key, DropOrder(models, weights, windows, self.slices, by_time=self.by_time)
+        slices = [self.slices_of(model.query) for model in models]
+        return key, DropOrder(models, weights, windows, slices, by_time=self.by_time)
 
     def stop_shedding(self) -> None:
         """Nothing is dropped or counted until there is a demand again."""
@@ -226,12 +245,10 @@ class PSpice(RefittingShedder):
 
     def utility(self, view: QueryView) -> Floats | None:
         """Return the utility of partial matches: float64[states, classes, slices]."""
-        if self._order is None:
-            self._order = self._new_order(self._key(self._queries.values()))
-        names = [name for name, _ in self._order[0]]
-        if view.plan.query.name not in names:
-            return None
-        return _by_class(self._order[1].utilities[names.index(view.plan.query.name)], view)
+        name = view.plan.query.name
+        if self._order is None or name not in dict(self._order[0]):  # before the first decision about the query
+            self._order = self._new_order(self._key(item.query for item in self._models.values()))
+        return _by_class(self._order[1].utilities[list(dict(self._order[0])).index(name)], view)
 
     # --------------------------------------------------------------- renewal
 
@@ -256,7 +273,7 @@ class PSpice(RefittingShedder):
         return any((drift.value or 0.0) > _MUCH_DRIFT for drift in self._drifts.values())
 
     def _new_drift(self, name: str) -> Drift:
-        return Drift(self._models[name], self._windows[name], self.slices)
+        return Drift(self._models[name], self._windows[name], self.slices_of(self._models[name].query))
 
     def _drift_of(self, view: QueryView) -> Drift:
         return self._drifts[view.plan.query.name]
@@ -332,9 +349,8 @@ def _window(view: QueryView, model: PSpiceModel) -> float:
 
 
 def _stored(view: QueryView) -> Any:
-    """Return per state whether it has rows that can be dropped; none in another store."""
-    stored = state_paths(view.plan).stored
-    return stored if view.plan.store == "rows" else np.zeros_like(stored)
+    """Return per state of the row store whether it has rows that can be dropped."""
+    return state_paths(view.plan).stored
 
 
 def _by_class(table: Floats, view: QueryView) -> Floats:
