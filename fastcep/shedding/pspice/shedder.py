@@ -165,7 +165,7 @@ class PSpice(RefittingShedder):
             if views[0].on_wall_clock and self._order is not None:
                 self._learning.start(partial(self._new_order, self._order[0]))
             else:
-                self._order = None
+                self._order, self._saved = None, 0.0
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         """Return drop plans that save the share ``demand`` of the work, or that drop this share of what is present."""
@@ -228,8 +228,10 @@ class PSpice(RefittingShedder):
         learned, key = self._learning.take(), self._key(view.plan.query for view in views)
         if learned is not None:
             self._order, self._saved = learned, 0.0
-        if self._order is None or self._order[0] != key:
-            self._order, self._saved = self._new_order(key), 0.0
+        if self._order is not None and self._order[0] != key:
+            self._order, self._saved = None, 0.0
+        if self._order is None:
+            self._order = self._new_order(key)
         return self._order[1]
 
     def _new_order(self, key: Key) -> tuple[Key, DropOrder]:

@@ -283,11 +283,11 @@ def test_the_order_follows_the_size_of_the_windows() -> None:
     live = shedding(query(TIMED), PSpice(fitted(TIMED).stored()), 0.4)
     shedder: PSpice = live._stream.queries.control.shedder.inner
     live.process(letters(seed=3))
-    window = live.metrics()["shedding"]["model"]["q1"]["window"]
+    window = live.metrics()["shedding"]["model"]["windows"]["q1"]
     assert window == pytest.approx(40, rel=0.1)
     before = shedder._order
     live.process(later)
-    window = live.metrics()["shedding"]["model"]["q1"]["window"]
+    window = live.metrics()["shedding"]["model"]["windows"]["q1"]
     assert window == pytest.approx(84, rel=0.1)  # gaps of 1 to 9 us, not of 1 to 19
     assert before is not None and shedder._order is not None and shedder._order[1] is not before[1]
     expected = DropOrder([fitted(TIMED)], [1.0], [window], [32], by_time=True)
@@ -339,7 +339,7 @@ def test_on_the_wall_clock_the_order_is_computed_in_a_thread(monkeypatch: pytest
     shedder._learning._future.result()
     plan = decided(shedder, 0.2, 0.2, item)
     assert computing == [current_thread().name, "fastcep drop order"]
-    assert shedder._order[1] is not before and shedder.metrics() == {"q1": {"window": 80.0}}
+    assert shedder._order[1] is not before and shedder.metrics()["windows"] == {"q1": 80.0}
     assert plan.drops is not None  # the new order may drop other partial matches
 
 
@@ -389,8 +389,9 @@ def test_by_name() -> None:
     assert repr(shedder) == "PSpiceProbability(q1; seed=5)"
     assert shedder.spec() == {
         "name": "pspice--", "seed": 5, "models": {"q1": fitted().stored().hash}, "slices": 32, "explore": 0.01,
+        "cut": True, "history": 50_000, "renew": 1_000_000,
     }  # fmt: skip
-    assert shedder.metrics() == {"q1": {"window": 40.0}}
+    assert shedder.metrics()["windows"] == {"q1": 40.0} and shedder.metrics()["drift"] == {"q1": None}
 
 
 def test_a_model_fits_whatever_is_returned() -> None:

@@ -24,6 +24,10 @@ class Counters:
     def __init__(self, plan: Plan, counted: Mapping[str, Any], classes: int) -> None:
         self.plan, self.stride, self.given = plan, classes, counted
 
+    def flows(self) -> tuple[Any, ...]:
+        """Return no children."""
+        return np.empty(0, np.uint64), np.empty(0), np.empty(0), 0.0, np.empty(0)
+
     def counted(self) -> dict[str, Any]:
         """Return counters by type, 0 by default; ``born`` and others have one number per state, for class 0."""
         types, states = len(self.plan.type_variables), len(self.plan.states)

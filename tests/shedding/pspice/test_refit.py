@@ -1,0 +1,111 @@
+"""Models of pSPICE follow the stream: the drift from a model, and fits on recorded events."""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fastcep as fc
+from fastcep.overload.costs import CostTable
+from fastcep.shedding import PSpice
+from fastcep.shedding.model import Model
+from fastcep.shedding.pspice.fit import fit_pspice
+from fastcep.shedding.pspice.refit import matrix_error, refit_models
+
+SCHEMA = fc.Schema({name: {"k": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us")
+QUERIES = tuple(
+    fc.parse(f"PATTERN SEQ(A a, B b, {last} z) WHERE a.k = b.k AND b.k = z.k WITHIN 400 EVENTS", SCHEMA, name=name)
+    for name, last in (("c", "C"), ("d", "D"))
+)
+PART = 10_000
+BEFORE, AFTER = (0.25, 0.25, 0.4, 0.1), (0.25, 0.25, 0.1, 0.4)
+
+
+@cache
+def stream(seed: int, before: int, after: int) -> pa.Table:
+    """C is frequent at first, and D later."""
+    rng = np.random.default_rng(seed)
+    types = np.concatenate([rng.choice(4, before, p=BEFORE), rng.choice(4, after, p=AFTER)])
+    return pa.table({
+        "ts": np.arange(before + after), "type": pa.array(np.array(list("ABCD"))[types]),
+        "k": rng.integers(0, 4, before + after),
+    })  # fmt: skip
+
+
+@cache
+def models() -> tuple[Model, ...]:
+    return tuple(fc.fit(query, stream(1, 20_000, 0), kind="pspice") for query in QUERIES)
+
+
+@cache
+def truth() -> tuple[tuple[int, ...], float]:
+    """Matches by part of the stream, and the mean latency."""
+    engine = fc.Engine(QUERIES, store="rows", clock="virtual", latency_bound="1h", shedder=None)
+    found = tuple(len(engine.process(part)) for part in parts())
+    return found, engine.metrics()["shedding"]["processing_latency"]["mean"]
+
+
+def parts() -> list[pa.Table]:
+    table = stream(2, 3 * PART, 5 * PART)
+    return [table.slice(first, PART) for first in range(0, len(table), PART)]
+
+
+def recalls(shedder: PSpice) -> tuple[list[float], fc.Engine]:
+    """Return the recall in each part of the stream at half of the latency."""
+    expected, mean = truth()
+    engine = fc.Engine(QUERIES, store="rows", clock="virtual", latency_bound=mean / 2, shedder=shedder)
+    found = [len(engine.process(part)) for part in parts()]
+    return [one / all_ for one, all_ in zip(found, expected, strict=True)], engine
+
+
+def test_recall_comes_back_after_a_change(caplog: pytest.LogCaptureFixture) -> None:
+    fixed, _ = recalls(PSpice(models()))
+    with caplog.at_level(logging.INFO, "fastcep.shedding"):
+        renewed, engine = recalls(PSpice(models(), history=5_000))
+    assert fixed[:3] == renewed[:3] and min(fixed[:3]) > 0.45
+    assert max(fixed[5:]) < fixed[1] - 0.03 and renewed[-1] > fixed[1] - 0.02  # the model is fitted in the seventh part
+    metrics = engine.metrics()["shedding"]["model"]
+    assert metrics["changes"] == 1 and metrics["phase"] == "waiting" and metrics["history_bytes"] == 0
+    assert all(trial["taken"] and trial["measured"]["error"] > 0.2 for trial in metrics["trials"].values())
+    assert any("the stream has changed from the model" in text for text in caplog.messages)
+
+
+def test_fits_are_repeated_and_depend_neither_on_batches_nor_on_snapshots() -> None:
+    expected, whole = recalls(PSpice(models(), history=5_000, renew=20_000))
+    _, mean = truth()
+    engine = fc.Engine(
+        QUERIES, store="rows", clock="virtual", latency_bound=mean / 2,
+        shedder=PSpice(models(), history=5_000, renew=20_000),
+    )  # fmt: skip
+    found = []
+    for number, part in enumerate(parts()):
+        found.append(sum(len(engine.process(batch)) for batch in part.to_batches(max_chunksize=1_777)))
+        if number in (2, 5):  # while events are recorded, and after a model was replaced
+            again = PSpice(models(), history=5_000, renew=20_000)
+            engine = fc.Engine.restore(engine.snapshot(), shedder=again)
+    assert found == [round(share * number) for share, number in zip(expected, truth()[0], strict=True)]
+    one, other = (item.metrics()["shedding"] for item in (whole, engine))
+    assert one["model"] == other["model"] and one["model"]["fits"] >= 2
+    assert one["dropped_partial_matches"] == other["dropped_partial_matches"]
+
+
+def test_a_model_is_replaced_if_its_matrix_differs() -> None:
+    current = dict(zip("cd", models(), strict=True))
+    costs = CostTable.named("measured")
+    same = refit_models(QUERIES, stream(5, 20_000, 0), current, costs, "full", 0)
+    other = refit_models(QUERIES, stream(5, 0, 20_000), current, costs, "full", 0)
+    for name in "cd":
+        assert same[name].model is None and same[name].measured["error"] <= 0.05 and "at most 0.05" in same[name].why
+        assert other[name].model is not None and other[name].measured["error"] > 0.2
+    nothing = refit_models(QUERIES, stream(5, 0, 20_000).slice(0, 0), current, costs, "full", 0)
+    assert nothing["c"].model is None and "no partial match" in nothing["c"].why
+
+
+def test_error_of_a_matrix() -> None:
+    one, other = (fit_pspice(QUERIES[0], stream(seed, 20_000, 0)) for seed in (1, 5))
+    assert matrix_error(one, one) == 0
+    assert 0 < matrix_error(one, other) < 0.05
