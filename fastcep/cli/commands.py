@@ -279,23 +279,28 @@ def fit(
     output: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Folder of the model; for several queries, a subfolder for each.")
     ],
-    kind: Annotated[str, typer.Option(metavar="NAME", help="Shedder to fit: hybrid.")] = "hybrid",
-    slices: Annotated[int, typer.Option(metavar="N", help="Number of age slices of the window.")] = 4,
+    kind: Annotated[str, typer.Option(metavar="NAME", help="Kind of model: hybrid or pspice.")] = "hybrid",
+    slices: Annotated[int | None, typer.Option(metavar="N", help="Age slices of the window (hybrid: 4).")] = None,
     clusters: Annotated[
-        str, typer.Option(metavar="N|gap", help="Clusters of each state; gap: choose by the gap statistic.")
-    ] = "10",
+        str | None,
+        typer.Option(metavar="N|gap", help="Clusters of each state; gap: by the gap statistic (hybrid: 10)."),
+    ] = None,
+    bin: Annotated[
+        int | None, typer.Option(metavar="N", help="Events between two rows of the tables (pspice: 1/256 of a window).")
+    ] = None,
     cost_table: Annotated[
         str,
         typer.Option(metavar="NAME|FILE", help="Cost of operations: measured, paper, or a file of fastcep calibrate."),
     ] = "measured",
     index: Index = "full",
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")] = 0,
+    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Random seed (hybrid: 0).")] = None,
     exclude: Annotated[
-        str, typer.Option(metavar="NAMES", help="Attributes that classes never depend on: identifiers; with commas.")
-    ] = "",
+        str | None,
+        typer.Option(metavar="NAMES", help="Attributes that classes never depend on: identifiers; with commas."),
+    ] = None,
     validate: Annotated[
-        bool, typer.Option(help="Validate the features on the last part of the history; not with --spark.")
-    ] = True,
+        bool | None, typer.Option(help="Validate the features on the last part of the history; not with --spark.")
+    ] = None,
     json: Json = False,
     format: Format = None,
     delimiter: Delimiter = None,
@@ -314,7 +319,7 @@ def fit(
     from fastcep.cli.spark import spark_options
 
     fit_command(
-        file, source, output, FitOptions(kind, slices, clusters, cost_table, index, seed, exclude, validate),
+        file, source, output, FitOptions(kind, slices, clusters, bin, cost_table, index, seed, exclude, validate),
         inputs=InputOptions(format, delimiter, encoding, sort), name=query, json=json,
         spark=spark_options(spark, master),
     )  # fmt: skip

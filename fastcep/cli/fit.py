@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json as json_module
 import time
 from collections.abc import Sequence
@@ -16,9 +17,10 @@ from fastcep.cli.all_events import read_all, sort_hint
 from fastcep.cli.inputs import InputOptions
 from fastcep.cli.run import load
 from fastcep.errors import ModelError, ValidationError
+from fastcep.overload.names import MODELS
 from fastcep.query import Query
 from fastcep.shedding.fit import fit as fit_model
-from fastcep.shedding.model import Model, check_folder
+from fastcep.shedding.model import Model, check_folder, check_kind
 
 if TYPE_CHECKING:
     from fastcep.cli.spark import SparkOptions
@@ -29,27 +31,43 @@ __all__ = ["FitOptions", "fit"]
 
 @dataclass(frozen=True)
 class FitOptions:
-    """Options of a fit, see `fastcep.fit`.
+    """Options of a fit, see `fastcep.fit`; None: the default of the kind.
 
     ``clusters`` is a number or ``gap``, ``exclude`` a list of attributes, separated by commas.
     """
 
     kind: str = "hybrid"
-    slices: int = 4
-    clusters: str = "10"
+    slices: int | None = None
+    clusters: str | None = None
+    bin: int | None = None
     cost_table: str = "measured"
     index: str = "full"
-    seed: int = 0
-    exclude: str = ""
-    validate: bool = True
+    seed: int | None = None
+    exclude: str | None = None
+    validate: bool | None = None
 
     def arguments(self) -> dict[str, Any]:
-        """Return the keyword arguments of `fastcep.fit`."""
-        return {
-            "kind": self.kind, "slices": self.slices, "clusters": _clusters(self.clusters), "index": self.index,
-            "cost_table": self.cost_table, "seed": self.seed,
-            "exclude": [name.strip() for name in self.exclude.split(",") if name.strip()],
+        """Return the keyword arguments of `fastcep.fit`: those that were given, and kind, cost table and index.
+
+        Raises
+        ------
+        ValidationError
+            If the kind has no such option, or a value is malformed.
+        """
+        check_kind(self.kind)
+        given: dict[str, Any] = {
+            "slices": self.slices, "clusters": None if self.clusters is None else _clusters(self.clusters),
+            "bin": self.bin, "seed": self.seed, "validate": self.validate,
+            "exclude": self.exclude and [name.strip() for name in self.exclude.split(",") if name.strip()],
         }  # fmt: skip
+        given = {name: value for name, value in given.items() if value is not None and value != ""}
+        known = inspect.signature(MODELS[self.kind]).parameters
+        for name in given:
+            if name not in known and not any(item.kind is item.VAR_KEYWORD for item in known.values()):
+                raise ValidationError(
+                    f"--{name}: models of kind {self.kind!r} have no such option; leave it out, or give another --kind"
+                )
+        return {"kind": self.kind, "cost_table": self.cost_table, "index": self.index, **given}
 
 
 def fit(
@@ -95,9 +113,9 @@ def fit(
     folders = _folders(output, queries)
     inputs = inputs or InputOptions()
     if spark is None:
-        arguments["validate"] = options.validate
         models, events, seconds = _fit_here(queries, inputs, sources, schema, arguments)
     else:
+        arguments.pop("validate", None)  # nothing is held out there
         models, events, seconds = _fit_on_spark(queries, inputs, sources, schema, arguments, spark)
     if len(folders) > 1:
         _make_folder(output)
@@ -113,11 +131,11 @@ def fit(
         }))  # fmt: skip
         return
     for model, folder in zip(models, folders, strict=True):
-        Console().print(_class_table(model))
+        Console().print(_class_table(model) if "values" in model.parts else _state_table(model))
         for line in _validation_lines(model.validation or {}):
             print(line)
-        cost = f"{(model.decision_cost or 0) / 1e3:,.0f} us"
-        print(f"{model.query.name}: fitted on {events:,} events, written to {folder}; a decision takes {cost}")
+        cost = "" if model.decision_cost is None else f"; a decision takes {model.decision_cost / 1e3:,.0f} us"
+        print(f"{model.query.name}: fitted on {events:,} events, written to {folder}{cost}")
 
 
 def _fit_here(
@@ -196,6 +214,17 @@ def _validation_lines(validation: dict[str, Any]) -> list[str]:
             for share, held_out, estimated, random in zip(*(validation[name] for name in names), strict=True)
         ]
     return lines
+
+
+def _state_table(model: Model) -> Table:
+    """Table of the states of a model of pSPICE at the begin of a window: the last rows up to its mean size."""
+    table = Table("state", title=f"States of {model.query.name} at the begin of a window")
+    for column in ("matches expected", "remaining time, us"):
+        table.add_column(column, justify="right")
+    rows = [row for row in model.parts["utility"].to_pylist() if row["remaining"] <= model.numbers["window"]]
+    for row in rows[-len(model.numbers["states"]) :]:
+        table.add_row(row["state_name"], f"{row['probability']:.3g}", f"{row['time'] / 1e3:.3g}")
+    return table
 
 
 def _class_table(model: Model) -> Table:

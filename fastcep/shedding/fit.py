@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, overload
 
 from fastcep.errors import ValidationError
 from fastcep.overload.names import MODELS, check_options
@@ -13,26 +14,33 @@ from fastcep.shedding.model import Model, check_kind
 __all__ = ["fit"]
 
 
-def fit(query: ast.Query, history: Any, *, kind: str = "hybrid", **options: Any) -> Model:
-    """Fit a model for a query on history.
+@overload
+def fit(query: ast.Query, history: Any, *, kind: str = "hybrid", **options: Any) -> Model: ...
+@overload
+def fit(query: Sequence[ast.Query], history: Any, *, kind: str = "hybrid", **options: Any) -> list[Model]: ...
+def fit(
+    query: ast.Query | Sequence[ast.Query], history: Any, *, kind: str = "hybrid", **options: Any
+) -> Model | list[Model]:
+    """Fit a model for a query on history, or one for each of several queries.
 
     Parameters
     ----------
     query
-        Query to shed load for.
+        Query to shed load for, or a sequence of queries with different names.
     history
         Past events, as `Engine.process` accepts them, in order. They should resemble the future events and cover many
         windows of the query.
     kind
-        Kind of model: ``"hybrid"``, for `Hybrid`, `HybridInput` and `HybridState`, or a kind that another package
-        registers as an entry point of the group ``fastcep.models``.
+        Kind of model: ``"hybrid"``, for `Hybrid`, `HybridInput` and `HybridState`, ``"pspice"``, for `PSpice` and
+        `PSpiceProbability`, or a kind that another package registers as an entry point of the group
+        ``fastcep.models``.
     **options
-        Options of the kind, see `fit_hybrid`.
+        Options of the kind, see `fit_hybrid` and `fit_pspice`.
 
     Returns
     -------
-    Model
-        Model for shedders; it can be saved.
+    Model, or list of Model
+        Model for shedders; it can be saved. For a sequence of queries, a list in their order.
 
     Raises
     ------
@@ -42,6 +50,12 @@ def fit(query: ast.Query, history: Any, *, kind: str = "hybrid", **options: Any)
     SchemaError, DataError, OrderError
         If the history does not fit the query.
     """
+    if isinstance(query, Sequence):
+        names = [item.name for item in query]
+        if not names or len(set(names)) < len(names):
+            found = ", ".join(map(repr, names)) or "no query"
+            raise ValidationError(f"fit: found {found}; expected at least one query, each with a name of its own")
+        return [fit(item, history, kind=kind, **options) for item in query]
     check_kind(kind)
     parameters = inspect.signature(MODELS[kind]).parameters
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):

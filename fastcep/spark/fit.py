@@ -21,13 +21,16 @@ from pyspark.sql import functions as F
 
 from fastcep.engine.queries import Buildable
 from fastcep.errors import ValidationError
+from fastcep.overload.names import check_options
 from fastcep.plan import make_plan
 from fastcep.plan.slicing import Context, slicing_of
 from fastcep.query import ast
 from fastcep.shedding.hybrid.history import Piece
 from fastcep.shedding.hybrid.pieces import check_cut, fit_pieces
 from fastcep.shedding.model import Model, check_kind
+from fastcep.shedding.pspice.fit import check_window, model_of_counts
 from fastcep.spark.columns import columns_read, plain_query
+from fastcep.spark.counts import counts_table, transition_counts
 from fastcep.spark.detect import one_query
 from fastcep.spark.functions import ShippedFunctions, ship_functions
 from fastcep.spark.slicing import check_slices
@@ -35,10 +38,12 @@ from fastcep.spark.stream_pieces import RESULT_SCHEMA, Pieces, collect_results, 
 
 __all__ = ["fit"]
 
-_KIND = "hybrid"  #: kind of the models that are fitted
+_HYBRID, _PSPICE = "hybrid", "pspice"  #: kinds of the models that are fitted
 
 #: Number of partitions for the parts of the sums; there are as many parts as variables.
 _PART_PARTITIONS = 16
+
+_PSPICE_OPTIONS = ("bin", "cost_table", "index")
 
 Summary = TypeVar("Summary")
 Part = TypeVar("Part")
@@ -63,11 +68,11 @@ def fit(
     frame, order_by
         Past events, in any order, see `detect`.
     kind
-        Kind of shedder: ``"hybrid"``.
+        Kind of model: ``"hybrid"`` or ``"pspice"``.
     pieces
         Approximate number of pieces of history; each core holds the partial matches of one piece in memory. None:
         enough for about 500,000 events per piece, at most 1,024. If the query cannot be cut by time, history is a
-        single piece, processed in the memory of one core.
+        single piece, processed in the memory of one core; a model of pSPICE cannot be fitted on it then.
     **options
         Options of the kind, as for `fastcep.fit`, except ``validate=True``: nothing is held out.
 
@@ -84,11 +89,15 @@ def fit(
         If the DataFrame does not fit the schema.
     """
     check_kind(kind)
-    if kind != _KIND:
+    if kind not in (_HYBRID, _PSPICE):
         raise ValidationError(
-            f"kind={kind!r}: only models of kind {_KIND!r} are fitted on Spark; fit this one with fastcep.fit()"
+            f"kind={kind!r}: only models of the kinds {_HYBRID!r} and {_PSPICE!r} are fitted on Spark; fit this one "
+            "with fastcep.fit()"
         )
     check_slices(pieces, "pieces")
+    if kind == _PSPICE:
+        check_options(f"model {kind!r}", _PSPICE_OPTIONS, options)
+        return _fit_pspice(one_query(query), frame, order_by, pieces, **options)
     if options.get("validate"):
         raise ValidationError(
             "validate=True: a fit on Spark uses the whole history and holds nothing out; omit validate, and validate "
@@ -114,6 +123,16 @@ def fit(
     finally:
         cut.frame.unpersist()
     return replace(model, query=built).stored()
+
+
+def _fit_pspice(
+    query: ast.Query, frame: DataFrame, order_by: str | Sequence[str] | None, pieces: int | None, *,
+    bin: int | None = None, **options: Any,
+) -> Model:  # fmt: skip
+    """Count the transitions on the executors, and compute the model from their sums on the driver."""
+    check_window(query, bin)
+    counts = counts_table(transition_counts(frame, query, order_by=order_by, slices=pieces, **options))
+    return model_of_counts(query, counts, bin).stored()
 
 
 def _in_threads(function: Callable[[Any], Any], items: Iterable[Any], /) -> list[Any]:

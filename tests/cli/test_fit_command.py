@@ -217,3 +217,15 @@ def test_history_in_disorder() -> None:
     result = start("fit", "--input", "w.csv", *options)
     assert result.exit_code == 2 and "sort the input with --sort" in result.stderr and not Path("n").exists()
     assert start("fit", "--input", "w.csv", *options, "--sort").exit_code == 0
+
+
+def test_a_model_of_pspice() -> None:
+    result = fitted("--output", "n", "--kind", "pspice", "--bin", "2")
+    assert result.exit_code == 0 and "States of q1 at the begin of a window" in result.stdout
+    model = fc.load_model(Path("n") / "q1")
+    assert model.kind == "pspice" and model.numbers["bin"] == 2
+    result = fitted("--output", "none", "--kind", "pspice", "--clusters", "3")
+    assert result.exit_code == 2 and not Path("none").exists()
+    assert "--clusters: models of kind 'pspice' have no such option; leave it out" in result.stderr
+    result = fitted("--output", "none", "--bin", "3")
+    assert result.exit_code == 2 and "--bin: models of kind 'hybrid' have no such option" in result.stderr

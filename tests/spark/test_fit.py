@@ -78,9 +78,31 @@ def test_explicit_windows_are_one_piece(frame: Any, ds1: pa.Table) -> None:
         fastcep.spark.fit(query, frame, order_by="row", pieces=4)
 
 
+@pytest.mark.parametrize(
+    "clauses",
+    ["WITHIN 1ms", "WITHIN 120 EVENTS", "WITHIN 1ms STRATEGY skip_till_next", "WINDOW OPEN EVERY 90 EVENTS CLOSE AFTER 1ms"],
+)
+def test_models_of_pspice_are_those_of_one_process(frame: Any, ds1: pa.Table, clauses: str) -> None:
+    query = fc.parse(f"PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND b.V <= c.V {clauses}", DS1, name="q")
+    here = fc.fit(query, ds1, kind="pspice", bin=3, index="key")
+    there = fastcep.spark.fit(query, frame, kind="pspice", order_by="row", pieces=5, bin=3, index="key")
+    assert there.numbers["states"] == here.numbers["states"] and there.numbers["bin"] == here.numbers["bin"] == 3
+    assert there.numbers["window"] == pytest.approx(here.numbers["window"], rel=1e-12)
+    for part in ("utility", "transitions"):
+        one, other = here.parts[part], there.parts[part]
+        assert one.column_names == other.column_names and len(one) == len(other) > 0
+        for name in one.column_names:
+            expected = one[name].to_pylist()
+            exact = isinstance(expected[0], str)
+            assert other[name].to_pylist() == (expected if exact else pytest.approx(expected, rel=1e-9))
+    fc.shedding.PSpice(there).check(query)
+    with pytest.raises(fc.ValidationError, match="model 'pspice' has no option 'slices'"):
+        fastcep.spark.fit(query, frame, kind="pspice", slices=2)
+
+
 def test_refusals(frame: Any, ds1: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     query = fc.parse(f"PATTERN {QUERIES['Q1']}", DS1)
-    with monkeypatch.context() as patch, pytest.raises(fc.ValidationError, match="kind='third': only models of kind"):
+    with monkeypatch.context() as patch, pytest.raises(fc.ValidationError, match="kind='third': only models of the kinds"):
         patch.setattr(import_module("fastcep.spark.fit"), "check_kind", lambda kind: None)
         fastcep.spark.fit(query, frame, kind="third")
     with pytest.raises(fc.ValidationError, match="kind='hybird': there is no model of that kind; did you mean"):

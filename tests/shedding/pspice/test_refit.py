@@ -105,6 +105,14 @@ def test_a_model_is_replaced_if_its_matrix_differs() -> None:
     assert nothing["c"].model is None and "no partial match" in nothing["c"].why
 
 
+def test_fit_of_several_queries() -> None:
+    both = fc.fit(QUERIES, stream(1, 20_000, 0), kind="pspice")
+    assert [model.hash for model in both] == [model.hash for model in models()]
+    for wrong in ((), (QUERIES[0], QUERIES[0])):
+        with pytest.raises(fc.ValidationError, match="expected at least one query, each with a name of its own"):
+            fc.fit(wrong, stream(1, 20_000, 0), kind="pspice")
+
+
 def test_error_of_a_matrix() -> None:
     one, other = (fit_pspice(QUERIES[0], stream(seed, 20_000, 0)) for seed in (1, 5))
     assert matrix_error(one, one) == 0
