@@ -80,8 +80,9 @@ def test_explicit_windows_are_one_piece(frame: Any, ds1: pa.Table) -> None:
 
 @pytest.mark.parametrize(
     "clauses",
-    ["WITHIN 1ms", "WITHIN 120 EVENTS", "WITHIN 1ms STRATEGY skip_till_next", "WINDOW OPEN EVERY 90 EVENTS CLOSE AFTER 1ms"],
-)
+    ["WITHIN 1ms", "WITHIN 120 EVENTS", "WITHIN 1ms STRATEGY skip_till_next",
+     "WINDOW OPEN EVERY 90 EVENTS CLOSE AFTER 1ms"],
+)  # fmt: skip
 def test_models_of_pspice_are_those_of_one_process(frame: Any, ds1: pa.Table, clauses: str) -> None:
     query = fc.parse(f"PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND b.V <= c.V {clauses}", DS1, name="q")
     here = fc.fit(query, ds1, kind="pspice", bin=3, index="key")
@@ -102,7 +103,8 @@ def test_models_of_pspice_are_those_of_one_process(frame: Any, ds1: pa.Table, cl
 
 def test_refusals(frame: Any, ds1: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     query = fc.parse(f"PATTERN {QUERIES['Q1']}", DS1)
-    with monkeypatch.context() as patch, pytest.raises(fc.ValidationError, match="kind='third': only models of the kinds"):
+    only = "kind='third': only models of the kinds"
+    with monkeypatch.context() as patch, pytest.raises(fc.ValidationError, match=only):
         patch.setattr(import_module("fastcep.spark.fit"), "check_kind", lambda kind: None)
         fastcep.spark.fit(query, frame, kind="third")
     with pytest.raises(fc.ValidationError, match="kind='hybird': there is no model of that kind; did you mean"):
