@@ -217,8 +217,8 @@ def _validation_lines(validation: dict[str, Any]) -> list[str]:
 
 
 def _state_table(model: Model) -> Table:
-    """Table of the states of a model of pSPICE at the begin of a window: the last rows up to its mean size."""
-    table = Table("state", title=f"States of {model.query.name} at the begin of a window")
+    """Table of the states of a model of pSPICE at the start of a window: the last rows up to its mean size."""
+    table = Table("state", title=f"States of {model.query.name} at the start of a window")
     for column in ("matches expected", "remaining time, us"):
         table.add_column(column, justify="right")
     rows = [row for row in model.parts["utility"].to_pylist() if row["remaining"] <= model.numbers["window"]]

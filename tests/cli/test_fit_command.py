@@ -221,7 +221,7 @@ def test_history_in_disorder() -> None:
 
 def test_a_model_of_pspice() -> None:
     result = fitted("--output", "n", "--kind", "pspice", "--bin", "2")
-    assert result.exit_code == 0 and "States of q1 at the begin of a window" in result.stdout
+    assert result.exit_code == 0 and "States of q1 at the start of a window" in result.stdout
     model = fc.load_model(Path("n") / "q1")
     assert model.kind == "pspice" and model.numbers["bin"] == 2
     result = fitted("--output", "none", "--kind", "pspice", "--clusters", "3")
