@@ -47,6 +47,7 @@ TESTS = {
         "tests/shedding/test_auto.py::test_a_bound_alone_sheds",
         "tests/shedding/pspice/test_drop_order.py", "tests/shedding/pspice/test_model.py",
         "tests/shedding/pspice/test_occupancy.py", "tests/shedding/pspice/test_shedder.py",
+        "tests/shedding/pspice/test_refit.py",
         "tests/spark/test_slices.py",
     ],
 }  # fmt: skip
