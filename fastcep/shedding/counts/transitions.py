@@ -129,8 +129,9 @@ def _stream(piece: Piece, spans: Spans | None) -> dict[str, Any]:
     owned = piece.batch.time[piece.first : piece.last]
     head = piece.head_owned[1] - piece.head_owned[0]
     windows = 0 if spans is None else int(piece.owns(spans.opens).sum())
-    times = (int(owned[0]), int(owned[-1])) if len(owned) else None
-    return {"events": len(owned) + head, "times": times, "timed": len(owned), "windows": windows}
+    events, timed = len(owned) + head, len(owned) if spans is None else 0  # explicit windows need no rate
+    times = (int(owned[0]), int(owned[-1])) if timed else None
+    return {"events": events, "times": times, "timed": timed, "windows": windows}
 
 
 def _table(sums: TransitionSums, names: Sequence[str]) -> pa.Table:
