@@ -100,7 +100,8 @@ class SameDemand(Detector):
 
     def read(self, load: Load) -> DetectorReading:
         """Return the constant demand."""
-        return DetectorReading(0.0, amount=self.demand, why=f"constant demand: save {self.demand:.1%} of the work")
+        why = f"constant demand: save {self.demand:.1%} of the work"
+        return DetectorReading(0.0, amount=self.demand, of_present=False, why=why)
 
     def spec(self) -> dict[str, Any]:
         """Return the name and options as JSON values."""

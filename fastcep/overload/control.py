@@ -302,7 +302,7 @@ class Control(ShedderChange):
         return QueryView(
             query.plan, query.shedding, query.slices, decisions, query.window_size, query.received,
             self._schedule.count_budget(self._meter.per_event), self._work_limit.share,
-            self._load, self._demand.readings,
+            self._load, self._demand.readings, self._demand.of_present,
         )  # fmt: skip
 
     def _window_size(self, which: Callable[..., float]) -> float:

@@ -146,7 +146,7 @@ class DemandControl:
             was_largest = controller.demand >= ALL
             if controller.update(reading, without_loss, by_window) > self.demand:
                 self.demand, self.why = controller.demand, reading.why
-                self.of_present = reading.amount is not None
+                self.of_present = reading.amount is not None and reading.of_present
                 self.bound_missed = was_largest and self.demand >= ALL and (reading.excess > 0 or self.of_present)
 
     def state(self) -> dict[str, Any]:

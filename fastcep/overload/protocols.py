@@ -191,6 +191,8 @@ class QueryView:
     load, readings
         Measurements since the last decision, and what the detectors make of them: latency, queue, arrival rate and
         work, for shedders that determine numbers of events or partial matches themselves.
+    of_present
+        Whether the demand is a share of the present state, to be dropped now, and not a share of the work.
     """
 
     def __init__(
@@ -205,9 +207,10 @@ class QueryView:
         lost: float = 0.0,
         load: Load | None = None,
         readings: Sequence[DetectorReading] = (),
+        of_present: bool = False,
     ) -> None:
         self.plan = plan
-        self.load, self.readings = load or Load(0.0), readings
+        self.load, self.readings, self.of_present = load or Load(0.0), readings, of_present
         self.slices = slices
         self.decisions = decisions
         self.window_size, self.received, self.count_budget, self.lost = window_size, received, count_budget, lost
@@ -411,7 +414,9 @@ class DetectorReading:
     utilisation
         Arrival rate divided by the throughput without shedding; 0 if the rate is unknown. None without a queue.
     amount
-        Share of the present state to drop; None: the controller determines the demand.
+        Demand, if the detector knows it; None: the controller determines it.
+    of_present
+        Whether `amount` is a share of the present state, to be dropped now. Otherwise it is a share of the work.
     why
         Readable text: what exceeds its limit.
     """
@@ -419,6 +424,7 @@ class DetectorReading:
     excess: float
     utilisation: float | None = None
     amount: float | None = None
+    of_present: bool = True
     why: str = field(default="")
 
 

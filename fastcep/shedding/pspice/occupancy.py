@@ -22,7 +22,7 @@ from fastcep.shedding.pspice.model import PSpiceModel
 __all__ = ["Occupancy", "Outcome"]
 
 Floats = npt.NDArray[np.float64]
-Bits = npt.NDArray[np.bool_]
+
 
 
 @dataclass(frozen=True)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
-from os import PathLike
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from fastcep.errors import ModelError, ValidationError
+from fastcep.errors import ValidationError
 from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.protocols import Floats, QueryView
 from fastcep.overload.validation import MOST_SLICES
 from fastcep.query import ast
 from fastcep.shedding.background import Background
 from fastcep.shedding.limited_demand import demand_of_least_loss, loss_without_drops
-from fastcep.shedding.model import Model, load_model
+from fastcep.shedding.model import Model, ModelSource, model_for, models_of
 from fastcep.shedding.options import as_count, as_probability
 from fastcep.shedding.pspice.drift import Drift
 from fastcep.shedding.pspice.drop_order import DropOrder
@@ -32,7 +30,6 @@ from fastcep.stored import COUNT, FLAG, SHARE, anything, by_name, number, record
 
 __all__ = ["PSpice", "PSpiceProbability"]
 
-ModelSource = Model | str | PathLike[str]
 Key = tuple[tuple[str, float], ...]  #: name and weight of each query
 
 #: By what factor the size of a window may differ from that of the drop order before the order is computed again.
@@ -42,7 +39,7 @@ _SAME_WINDOW = 1.1
 _WORTH = 0.02
 
 #: Drift above which the stream has changed, and least share of the events whose children are counted.
-_MUCH_DRIFT, _LEAST_COUNTED = 0.25, 0.01
+_MUCH_DRIFT, _LEAST_COUNTED = 0.25, 1e-6
 
 _STATE = record({
     **FIT_STATE, "demand": SHARE, "saved": SHARE, "windows": by_name(number(1.0)), "models": by_name(check_model),
@@ -110,13 +107,8 @@ class PSpice(RefittingShedder):
         if as_count(owner, "slices", slices) > MOST_SLICES:
             raise ValidationError(f"{owner}: slices={slices!r}; expected at most {MOST_SLICES}")
         self.slices, self._explore = slices, as_probability(owner, "explore", explore)
-        sources = [model] if isinstance(model, Model | str | PathLike) else list(model)
-        self._stored_models = [item if isinstance(item, Model) else load_model(item) for item in sources]
+        self._stored_models = models_of(owner, model)
         self._models = {item.query.name: PSpiceModel.of(item) for item in self._stored_models}
-        if not self._models:
-            raise ValidationError(f"{owner}: model=[]; expected at least one")
-        if len(self._models) < len(sources):
-            raise ValidationError(f"{owner}: two models have the same query name; give one for each query")
         self._new_models: dict[str, Model] = {}  # those that replaced one of the models given
         self._windows = {name: item.window for name, item in self._models.items()}
         self._order: tuple[Key, DropOrder] | None = None
@@ -132,11 +124,7 @@ class PSpice(RefittingShedder):
 
     def check(self, query: ast.Query) -> None:
         """Raise `ModelError` for a query without a model."""
-        model = next((item for item in self._stored_models if item.query.name == query.name), None)
-        if model is None:
-            names = ", ".join(map(repr, self._models))
-            raise ModelError(f"shedder {self.name!r} has a model for {names}, none for {query.name!r}; fit one for it")
-        model.check(replace(query, returns=model.query.returns))  # with attributes=True, an engine returns more
+        model_for(f"shedder {self.name!r}", self._stored_models, query)
         self._queries[query.name] = query
 
     def slices_of(self, query: ast.Query) -> int:
@@ -172,7 +160,7 @@ class PSpice(RefittingShedder):
         if not views:
             return []
         order = self._order_of(views)
-        if any(reading.amount is not None and reading.amount >= demand for reading in views[0].readings):
+        if views[0].of_present:
             return self._drop_now(demand, order, views)
         lost = max(view.lost for view in views)
         if lost > 0 or demand == 0:  # without a demand, only a work limit leads to a decision
@@ -281,7 +269,7 @@ class PSpice(RefittingShedder):
         return self._drifts[view.plan.query.name]
 
     def _count(self, view: QueryView) -> None:
-        """Read the counted children about once in a window; the first window after the begin of shedding is left out,
+        """Read the counted children about once in a window; the first window after the start of shedding is left out,
         because the weights of its partial matches are not complete.
         """
         name = view.plan.query.name
@@ -310,7 +298,7 @@ class PSpice(RefittingShedder):
     def state(self) -> dict[str, Any]:
         """Return the state as JSON values."""
         return self.fit_state() | {
-            "demand": self._demand, "saved": max(self._saved, 0.0), "windows": dict(self._windows),
+            "demand": self._demand, "saved": self._saved, "windows": dict(self._windows),
             "models": {name: dump_model(item) for name, item in self._new_models.items()},
             "counted": {name: list(item) for name, item in self._counted.items()},
             "drifts": {name: drift.state() for name, drift in self._drifts.items()},

@@ -125,7 +125,7 @@ class FixedPlan(Baseline):
 
 @pytest.mark.parametrize("seed", range(100, 116))
 def test_cells_that_are_dropped(seed: int) -> None:
-    """What an engine finds and saves that drops the same cells: within 5 percentage points of all matches and work."""
+    """An engine that drops the same cells finds and saves as much, within 5 percentage points of matches and work."""
     text, slices = drawn(seed)
     random = np.random.default_rng(seed)
     model = fitted(text)

@@ -14,12 +14,11 @@ from strategies import queries as strategies
 from strategies.queries import Case
 from strategies.whole_cases import is_planned, query_cases
 from support import harness
-from support.shedding.markov_models import Unknown
 from support.state_transfer import quiet
 
 import fastcep as fc
 from fastcep.errors import ValidationError
-from fastcep.evaluation.constant import ConstantDemand
+from fastcep.evaluation.constant import ConstantDemand, SameDemand
 from fastcep.query.patterns import pattern_variables
 from fastcep.shedding import Model
 
@@ -60,7 +59,7 @@ def engine(case: Case, model: Model, name: str, demand: float) -> fc.Engine:
     shedder = ConstantDemand(fc.shedding.by_name(name, model=model, slices=3), demand)
     live: fc.Engine = quiet(
         fc.Engine, case.query, clock="virtual", cost_table="paper", latency_bound=1e9, shedder=shedder,
-        detector=Unknown(),
+        detector=SameDemand(demand),
     )  # fmt: skip
     return live
 

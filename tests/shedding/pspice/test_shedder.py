@@ -21,10 +21,11 @@ from support.shedding.shed_views import view as view_of
 import fastcep as fc
 from fastcep.datasets import ds1
 from fastcep.errors import ModelError, ValidationError
-from fastcep.overload.protocols import DetectorReading, QueryView
+from fastcep.overload.protocols import QueryView
 from fastcep.plan import make_plan
 from fastcep.shedding import Model, PredictedLatency, PSpice, PSpiceProbability
 from fastcep.shedding.pspice.drop_order import DropOrder
+from fastcep.shedding.pspice.model import PSpiceModel
 
 stream_of_contract = pytest.fixture(scope="module", name="stream")(stream_.__wrapped__)  # type: ignore[attr-defined]
 
@@ -113,7 +114,7 @@ def both(weights: tuple[float, float] = (1.0, 1.0)) -> tuple[list[fc.Query], lis
 
 @pytest.mark.parametrize("weights", [(1.0, 1.0), (1.0, 1e6), (1e6, 1.0)])
 def test_several_queries_share_one_order(weights: tuple[float, float]) -> None:
-    """What has the larger weight is dropped last."""
+    """The partial matches of the query with the larger weight are dropped last."""
     queries, models = both(weights)
     live = shedding(queries, PSpice(models), 0.5)
     whole = shedding(queries, None)
@@ -163,7 +164,7 @@ def test_another_store_drops_nothing() -> None:
     item = replace_plan(view_of(ABC), plan)
     (drop_plan,) = shedder.decide(0.5, 0.0, [item])
     assert drop_plan.births is None and drop_plan.drops is None
-    item.readings = [DetectorReading(0.1, amount=0.5)]
+    item.of_present = True
     (drop_plan,) = shedder.decide(0.5, 0.0, [item])
     assert drop_plan.drops is None
 
@@ -186,7 +187,7 @@ def of_present(amount: float, texts: list[str], seed: int = 5) -> tuple[list[Que
         item = view_of(text, slices=8)
         item.plan = make_plan(query(text, name), store="rows")
         item.__dict__["live"] = random.integers(0, 50, (len(item.plan.states), 1, 8))
-        item.readings = [DetectorReading(0.1, amount=amount)]
+        item.of_present = True
         views.append(item)
     return views, shedder, list(shedder.decide(min(amount, 0.999), 0.0, views))
 
@@ -399,3 +400,15 @@ def test_a_model_fits_whatever_is_returned() -> None:
     assert "a.V" in live.process(letters(500)).to_arrow().column_names
     returned = query(f"{ABC} RETURN a.V AS v")
     fc.Engine(returned, latency_bound="1h", shedder=PSpice(fitted().stored()))
+
+
+@pytest.mark.parametrize("costs", ["paper", "measured"])
+def test_evaluate_by_demand(costs: str) -> None:
+    """A constant demand is a share of the work of the stream, not of the present state at each decision."""
+    options = {"cost_table": costs, "index": "key"}
+    fitting = fc.fit(CONTRACT, ds1(events=20_000, seed=21), kind="pspice", **options)
+    expected = order(PSpiceModel.of(fitting), slices=32).choose(0.3).kept[0]
+    strategies = ["rs", lambda seed: PSpice(fitting, seed)]
+    report = fc.evaluate(CONTRACT, events().slice(0, 20_000), shedders=strategies, demands="30%", **options)
+    random, recall = (row["recall"] for row in report.rows)
+    assert recall == pytest.approx(expected, abs=0.1) and recall > random + 0.03

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 import fastcep as fc
-from fastcep.evaluation.constant import ConstantDemand
-from fastcep.overload.protocols import Detector, DetectorReading, Load
+from fastcep.evaluation.constant import ConstantDemand, SameDemand
 from fastcep.shedding import Shedder
 from fastcep.shedding.pspice.drop_order import DropOrder
 from fastcep.shedding.pspice.fit import fit_pspice
@@ -49,21 +48,9 @@ def order(*models: PSpiceModel, weights: Any = None, slices: int = 8, by_time: b
     return DropOrder(models, weights or [1.0] * len(models), windows, numbers, by_time=by_time)
 
 
-class Unknown(Detector):
-    """Detector that is always overloaded, and does not determine the demand."""
-
-    name = "unknown"
-
-    def read(self, load: Load) -> DetectorReading:
-        return DetectorReading(0.5, why="always")
-
-    def spec(self) -> dict[str, Any]:
-        return {"name": self.name}
-
-
 def shedding(queries: Any, shedder: Shedder | None, demand: float = 0.0, **options: Any) -> fc.Engine:
     """Return an engine whose shedder gets a constant demand, or one without a shedder."""
     own: dict[str, Any] = {"clock": "virtual", "cost_table": TABLE, "latency_bound": "1s"} | options
     if shedder is None:
         return fc.Engine(queries, **own)
-    return quiet(fc.Engine, queries, shedder=ConstantDemand(shedder, demand), detector=Unknown(), **own)
+    return quiet(fc.Engine, queries, shedder=ConstantDemand(shedder, demand), detector=SameDemand(demand), **own)
