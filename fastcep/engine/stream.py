@@ -34,6 +34,7 @@ from fastcep.events import EventBatch, Schema, StringTable
 from fastcep.events.export import events_to_arrow
 from fastcep.events.layout import make_batch_reader
 from fastcep.events.units import INT64_MIN
+from fastcep.option_types import Index
 from fastcep.overload.clock import VirtualClock
 from fastcep.overload.control import Control
 from fastcep.overload.options import event_arrivals
@@ -85,7 +86,7 @@ class Stream:
         timed_out: bool,
         timed_out_limit: int,
         store: str,
-        index: str,
+        index: Index,
         pool: ThreadPool | None = None,
         control: Control | None = None,
     ) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from fastcep.events import EventBatch
+from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.overload.protocols import Shedder
 
@@ -35,7 +36,7 @@ class EngineSetting:
     virtual: bool
     costs: CostTable
     store: str
-    index: str
+    index: Index
 
 
 class RenewingShedder(Shedder):

@@ -14,6 +14,7 @@ from fastcep.datasets import ds1
 from fastcep.shedding import Auto, by_name
 from fastcep.shedding.auto.trial import try_models
 from fastcep.shedding.refit.process import FitProcess
+from fastcep.shedding.refit.result import FitJob
 
 SCHEMA = fc.Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us")
 Q1 = fc.parse("PATTERN SEQ(A a, B b, C c) WHERE [ID] AND a.V + b.V = c.V WITHIN 4ms", SCHEMA, name="q1")
@@ -151,9 +152,9 @@ def test_queries_may_come_and_go(plain: tuple[int, float]) -> None:
 
 
 def test_another_process_fits_as_this_one() -> None:
-    job = [Q1], EVENTS.slice(0, 9_000), {}, fc.CostTable.named("paper"), "key", 0
-    expected = try_models(*job)["q1"]
-    background = FitProcess(Auto.fit_task, *job)
+    job = FitJob([Q1], EVENTS.slice(0, 9_000), {}, fc.CostTable.named("paper"), "key", 0)
+    expected = try_models(job)["q1"]
+    background = FitProcess(Auto.fit_task, job)
     while (trials := background.poll()) is None:
         time.sleep(0.02)
     assert trials["q1"].measured == expected.measured
@@ -162,7 +163,9 @@ def test_another_process_fits_as_this_one() -> None:
 
 
 def test_a_process_that_ends_early_is_reported() -> None:
-    background = FitProcess(Auto.fit_task, [Q1], EVENTS.slice(0, 9_000), {}, fc.CostTable.named("paper"), "key", 0)
+    background = FitProcess(
+        Auto.fit_task, FitJob([Q1], EVENTS.slice(0, 9_000), {}, fc.CostTable.named("paper"), "key", 0)
+    )
     background._process.kill()
     while (trials := background.poll()) is None:
         time.sleep(0.02)

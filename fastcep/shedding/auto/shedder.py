@@ -17,7 +17,7 @@ from fastcep.shedding.auto.trial import shedder_of
 from fastcep.shedding.events import RandomEvents
 from fastcep.shedding.hybrid import Hybrid
 from fastcep.shedding.matches import RandomMatches
-from fastcep.shedding.model import Model, load_model
+from fastcep.shedding.model import Model, models_of
 from fastcep.shedding.pspice import PSpice
 from fastcep.shedding.refit.shedder import FIT_STATE, RefittingShedder
 from fastcep.shedding.refit.stored import check_model, dump_model, load_stored_model
@@ -63,8 +63,7 @@ class Auto(RefittingShedder):
     def __init__(
         self, seed: int = 0, model: Any = None, *, history: int = 50_000, renew: int = 1_000_000
     ) -> None:
-        sources = [] if model is None else model if isinstance(model, list | tuple) else [model]
-        models = [item if isinstance(item, Model) else load_model(item) for item in sources]
+        models = [] if model is None else models_of("shedder 'auto'", model)
         super().__init__(seed, history, renew, waits=bool(models))
         self._rows, self._events = RandomMatches(seed), RandomEvents(seed)
         self._models = {item.query.name: item for item in models}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +11,6 @@ import pyarrow as pa
 from fastcep.engine import Engine, Matches
 from fastcep.errors import FastcepError
 from fastcep.events.batch import as_table
-from fastcep.overload.costs import CostTable
 from fastcep.overload.protocols import Shedder
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic
@@ -21,7 +20,7 @@ from fastcep.shedding.hybrid import Hybrid
 from fastcep.shedding.matches import RandomMatches
 from fastcep.shedding.model import Model
 from fastcep.shedding.pspice import PSpice
-from fastcep.shedding.refit.result import FitResult
+from fastcep.shedding.refit.result import FitJob, FitResult
 
 __all__ = ["shedder_of", "try_models"]
 
@@ -40,33 +39,15 @@ def shedder_of(model: Model, seed: int) -> Hybrid | PSpice:
     return PSpice(model, seed) if model.kind == PSpice.name else Hybrid(model, seed)
 
 
-def try_models(
-    queries: Sequence[ast.Query], history: pa.Table, current: Mapping[str, Model], costs: CostTable, index: str,
-    seed: int,
-) -> dict[str, FitResult]:  # fmt: skip
-    """Fit models for each query, and return the best one, by name of the query, if it is better than what there is.
-
-    Parameters
-    ----------
-    queries
-        The queries.
-    history
-        Events in order.
-    current
-        Models in use, by name of the query.
-    costs, index
-        Cost table and index option of the engine.
-    seed
-        Seed of all random decisions.
-    """
-    options = {"cost_table": costs, "index": index}
-    return {query.name: _try_models(query, history, current.get(query.name), options, seed) for query in queries}
+def try_models(job: FitJob) -> dict[str, FitResult]:
+    """Fit models for each query, and return the best one, by name of the query, if it is better than what there is."""
+    return {query.name: _try_models(query, job) for query in job.queries}
 
 
-def _try_models(
-    query: ast.Query, history: pa.Table, current: Model | None, options: Mapping[str, Any], seed: int
-) -> FitResult:
-    table = as_table(history, "history")
+def _try_models(query: ast.Query, job: FitJob) -> FitResult:
+    current, seed = job.current.get(query.name), job.seed
+    options: dict[str, Any] = {"cost_table": job.costs, "index": job.index}
+    table = as_table(job.history, "history")
     end = int(len(table) * _FITTED)
     later = table.slice(end)
     models, errors = _fitted(query, table.slice(0, end), options, seed)
@@ -77,7 +58,7 @@ def _try_models(
         if truth.total() < _LEAST_MATCHES:
             few = f"the later part of the history has {truth.total()} matches, fewer than {_LEAST_MATCHES}"
             return FitResult(why=few)
-        bound = max(_BOUND * mean, 1.01 * options["cost_table"].event)
+        bound = max(_BOUND * mean, 1.01 * job.costs.event)
         shedders: dict[str, Shedder] = {"baseline": RandomEvents(seed) if is_monotonic(query) else RandomMatches(seed)}
         if current is not None:
             shedders["current"] = shedder_of(current, seed)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from math import sqrt
 
 import numpy as np
-import pyarrow as pa
 
 from fastcep.errors import FastcepError
-from fastcep.overload.costs import CostTable
 from fastcep.query import ast
 from fastcep.shedding.counts import matrix
-from fastcep.shedding.model import Model
 from fastcep.shedding.pspice.fit import fit_pspice
 from fastcep.shedding.pspice.model import PSpiceModel
-from fastcep.shedding.refit.result import FitResult
+from fastcep.shedding.refit.result import FitJob, FitResult
 
 __all__ = ["matrix_error", "refit_models"]
 
@@ -23,37 +19,21 @@ __all__ = ["matrix_error", "refit_models"]
 _CHANGED = 0.05
 
 
-def refit_models(
-    queries: Sequence[ast.Query], history: pa.Table, current: Mapping[str, Model], costs: CostTable, index: str,
-    seed: int,
-) -> dict[str, FitResult]:  # fmt: skip
+def refit_models(job: FitJob) -> dict[str, FitResult]:
     """Fit a model for each query, and return it if its matrix differs from that of the model in use.
 
     This is the test of pSPICE, section III-D: the model is replaced when the mean squared error between the matrices
     exceeds a threshold.
-
-    Parameters
-    ----------
-    queries
-        The queries.
-    history
-        Events in order.
-    current
-        Models in use, by name of the query.
-    costs, index
-        Cost table and index option of the engine.
-    seed
-        Not used: a fit is not random.
     """
-    return {query.name: _refit(query, history, PSpiceModel.of(current[query.name]), costs, index) for query in queries}
+    return {query.name: _refit(query, job) for query in job.queries}
 
 
-def _refit(query: ast.Query, history: pa.Table, current: PSpiceModel, costs: CostTable, index: str) -> FitResult:
+def _refit(query: ast.Query, job: FitJob) -> FitResult:
     try:
-        model = fit_pspice(query, history, cost_table=costs, index=index)  # type: ignore[arg-type]
+        model = fit_pspice(query, job.history, cost_table=job.costs, index=job.index)
     except FastcepError as failure:
         return FitResult(why=str(failure))
-    error = matrix_error(current, model)
+    error = matrix_error(PSpiceModel.of(job.current[query.name]), model)
     if error <= _CHANGED:
         return FitResult(None, {"error": error}, f"the error of its matrix is {error:.3f}, at most {_CHANGED}")
     return FitResult(model.stored(), {"error": error})

@@ -13,7 +13,6 @@ import sys
 import tempfile
 import warnings
 import weakref
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,9 @@ import pyarrow as pa
 
 from fastcep.errors import FastcepError
 from fastcep.overload.costs import CostTable
-from fastcep.query import Document, ast, document_text, parse_document
-from fastcep.shedding.model import Model, load_model
-from fastcep.shedding.refit.result import FitResult, fit_function
+from fastcep.query import Document, document_text, parse_document
+from fastcep.shedding.model import load_model
+from fastcep.shedding.refit.result import FitJob, FitResult, fit_function
 
 __all__ = ["FitProcess", "run_job"]
 
@@ -38,8 +37,8 @@ class FitProcess:
     ----------
     task
         Place of the function that fits, see `fit_function`.
-    queries, history, current, costs, index, seed
-        Its arguments.
+    job
+        Its argument.
 
     Raises
     ------
@@ -47,21 +46,20 @@ class FitProcess:
         If the process cannot be started.
     """
 
-    def __init__(
-        self, task: str, queries: Sequence[ast.Query], history: pa.Table, current: Mapping[str, Model],
-        costs: CostTable, index: str, seed: int,
-    ) -> None:  # fmt: skip
-        self._names = [query.name for query in queries]
+    def __init__(self, task: str, job: FitJob) -> None:
+        self._names = [query.name for query in job.queries]
         self._folder = tempfile.TemporaryDirectory(prefix="fastcep-fit-")
         folder = Path(self._folder.name)
-        job = {
-            "task": task, "text": document_text(Document(queries[0].schema, tuple(queries))), "index": index,
-            "seed": seed, "costs": {"name": costs.name, **costs.nanoseconds}, "current": list(current),
+        values = {
+            "task": task, "text": document_text(Document(job.queries[0].schema, tuple(job.queries))),
+            "index": job.index, "seed": job.seed, "costs": {"name": job.costs.name, **job.costs.nanoseconds},
+            "current": list(job.current),
         }  # fmt: skip
-        (folder / "job.json").write_text(json.dumps(job))
-        with pa.OSFile(str(folder / "history.arrow"), "wb") as sink, pa.ipc.new_file(sink, history.schema) as writer:
-            writer.write_table(history)
-        for number, model in enumerate(current.values()):
+        (folder / "job.json").write_text(json.dumps(values))
+        table = job.history
+        with pa.OSFile(str(folder / "history.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+        for number, model in enumerate(job.current.values()):
             model.save(folder / f"current-{number}")
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-W", "ignore", "-m", "fastcep.shedding.refit", str(folder)],
@@ -134,9 +132,8 @@ def run_job(folder: Path) -> None:
             current = {name: load_model(folder / f"current-{number}") for number, name in enumerate(job["current"])}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                fits = fit_function(job["task"])(
-                    queries, history, current, CostTable(**job["costs"]), job["index"], job["seed"]
-                )
+                given = FitJob(queries, history, current, CostTable(**job["costs"]), job["index"], job["seed"])
+                fits = fit_function(job["task"])(given)
         result = {}
         for number, (name, fitted) in enumerate(fits.items()):
             place = f"model-{number}" if fitted.model is not None else ""

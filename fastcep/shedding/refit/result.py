@@ -1,14 +1,45 @@
-"""Result of a fit on the recent events of a stream."""
+"""A fit on the recent events of a stream: what it gets, and what it returns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 
+import pyarrow as pa
+
+from fastcep.option_types import Index
+from fastcep.overload.costs import CostTable
+from fastcep.query import ast
 from fastcep.shedding.model import Model
 
-__all__ = ["FitResult", "fit_function"]
+__all__ = ["FitFunction", "FitJob", "FitResult", "fit_function"]
+
+
+@dataclass(frozen=True)
+class FitJob:
+    """Queries to fit models for, and what to fit them on.
+
+    Attributes
+    ----------
+    queries
+        The queries.
+    history
+        Recorded events, in order.
+    current
+        Models in use, by name of the query.
+    costs, index
+        Cost table and index option of the engine.
+    seed
+        Seed of all random decisions.
+    """
+
+    queries: Sequence[ast.Query]
+    history: pa.Table
+    current: Mapping[str, Model]
+    costs: CostTable
+    index: Index
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -30,13 +61,12 @@ class FitResult:
     why: str = ""
 
 
-def fit_function(place: str) -> Callable[..., Mapping[str, FitResult]]:
-    """Return the function at a place such as ``"package.module:function"``.
+#: Function that fits models, and returns a result for each query by name.
+FitFunction = Callable[[FitJob], Mapping[str, FitResult]]
 
-    It is given as text because another process imports it. Its arguments are the queries, the recorded events
-    (pyarrow.Table), the models in use by name of the query, cost table, index option and seed; it returns a result for
-    each query by name.
-    """
+
+def fit_function(place: str) -> FitFunction:
+    """Return the function at a place such as ``"package.module:function"``; another process imports it by this text."""
     module, _, name = place.partition(":")
-    function: Callable[..., Mapping[str, FitResult]] = getattr(import_module(module), name)
+    function: FitFunction = getattr(import_module(module), name)
     return function

@@ -16,7 +16,7 @@ from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.model import Model
 from fastcep.shedding.options import as_count
 from fastcep.shedding.refit.process import FitProcess
-from fastcep.shedding.refit.result import FitResult, fit_function
+from fastcep.shedding.refit.result import FitJob, FitResult, fit_function
 from fastcep.shedding.refit.stored import dump_table, load_table
 from fastcep.stored import COUNT, TEXT, Check, anything, by_name, or_null
 
@@ -146,11 +146,11 @@ class RefittingShedder(Baseline, RenewingShedder):
         history, self._history = pa.concat_tables(self._history), []
         self._fits += 1
         queries, setting = list(self._queries.values()), self._setting
-        job = queries, history, dict(self.models_in_use), setting.costs, setting.index, self.seed
+        job = FitJob(queries, history, self.models_in_use, setting.costs, setting.index, self.seed)
         if setting.virtual:
-            return self._take(fit_function(self.fit_task)(*job))
+            return self._take(fit_function(self.fit_task)(job))
         try:
-            self._fitting = FitProcess(self.fit_task, *job)
+            self._fitting = FitProcess(self.fit_task, job)
         except OSError as error:
             why = f"cannot start {error.filename}: {error}"
             return self._take({name: FitResult(why=why) for name in self._queries})

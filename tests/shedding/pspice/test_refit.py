@@ -15,6 +15,7 @@ from fastcep.shedding import PSpice
 from fastcep.shedding.model import Model
 from fastcep.shedding.pspice.fit import fit_pspice
 from fastcep.shedding.pspice.refit import matrix_error, refit_models
+from fastcep.shedding.refit.result import FitJob
 
 SCHEMA = fc.Schema({name: {"k": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us")
 QUERIES = tuple(
@@ -96,12 +97,12 @@ def test_fits_are_repeated_and_depend_neither_on_batches_nor_on_snapshots() -> N
 def test_a_model_is_replaced_if_its_matrix_differs() -> None:
     current = dict(zip("cd", models(), strict=True))
     costs = CostTable.named("measured")
-    same = refit_models(QUERIES, stream(5, 20_000, 0), current, costs, "full", 0)
-    other = refit_models(QUERIES, stream(5, 0, 20_000), current, costs, "full", 0)
+    same = refit_models(FitJob(QUERIES, stream(5, 20_000, 0), current, costs, "full", 0))
+    other = refit_models(FitJob(QUERIES, stream(5, 0, 20_000), current, costs, "full", 0))
     for name in "cd":
         assert same[name].model is None and same[name].measured["error"] <= 0.05 and "at most 0.05" in same[name].why
         assert other[name].model is not None and other[name].measured["error"] > 0.2
-    nothing = refit_models(QUERIES, stream(5, 0, 20_000).slice(0, 0), current, costs, "full", 0)
+    nothing = refit_models(FitJob(QUERIES, stream(5, 0, 20_000).slice(0, 0), current, costs, "full", 0))
     assert nothing["c"].model is None and "no partial match" in nothing["c"].why
 
 
