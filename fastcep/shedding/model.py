@@ -11,7 +11,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -28,7 +28,7 @@ from fastcep.overload.names import MODELS
 from fastcep.query import Document, ast, document_text, parse_document, to_text
 from fastcep.stored import AMOUNT, TEXT, Misfit, anything, by_name, record, shown, whole
 
-__all__ = ["Model", "check_folder", "check_kind", "load_model"]
+__all__ = ["Model", "ModelSource", "check_folder", "check_kind", "load_model", "model_for", "models_of"]
 
 _FORMAT, _VERSION = "fastcep-model", 1
 _MANIFEST = "manifest.json"
@@ -110,14 +110,17 @@ class Model:
         return _checksum({**content, "parts": parts})
 
     def check(self, query: ast.Query) -> None:
-        """Raise `ModelError` for a query or schema other than its own. The name of the query does not matter."""
+        """Raise `ModelError` for a query or schema other than its own.
+
+        Neither the name of the query nor what it returns matters, such as with ``Engine(attributes=True)``.
+        """
         if query.schema != self.query.schema:
             differing = difference(query.schema, self.query.schema)
             raise ModelError(
                 f"model {self.kind!r} is not for query {query.name!r}, whose schema differs: {differing}; "
                 "fit one for this query"
             )
-        if to_text(replace(query, name=self.query.name)) != to_text(self.query):
+        if to_text(replace(query, name="", returns=())) != to_text(replace(self.query, name="", returns=())):
             raise ModelError(
                 f"model {self.kind!r} is for query {self.query.name!r}, not for {query.name!r}; fit one for this "
                 f"query. It was fitted for:\n{to_text(self.query)}"
@@ -177,6 +180,46 @@ class Model:
                 "tuples, and texts as the keys of dicts"
             )
         return text
+
+
+#: Model, or the folder in which it was saved.
+ModelSource = Model | str | os.PathLike[str]
+
+
+def models_of(owner: str, source: ModelSource | Sequence[ModelSource]) -> list[Model]:
+    """Return the models that a user gives to a shedder.
+
+    Parameters
+    ----------
+    owner
+        Name of the shedder, for error messages.
+    source
+        Model, or the folder in which it was saved; a list of these for several queries.
+
+    Raises
+    ------
+    ModelError
+        If a folder has no model, or a damaged one.
+    ValidationError
+        If there is none, or two models are for queries of one name.
+    """
+    sources = [source] if isinstance(source, Model | str | os.PathLike) else source
+    if not isinstance(sources, Sequence) or not sources:
+        raise ValidationError(f"{owner}: model={source!r}; expected at least one model, or its folder")
+    models = [item if isinstance(item, Model) else load_model(item) for item in sources]
+    if len({model.query.name for model in models}) < len(models):
+        raise ValidationError(f"{owner}: two models have the same query name; give one for each query")
+    return models
+
+
+def model_for(owner: str, models: Sequence[Model], query: ast.Query) -> Model:
+    """Return the model for a query; raise `ModelError` if there is none, or it was fitted for another query."""
+    model = next((item for item in models if item.query.name == query.name), None)
+    if model is None:
+        names = ", ".join(repr(item.query.name) for item in models)
+        raise ModelError(f"{owner} has a model for {names}, none for {query.name!r}; fit one for it")
+    model.check(query)
+    return model
 
 
 def check_kind(kind: str) -> None:

@@ -15,6 +15,7 @@ from support.shedding.shed_runs import Q1, SCHEMA, query
 from xxhash import xxh64
 
 import fastcep as fc
+from fastcep.datasets import ds1
 from fastcep.errors import ModelError, ValidationError
 from fastcep.shedding.model import Model, check_folder, load_model
 
@@ -319,3 +320,14 @@ def test_a_query_that_is_none_any_more(saved: Path) -> None:
     manifest(saved, lambda content: content["schema"].update(text=""))
     with pytest.raises(ModelError, match="cannot parse"):
         load_model(saved)
+
+
+@pytest.mark.parametrize("kind", ["hybrid", "pspice"])
+def test_a_model_does_not_depend_on_what_is_returned(kind: str) -> None:
+    """An engine with ``attributes=True`` returns more than the query for which the model was fitted."""
+    schema = fc.Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us")
+    pair = fc.parse("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID AND a.V = b.V WITHIN 2ms", schema, name="q")
+    events = ds1(events=3_000, seed=1)
+    model = fc.fit(pair, events, kind=kind, **({"validate": False} if kind == "hybrid" else {}))
+    engine = fc.Engine(pair, attributes=True, latency_bound="1h", shedder=kind, model=model)
+    assert "a.V" in engine.process(events).to_arrow().column_names

@@ -8,7 +8,8 @@ from typing import Any
 from fastcep.errors import ValidationError
 from fastcep.shedding.hybrid.covering_knapsack import CoveringKnapsack
 from fastcep.shedding.hybrid.drop_order import Selector
-from fastcep.shedding.hybrid.shedder import Hybrid, ModelSource
+from fastcep.shedding.hybrid.shedder import Hybrid
+from fastcep.shedding.model import ModelSource
 
 __all__ = ["HybridKnapsack"]
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from os import PathLike
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep.errors import ModelError, ValidationError
+from fastcep.errors import ValidationError
 from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.protocols import Classes, QueryView, Tree
 from fastcep.overload.survival import survival
@@ -26,7 +25,7 @@ from fastcep.shedding.hybrid.drop_order import DropOrder, Selection, Selector, T
 from fastcep.shedding.hybrid.fit import fit_hybrid
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.limited_demand import loss_without_drops
-from fastcep.shedding.model import Model, load_model
+from fastcep.shedding.model import ModelSource, model_for, models_of
 from fastcep.shedding.options import as_choice, as_probability
 from fastcep.stored import COUNT, NUMBER, SHARE, anything, by_name, number, record
 
@@ -49,7 +48,6 @@ _ENOUGH = 1e-3
 _ALL = 1 - 1e-6
 
 Floats = npt.NDArray[np.float64]
-ModelSource = Model | str | PathLike[str]
 
 
 @dataclass(slots=True)
@@ -124,11 +122,8 @@ class Hybrid(Baseline):
                 raise ValidationError(f"shedder {self.name!r}: {option}={value!r}; expected True or False")
         self._adapt = adapt
         self._explore = as_probability(f"shedder {self.name!r}", "explore", explore) if adapt else 0.0
-        sources = [model] if isinstance(model, Model | str | PathLike) else list(model)
-        self._stored_models = [item if isinstance(item, Model) else load_model(item) for item in sources]
+        self._stored_models = models_of(f"shedder {self.name!r}", model)
         self._models = {item.query.name: HybridModel.of(item) for item in self._stored_models}
-        if not self._models:
-            raise ValidationError(f"shedder {self.name!r}: model=[]; expected at least one")
         self.slices = max(item.flow.slices for item in self._models.values())
         self._states: dict[str, SheddingState] = {}
         self._plans: dict[str, tuple[Selector, float, bool, DropPlan]] = {}
@@ -143,11 +138,7 @@ class Hybrid(Baseline):
 
     def check(self, query: ast.Query) -> None:
         """Raise `ModelError` for a query without a model."""
-        model = next((item for item in self._stored_models if item.query.name == query.name), None)
-        if model is None:
-            names = ", ".join(map(repr, self._models))
-            raise ModelError(f"shedder {self.name!r} has a model for {names}, none for {query.name!r}; fit one for it")
-        model.check(query)
+        model_for(f"shedder {self.name!r}", self._stored_models, query)
 
     def classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
         """Return the classes of partial matches of its model."""
