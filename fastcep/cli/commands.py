@@ -289,10 +289,12 @@ def fit(
         int | None, typer.Option(metavar="N", help="Events between two rows of the tables (pspice: 1/256 of a window).")
     ] = None,
     cost_table: Annotated[
-        str,
-        typer.Option(metavar="NAME|FILE", help="Cost of operations: measured, paper, or a file of fastcep calibrate."),
-    ] = "measured",
-    index: Index = "full",
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE", help="Cost of operations: measured (default), paper, or a file of fastcep calibrate."
+        ),
+    ] = None,
+    index: Index | None = None,
     seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Random seed (hybrid: 0).")] = None,
     exclude: Annotated[
         str | None,

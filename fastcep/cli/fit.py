@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json as json_module
 import time
 from collections.abc import Sequence
@@ -17,9 +16,9 @@ from fastcep.cli.all_events import read_all, sort_hint
 from fastcep.cli.inputs import InputOptions
 from fastcep.cli.run import load
 from fastcep.errors import ModelError, ValidationError
-from fastcep.overload.names import MODELS
 from fastcep.query import Query
 from fastcep.shedding.fit import fit as fit_model
+from fastcep.shedding.fit import known_options
 from fastcep.shedding.model import Model, check_folder, check_kind
 
 if TYPE_CHECKING:
@@ -40,14 +39,14 @@ class FitOptions:
     slices: int | None = None
     clusters: str | None = None
     bin: int | None = None
-    cost_table: str = "measured"
-    index: str = "full"
+    cost_table: str | None = None
+    index: str | None = None
     seed: int | None = None
     exclude: str | None = None
     validate: bool | None = None
 
     def arguments(self) -> dict[str, Any]:
-        """Return the keyword arguments of `fastcep.fit`: those that were given, and kind, cost table and index.
+        """Return the keyword arguments of `fastcep.fit`: the kind, and the options that were given.
 
         Raises
         ------
@@ -57,17 +56,19 @@ class FitOptions:
         check_kind(self.kind)
         given: dict[str, Any] = {
             "slices": self.slices, "clusters": None if self.clusters is None else _clusters(self.clusters),
-            "bin": self.bin, "seed": self.seed, "validate": self.validate,
-            "exclude": self.exclude and [name.strip() for name in self.exclude.split(",") if name.strip()],
+            "bin": self.bin, "seed": self.seed, "validate": self.validate, "cost_table": self.cost_table,
+            "index": self.index,
+            "exclude": None if self.exclude is None else _names(self.exclude),
         }  # fmt: skip
-        given = {name: value for name, value in given.items() if value is not None and value != ""}
-        known = inspect.signature(MODELS[self.kind]).parameters
+        given = {name: value for name, value in given.items() if value is not None}
         for name in given:
-            if name not in known and not any(item.kind is item.VAR_KEYWORD for item in known.values()):
+            if name not in known_options(self.kind, given):
+                spelling = "no-validate" if name == "validate" and not self.validate else name.replace("_", "-")
                 raise ValidationError(
-                    f"--{name}: models of kind {self.kind!r} have no such option; leave it out, or give another --kind"
+                    f"--{spelling}: models of kind {self.kind!r} have no such option; leave it out, or give another "
+                    "--kind"
                 )
-        return {"kind": self.kind, "cost_table": self.cost_table, "index": self.index, **given}
+        return {"kind": self.kind, **given}
 
 
 def fit(
@@ -115,7 +116,6 @@ def fit(
     if spark is None:
         models, events, seconds = _fit_here(queries, inputs, sources, schema, arguments)
     else:
-        arguments.pop("validate", None)  # nothing is held out there
         models, events, seconds = _fit_on_spark(queries, inputs, sources, schema, arguments, spark)
     if len(folders) > 1:
         _make_folder(output)
@@ -194,6 +194,11 @@ def _make_folder(output: Path) -> None:
         ) from error
 
 
+def _names(text: str) -> list[str]:
+    """Return the names in a list that is separated by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def _clusters(text: str) -> int | Literal["gap"]:
     if text == "gap":
         return "gap"
@@ -217,13 +222,14 @@ def _validation_lines(validation: dict[str, Any]) -> list[str]:
 
 
 def _state_table(model: Model) -> Table:
-    """Table of the states of a model of pSPICE at the start of a window: the last rows up to its mean size."""
+    """Table of the states of a model of pSPICE at the start of a window of mean size; without the final state."""
     table = Table("state", title=f"States of {model.query.name} at the start of a window")
     for column in ("matches expected", "remaining time, us"):
         table.add_column(column, justify="right")
     rows = [row for row in model.parts["utility"].to_pylist() if row["remaining"] <= model.numbers["window"]]
     for row in rows[-len(model.numbers["states"]) :]:
-        table.add_row(row["state_name"], f"{row['probability']:.3g}", f"{row['time'] / 1e3:.3g}")
+        if row["time"] > 0:
+            table.add_row(row["state_name"], f"{row['probability']:.3g}", f"{row['time'] / 1e3:.3g}")
     return table
 
 

@@ -64,7 +64,9 @@ class SheddingOptions:
         if spelling == "none" and self.seed is not None:
             raise ValidationError("--seed needs a shedder; give --shedder NAME")
         if self.models and not self._takes_model(spelling):
-            raise ValidationError("--model needs a shedder that uses one; give --shedder hybrid, hyi, hys or auto")
+            raise ValidationError(
+                "--model needs a shedder that uses one; give --shedder hybrid, hyi, hys, pspice, pspice-- or auto"
+            )
         if not self.models and self._takes_model(spelling) and spelling != "auto":
             raise ValidationError(
                 f"--shedder {self.shedder} needs a model; create one with fastcep fit, and give --model FOLDER"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
 from fastcep.errors import ValidationError
@@ -11,7 +11,7 @@ from fastcep.overload.names import MODELS, check_options
 from fastcep.query import ast
 from fastcep.shedding.model import Model, check_kind
 
-__all__ = ["fit"]
+__all__ = ["distinct", "fit", "known_options"]
 
 
 @overload
@@ -51,16 +51,27 @@ def fit(
         If the history does not fit the query.
     """
     if isinstance(query, Sequence):
-        names = [item.name for item in query]
-        if not names or len(set(names)) < len(names):
-            found = ", ".join(map(repr, names)) or "no query"
-            raise ValidationError(f"fit: found {found}; expected at least one query, each with a name of its own")
-        return [fit(item, history, kind=kind, **options) for item in query]
+        return [fit(item, history, kind=kind, **options) for item in distinct("fit", query)]
     check_kind(kind)
-    parameters = inspect.signature(MODELS[kind]).parameters
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        check_options(f"model {kind!r}", list(parameters)[2:], options)  # after query and history
+    check_options(f"model {kind!r}", known_options(kind, options), options)
     model = MODELS[kind](query, history, **options)
     if not isinstance(model, Model):
         raise ValidationError(f"kind={kind!r}: its function returned {type(model).__name__}, expected a Model")
     return model
+
+
+def distinct(caller: str, queries: Sequence[ast.Query]) -> Sequence[ast.Query]:
+    """Return the queries; raise `ValidationError` if there is none, or two have the same name."""
+    names = [query.name for query in queries]
+    if not names or len(set(names)) < len(names):
+        found = ", ".join(map(repr, names)) or "no query"
+        raise ValidationError(f"{caller}: found {found}; expected at least one query, each with a name of its own")
+    return queries
+
+
+def known_options(kind: str, others: Iterable[str] = ()) -> list[str]:
+    """Return the options of the function that fits models of a kind; ``others`` too, if it takes any option."""
+    parameters = inspect.signature(MODELS[kind]).parameters
+    known = list(parameters)[2:]  # after query and history
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    return [*known, *others] if takes_any else known

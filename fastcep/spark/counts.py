@@ -32,7 +32,7 @@ from fastcep.spark.detect import one_query
 from fastcep.spark.functions import ship_functions
 from fastcep.spark.stream_pieces import RESULT_SCHEMA, collect_results, pieces_of, result_row
 
-__all__ = ["counts_table", "position_counts", "transition_counts"]
+__all__ = ["counts_table", "position_counts", "transition_counts", "transition_table"]
 
 _METADATA_KEY = "fastcep"
 
@@ -73,9 +73,17 @@ def transition_counts(
     context = slicing_of(make_plan(built)).time
     if isinstance(context, str):
         raise ValidationError(f"query {built.name!r} cannot be cut by time: {context}; count it in one process")
+    return _frame(frame, transition_table(frame, built, order_by, slices, context, cost_table=cost_table, index=index))
+
+
+def transition_table(
+    frame: DataFrame, query: ast.Query, order_by: str | Sequence[str] | None, slices: int | None, context: Context, *,
+    cost_table: CostTable | str = "measured", index: Index = "full",
+) -> pa.Table:  # fmt: skip
+    """Count transitions as `transition_counts`, and return the sums as a table, given the context before a slice."""
     options: dict[str, Any] = {"cost_table": cost_table_of(cost_table), "index": index}
     count = partial(local_counts.transition_counts, **options)
-    return _counted(frame, built, order_by, slices, (context, Context()), count, local_counts.added_transitions)
+    return _counted(frame, query, order_by, slices, (context, Context()), count, local_counts.added_transitions)
 
 
 def position_counts(
@@ -117,7 +125,9 @@ def position_counts(
             )
         after = Context(windows.length) if windows.closing == AFTER_TIME else Context(events=windows.length)
     count = partial(local_counts.position_counts, bins=bins)
-    return _counted(frame, built, order_by, slices, (before, after), count, local_counts.added_positions)
+    return _frame(
+        frame, _counted(frame, built, order_by, slices, (before, after), count, local_counts.added_positions)
+    )
 
 
 def counts_table(counts: DataFrame) -> pa.Table:
@@ -144,8 +154,8 @@ def _counted(
     contexts: tuple[Context, Context],
     count: Callable[..., pa.Table],
     add: Callable[[Sequence[pa.Table]], pa.Table],
-) -> DataFrame:
-    """Count each piece, add up the counts, and return the sums as a DataFrame."""
+) -> pa.Table:
+    """Count each piece, add up the counts, and return the sums."""
     columns = columns_read(query)
     plain = plain_query(query, columns)
     empty = count(plain, _no_events(plain))  # rejects queries that cannot be counted, before any job runs
@@ -166,7 +176,7 @@ def _counted(
     results = pieces.map(count_piece, ship_functions(plain), "count")
     sums = results.repartition(1).mapInArrow(fastcep_add, RESULT_SCHEMA)
     tables = [_from_bytes(result) for result in collect_results(sums, "counts")]
-    return _frame(frame, tables[0] if tables else empty)
+    return tables[0] if tables else empty
 
 
 def _frame(frame: DataFrame, table: pa.Table) -> DataFrame:

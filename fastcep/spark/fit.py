@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -25,12 +25,13 @@ from fastcep.overload.names import check_options
 from fastcep.plan import make_plan
 from fastcep.plan.slicing import Context, slicing_of
 from fastcep.query import ast
+from fastcep.shedding.fit import distinct, known_options
 from fastcep.shedding.hybrid.history import Piece
 from fastcep.shedding.hybrid.pieces import check_cut, fit_pieces
 from fastcep.shedding.model import Model, check_kind
 from fastcep.shedding.pspice.fit import check_window, model_of_counts
 from fastcep.spark.columns import columns_read, plain_query
-from fastcep.spark.counts import counts_table, transition_counts
+from fastcep.spark.counts import transition_table
 from fastcep.spark.detect import one_query
 from fastcep.spark.functions import ShippedFunctions, ship_functions
 from fastcep.spark.slicing import check_slices
@@ -43,28 +44,35 @@ _HYBRID, _PSPICE = "hybrid", "pspice"  #: kinds of the models that are fitted
 #: Number of partitions for the parts of the sums; there are as many parts as variables.
 _PART_PARTITIONS = 16
 
-_PSPICE_OPTIONS = ("bin", "cost_table", "index")
-
 Summary = TypeVar("Summary")
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 
+Query = ast.Query | Buildable
+
+
+@overload
+def fit(query: Query, frame: DataFrame, *, kind: str = "hybrid", order_by: str | Sequence[str] | None = None,
+        pieces: int | None = None, **options: Any) -> Model: ...  # fmt: skip
+@overload
+def fit(query: Sequence[Query], frame: DataFrame, *, kind: str = "hybrid", order_by: str | Sequence[str] | None = None,
+        pieces: int | None = None, **options: Any) -> list[Model]: ...  # fmt: skip
 def fit(
-    query: ast.Query | Buildable,
+    query: Query | Sequence[Query],
     frame: DataFrame,
     *,
     kind: str = "hybrid",
     order_by: str | Sequence[str] | None = None,
     pieces: int | None = None,
     **options: Any,
-) -> Model:
+) -> Model | list[Model]:
     """Fit a model of a query on a DataFrame of history, equal to that of `fastcep.fit` with ``validate=False``.
 
     Parameters
     ----------
     query
-        Query to shed load for.
+        Query to shed load for, or a sequence of queries with different names, whose models are fitted one by one.
     frame, order_by
         Past events, in any order, see `detect`.
     kind
@@ -72,14 +80,14 @@ def fit(
     pieces
         Approximate number of pieces of history; each core holds the partial matches of one piece in memory. None:
         enough for about 500,000 events per piece, at most 1,024. If the query cannot be cut by time, history is a
-        single piece, processed in the memory of one core; a model of pSPICE cannot be fitted on it then.
+        single piece, processed in the memory of one core.
     **options
         Options of the kind, as for `fastcep.fit`, except ``validate=True``: nothing is held out.
 
     Returns
     -------
-    Model
-        Model that shedders use and that can be saved.
+    Model, or list of Model
+        Model that shedders use and that can be saved. For a sequence of queries, a list in their order.
 
     Raises
     ------
@@ -88,6 +96,9 @@ def fit(
     SchemaError, DataError
         If the DataFrame does not fit the schema.
     """
+    if isinstance(query, Sequence):
+        all_built = distinct("fit", [one_query(item) for item in query])
+        return [fit(item, frame, kind=kind, order_by=order_by, pieces=pieces, **options) for item in all_built]
     check_kind(kind)
     if kind not in (_HYBRID, _PSPICE):
         raise ValidationError(
@@ -95,8 +106,8 @@ def fit(
             "with fastcep.fit()"
         )
     check_slices(pieces, "pieces")
+    check_options(f"model {kind!r}", known_options(kind), options)
     if kind == _PSPICE:
-        check_options(f"model {kind!r}", _PSPICE_OPTIONS, options)
         return _fit_pspice(one_query(query), frame, order_by, pieces, **options)
     if options.get("validate"):
         raise ValidationError(
@@ -104,14 +115,7 @@ def fit(
             "on a part of the history with fastcep.fit(), then pass the identifiers it finds as exclude="
         )
     built = one_query(query)
-    context = slicing_of(make_plan(built)).time
-    obstacle = context if isinstance(context, str) else check_cut(built)
-    if isinstance(context, str) or obstacle:
-        if pieces not in (None, 1):
-            raise ValidationError(
-                f"pieces={pieces!r}: history of query {built.name!r} cannot be cut: {obstacle}; omit pieces"
-            )
-        pieces, context = 1, Context()
+    pieces, context = _cut_of(built, pieces, check_cut(built))
     # One more event after the piece: a NEG at the end of a pattern is decided only when a later event arrives.
     after = Context(context.nanoseconds, context.events or 1)
     columns = columns_read(built, options.get("features"))
@@ -131,8 +135,22 @@ def _fit_pspice(
 ) -> Model:  # fmt: skip
     """Count the transitions on the executors, and compute the model from their sums on the driver."""
     check_window(query, bin)
-    counts = counts_table(transition_counts(frame, query, order_by=order_by, slices=pieces, **options))
-    return model_of_counts(query, counts, bin).stored()
+    pieces, context = _cut_of(query, pieces, "")
+    return model_of_counts(query, transition_table(frame, query, order_by, pieces, context, **options), bin).stored()
+
+
+def _cut_of(query: ast.Query, pieces: int | None, obstacle: str) -> tuple[int | None, Context]:
+    """Return the number of pieces to cut history into and the context before each; one piece if it cannot be cut.
+
+    ``obstacle`` says why it cannot be cut although its stream can; it is empty otherwise.
+    """
+    context = slicing_of(make_plan(query)).time
+    if not isinstance(context, str) and not obstacle:
+        return pieces, context
+    if pieces not in (None, 1):
+        why = context if isinstance(context, str) else obstacle
+        raise ValidationError(f"pieces={pieces!r}: history of query {query.name!r} cannot be cut: {why}; omit pieces")
+    return 1, Context()
 
 
 def _in_threads(function: Callable[[Any], Any], items: Iterable[Any], /) -> list[Any]:

@@ -229,3 +229,5 @@ def test_a_model_of_pspice() -> None:
     assert "--clusters: models of kind 'pspice' have no such option; leave it out" in result.stderr
     result = fitted("--output", "none", "--bin", "3")
     assert result.exit_code == 2 and "--bin: models of kind 'hybrid' have no such option" in result.stderr
+    result = fitted("--output", "none", "--kind", "pspice", "--no-validate")
+    assert result.exit_code == 2 and "--no-validate: models of kind 'pspice' have no such option" in result.stderr

@@ -101,6 +101,24 @@ def test_models_of_pspice_are_those_of_one_process(frame: Any, ds1: pa.Table, cl
         fastcep.spark.fit(query, frame, kind="pspice", slices=2)
 
 
+def test_pspice_for_several_queries_and_windows_of_any_length(frame: Any, ds1: pa.Table) -> None:
+    """A stream that cannot be cut is one piece."""
+    queries = [
+        fc.parse("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WINDOW OPEN ON A o CLOSE ON D d", DS1, name="closing"),
+        fc.parse("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WITHIN 1ms", DS1, name="timed"),
+    ]
+    here = fc.fit(queries, ds1, kind="pspice")
+    there = fastcep.spark.fit(queries, frame, kind="pspice", order_by="row")
+    for one, other in zip(here, there, strict=True):
+        assert other.query.name == one.query.name and other.numbers["states"] == one.numbers["states"]
+        assert other.numbers["window"] == pytest.approx(one.numbers["window"], rel=1e-12)
+        assert other.parts["utility"]["time"].to_pylist() == pytest.approx(one.parts["utility"]["time"].to_pylist())
+    with pytest.raises(fc.ValidationError, match="pieces=4: history of query 'closing' cannot be cut"):
+        fastcep.spark.fit(queries[0], frame, kind="pspice", order_by="row", pieces=4)
+    with pytest.raises(fc.ValidationError, match="fit: found 'timed', 'timed'; expected at least one query, each with"):
+        fastcep.spark.fit([queries[1], queries[1]], frame)
+
+
 def test_refusals(frame: Any, ds1: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     query = fc.parse(f"PATTERN {QUERIES['Q1']}", DS1)
     only = "kind='third': only models of the kinds"
@@ -109,6 +127,8 @@ def test_refusals(frame: Any, ds1: pa.Table, monkeypatch: pytest.MonkeyPatch) ->
         fastcep.spark.fit(query, frame, kind="third")
     with pytest.raises(fc.ValidationError, match="kind='hybird': there is no model of that kind; did you mean"):
         fastcep.spark.fit(query, frame, kind="hybird")
+    with pytest.raises(fc.ValidationError, match="model 'hybrid' has no option 'slicess'; did you mean 'slices'"):
+        fastcep.spark.fit(query, frame, slicess=3)
     with pytest.raises(fc.ValidationError, match="slices=100; expected at most 64"):
         fastcep.spark.fit(query, frame, slices=100)
     with pytest.raises(fc.ValidationError, match="validate=True: a fit on Spark uses the whole history"):

@@ -196,17 +196,13 @@ def window_size(query: ast.Query, counts: pa.Table) -> float:
     counts
         Table of `transition_counts` or `added_transitions`.
     """
-    stream, window = metadata_of("window_size", counts, "transitions")["stream"], query.window
+    metadata, window = metadata_of("window_size", counts, "transitions"), query.window
+    stream = metadata["stream"]
     if isinstance(window, ast.CountWindow):
         return float(window.events)
     if isinstance(window, ast.TimeWindow):
         passed = stream["times"][1] - stream["times"][0] if stream["times"] else 0
         return window.nanoseconds * (stream["timed"] - 1) / passed if passed > 0 else float(stream["timed"])
-    met = float(np.dot(counts["source"].to_numpy() == START, _start_observations(counts)))
-    return met / stream["windows"] if stream["windows"] else 0.0
-
-
-def _start_observations(counts: pa.Table) -> Ints:
-    """Return the observations of each row, without births under skip_till_any, for which start stays as well."""
-    forks = metadata_of("window_size", counts, "transitions")["strategy"] != "skip_till_next"
-    return np.asarray(counts["stayed" if forks else "observations"].to_numpy())
+    # Under skip_till_any, start stays even if an event begins a partial match.
+    met = counts["observations" if metadata["strategy"] == "skip_till_next" else "stayed"].to_numpy()
+    return float(met[counts["source"].to_numpy() == START].sum()) / stream["windows"] if stream["windows"] else 0.0

@@ -21,10 +21,20 @@ from support import harness
 from support.state_transfer import quiet
 
 import fastcep as fc
+from fastcep.datasets import ds1
 from fastcep.errors import ValidationError
 from fastcep.plan import INDEXES
 from fastcep.query import ast
-from fastcep.shedding.counts import added_transitions, matrix, mean_times, state_names, transition_counts
+from fastcep.shedding.counts import (
+    added_transitions,
+    matrix,
+    mean_times,
+    position_counts,
+    state_names,
+    transition_counts,
+    window_size,
+    window_sizes,
+)  # fmt: skip
 from fastcep.shedding.lineage import observe
 
 SCHEMA = fc.Schema({name: {"k": "int64"} for name in "ABC"}, time="ts", type="type", time_unit="ns")
@@ -377,3 +387,32 @@ def test_only_what_belongs_together_is_added() -> None:
     with pytest.raises(ValidationError, match="expected a table of transition_counts, with its metadata"):
         added_transitions([one.replace_schema_metadata(None)])
     assert added_transitions([one]).equals(one, check_metadata=True)
+
+
+LETTERS = fc.Schema({key: {"ID": "int64", "V": "int64"} for key in "ABCD"}, time="ts", type="type", time_unit="us")
+
+
+@pytest.mark.parametrize("strategy", ["skip_till_any", "skip_till_next"])
+@pytest.mark.parametrize(
+    "window",
+    ["WITHIN 1ms", "WITHIN 60 EVENTS", "WINDOW OPEN ON A o WHERE o.V = 1 CLOSE AFTER 60 EVENTS",
+     "WINDOW OPEN EVERY 70 EVENTS CLOSE AFTER 1ms", "WINDOW OPEN EVERY 1ms CLOSE AFTER 800us"],
+)  # fmt: skip
+def test_sizes_of_windows(window: str, strategy: str) -> None:
+    """Rate times duration, number of events, or the mean of `window_sizes`."""
+    query = fc.parse(f"PATTERN SEQ(A a, B b) WHERE [ID] {window} STRATEGY {strategy}", LETTERS, name="q")
+    events = ds1(events=4_000, seed=3)
+    counts = transition_counts(query, events)
+    times = events["ts"].to_numpy()
+    if isinstance(query.window, ast.ExplicitWindow):
+        sizes = window_sizes(position_counts(query, events))
+        expected = np.average(sizes["size"].to_numpy(), weights=sizes["windows"].to_numpy())
+    else:
+        expected = 60 if "EVENTS" in window else 1_000 * (len(times) - 1) / (times[-1] - times[0])
+    assert window_size(query, counts) == pytest.approx(expected)
+    cut = 70 * 30  # windows open every 70 events
+    pieces = [
+        transition_counts(query, events.slice(0, cut), owned=(0, cut)),
+        transition_counts(query, events, owned=(cut, len(events))),
+    ]
+    assert window_size(query, added_transitions(pieces[::-1])) == pytest.approx(expected)
