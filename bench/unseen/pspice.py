@@ -31,8 +31,8 @@ def pspice(results: dict[str, Any]) -> list[str]:
     failed = sorted({cell.key[0] for cell in cells if _failed(cell)})
     return [
         "## pSPICE\n",
-        "[`pspice`](pspice.md) in the same cells. *Missed* is the number of cells in which a shedder misses the bound; "
-        "recalls are means over the cells in which both `pspice` and `hybrid` hold it. *Above* is the share of these "
+        "[`pspice`](pspice.md) in these cells. *Missed* is the number of cells in which a shedder misses the bound. "
+        "Recalls are means over the cells in which both `pspice` and `hybrid` hold it. *Above* is the share of these "
         "in which `pspice` finds at least as much as the other shedder (to 0.005), among those in which the other one "
         "holds the bound as well.\n",
         table(
