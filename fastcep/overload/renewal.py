@@ -40,15 +40,12 @@ class EngineSetting:
 
 
 class RenewingShedder(Shedder):
-    """Shedder that changes while the engine runs.
+    """Shedder that changes while the engine runs."""
 
-    Attributes
-    ----------
-    records
-        Whether it wants the next events of the stream, see `record`.
-    """
-
-    records: bool = False
+    @property
+    def records(self) -> bool:
+        """True if it wants the next events of the stream, see `record`. The default wants none."""
+        return False
 
     @abstractmethod
     def begin(self, setting: EngineSetting) -> None:

@@ -102,7 +102,7 @@ class RefittingShedder(Baseline, RenewingShedder):
     # ---------------------------------------------------------------- renewal
 
     @property
-    def records(self) -> bool:  # type: ignore[override]
+    def records(self) -> bool:
         """True if it wants the next events."""
         return self._wait == 0 and self._fitting is None and self.drops_matches
 
