@@ -42,7 +42,7 @@ cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
         if is_complete(core, state, j):
             is_match = True
             if core.shed.weighs:
-                weigh_staged(&core.shed, stage.class_[j])
+                weigh_staged(core, stage.start[j], stage.class_[j])
             if state.deferred:
                 defer(core, edge.target, j, core.now)
             else:

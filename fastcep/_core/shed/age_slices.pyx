@@ -9,17 +9,21 @@ Invariant: starts are in the order of their events, so a younger start has a sma
 from libc.stdint cimport int64_t
 
 from fastcep._core.memory.open_windows cimport AFTER_EVENTS, AFTER_TIME, Opened, window_at, window_of
-from fastcep._core.memory.starts cimport EVENTS, TIME, Starts
+from fastcep._core.memory.starts cimport EVENTS, EXPLICIT, TIME, Starts
 from fastcep._core.state.core cimport Core
 from fastcep._core.state.shedding_tables cimport Shed
 
 
 cdef int slice_at(Core* core, int64_t start) noexcept nogil:
-    """Return the age slice of the partial matches of a start at the current event."""
+    """Return the age slice of the partial matches of a start at the current event; -1: of one that begins with it."""
     cdef Shed* shed = &core.shed
     cdef int64_t window = window_of(&core.windows, core.opened) if core.is_isolated else -1
     cdef int64_t last = core.event_position, bound
     cdef int age_slice
+    if start < 0:
+        if core.starts.kind != EXPLICIT:
+            return 0
+        return slice_of(core, start, shed.slices, window if core.is_isolated else core.starts.newest, last)
     if shed.bounds_at != last or core.is_isolated:
         for age_slice in range(shed.slices - 1):
             bound = max(shed.bounds[age_slice], core.starts.first)

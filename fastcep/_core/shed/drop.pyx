@@ -140,7 +140,7 @@ cdef int _refuse_births(
         class_ = class_of(word)
         start = -1 if bucket == NULL else bucket.data[
             (<int64_t>first + (i if rows == NULL else rows[i])) * core.states[edge.source].fixed]
-        age_slice = slice_at(core, start) if shed.slices > 1 and start >= 0 else 0
+        age_slice = slice_at(core, start) if shed.slices > 1 else 0
         chance = chances[class_ * shed.slices + age_slice]
         if chance > 0 and (chance >> 32 or _is_birth_refused(core, start, chance)):
             shed.n_refused += 1

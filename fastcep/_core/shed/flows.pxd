@@ -25,7 +25,7 @@ cdef void flows_add(Flows* flows, uint64_t key, double count, double square) noe
 cdef void flows_event(Shed* shed, int64_t position) noexcept nogil
 cdef void weigh_children(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n,
                          int64_t event_class) noexcept nogil
-cdef void weigh_staged(Shed* shed, int64_t word) noexcept nogil
+cdef void weigh_staged(Core* core, int64_t start, int64_t word) noexcept nogil
 cdef int64_t log_weight(int64_t chance) noexcept nogil
 
 

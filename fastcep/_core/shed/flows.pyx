@@ -17,8 +17,8 @@ others as well (`Cut.weight`).
 The squares of the weights are summed too; they give the sampling variance of a count.
 
 The weights of matches are summed in the same way, of all events: the number of matches found, divided by the sum of
-their weights, is an estimate of the recall. Matches that a trailing negation or a policy discards later are included,
-so only this quotient is used.
+their weights, is an estimate of the recall. A match counts in each window in which it is reported. Matches that a
+trailing negation or a policy discards later are included, so only this quotient is used.
 
 Invariant: if nothing is dropped and every event is counted, the counts are numbers of children; otherwise their
 expected values are. The sample of events depends only on their positions and the seed.
@@ -28,6 +28,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
+from fastcep._core.memory.open_windows cimport ON_EVENT, window_at
 from fastcep._core.memory.row_store cimport Bucket
 from fastcep._core.program.plan_tables cimport Edge
 from fastcep._core.shed.age_slices cimport slice_at
@@ -107,7 +108,7 @@ cdef void weigh_children(Core* core, const Edge* edge, const Bucket* bucket, int
     cdef int64_t weight, parent, class_
     cdef double count
     cdef int i, age_slice = 0, fixed = 0, class_word = -1
-    cdef bint matches = shed.weighs and edge.only_accepts
+    cdef bint matches = shed.weighs and edge.only_accepts and bucket != NULL  # that of an event alone is staged
     if shed.in_windows != NULL:
         event_weight += shed.window_weight
     event_key = (<uint64_t>1 << SET_AT | <uint64_t>event_class << EVENT_CLASS_AT | <uint64_t>edge.variable << VARIABLE_AT
@@ -130,7 +131,7 @@ cdef void weigh_children(Core* core, const Edge* edge, const Bucket* bucket, int
             key |= (<uint64_t>age_slice << SLICE_AT | <uint64_t>class_ << PARENT_CLASS_AT
                     | <uint64_t>(edge.source + 1) << PARENT_AT)
         if matches:
-            _weigh_match(shed, weight)
+            _weigh_match(core, row[0], weight)
         if shed.flows.sampled:
             count = shed.flows.weight * represented(weight)
             if shed.cut.most > 0:
@@ -139,16 +140,28 @@ cdef void weigh_children(Core* core, const Edge* edge, const Bucket* bucket, int
         words[i] |= min(weight, <int64_t>MOST_WEIGHT) << PARENT_WEIGHT_AT
 
 
-cdef void weigh_staged(Shed* shed, int64_t word) noexcept nogil:
-    """Add a match to the sums of weights, given the class word of its staged row."""
-    _weigh_match(shed, word >> PARENT_WEIGHT_AT & MOST_WEIGHT)
+cdef void weigh_staged(Core* core, int64_t start, int64_t word) noexcept nogil:
+    """Add a match to the sums of weights, given the start and the class word of its staged row."""
+    _weigh_match(core, start, word >> PARENT_WEIGHT_AT & MOST_WEIGHT)
 
 
-cdef inline void _weigh_match(Shed* shed, int64_t weight) noexcept nogil:
-    cdef double count = represented(weight)
-    shed.found.count += 1
-    shed.found.weight += count
-    shed.found.square += count * count
+cdef inline void _weigh_match(Core* core, int64_t start, int64_t weight) noexcept nogil:
+    cdef double count = represented(weight), windows = 1.0
+    if core.is_shared and core.windows.next - core.windows.first > 1:
+        windows = <double>_open_windows(core, start)
+    core.shed.found.count += windows
+    core.shed.found.weight += windows * count
+    core.shed.found.square += windows * count * (windows * (count - 1) + 1)  # less the weight: the variance
+
+
+cdef int64_t _open_windows(const Core* core, int64_t start) noexcept nogil:
+    """Return how many open windows contain the match of a start; it is reported in each."""
+    cdef int64_t latest = core.starts.window[start & core.starts.mask], number, open = 0
+    if core.windows.closing != ON_EVENT:  # they close in the order in which they opened
+        return latest - core.windows.first + 1
+    for number in range(core.windows.first, latest + 1):
+        open += not window_at(&core.windows, number).closed
+    return open
 
 
 cdef int64_t log_weight(int64_t chance) noexcept nogil:

@@ -104,7 +104,8 @@ def transition_counts(
     names = state_names_of(record.plan)
     metadata = {
         "counts": "transitions", "query": to_text(query), "strategy": query.strategy, "states": names,
-        "index": index, "cost_table": costs.hash, "stream": _stream(piece, spans),
+        "index": index, "cost_table": costs.hash, "match_time": costs.nanoseconds["match"],
+        "stream": _stream(piece, spans),
     }  # fmt: skip
     return with_metadata(_table(sums, names), metadata)
 

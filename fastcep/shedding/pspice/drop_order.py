@@ -26,8 +26,9 @@ _LEAST_TIME = 1e-6  #: least remaining time, relative to the largest, by which a
 
 
 def scaled_utilities(
-    models: Sequence[PSpiceModel], weights: Sequence[float], remaining: Sequence[Floats], *, by_time: bool
-) -> list[Floats]:
+    models: Sequence[PSpiceModel], weights: Sequence[float], remaining: Sequence[Floats], *, by_time: bool,
+    matches: Sequence[Floats] | None = None,
+) -> list[Floats]:  # fmt: skip
     """Return the utility of partial matches of each query (pSPICE, section III-C).
 
     It is the weight of the query times the completion probability, divided by the remaining time; both are scaled by
@@ -41,6 +42,9 @@ def scaled_utilities(
         Numbers of remaining events of each query: float64[n].
     by_time
         Whether to divide by the remaining time.
+    matches
+        Expected number of matches in all windows of a partial match, float64[n, states] for each query. None: the
+        completion probability in one window.
 
     Returns
     -------
@@ -50,10 +54,12 @@ def scaled_utilities(
     most = max(float(model.probability.max()) for model in models) or 1.0
     longest = max(float(model.time.max()) for model in models) or 1.0
     utilities = []
-    for model, weight, events in zip(models, weights, remaining, strict=True):
+    for number, (model, weight, events) in enumerate(zip(models, weights, remaining, strict=True)):
         probability, time = model.at(events)
-        utility = weight * probability / most
+        expected = probability if matches is None else matches[number]
+        utility = weight * expected / most
         if by_time:
+            time = time + model.match_time() * (expected - probability)  # the matches in earlier windows
             utility = utility / np.maximum(time / longest, _LEAST_TIME)
         utilities.append(np.ascontiguousarray(utility.T))
     return utilities
@@ -91,6 +97,8 @@ class DropOrder:
         Number of slices of a window of each query.
     by_time
         Whether utilities are divided by the remaining time.
+    shared
+        Whether the matcher has a partial match once for all its windows, by query. None: it has.
 
     Attributes
     ----------
@@ -99,23 +107,31 @@ class DropOrder:
     kept
         Share of the matches kept by level and query: float64[levels, queries].
     utilities, completions
-        Utility of each query's partial matches, and their completion probability: float64[states, slices].
+        Utility of each query's partial matches, and their expected number of matches: float64[states, slices].
     rates
-        Time that an event takes for a partial match of each query, by state, in ns: float64[states].
+        Time that an event takes for a partial match of each query, in ns: float64[states, slices].
     """
 
     def __init__(
         self, models: Sequence[PSpiceModel], weights: Sequence[float], windows: Sequence[float],
-        slices: Sequence[int], *, by_time: bool,
+        slices: Sequence[int], *, by_time: bool, shared: Sequence[bool] | None = None,
     ) -> None:  # fmt: skip
         remaining = [
             window * (1 - (np.arange(number) + 0.5) / number) for window, number in zip(windows, slices, strict=True)
         ]
-        self.utilities = scaled_utilities(models, weights, remaining, by_time=by_time)
-        self.completions = [model.at(events)[0].T for model, events in zip(models, remaining, strict=True)]
-        occupancies = [Occupancy(*of_query) for of_query in zip(models, windows, slices, strict=True)]
+        share = [True] * len(models) if shared is None else shared
+        matches = [
+            model.expected_matches(events, model.overlap(window, shared=one))
+            for model, events, window, one in zip(models, remaining, windows, share, strict=True)
+        ]
+        self.utilities = scaled_utilities(models, weights, remaining, by_time=by_time, matches=matches)
+        self.completions = [of_query.T for of_query in matches]
+        occupancies = [
+            Occupancy(model, window, number, shared=one)
+            for model, window, number, one in zip(models, windows, slices, share, strict=True)
+        ]
         self.rates = [item.rate for item in occupancies]
-        self._levels = _levels(self.utilities, [item.rows() * item.rate[:, None] for item in occupancies])
+        self._levels = _levels(self.utilities, [item.rows() * item.rate for item in occupancies])
         number = 1 + max(int(levels.max()) for levels in self._levels)
         outcomes = [
             item.outcome((levels[None] >= np.arange(number + 1)[:, None, None]).astype(np.float64))

@@ -21,6 +21,7 @@ from fastcep.shedding.counts.matrix import dense
 from fastcep.shedding.counts.tables import metadata_of
 from fastcep.shedding.model import Model
 from fastcep.shedding.pspice.markov import completion_probability, remaining_time
+from fastcep.shedding.pspice.overlap import Overlap
 from fastcep.stored import TEXT, Misfit, listed, number, record, whole
 
 __all__ = ["PSpiceModel"]
@@ -29,7 +30,6 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 KIND = "pspice"
-_OVERLAP = 1.25  #: mean number of open windows up to which most partial matches are in a single window
 _NUMBERS = record({"bin": whole(1), "window": number(1.0), "states": listed(TEXT)})
 _UTILITY: dict[str, pa.DataType] = {
     "state": pa.int32(), "state_name": pa.string(), "remaining": pa.int64(), "probability": pa.float64(),
@@ -53,15 +53,15 @@ class Chain:
         Mean number of partial matches created, by state of the parent and of the child: float64[m, m].
     matches
         Mean number of matches completed: float64[m].
-    stay_work, birth_work
-        Mean time in ns for a partial match itself, and for the creation of its children by state: float64[m],
-        float64[m, m].
+    stay_work, birth_work, match_work
+        Mean time in ns for a partial match itself, for the creation of its children by state, and for its matches:
+        float64[m], float64[m, m], float64[m].
     births, begin_work
         Number of partial matches that events create alone, and the time for that in ns, by state: float64[m].
     begin_matches
         Number of matches that events complete alone.
     events, met
-        Number of events of the history, and the sum of the sizes of its windows.
+        Number of events of the history, and under explicit windows the sum of the sizes of these (else the same).
     fixed
         Time in ns that all events take whatever is dropped.
     """
@@ -71,6 +71,7 @@ class Chain:
     matches: Floats
     stay_work: Floats
     birth_work: Floats
+    match_work: Floats
     births: Floats
     begin_work: Floats
     begin_matches: float
@@ -137,25 +138,56 @@ class PSpiceModel:
         spent = time * mean[:, None]
         between = spent[own, own].copy()
         np.fill_diagonal(between, 0.0)
+        match_work = self.match_time() * children[own, -1]
         return Chain(
             stays=np.where(ever, stayed_by_state * mean, 1.0)[own], children=children[own, own],
-            matches=children[own, -1], stay_work=(spent.sum(axis=1)[own] - between.sum(axis=1)), birth_work=between,
-            births=observed[0, own], begin_work=time[0, own],
+            matches=children[own, -1], stay_work=spent.sum(axis=1)[own] - between.sum(axis=1) - match_work,
+            birth_work=between, match_work=match_work, births=observed[0, own], begin_work=time[0, own],
             begin_matches=float(observed[0, -1]), events=float(metadata["stream"]["events"]),
             met=float(met[0]), fixed=float(time[0].sum() - time[0, own].sum()),
         )  # fmt: skip
 
     def knows_age(self) -> bool:
-        """Return whether the remaining events of a partial match follow from its age slice in the matcher.
-
-        In windows that overlap, the matcher has one partial match for all windows that contain it, with the age of the
-        oldest; under CLOSE ON it has no age.
-        """
+        """Return whether the matcher knows the age of a partial match; under CLOSE ON it does not."""
         window = self.query.window
-        if not isinstance(window, ast.ExplicitWindow):
-            return True
+        return not isinstance(window, ast.ExplicitWindow) or not window.closing.types
+
+    def match_time(self) -> float:
+        """Return the time in ns that a match takes alone."""
+        return float(metadata_of("match_time", self.counts, "transitions")["match_time"])
+
+    def overlap(self, window: float, *, shared: bool = True) -> Overlap:
+        """Return the overlap of windows of a number of events.
+
+        Parameters
+        ----------
+        window
+            Number of events in a window.
+        shared
+            Whether the matcher has a partial match once for all its windows, not once in each.
+        """
         chain = self.chain()
-        return not window.closing.types and chain.met <= _OVERLAP * chain.events
+        return Overlap.of(self.query.window, window, chain.met / chain.events) if shared else Overlap(window)
+
+    def expected_matches(self, remaining: Floats, overlap: Overlap) -> Floats:
+        """Return the expected number of matches of a partial match in all its windows.
+
+        Parameters
+        ----------
+        remaining
+            Number of events that remain in the latest of its windows: float64[n].
+        overlap
+            Overlap of the windows.
+
+        Returns
+        -------
+        numpy.ndarray
+            float64[n, states].
+        """
+        earlier, number = overlap.weights()
+        left = remaining[None, :] - earlier[:, None]
+        probability = self.at(np.maximum(left, 0.0).ravel())[0].reshape(*left.shape, -1)
+        return np.asarray(np.einsum("k,kns->ns", number, probability * (left >= 0)[:, :, None]))
 
     def at(self, remaining: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Return completion probability and remaining time for numbers of remaining events.
@@ -257,11 +289,13 @@ def _checked_counts(counts: pa.Table | None, states: tuple[str, ...]) -> pa.Tabl
     try:
         metadata = metadata_of("model", counts, "transitions")
         described = tuple(metadata["states"]), metadata["strategy"], metadata["stream"]["events"]
+        match_time = metadata["match_time"]
     except (ValidationError, LookupError, TypeError, ValueError):
         raise Misfit("transitions", "other metadata", "those of transition_counts") from None
     if described[0] != states or described[1] not in ("skip_till_any", "skip_till_next"):
         raise Misfit("transitions", f"states {described[0]} under {described[1]!r}", f"{states}")
     whole(1)(described[2], "transitions.stream.events")
+    number(0.0)(match_time, "transitions.match_time")
     if any(counts[name].null_count for name in counts.column_names):
         raise Misfit("transitions", "nulls", "none")
     source, target, observations, stayed, time = (

@@ -1,13 +1,16 @@
 """Partial matches, work and matches of a window, given from which slice on the partial matches of a state are dropped.
 
 The transition matrix of pSPICE, applied forwards: a window begins with the partial matches that its first event creates
-(under an explicit window, with the mean number that each event creates). In each slice of the window they stay, create
-others and complete by the matrix. What a drop saves and what it loses follows from the difference, including the
-partial matches and matches that no longer come into being.
+(under an explicit window, its events create them until the next window opens). In each slice of the window
+they stay, create others and complete by the matrix. What a drop saves and what it loses follows from the difference,
+including the partial matches and matches that no longer come into being.
+
+Explicit windows may overlap; partial matches then have the age in the latest of their windows, see `Overlap`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
@@ -23,6 +26,7 @@ __all__ = ["Occupancy", "Outcome"]
 
 Floats = npt.NDArray[np.float64]
 
+_PIECES = 64  #: least number of pieces of a window for which the number of open windows is computed
 
 
 @dataclass(frozen=True)
@@ -52,27 +56,37 @@ class Occupancy:
         Number of events in a window.
     slices
         Number of slices.
+    shared
+        Whether the matcher has a partial match once for all its windows, not once in each.
 
     Attributes
     ----------
     fixed
         Time per event that no drop of partial matches saves, in ns.
     rate
-        Time that an event takes for a partial match, by state, in ns: float64[states].
+        Time that an event takes for a partial match, by state and slice, in ns: float64[states, slices].
+    births
+        Number of partial matches that an event creates alone, by state: float64[states].
     """
 
-    def __init__(self, model: PSpiceModel, window: float, slices: int) -> None:
+    def __init__(self, model: PSpiceModel, window: float, slices: int, *, shared: bool = True) -> None:
         self._slices, self._lengths = slices, events_by_slice(model.query.window, window, slices)
         chain = model.chain()
         self._chain, self._states = chain, len(model.states)
         self.fixed = chain.fixed / chain.events
-        self.rate = chain.stay_work + chain.birth_work.sum(axis=1)
         # Under WITHIN each event of the stream begins a window; explicit windows begin less often, and each of their
         # events creates partial matches.
         self._opens = isinstance(model.query.window, ast.ExplicitWindow)
-        self._windows = chain.met / chain.events / sum(self._lengths) if self._opens else 1.0
-        self._births = chain.births / (chain.met if self._opens else chain.events)
-        self._begin_work = chain.begin_work / (chain.met if self._opens else chain.events)
+        self._size = sum(self._lengths)
+        self._windows = chain.met / chain.events / self._size if self._opens else 1.0
+        each = chain.met if self._opens else chain.events
+        self._births, self._begin_work = chain.births / each, chain.begin_work / each
+        self._overlap = model.overlap(self._size, shared=shared)
+        begun = sum(length * self._overlap.is_latest(age + length / 2) for _, length, age in self._pieces())
+        self.births = self._births * (self._windows * begun if self._opens else 1.0)
+        self.rate = (chain.stay_work + chain.birth_work.sum(axis=1))[:, None] + (
+            chain.match_work[:, None] * self._overlap.windows(self._size * (np.arange(slices) + 0.5) / slices)
+        )
 
     def rows(self) -> Floats:
         """Return the expected number of live partial matches by state and slice without drops: float64[states, slices].
@@ -105,27 +119,43 @@ class Occupancy:
         if not self._opens:
             state[:, :states] = self._births * keep[:, :, 0]
             state[:, work] = keep[:, :, 0] @ self._begin_work
-        for number, length in enumerate(self._lengths):
-            if not length:
-                continue
+        entered = -1
+        for number, length, age in self._pieces():
             kept = keep[:, :, number]
+            windows = float(self._overlap.windows(age + length / 2))
             step = np.zeros((n, states + 3, states + 3))
             step[:, :states, :states] = chain.children * kept[:, None, :]
             step[:, range(states), range(states)] += chain.stays
-            step[:, :states, work] = chain.stay_work + kept @ chain.birth_work.T
-            step[:, :states, matches] = chain.matches
+            step[:, :states, work] = chain.stay_work + kept @ chain.birth_work.T + windows * chain.match_work
+            step[:, :states, matches] = windows * chain.matches
             if self._opens:
-                step[:, one, :states] = self._births * kept
-                step[:, one, work] = keep[:, :, 0] @ self._begin_work  # the matcher gives them the age 0 at first
+                latest = float(self._overlap.is_latest(age + length / 2))
+                step[:, one, :states] = latest * self._births * kept
+                step[:, one, work] = latest * (kept @ self._begin_work)
             for last in (one, work, matches):
                 step[:, last, last] = 1.0
-            state[:, :states] *= kept  # those that reach a slice in which they are dropped
+            if number != entered:
+                state[:, :states] *= kept  # those that reach a slice in which they are dropped
+                entered = number
             with np.errstate(over="ignore", invalid="ignore"):
                 after = capped(np.matmul(state[:, None, :], _power(step, length))[:, 0, :])
                 if rows is not None:
-                    rows[:, number] = capped(self._windows * length * (state[0, :states] + after[0, :states]) / 2)
+                    rows[:, number] += capped(self._windows * length * (state[0, :states] + after[0, :states]) / 2)
             state = after
         return state
+
+    def _pieces(self) -> Iterator[tuple[int, int, int]]:
+        """Yield slice, number of events and age of pieces of a window, in which about as many windows are open."""
+        gap = self._overlap.gap
+        most = ceil(self._size / _PIECES) if gap < np.inf else self._size
+        ends = round(gap) if gap < self._size and not self._overlap.random else self._size  # of the latest window
+        age = 0
+        for number, length in enumerate(self._lengths):
+            end = age + length
+            while age < end:
+                piece = min(end - age, most, ends - age if age < ends else end)
+                yield number, piece, age
+                age += piece
 
 
 def events_by_slice(window: ast.Window, size: float, slices: int) -> list[int]:

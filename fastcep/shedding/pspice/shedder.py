@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from fastcep.errors import ValidationError
 from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.protocols import Floats, QueryView
 from fastcep.overload.validation import MOST_SLICES
+from fastcep.plan import Plan
 from fastcep.query import ast
 from fastcep.shedding.background import Background
 from fastcep.shedding.limited_demand import demand_of_least_loss, loss_without_drops
@@ -30,7 +31,8 @@ from fastcep.stored import COUNT, FLAG, SHARE, anything, by_name, number, record
 
 __all__ = ["PSpice", "PSpiceProbability"]
 
-Key = tuple[tuple[str, float], ...]  #: name and weight of each query
+#: Name and weight of each query, and whether the matcher has a partial match once for all its windows.
+Key = tuple[tuple[str, float, bool], ...]
 
 #: By what factor the size of a window may differ from that of the drop order before the order is computed again.
 _SAME_WINDOW = 1.1
@@ -149,7 +151,8 @@ class PSpice(RefittingShedder):
                 changed[name] = size
         if changed and (not views[0].on_wall_clock or self._learning.ready):
             self._windows |= changed
-            self._drifts |= {name: self._new_drift(name) for name in changed}
+            for name, size in changed.items():
+                self._drifts[name].expect(size)
             if views[0].on_wall_clock and self._order is not None:
                 self._learning.start(partial(self._new_order, self._order[0]))
             else:
@@ -176,7 +179,9 @@ class PSpice(RefittingShedder):
                 continue
             births = _by_class(np.where(_stored(view)[:, None], (1 - self._explore) * chances, 0.0), view)
             self._counted.setdefault(view.plan.query.name, (view.received, True))
-            counts = min(1.0, max(_LEAST_COUNTED, view.count_budget / max(self._drift_of(view).per_event, 1e-9)))
+            drift = self._drifts[view.plan.query.name]
+            drift.note_drops(births[:, 0] > 0)
+            counts = min(1.0, max(_LEAST_COUNTED, view.count_budget / max(drift.per_event, 1e-9)))
             plan = DropPlan(births=births, steady=True, kept=kept, counts=counts)
             if purges and births.any():
                 plan.drops, plan.left = births, min(1.0, kept / max(old, 1e-9))
@@ -191,7 +196,7 @@ class PSpice(RefittingShedder):
             view.live.sum(axis=1) * _stored(view)[:, None] if view.plan.store == "rows" else np.zeros_like(utility)
             for view, utility in zip(views, order.utilities, strict=True)
         ]
-        work = [rows * rate[:, None] for rows, rate in zip(live, order.rates, strict=True)]
+        work = [rows * rate for rows, rate in zip(live, order.rates, strict=True)]
         chances = lowest(
             np.concatenate([utility.ravel() for utility in order.utilities]),
             np.concatenate([of_query.ravel() for of_query in work]), share,
@@ -208,12 +213,12 @@ class PSpice(RefittingShedder):
             plans.append(DropPlan(drops=_by_class(drops, view), left=min(left, 1.0)))
         return plans
 
-    def _key(self, queries: Iterable[ast.Query]) -> Key:
-        return tuple((query.name, query.weight) for query in queries)
-
     def _order_of(self, views: Sequence[QueryView]) -> DropOrder:
         """Return the drop order for these queries."""
-        learned, key = self._learning.take(), self._key(view.plan.query for view in views)
+        learned = self._learning.take()
+        key = tuple(
+            (view.plan.query.name, view.plan.query.weight, _is_shared(view.plan)) for view in views
+        )
         if learned is not None:
             self._order, self._saved = learned, 0.0
         if self._order is not None and self._order[0] != key:
@@ -223,10 +228,10 @@ class PSpice(RefittingShedder):
         return self._order[1]
 
     def _new_order(self, key: Key) -> tuple[Key, DropOrder]:
-        names, weights = [name for name, _ in key], [weight for _, weight in key]
+        names, weights, shared = zip(*key, strict=True)
         models, windows = [self._models[name] for name in names], [self._windows[name] for name in names]
         slices = [self.slices_of(model.query) for model in models]
-        return key, DropOrder(models, weights, windows, slices, by_time=self.by_time)
+        return key, DropOrder(models, weights, windows, slices, by_time=self.by_time, shared=shared)
 
     def stop_shedding(self) -> None:
         """Nothing is dropped or counted until there is a demand again."""
@@ -236,9 +241,16 @@ class PSpice(RefittingShedder):
     def utility(self, view: QueryView) -> Floats | None:
         """Return the utility of partial matches: float64[states, classes, slices]."""
         name = view.plan.query.name
-        if self._order is None or name not in dict(self._order[0]):  # before the first decision about the query
-            self._order = self._new_order(self._key(item.query for item in self._models.values()))
-        return _by_class(self._order[1].utilities[list(dict(self._order[0])).index(name)], view)
+        names = () if self._order is None else tuple(query for query, _, _ in self._order[0])
+        if name not in names:  # before the first decision about the query
+            own = _is_shared(view.plan)
+            queries = [item.query for item in self._models.values()]
+            self._order = self._new_order(
+                tuple((query.name, query.weight, own if query.name == name else True) for query in queries)
+            )
+            names = tuple(query.name for query in queries)
+        assert self._order is not None
+        return _by_class(self._order[1].utilities[names.index(name)], view)
 
     # --------------------------------------------------------------- renewal
 
@@ -265,9 +277,6 @@ class PSpice(RefittingShedder):
     def _new_drift(self, name: str) -> Drift:
         return Drift(self._models[name], self._windows[name], self.slices_of(self._models[name].query))
 
-    def _drift_of(self, view: QueryView) -> Drift:
-        return self._drifts[view.plan.query.name]
-
     def _count(self, view: QueryView) -> None:
         """Read the counted children about once in a window; the first window after the start of shedding is left out,
         because the weights of its partial matches are not complete.
@@ -278,8 +287,9 @@ class PSpice(RefittingShedder):
         since, first = self._counted[name]
         if view.received - since >= view.window_size:
             flows, self._counted[name] = view.flows(), (view.received, False)
-            if not first:
+            if not first and _is_shared(view.plan):
                 self._drifts[name].add(flows, view.received - since)
+            self._drifts[name].end_window()
 
     # ----------------------------------------------------- metrics and state
 
@@ -336,6 +346,11 @@ def _window(view: QueryView, model: PSpiceModel) -> float:
     """Return the number of events in a window: as measured, or that of the history if events close windows."""
     closed_by_events = view.plan.windows is not None and view.plan.windows.length <= 0
     return model.window if closed_by_events else view.window_size
+
+
+def _is_shared(plan: Plan) -> bool:
+    """Return whether the matcher has a partial match once for all its windows."""
+    return plan.windows is None or not plan.windows.isolated
 
 
 def _stored(view: QueryView) -> Any:

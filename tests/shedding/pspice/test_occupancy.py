@@ -19,7 +19,8 @@ from fastcep.shedding.pspice.occupancy import Occupancy, events_by_slice
 
 PATTERNS = ("SEQ(A a, B b, C c)", "SEQ(A a, B+ b[], C c)", "AND(A a, B b)", "OR(SEQ(A a, B b), C c)",
             "SEQ(A a, ANY(1, B x, C y))", "SEQ(A a, B b, C c) WHERE b.V = 2")  # fmt: skip
-WINDOWS = ("WITHIN {n} EVENTS", "WITHIN {t}us", "WINDOW OPEN EVERY {n} EVENTS CLOSE AFTER {n} EVENTS")
+WINDOWS = ("WITHIN {n} EVENTS", "WITHIN {t}us", "WINDOW OPEN EVERY {n} EVENTS CLOSE AFTER {n} EVENTS",
+           "WINDOW OPEN EVERY {third} EVENTS CLOSE AFTER {n} EVENTS", "WINDOW OPEN ON D d CLOSE AFTER {n} EVENTS")
 
 
 def drawn(seed: int) -> tuple[str, int]:
@@ -27,8 +28,9 @@ def drawn(seed: int) -> tuple[str, int]:
     random = np.random.default_rng(seed)
     pattern, window = random.choice(PATTERNS), random.choice(WINDOWS)
     strategy = random.choice(["skip_till_any", "skip_till_next"])
-    n = int(random.integers(2, 12 if "+" in pattern and strategy == "skip_till_any" else 60))
-    text = f"PATTERN {pattern} {window.format(n=n, t=10 * n)} STRATEGY {strategy}"
+    least, most = (20 if "OPEN ON" in window else 2), (12 if "+" in pattern and strategy == "skip_till_any" else 60)
+    n = int(random.integers(min(least, most - 1), most))
+    text = f"PATTERN {pattern} {window.format(n=n, t=10 * n, third=max(1, n // 3))} STRATEGY {strategy}"
     slices = int(random.choice([1, 3, 8, 32, 64]))
     print(f"seed {seed}: {text}, {slices} slices")
     return text, slices
@@ -45,16 +47,21 @@ def measured(text: str, shedder: Any = None, demand: float = 0.0) -> tuple[float
     return matches / EVENTS, live.now() / EVENTS
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(48))
 def test_matches_and_work(seed: int) -> None:
-    """Within 5 %; under WITHIN t within 8 %, because the model knows only the mean number of events in a window."""
+    """Within 5 %; under WITHIN t within 8 %, because the model knows only the mean number of events in a window.
+
+    In windows that open ON an event, this event is of a type that begins no match, so there are fewer than in others.
+    Under skip_till_next, the visit with which a partial match completes counts once per window.
+    """
     text, slices = drawn(seed)
     model = fitted(text)
     occupancy = Occupancy(model, model.window, slices)
     outcome = ones(occupancy, len(model.states), slices)
     matches, work = measured(text)
-    apart = 0.08 if "us" in text else 0.05
-    assert outcome.work[0] + occupancy.fixed == pytest.approx(work, rel=apart)
+    apart = 0.08 if "us" in text or "OPEN ON" in text else 0.05
+    overlaps = "skip_till_next" in text and model.overlap(model.window).gap < 0.9 * model.window
+    assert outcome.work[0] + occupancy.fixed == pytest.approx(work, rel=0.4 if overlaps else apart)
     assert outcome.matches[0] == pytest.approx(matches, rel=apart, abs=0.002)
 
 
@@ -88,7 +95,9 @@ def test_events_by_slice(window: ast.Window, size: float, slices: int, expected:
 
 @pytest.mark.parametrize(
     "text", [ABC.replace("40", "64"), ABC.replace("40 EVENTS", "640us"), f"{ABC} STRATEGY skip_till_next",
-             "PATTERN SEQ(A a, B b, C c) WINDOW OPEN EVERY 64 EVENTS CLOSE AFTER 64 EVENTS"],
+             "PATTERN SEQ(A a, B b, C c) WINDOW OPEN EVERY 64 EVENTS CLOSE AFTER 64 EVENTS",
+             "PATTERN SEQ(A a, B b, C c) WINDOW OPEN EVERY 8 EVENTS CLOSE AFTER 64 EVENTS",
+             "PATTERN SEQ(A a, B b, C c) WINDOW OPEN ON D d CLOSE AFTER 64 EVENTS"],
 )  # fmt: skip
 def test_live_partial_matches(text: str, slices: int = 8) -> None:
     """By state and slice; the mean over 300 times. The model has those that an event meets, so not the newest ones."""
@@ -160,19 +169,17 @@ def test_numbers_beyond_all_bounds() -> None:
         assert outcome.work[0] > 1e100 > outcome.work[2]
 
 
-def test_the_age_in_windows_that_overlap_is_not_known() -> None:
-    """The matcher has the age of the oldest window of a partial match, and none under CLOSE ON."""
-    known = {
-        "WITHIN 20 EVENTS": True, "WITHIN 20us": True, "WINDOW OPEN EVERY 64 EVENTS CLOSE AFTER 64 EVENTS": True,
-        "WINDOW OPEN EVERY 32 EVENTS CLOSE AFTER 64 EVENTS": False, "WINDOW OPEN ON D d CLOSE AFTER 640us": False,
-        "WINDOW OPEN ON D d CLOSE ON C e": False,
-    }  # fmt: skip
-    for window, expected in known.items():
-        assert fitted(f"PATTERN SEQ(A a, B b) {window}").knows_age() == expected, window
+@pytest.mark.parametrize(
+    ("window", "known"),
+    [("WITHIN 20 EVENTS", True), ("WITHIN 20us", True), ("WINDOW OPEN ON D d CLOSE AFTER 640us", True),
+     ("WINDOW OPEN EVERY 32 EVENTS CLOSE AFTER 64 EVENTS", True), ("WINDOW OPEN ON D d CLOSE ON C e", False)],
+)  # fmt: skip
+def test_the_age_is_unknown_if_events_close_windows(window: str, known: bool) -> None:
+    assert fitted(f"PATTERN SEQ(A a, B b) {window}").knows_age() == known
 
 
 def test_a_view_has_one_slice_without_ages() -> None:
-    text = "PATTERN SEQ(A a, B b) WINDOW OPEN EVERY 8 EVENTS CLOSE AFTER 64 EVENTS"
+    text = "PATTERN SEQ(A a, B b) WINDOW OPEN ON D d CLOSE ON C e"
     model = fitted(text)
     live = shedding(query(text), fc.shedding.PSpice(model.stored()), 0.5)
     live.process(letters().slice(0, 2_000))

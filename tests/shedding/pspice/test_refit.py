@@ -8,6 +8,8 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.shedding.markov_models import ABC, fitted, letters, shedding
+from support.shedding.shed_runs import query as shed_query
 
 import fastcep as fc
 from fastcep.overload.costs import CostTable
@@ -92,6 +94,33 @@ def test_fits_are_repeated_and_depend_neither_on_batches_nor_on_snapshots() -> N
     one, other = (item.metrics()["shedding"] for item in (whole, engine))
     assert one["model"] == other["model"] and one["model"]["fits"] >= 2
     assert one["dropped_partial_matches"] == other["dropped_partial_matches"]
+
+
+DRIFTING = (
+    ABC, f"{ABC} STRATEGY skip_till_next", "PATTERN OR(SEQ(A a, B b), C c) WITHIN 400us",
+    *(f"PATTERN SEQ(A a, B b, C c) WINDOW {window}" for window in (
+        "OPEN EVERY 64 EVENTS CLOSE AFTER 64 EVENTS", "OPEN EVERY 8 EVENTS CLOSE AFTER 64 EVENTS",
+        "OPEN ON D d CLOSE AFTER 64 EVENTS",
+    )),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", DRIFTING)
+@pytest.mark.parametrize("demand", [0.05, 0.3, 0.6])
+def test_a_drift_is_a_change_of_the_stream(text: str, demand: float) -> None:
+    """However much is shed: near 0 on a stream like the history, and above the limit if twice as many matches begin."""
+    for types, seed in (("ABCD", 3), ("ABCD", 4), ("AABCD", 3)):
+        shedder = PSpice(fitted(text).stored(), renew=10**9)
+        shedding(shed_query(text), shedder, demand).process(letters(seed=seed, types=types))
+        drift = shedder.metrics()["drift"]["q1"]
+        assert drift < 0.12 if types == "ABCD" else drift > 0.25, (types, seed)
+
+
+def test_the_drift_is_unknown_without_ages() -> None:
+    text = "PATTERN SEQ(A a, B b) WINDOW OPEN ON D d CLOSE ON C e"
+    shedder = PSpice(fitted(text).stored())
+    shedding(shed_query(text), shedder, 0.3).process(letters(seed=3))
+    assert shedder.metrics()["drift"] == {"q1": None}
 
 
 def test_a_model_is_replaced_if_its_matrix_differs() -> None:
