@@ -18,6 +18,7 @@ from fastcep.stored import AMOUNT, COUNT, NUMBER, listed, one_of, or_null, recor
 __all__ = ["PredictedLatency"]
 
 _LEAST = 10  # samples to fit to
+_FORGET = 0.8  # factor of an error at each decision
 
 
 class PredictedLatency(Detector):
@@ -29,13 +30,17 @@ class PredictedLatency(Detector):
     of partial matches to keep is then the inverse of ``f`` at the time that is left for processing.
 
     The paper decides at each event. Here about as many events pass until the next decision as have passed since the
-    last one. ``waited`` is therefore extrapolated to the last of them: longer if events arrive faster than they are
-    processed.
+    last one, e of them. If an event then takes the time t, and one arrives in each interval a, the last of them has
+    waited for e (t - a) longer, and is finished in time if ``waited + e * (t - a) + t <= bound``. The number of partial
+    matches to keep is the inverse of ``f`` at the largest such t.
+
+    In the meantime further partial matches are created, so an event waits longer than predicted. The largest such
+    error of the last decisions is added to the buffer.
 
     Parameters
     ----------
     buffer
-        Time to reserve for errors of the prediction.
+        Time to reserve in any case.
     samples
         Number of recent measurements to fit to.
     refit
@@ -58,6 +63,8 @@ class PredictedLatency(Detector):
         self.refit = as_count("detector 'prediction'", "refit", refit)
         self._processing = _FittedDuration(self.samples, self.refit)
         self._dropping = _FittedDuration(self.samples, self.refit)
+        self._error = 0.0  # by how much events have waited longer than predicted, in ns
+        self._predicted: tuple[float, float] | None = None  # waiting time, and its predicted growth with each event
 
     def note_decision(self, partial_matches: int, cost: float) -> None:
         """Learn the cost of a decision to shed, in ns, at a number of partial matches."""
@@ -70,15 +77,29 @@ class PredictedLatency(Detector):
             self._processing.add_sample(n, load.recent)
         processing, dropping = self._processing.predict(n, load.recent), self._dropping.predict(n)
         further = load.events * max(0.0, processing - 1 / load.arrivals) if load.arrivals > 0 else 0.0
-        fixed = load.waited + further + dropping + self.buffer
+        self._learn_error(load)
+        buffer = self.buffer + self._error
+        fixed = load.waited + further + dropping + buffer
         excess = (fixed + processing) / load.bound - 1
         why = (
             f"predicted latency {rounded(fixed + processing)} ({rounded(load.waited + further)} in the queue, "
-            f"{rounded(processing)} to process, {rounded(dropping)} to shed, {rounded(self.buffer)} buffer), bound "
+            f"{rounded(processing)} to process, {rounded(dropping)} to shed, {rounded(buffer)} buffer), bound "
             f"{rounded(load.bound)}"
         )
-        amount = self._excess_share(n, load.bound - fixed) if excess > 0 else None
+        amount, used = None, processing
+        if excess > 0:
+            used = _longest_time(load.bound - load.waited - dropping - buffer, load)
+            amount = self._excess_share(n, used)
+        interval = 1 / load.arrivals if load.arrivals > 0 else None
+        self._predicted = None if interval is None else (load.waited, min(used, processing) - interval)
         return DetectorReading(excess, amount=amount, why=why)
+
+    def _learn_error(self, load: Load) -> None:
+        """Compare the time that the last event has waited with the prediction of the last decision."""
+        if self._predicted is None:
+            return
+        waited, growth = self._predicted
+        self._error = max(load.waited - max(waited + load.events * growth, 0.0), _FORGET * self._error)
 
     def _excess_share(self, n: int, left: float) -> float | None:
         """Return the share of ``n`` partial matches that do not fit into the time left; None if unknown."""
@@ -94,19 +115,36 @@ class PredictedLatency(Detector):
 
     def state(self) -> dict[str, Any]:
         """Return the learned state as JSON values."""
-        return {"processing": self._processing.state(), "dropping": self._dropping.state()}
+        return {
+            "processing": self._processing.state(), "dropping": self._dropping.state(), "error": self._error,
+            "predicted": None if self._predicted is None else list(self._predicted),
+        }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`."""
-        record({"processing": _DURATION, "dropping": _DURATION})(dict(state), "control.learned")
+        _STATE(dict(state), "control.learned")
         self._processing.restore(state["processing"])
         self._dropping.restore(state["dropping"])
+        self._error, predicted = state["error"], state["predicted"]
+        self._predicted = None if predicted is None else (predicted[0], predicted[1])
 
 
 _DURATION = record({
     "samples": listed(sequence(COUNT, AMOUNT)), "new": COUNT,
     "curve": or_null(record({"family": one_of(*FAMILIES), "a": NUMBER, "b": AMOUNT, "c": AMOUNT})),
 })  # fmt: skip
+_STATE = record({
+    "processing": _DURATION, "dropping": _DURATION, "error": AMOUNT, "predicted": or_null(sequence(AMOUNT, NUMBER)),
+})  # fmt: skip
+
+
+def _longest_time(left: float, load: Load) -> float:
+    """Return how long each event may take so that the last one before the next decision is finished in time.
+
+    ``left`` is the time that the next event may take.
+    """
+    interval = 1 / load.arrivals if load.arrivals > 0 else left
+    return (left + load.events * interval) / (load.events + 1) if left >= interval else left
 
 
 class _FittedDuration:

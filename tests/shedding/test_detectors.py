@@ -155,6 +155,30 @@ def test_prediction_foresees_how_long_events_wait_until_the_next_decision() -> N
     assert detector.read(load).excess == pytest.approx(7_000 / 30_000 - 1)
 
 
+@pytest.mark.parametrize(
+    ("waited", "longest"), [(14_000, 45_000 / 11), (20_000, 39_000 / 11), (26_000, 3000.0), (27_000, 2000.0)]
+)
+def test_as_many_stay_as_the_queue_allows_until_the_next_decision(waited: float, longest: float) -> None:
+    """One event in 3,000, 10 until the next decision, bound 29,000: the last of them just reaches the bound.
+
+    If the next event must take less than 3,000, the queue gets shorter, and that event decides.
+    """
+    detector = trained(PredictedLatency())
+    load = Load(29_000.0, recent=6000.0, waited=waited, partial_matches=100, events=10, arrivals=1 / 3000)
+    assert detector.read(load).amount == pytest.approx(1 - (longest - 1000) / 50 / 100)
+    assert waited + max(0.0, 10 * (longest - 3000)) + longest == pytest.approx(29_000)
+
+
+def test_the_error_of_predictions_is_added_to_the_buffer() -> None:
+    """The largest one, which is forgotten by and by."""
+    detector = trained(PredictedLatency())
+    load = Load(BOUND, recent=6000.0, waited=0, partial_matches=100, events=10, arrivals=1 / 4000)
+    detector.read(load)
+    for waited, buffer in ((21_000, "1us"), (40_000, "800ns"), (60_000, "640ns"), (81_000, "1us")):
+        load.waited = waited
+        assert f"0ns to shed, {buffer} buffer" in detector.read(load).why
+
+
 def test_what_decisions_cost_and_the_buffer_count() -> None:
     detector = trained(PredictedLatency(buffer="500ns"))
     for n in range(10, 110, 10):
@@ -183,6 +207,8 @@ def test_what_is_learned_can_be_stored() -> None:
     load = Load(4000.0, recent=300.0, partial_matches=77, events=9, queue=5)
     prediction, queue = trained(PredictedLatency()), QueueLength()
     prediction.note_decision(3, 4.0)
+    for waited in (100.0, 900.0):
+        prediction.read(Load(BOUND, recent=300.0, waited=waited, partial_matches=7, events=9, arrivals=0.01))
     queue.read(Load(BOUND, service=250))
     other, longest = PredictedLatency(), QueueLength()
     other.restore(json.loads(json.dumps(prediction.state())))
