@@ -86,12 +86,13 @@ class PredictedLatency(Detector):
             f"{rounded(processing)} to process, {rounded(dropping)} to shed, {rounded(buffer)} buffer), bound "
             f"{rounded(load.bound)}"
         )
-        amount, used = None, processing
+        amount = None
         if excess > 0:
-            used = _longest_time(load.bound - load.waited - dropping - buffer, load)
-            amount = self._excess_share(n, used)
-        interval = 1 / load.arrivals if load.arrivals > 0 else None
-        self._predicted = None if interval is None else (load.waited, min(used, processing) - interval)
+            amount = self._excess_share(n, _longest_time(load.bound - load.waited - dropping - buffer, load))
+        self._predicted = None
+        if load.arrivals > 0:
+            kept = self._processing.predict(round(n * (1 - (amount or 0.0))), load.recent)
+            self._predicted = load.waited, kept - 1 / load.arrivals
         return DetectorReading(excess, amount=amount, why=why)
 
     def _learn_error(self, load: Load) -> None:
@@ -141,10 +142,10 @@ _STATE = record({
 def _longest_time(left: float, load: Load) -> float:
     """Return how long each event may take so that the last one before the next decision is finished in time.
 
-    ``left`` is the time that the next event may take.
+    ``left`` is the time that is left for the next event; if there is none, nothing may stay.
     """
     interval = 1 / load.arrivals if load.arrivals > 0 else left
-    return (left + load.events * interval) / (load.events + 1) if left >= interval else left
+    return (left + load.events * interval) / (load.events + 1) if left > 0 else left
 
 
 class _FittedDuration:
