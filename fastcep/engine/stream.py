@@ -35,7 +35,7 @@ from fastcep.events.export import events_to_arrow
 from fastcep.events.layout import make_batch_reader
 from fastcep.events.units import INT64_MIN
 from fastcep.option_types import Index
-from fastcep.overload.clock import VirtualClock
+from fastcep.overload.clock import VirtualClock, WallClock
 from fastcep.overload.control import Control
 from fastcep.overload.options import event_arrivals
 from fastcep.overload.protocols import Detector, Shedder
@@ -111,7 +111,7 @@ class Stream:
                 control.shedder.begin(self._setting(control))
             self._begin_renewal(control)
             control.sleep.is_allowed, control.sleep.switch = self.may_sleep, self.switch
-            control.sleep.asleep = self.may_sleep()
+            control.set_asleep(self.may_sleep())
         self._signals = Signals()
         self._completes = False
         self._waiting: list[Matches] = []  # of a call that goes on, or that the handler of a signal ended
@@ -184,7 +184,7 @@ class Stream:
         finally:
             control.shedder, control.sleep.asleep = old, slept
         control.change(shedder, detectors)
-        control.sleep.asleep = sleeps
+        control.set_asleep(sleeps)
         self._continue(new)
         self._begin_renewal(control)
 
@@ -221,7 +221,7 @@ class Stream:
         assert control is not None
         self._waiting.append(self.queries.take_matches(self.faults))
         new = self.queries.switched()
-        control.sleep.asleep = asleep
+        control.set_asleep(asleep)
         self._continue(new, same_shedder=True)
 
     def wake(self) -> None:
@@ -266,6 +266,10 @@ class Stream:
         """Convert and check a batch, and match it; see `Engine.process`."""
         with self.exclusive():
             self._check_timed_out()
+            if rows is None and source is None and arrivals is None and self._reads_buffers():
+                matches: Matches | None = self.loop.process_held(data, self)
+                if matches is not None:
+                    return matches
             batch = EventBatch.from_data(self.schema, data, self.strings, origin, first_row, rows)
             held = 0 if self.reorder is None else self.reorder.held_events
             if not self.memory.has_room(len(batch), self.queries.ring, held, self.bytes_beside(batch, held)):
@@ -283,6 +287,14 @@ class Stream:
             elif arrivals is not None:
                 raise ValidationError("arrivals are for latencies: Engine(…, latency_bound='…') measures them")
             return self.take(batch)
+
+    def _reads_buffers(self) -> bool:
+        """Return whether the loop may read a batch from its own buffers, under an overload control without arrivals."""
+        control = self.queries.control
+        if not self._converts_for_control or control is None or not isinstance(control.clock, WallClock):
+            return False
+        control.arrive(None)
+        return control.renewal is None or not control.renewal.records
 
     def _check_timed_out(self) -> None:
         waiting = sum(map(len, self.queries.timed_out))
@@ -353,11 +365,13 @@ class Stream:
         queries, limited = self.queries, self.memory.bytes is not None
         parts = [part for matcher in queries.matchers for part in parts_of_query(matcher)]
         prepares = limited or queries.owned is not None or any(item.windows is not None for item in queries)
-        converts = prepares or self.reorder is not None or queries.pool is not None or queries.control is not None
+        converts = prepares or self.reorder is not None or queries.pool is not None
+        direct = not converts and all(item.timed_out is None for item in queries)
+        self._converts_for_control = direct and queries.control is not None
         self.loop.open(
             parts, queries.filters, queries.ring, queries.nothings, Matches, queries.layout,
             plain=queries.is_plain, decides=queries.defers,
-            direct=not converts and all(item.timed_out is None for item in queries),
+            direct=direct and queries.control is None,
             prepares=prepares, piece_size=_PIECE if limited else 0,
             control=queries.control,
             threads=None if queries.pool is None else ParallelMatch(queries.running, queries.pool),

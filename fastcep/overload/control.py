@@ -114,11 +114,11 @@ class Control(ShedderChange):
         self._batch_arrivals: Ints | None = None  #: of the current batch, or None
         self._first_event = 0
         self._decisions = 0
+        self.sleep = Sleep(bound or 0.0)
         self._schedule = self._new_schedule()
         self._stretch_start = 0
         self._work_limit = WorkLimit(bound, detectors)
         self.renewal: Renewal | None = None
-        self.sleep = Sleep(bound or 0.0)
         self._dropped_before: tuple[int, int] = (0, 0)  #: counts of matchers that were replaced
 
     @property
@@ -224,13 +224,13 @@ class Control(ShedderChange):
             self._notify_listeners(processing, event)
             began = perf_counter_ns()
             self.monitor.record(processing, event)
-            spent, waited = float(processing.sum()), float(event[-1] - processing[-1])
+            spent, self._meter.waited = float(processing.sum()), float(event[-1] - processing[-1])
         else:
             now = self.clock.now()
             spent = float(now - self._stretch_start)
             if arrivals is not None:
                 self._meter.record_busy(now, int(arrivals[0]), self._stretch_start)
-            waited = 0.0 if arrivals is None else max(0.0, float(now - arrivals[-1]) - spent / number)
+            self._meter.waited = 0.0 if arrivals is None else max(0.0, float(now - arrivals[-1]) - spent / number)
             if self.listeners:
                 processing = np.full(number, spent / number)
                 event = processing if arrivals is None else (now - arrivals).astype(np.float64)
@@ -244,7 +244,7 @@ class Control(ShedderChange):
         if self._meter.events >= self._schedule.check:
             windows, window = self._meter.windows_passed(self.queries), self._window_size(min)
             if self._schedule.is_due(self._meter, windows, window):
-                self._decide(start + last, waited, began)
+                self._decide(start + last, began)
         if self.renewal is not None:
             self.renewal.take(start + last, number)
 
@@ -252,12 +252,12 @@ class Control(ShedderChange):
         for listener in self.listeners:
             listener(processing, event)
 
-    def _decide(self, place: int, waited: float, began: int) -> None:
+    def _decide(self, place: int, began: int) -> None:
         """Measure, set the demand, apply new drop plans, report, and schedule the next decision."""
         if self.shedder is not None:
             shed_before = self.demand > 0 or self._work_limit.active
             by_window = self._window_size(max) / self._meter.events
-            self._load = load = self._measure(place, waited)
+            self._load = load = self._measure(place)
             self._demand.update(load, self._saved_without_loss(), by_window)
             limits = self._work_limit.update(self.queries, load.events, load.over)
             sheds = self.demand > 0 or limits
@@ -315,11 +315,11 @@ class Control(ShedderChange):
         """Return the share of the work that the drop plans save, if they save more than the demand at no loss."""
         return sum(query.weight * query.drop_plan.saved for query in self.queries) / max(self._total_weight(), 1e-9)
 
-    def _measure(self, place: int, waited: float) -> Load:
+    def _measure(self, place: int) -> Load:
         """Return the load since the last decision, with the queue and the memory in use."""
         now, purges = self.clock.now(), any(query.drops_partial_matches for query in self.queries)
         saved = self._demand.saved(self._saved_without_loss(), purges)
-        load = self._meter.measure(self.queries, waited, self._schedule.last_cost, saved)
+        load = self._meter.measure(self.queries, self._schedule.last_cost, saved)
         load.cut = self._work_limit.on
         if self.memory is not None:
             load.memory, load.memory_limit = self._sweep_memory(*self.memory())

@@ -8,7 +8,7 @@ from typing import Any
 
 from fastcep.overload.clock import VirtualClock, WallClock
 from fastcep.overload.costs import CostTable
-from fastcep.overload.decision_schedule import DecisionSchedule
+from fastcep.overload.decision_schedule import DecisionSchedule, RestSchedule
 from fastcep.overload.demand import DemandControl
 from fastcep.overload.latency import LatencyMonitor
 from fastcep.overload.protocols import NEED_BOUND, Detector, Load, Shedder
@@ -78,8 +78,12 @@ class ShedderChange:
         began, weighs = perf_counter_ns(), any(query.weighs for query in self.queries)
         if not self.sleep.follow(sheds, self._demand.readings, self._load.partial_matches, weighs):
             return 0
-        self._restart_schedule()
         return perf_counter_ns() - began
+
+    def set_asleep(self, asleep: bool) -> None:
+        """Sleep, or be ready to shed, from now on; the caller plans the queries again and calls `use`."""
+        self.sleep.asleep = asleep
+        self._restart_schedule()
 
     def _restart_schedule(self) -> None:
         """Begin a new schedule of decisions, as the costs of the earlier ones do not count any more."""
@@ -92,7 +96,8 @@ class ShedderChange:
         decides = self.shedder is not None and not self.shedder.observes
         often = self.shedder is not None and self.shedder.often
         decision = self.table.decision if isinstance(self.clock, VirtualClock) else None
-        return DecisionSchedule(decides, often, self.bound or 0.0, decision)
+        kind = RestSchedule if self.sleep.asleep else DecisionSchedule
+        return kind(decides, often, self.bound or 0.0, decision)
 
     @property
     def detectors(self) -> list[Detector]:

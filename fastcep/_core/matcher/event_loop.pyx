@@ -170,6 +170,18 @@ cdef class EventLoop:
             reader.done()
             self.busy = False
 
+    def process_held(self, data, stream):
+        """Take a batch as `process` does, for a caller that holds the engine and delays signal handlers."""
+        cdef BatchReader reader = self.batch_reader
+        self.is_guarded = True
+        try:
+            if not reader.read(data) or not self.in_order(&reader.events):
+                return None
+            return self.match(stream, &reader.events, None, reader.events.size >= RELEASED)
+        finally:
+            reader.done()
+            self.is_guarded = False
+
     def process_batch(self, Batch batch not None, stream):
         """Take a batch that was converted and checked, of one event or more, and return the matches.
 
