@@ -169,9 +169,14 @@ class StateTransfer:
     def _resume_sleep(self, stored: Any) -> None:
         """Plan the queries as in the engine of the snapshot, whose overload control slept or did not."""
         control = self._stream.queries.control
+        if control is None:
+            return
         with _report_misfits():
-            slept = isinstance(stored, dict) and stored.get("sleep", {}).get("asleep", False) is True
-            if control is not None and control.can_sleep and control.sleep.asleep != slept:
+            slept = False
+            if stored is not None:  # otherwise it is of key groups
+                control.check_clock(stored)
+                slept = stored.get("sleep", {"asleep": False})["asleep"] is True  # older snapshots lack it
+            if control.can_sleep and control.sleep.asleep != slept:
                 self._stream.switch(slept)
 
     def _resume_control(self, stored: dict[str, Any] | None) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep._core.matcher.matcher import Matcher
-from fastcep.errors import SnapshotError, ValidationError
+from fastcep.errors import ValidationError
 from fastcep.overload.clock import LATEST, VirtualClock, WallClock
 from fastcep.overload.costs import CostTable
 from fastcep.overload.decision_schedule import MOST_EVENTS
@@ -461,15 +461,10 @@ class Control(ShedderChange):
 
         Raises
         ------
-        SnapshotError
-            If the state was taken on the other kind of clock.
         Misfit
             If the state is invalid. Detectors, shedder and the other parts check their own states.
         """
         check_control_state(state, len(self._demand.detectors), len(self.queries))
-        if isinstance(self.clock, VirtualClock) != (state["clock"] is not None):
-            here, there = ("wall", "virtual") if state["clock"] is not None else ("virtual", "wall")
-            raise SnapshotError(f"the snapshot is of an engine with clock={there!r}, this one has {here!r}")
         if self.shedder is not None:
             self.shedder.restore(state["shedder"])
         for detector, learned in zip(self._demand.detectors, state["learned"], strict=True):

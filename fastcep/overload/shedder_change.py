@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any
 
+from fastcep.errors import SnapshotError
 from fastcep.overload.clock import VirtualClock, WallClock
 from fastcep.overload.costs import CostTable
 from fastcep.overload.decision_schedule import DecisionSchedule, RestSchedule
@@ -79,6 +80,12 @@ class ShedderChange:
         if not self.sleep.follow(sheds, self._demand.readings, self._load.partial_matches, weighs):
             return 0
         return perf_counter_ns() - began
+
+    def check_clock(self, state: dict[str, Any]) -> None:
+        """Raise `SnapshotError` if a `Control.state` was taken on the other kind of clock."""
+        if isinstance(self.clock, VirtualClock) != (state["clock"] is not None):
+            here, there = ("wall", "virtual") if state["clock"] is not None else ("virtual", "wall")
+            raise SnapshotError(f"the snapshot is of an engine with clock={there!r}, this one has {here!r}")
 
     def set_asleep(self, asleep: bool) -> None:
         """Sleep, or be ready to shed, from now on; the caller plans the queries again and calls `use`."""
