@@ -21,7 +21,7 @@ __all__ = ["Sleep"]
 #: The control wakes when a detector is at this share of its set point, or when events arrive at this share of the
 #: throughput.
 _NEAR, _BUSY = 0.5, 0.8
-#: It falls asleep after so many decisions in succession that are below these shares of the set point and throughput.
+#: It falls asleep after this number of decisions in succession below these shares of the set point and throughput.
 _FAR, _IDLE, _CALM = 0.25, 0.6, 256
 #: Share of the latency bound that moving the partial matches may take, and the time for each (ns, measured: 40 to 100).
 #: With more partial matches the control stays awake.
