@@ -266,8 +266,8 @@ class Stream:
         """Convert and check a batch, and match it; see `Engine.process`."""
         with self.exclusive():
             self._check_timed_out()
-            if rows is None and source is None and arrivals is None and self._reads_buffers():
-                matches: Matches | None = self.loop.process_held(data, self)
+            if rows is None and source is None and arrivals is None:
+                matches = self._match_buffers(data)
                 if matches is not None:
                     return matches
             batch = EventBatch.from_data(self.schema, data, self.strings, origin, first_row, rows)
@@ -288,13 +288,19 @@ class Stream:
                 raise ValidationError("arrivals are for latencies: Engine(…, latency_bound='…') measures them")
             return self.take(batch)
 
-    def _reads_buffers(self) -> bool:
-        """Return whether the loop may read a batch from its own buffers, under an overload control without arrivals."""
+    def _match_buffers(self, data: Any) -> Matches | None:
+        """Match a batch from its own buffers, if only the overload control needs Python; None if it must be converted.
+
+        A shedder that records events needs converted batches. On the virtual clock it may begin to record within one.
+        """
         control = self.queries.control
-        if not self._converts_for_control or control is None or not isinstance(control.clock, WallClock):
-            return False
+        if control is None or not (self._only_control and isinstance(control.clock, WallClock)):
+            return None
+        if control.renewal is not None and control.renewal.records:
+            return None
         control.arrive(None)
-        return control.renewal is None or not control.renewal.records
+        matches: Matches | None = self.loop.process_held(data, self)
+        return matches
 
     def _check_timed_out(self) -> None:
         waiting = sum(map(len, self.queries.timed_out))
@@ -367,7 +373,7 @@ class Stream:
         prepares = limited or queries.owned is not None or any(item.windows is not None for item in queries)
         converts = prepares or self.reorder is not None or queries.pool is not None
         direct = not converts and all(item.timed_out is None for item in queries)
-        self._converts_for_control = direct and queries.control is not None
+        self._only_control = direct and queries.control is not None
         self.loop.open(
             parts, queries.filters, queries.ring, queries.nothings, Matches, queries.layout,
             plain=queries.is_plain, decides=queries.defers,

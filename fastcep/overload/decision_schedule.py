@@ -224,4 +224,4 @@ class RestSchedule(DecisionSchedule):
     def schedule_next(self, events: int, free: Callable[[], tuple[int, int]] | None) -> None:
         """Schedule the next decision, after one that came ``events`` events after the last one."""
         super().schedule_next(events, free)
-        self.check = min(self.check, self._events_to_check())
+        self.check = min(max(_LEAST, events), self._most, self._events_to_check())

@@ -7,7 +7,8 @@ checks their order, keeps them in the event ring, and matches them; Python makes
 Two entries lead into the loop. `EventLoop.process` and ``send`` read the buffers of the data directly. Data that the
 readers do not accept, or an engine with an option that works in Python between events (lateness, a memory limit, explicit
 windows, threads, overload control), goes through ``fastcep.engine.stream``: it converts or rejects the data, and hands the
-converted batch to `EventLoop.process_batch`.
+converted batch to `EventLoop.process_batch`. If only the overload control works in Python, it hands the data to
+`EventLoop.process_held` where it can.
 
 Invariant: when a call ends, also with an error, all queries have taken the same events, and `EventLoop.position` and
 `EventLoop.time` say which. A query that failed or ran out of memory has lost its state instead.
