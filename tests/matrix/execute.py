@@ -285,7 +285,6 @@ class Execution:
             if control is None or not control.can_sleep:
                 continue
             asleep = control.sleep.asleep
-            self.outcome.paths |= {"asleep"} if asleep else {"woken"}
             if self.run.sleep == "between" and self.random.random() < 0.5 and (asleep or engine._stream.may_sleep()):
                 engine._stream.switch(not asleep)
 

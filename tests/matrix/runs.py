@@ -16,7 +16,7 @@ PATHS = (
     "store=rows", "store=factorised", "store=auto", "trial → rows", "trial → factorised", "index=full", "index=key",
     "index=off", "threads=1", "threads>1", "bytecode", "kernels", "one batch", "batches", "send", "dict", "Arrow",
     "slow path", "advance", "allowed_lateness", "snapshot", "key groups", "several engines", "timed_out", "shedder",
-    "asleep", "woken", "memory_limit", "attributes", "interrupted", "slices by time", "slices by key",
+    "memory_limit", "attributes", "interrupted", "slices by time", "slices by key",
 )  # fmt: skip
 
 MOVES = ("stay", "snapshot", "key groups", "several engines")
