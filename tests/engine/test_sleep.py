@@ -13,13 +13,13 @@ from support.shedding.query_kinds import EVENTS, QUERIES, fitted, query, rows
 import fastcep as fc
 from fastcep.datasets import ds1
 from fastcep.overload import decision_schedule, sleep
-from fastcep.shedding import Auto
+from fastcep.shedding import Auto, Classes, FixedClasses
 
 HOUR = {"latency_bound": "1h"}
 
 
-def ticking(step: int = 1_000_000) -> Any:
-    """A clock that advances at every look."""
+def ticking(step: int = 1_000_000_000) -> Any:
+    """A clock that advances at every look, by much more than a decision takes."""
     ticks = count(step=step)
     return lambda: next(ticks)
 
@@ -291,3 +291,18 @@ def test_a_shedder_of_events_sleeps_beside_factorised_rows() -> None:
         assert rows(engine.process(part)) == rows(plain.process(part))
         switch(engine)
         assert engine.metrics()["queries"]["pair"]["store"] == "factorised"
+
+
+def test_matches_that_wait_keep_the_plan_that_is_ready() -> None:
+    """The classes need a value of the waiting matches that a plan for sleep would not keep."""
+    text = "PATTERN SEQ(A a, B+ b[], NEG C c) WHERE [ID] AND b[i+1].V > b[i].V WITHIN 1ms"
+    waiting = fc.parse(text, query("chain").schema, name="waiting")
+    classes = {"b": Classes(("a.V",), (0,), np.zeros(200, np.uint8), other=1)}
+    engine = made(waiting, FixedClasses(classes, {"b": [0.0, 0.0]}))
+    plain = fc.Engine(waiting, store="rows")
+    (item,) = engine._stream.queries.running
+    assert asleep(engine) and item.plan.weighed
+    for part in EVENTS.to_batches(max_chunksize=100):
+        assert rows(engine.process(part)) == rows(plain.process(part))
+        switch(engine)
+    assert rows(engine.flush()) == rows(plain.flush())

@@ -124,7 +124,7 @@ def shedder_options(run: Run, models: Models) -> dict[str, Any]:
         return {}
     detector = fc.shedding.SmoothedLatency("p95" if run.percentile else "mean")
     shedder = fc.shedding.by_name(run.shedder, **({"model": models} if run.shedder in MODELLED else {}))
-    ticks = itertools.count(step=10**6)
+    ticks = itertools.count(step=10**9)
     clocks: dict[str, Any] = {"awake": "virtual", "within": lambda: next(ticks)}
     clock = clocks.get(run.sleep, "wall")
     return {"clock": clock, "latency_bound": 1e15, "shedder": shedder, "detector": detector}
