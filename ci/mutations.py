@@ -39,11 +39,12 @@ TESTS = {
     "by the matrix": ["tests/test_matrix.py", "-k", "test_focus or test_bytecode"],
     "by tests of the path": [
         "tests/engine/test_partitions.py", "tests/engine/test_threads_properties.py",
-        "tests/engine/test_stores_properties.py", "tests/engine/test_store_trial.py",
+        "tests/engine/test_stores_properties.py", "tests/engine/test_store_trial.py", "tests/engine/test_sleep.py",
         "tests/engine/state/test_keygroups.py", "tests/engine/state/test_moving_properties.py",
         "tests/engine/state/test_snapshots.py", "tests/engine/state/test_refused_snapshots.py",
         "tests/engine/state/test_partial_matches.py",
         "tests/overload/test_tree_grid.py", "tests/overload/test_trees.py", "tests/overload/test_work_limit.py",
+        "tests/overload/test_sleep.py",
         "tests/overload/test_recall.py::test_as_many_matches_as_usual_are_expected_while_none_is_kept",
         "tests/shedding/test_auto.py::test_a_bound_alone_sheds",
         "tests/shedding/pspice/test_drop_order.py", "tests/shedding/pspice/test_model.py",

@@ -19,11 +19,11 @@ from fastcep.engine.output import no_matches, take_matches
 from fastcep.engine.partitioned_matcher import AnyMatcher, make_matcher
 from fastcep.engine.returns import Returns
 from fastcep.engine.running_query import RunningQuery
+from fastcep.engine.standby import moved, plans_for, standby_for
 from fastcep.engine.state.foreign_events import foreign_events
-from fastcep.engine.state.replan import check_replan, converted
-from fastcep.engine.state.word_layout import WordLayout
+from fastcep.engine.state.replan import check_replan
 from fastcep.engine.store_trial import CUT_SHORT, StoreTrial
-from fastcep.engine.stores import check_index, check_store, plan_for
+from fastcep.engine.stores import check_index, check_store
 from fastcep.engine.thread_pool import ThreadPool
 from fastcep.engine.timeouts import TimedOut
 from fastcep.engine.windows import WindowBounds
@@ -36,6 +36,9 @@ from fastcep.plan.plan import KeyPlan
 from fastcep.query import ast
 
 __all__ = ["QuerySet"]
+
+#: Plan, matcher, and matcher on standby of a query.
+Replanned = tuple[Plan, AnyMatcher, AnyMatcher | None]
 
 #: Number of events that all queries process before the next ones. It limits the size of the shared lists of relevant
 #: events.
@@ -141,13 +144,13 @@ class QuerySet:
         """Return a query that is ready to run from ``position`` on. The set does not change."""
         link = ConstantBinder(self._strings)
         link.prepare(query)
-        plan = self._plan(query, self._store)
+        plan, other = self._plans(query, self._store)
         timed = TimedOut(plan) if self._timed_out else None
         make = partial(make_matcher, plan, link, self.pool)
         matcher = make()
         windows = None if plan.windows is None else WindowBounds(plan, link)
         running = RunningQuery(plan, link, matcher, position, 0, make, windows=windows, timed_out=timed)
-        running.empty = running.nbytes
+        running.empty, running.standby = running.nbytes, standby_for(running, other)
         if plan.other is not None:
             obstacle = self._no_trial or ("key groups elsewhere" if self.owned is not None else "")
             if obstacle:
@@ -156,9 +159,8 @@ class QuerySet:
                 running.trial = StoreTrial(replace(plan.other, why="tried"), link, position)
         return running
 
-    def _plan(self, query: ast.Query, store: str) -> Plan:
-        control_options = {} if self.control is None else self.control.plan_options(query)
-        return plan_for(query, store, self._timed_out, self._index, **control_options)
+    def _plans(self, query: ast.Query, store: str) -> tuple[Plan, Plan | None]:
+        return plans_for(query, store, self._timed_out, self._index, self.control)
 
     def use(self, running: Sequence[RunningQuery], position: int) -> None:
         """Run these queries from ``position`` on; those that run already keep their state."""
@@ -184,8 +186,9 @@ class QuerySet:
         """Give queries without state these stores, and end their trials."""
         for item, store in zip(self.running, stores, strict=True):
             if store != item.plan.store or item.trial is not None:
-                plan = self._plan(item.query, store)
+                plan, other = self._plans(item.query, store)
                 self._choose(item, replace(plan, why="as in the snapshot"))
+                item.standby = standby_for(item, other)
                 item.matcher = item.new_matcher()
                 if item.filters is not None:
                     item.matcher.share(item.filters)
@@ -221,8 +224,13 @@ class QuerySet:
         if changed:
             self._run_kernels(self.running)
 
-    def replanned(self) -> list[tuple[Plan, AnyMatcher]]:
+    def replanned(self) -> list[Replanned]:
         """Plan each query for the present shedder, with a matcher that has its state; the set does not change.
+
+        Returns
+        -------
+        list
+            By query: plan, matcher, and matcher on standby.
 
         Raises
         ------
@@ -231,7 +239,7 @@ class QuerySet:
         """
         assert self.control is not None
         name = "none" if self.control.shedder is None else self.control.shedder.name
-        new: list[tuple[Plan, AnyMatcher]] = []
+        new: list[Replanned] = []
         for item in self.running:
             sheds_rows = self.control.shedder is not None and self.control.shedder.drops_matches
             if item.plan.store == "factorised" and sheds_rows:
@@ -239,26 +247,42 @@ class QuerySet:
                     f"query {item.name!r}: shedder {name!r} drops partial matches, which needs rows, and the engine "
                     "has the factorised store; create the Engine with store='rows'"
                 )
-            plan = replace(self._plan(item.query, item.plan.store), why=item.plan.why)
+            plan, other = self._plans(item.query, item.plan.store)
+            plan = replace(plan, why=item.plan.why)
             check_replan(item.plan, plan, name, empty=item.matcher.is_empty)
-            matcher = make_matcher(plan, item.link, self.pool)
-            matcher.set_limit(item.matcher.limit)
-            unknown = self.control.unknown_classes(plan)
-            layouts = WordLayout(item.plan, item.matcher), WordLayout(plan, matcher)
-            matcher.load(converted(item.matcher.dump(), *layouts, unknown), item.matcher.numbers)
-            new.append((plan, matcher))
+            matcher = moved(item, plan, self.control.unknown_classes(plan))
+            new.append((plan, matcher, standby_for(item, other)))
         return new
 
-    def use_plans(self, new: Sequence[tuple[Plan, AnyMatcher]], position: int) -> None:
-        """Run the queries with these plans and matchers, see `replanned`."""
-        for item, (plan, matcher) in zip(self.running, new, strict=True):
+    def switched(self) -> list[Replanned]:
+        """Return what `replanned` returns, for a control that has fallen asleep or woken up."""
+        assert self.control is not None
+        new: list[Replanned] = []
+        for item in self.running:
+            assert item.standby is not None, "the control can sleep"
+            plan: Plan = item.standby.plan
+            matcher = moved(item, plan, self.control.unknown_classes(plan))
+            new.append((plan, matcher, standby_for(item, item.plan)))
+        return new
+
+    def renew_standby(self) -> None:
+        """Plan each query again for new classes of the shedder, while the control sleeps."""
+        for item in self.running:
+            item.standby = standby_for(item, self._plans(item.query, item.plan.store)[1])
+        self._run_kernels(self.running)
+
+    def use_plans(self, new: Sequence[Replanned], position: int, *, same_shedder: bool = False) -> None:
+        """Run the queries with these plans and matchers, see `replanned`; it may be called within a batch."""
+        for item, (plan, matcher, standby) in zip(self.running, new, strict=True):
+            if isinstance(matcher, Matcher) and isinstance(item.matcher, Matcher):
+                matcher.continue_batch(item.matcher)
             if item.filters is not None:
                 self._filters.release(item.filters)
                 item.filters = None
             self._choose(item, plan)
-            item.matcher = matcher
+            item.matcher, item.standby = matcher, standby
         assert self.control is not None
-        self.control.use(new, replanned=True)
+        self.control.use([(plan, matcher) for plan, matcher, _ in new], replanned=True, same_shedder=same_shedder)
         self.use(list(self.running), position)
 
     @property
@@ -283,7 +307,9 @@ class QuerySet:
 
     def _run_kernels(self, running: Sequence[RunningQuery]) -> None:
         returns = [item.returns for item in running if item.returns is not None]
-        self.kernels.use([*(matcher for item in running for matcher in item.matchers), *returns, self._filters])
+        standby = [item.standby for item in running if item.standby is not None]
+        matchers = [matcher for item in running for matcher in item.matchers]
+        self.kernels.use([*matchers, *standby, *returns, self._filters])
 
     def _keep_events(self, running: Sequence[RunningQuery], position: int) -> None:
         """Let the ring keep, from now on, the columns that these queries read."""

@@ -51,6 +51,9 @@ class RunningQuery:
         Filters that it shares with other queries; None while it is the only query.
     trial
         The candidate store, while it is being tried.
+    standby
+        Matcher without state of the plan to go on with when the overload control falls asleep or wakes up; None if it
+        never does.
     """
 
     plan: Plan
@@ -65,6 +68,7 @@ class RunningQuery:
     timed_out: TimedOut | None = None
     filters: list[Filter] | None = None
     trial: StoreTrial | None = None
+    standby: AnyMatcher | None = None
 
     @property
     def matchers(self) -> tuple[AnyMatcher, ...]:

@@ -45,7 +45,8 @@ class StateMethods(HasEventLoop):
             ``created`` (int64: positions in the stream of its first and last event), ``key_group`` (uint8; null if the
             query has no key), ``bytes`` (int64: in memory, without lists of Kleene variables, which it shares with
             others), ``class`` (int32: of the shedder, 0 without classes) and ``utility`` (float64: larger values are
-            dropped later; null if there is no shedder that knows it, see `Shedder.utility`).
+            dropped later; null if there is no shedder that knows it, see `Shedder.utility`). While the overload
+            control sleeps, there are neither classes nor utilities.
 
         Raises
         ------

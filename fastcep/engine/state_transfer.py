@@ -76,7 +76,10 @@ class StateTransfer:
         """Return the state, or that of some key groups; see `Engine.snapshot`."""
         with self._stream.exclusive():
             self._stream.check_given()
-            return write_snapshot(self.parts(), None if groups is None else self._check_owned(groups))
+            checked = None if groups is None else self._check_owned(groups)
+            if checked is not None:
+                self._stream.wake()
+            return write_snapshot(self.parts(), checked)
 
     def partial_matches(self) -> pa.Table:
         """Return a table of the live partial matches; see `Engine.partial_matches`."""
@@ -96,6 +99,7 @@ class StateTransfer:
         with self._stream.exclusive():
             self._stream.check_given()
             extracted = self._check_owned(groups)
+            self._stream.wake()
             data, matchers = extract_groups(self.parts(), extracted)
             self._stream.queries.exchange(matchers, self._owned_groups.difference(extracted))
             self._stream.configure()
@@ -107,6 +111,7 @@ class StateTransfer:
         header, tables = stored.header, stored.tables
         with self._stream.exclusive():
             self._stream.check_given()
+            self._stream.wake()
             engine = self.parts()
             self._check_same(header)
             groups = header["groups"]
@@ -133,6 +138,7 @@ class StateTransfer:
         """Load a snapshot into a new stream whose queries have no state; see `Engine.restore`."""
         header, stream = stored.header, self._stream
         self._resume_renewal(header.get("control"))
+        self._resume_sleep(header.get("control"))
         with _report_misfits():
             stream.queries.settle(header.get("stores", ["rows"] * len(stream.queries)), 0)
         self._check_same(header)
@@ -146,6 +152,8 @@ class StateTransfer:
         if groups is None or "control" in header:  # a snapshot of key groups has no control: it starts without history
             with _report_misfits():
                 self._resume_control(header.get("control"))
+        if not stream.may_sleep():
+            stream.wake()
         stream.configure()
 
     def _resume_renewal(self, stored: Any) -> None:
@@ -157,6 +165,19 @@ class StateTransfer:
             if stored["specs"] == control.specs():
                 control.shedder.restore(stored["shedder"])
                 self._stream.replan()
+
+    def _resume_sleep(self, stored: Any) -> None:
+        """Plan the queries as in the engine of the snapshot, whose overload control slept or did not."""
+        control = self._stream.queries.control
+        if control is None:
+            return
+        with _report_misfits():
+            slept = False
+            if stored is not None:  # otherwise it is of key groups
+                control.check_clock(stored)
+                slept = stored.get("sleep", {"asleep": False})["asleep"] is True  # older snapshots lack it
+            if control.can_sleep and control.sleep.asleep != slept:
+                self._stream.switch(slept)
 
     def _resume_control(self, stored: dict[str, Any] | None) -> None:
         """Restore the state of the overload control."""

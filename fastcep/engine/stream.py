@@ -22,7 +22,7 @@ from fastcep.engine.metrics import shared_bytes as bytes_of_all
 from fastcep.engine.order import check_order, single_events
 from fastcep.engine.parallel_match import ParallelMatch
 from fastcep.engine.partitioned_matcher import check_threads, parts_of_query
-from fastcep.engine.query_set import QuerySet
+from fastcep.engine.query_set import QuerySet, Replanned
 from fastcep.engine.reorder import Reorderer
 from fastcep.engine.running_query import RunningQuery
 from fastcep.engine.signals import Signals
@@ -35,7 +35,7 @@ from fastcep.events.export import events_to_arrow
 from fastcep.events.layout import make_batch_reader
 from fastcep.events.units import INT64_MIN
 from fastcep.option_types import Index
-from fastcep.overload.clock import VirtualClock
+from fastcep.overload.clock import VirtualClock, WallClock
 from fastcep.overload.control import Control
 from fastcep.overload.options import event_arrivals
 from fastcep.overload.protocols import Detector, Shedder
@@ -110,6 +110,8 @@ class Stream:
             if isinstance(control.shedder, RenewingShedder):
                 control.shedder.begin(self._setting(control))
             self._begin_renewal(control)
+            control.sleep.is_allowed, control.sleep.switch = self.may_sleep, self.switch
+            control.set_asleep(self.may_sleep())
         self._signals = Signals()
         self._completes = False
         self._waiting: list[Matches] = []  # of a call that goes on, or that the handler of a signal ended
@@ -172,19 +174,19 @@ class Stream:
         """Use another shedder from now on; partial matches stay."""
         control = self.queries.control
         assert control is not None
-        old = control.shedder
+        old, slept = control.shedder, control.sleep.asleep
         control.shedder = shedder
+        sleeps = control.sleep.asleep = (slept or old is None) and self.may_sleep()
         try:
             if isinstance(shedder, RenewingShedder):
                 shedder.begin(self._setting(control))
             new = self.queries.replanned()
         finally:
-            control.shedder = old
+            control.shedder, control.sleep.asleep = old, slept
         control.change(shedder, detectors)
-        self.queries.use_plans(new, self.loop.position)
+        control.set_asleep(sleeps)
+        self._continue(new)
         self._begin_renewal(control)
-        self.memory.hold(self.queries.running)
-        self.configure()
 
     def replan(self) -> None:
         """Plan the queries again for new classes of the shedder; partial matches stay.
@@ -193,10 +195,43 @@ class Stream:
         """
         control = self.queries.control
         assert control is not None
+        if control.sleep.asleep:
+            self.queries.renew_standby()
+            return
         new = self.queries.replanned()
         self._waiting.append(self.queries.take_matches(self.faults))
         control.change(control.shedder, ())
-        self.queries.use_plans(new, self.loop.position)
+        self._continue(new)
+
+    def may_sleep(self) -> bool:
+        """Return whether the overload control may sleep now.
+
+        It is ready to shed if memory is limited, because waking takes memory, and while key groups are elsewhere,
+        because engines that exchange them must store partial matches in the same way.
+        """
+        control = self.queries.control
+        return control is not None and control.can_sleep and self.memory.bytes is None and self.queries.owned is None
+
+    def switch(self, asleep: bool) -> None:
+        """Continue with the queries' plans for an overload control that sleeps, or for one that is ready to shed.
+
+        It may be called between two events of a batch.
+        """
+        control = self.queries.control
+        assert control is not None
+        self._waiting.append(self.queries.take_matches(self.faults))
+        new = self.queries.switched()
+        control.set_asleep(asleep)
+        self._continue(new, same_shedder=True)
+
+    def wake(self) -> None:
+        """Wake the overload control, if it sleeps: the queries have the plans that are ready to shed."""
+        if self.queries.control is not None and self.queries.control.sleep.asleep:
+            self.switch(False)
+
+    def _continue(self, new: Sequence[Replanned], *, same_shedder: bool = False) -> None:
+        """Run the queries with other plans, also within a batch."""
+        self.queries.use_plans(new, self.loop.position, same_shedder=same_shedder)
         self.memory.hold(self.queries.running)
         self.configure()
 
@@ -231,6 +266,10 @@ class Stream:
         """Convert and check a batch, and match it; see `Engine.process`."""
         with self.exclusive():
             self._check_timed_out()
+            if rows is None and source is None and arrivals is None:
+                matches = self._match_buffers(data)
+                if matches is not None:
+                    return matches
             batch = EventBatch.from_data(self.schema, data, self.strings, origin, first_row, rows)
             held = 0 if self.reorder is None else self.reorder.held_events
             if not self.memory.has_room(len(batch), self.queries.ring, held, self.bytes_beside(batch, held)):
@@ -248,6 +287,20 @@ class Stream:
             elif arrivals is not None:
                 raise ValidationError("arrivals are for latencies: Engine(…, latency_bound='…') measures them")
             return self.take(batch)
+
+    def _match_buffers(self, data: Any) -> Matches | None:
+        """Match a batch from its own buffers, if only the overload control needs Python; None if it must be converted.
+
+        A shedder that records events needs converted batches. On the virtual clock it may begin to record within one.
+        """
+        control = self.queries.control
+        if control is None or not (self._only_control and isinstance(control.clock, WallClock)):
+            return None
+        if control.renewal is not None and control.renewal.records:
+            return None
+        control.arrive(None)
+        matches: Matches | None = self.loop.process_held(data, self)
+        return matches
 
     def _check_timed_out(self) -> None:
         waiting = sum(map(len, self.queries.timed_out))
@@ -318,11 +371,13 @@ class Stream:
         queries, limited = self.queries, self.memory.bytes is not None
         parts = [part for matcher in queries.matchers for part in parts_of_query(matcher)]
         prepares = limited or queries.owned is not None or any(item.windows is not None for item in queries)
-        converts = prepares or self.reorder is not None or queries.pool is not None or queries.control is not None
+        converts = prepares or self.reorder is not None or queries.pool is not None
+        direct = not converts and all(item.timed_out is None for item in queries)
+        self._only_control = direct and queries.control is not None
         self.loop.open(
             parts, queries.filters, queries.ring, queries.nothings, Matches, queries.layout,
             plain=queries.is_plain, decides=queries.defers,
-            direct=not converts and all(item.timed_out is None for item in queries),
+            direct=direct and queries.control is None,
             prepares=prepares, piece_size=_PIECE if limited else 0,
             control=queries.control,
             threads=None if queries.pool is None else ParallelMatch(queries.running, queries.pool),

@@ -14,7 +14,6 @@ Invariant: on the virtual clock the decisions depend only on the events and the 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter_ns
@@ -24,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep._core.matcher.matcher import Matcher
-from fastcep.errors import SnapshotError, ValidationError
+from fastcep.errors import ValidationError
 from fastcep.overload.clock import LATEST, VirtualClock, WallClock
 from fastcep.overload.costs import CostTable
 from fastcep.overload.decision_schedule import MOST_EVENTS
@@ -38,6 +37,7 @@ from fastcep.overload.query_shedding import QueryShedding
 from fastcep.overload.recall import RecallEstimate
 from fastcep.overload.renewal import Renewal
 from fastcep.overload.shedder_change import ShedderChange, check_control_state
+from fastcep.overload.sleep import Sleep
 from fastcep.overload.validation import checked_classes, checked_drop_plans, checked_json, checked_utility
 from fastcep.overload.work_limit import WorkLimit
 from fastcep.plan import Plan
@@ -48,13 +48,8 @@ __all__ = ["Control"]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-_LOG = logging.getLogger("fastcep.shedding")
-
 #: Number of latencies that are kept.
 _REMEMBERED = 1 << 13
-
-#: Share of the latency bound above which the log reports the cost of decisions, once there are that many.
-_EXPENSIVE, _REPEATED = 0.1, 3
 
 
 class Control(ShedderChange):
@@ -90,6 +85,8 @@ class Control(ShedderChange):
         Function that returns the bytes held and the limit. None: memory is not limited by shedding.
     renewal
         Passes the events to a shedder that changes while the engine runs.
+    sleep
+        Decides when the queries run without anything that shedding needs.
     """
 
     def __init__(
@@ -117,9 +114,9 @@ class Control(ShedderChange):
         self._batch_arrivals: Ints | None = None  #: of the current batch, or None
         self._first_event = 0
         self._decisions = 0
+        self.sleep = Sleep(bound or 0.0)
         self._schedule = self._new_schedule()
         self._stretch_start = 0
-        self._expensive = 0  #: number of decisions that took more than `_EXPENSIVE`
         self._work_limit = WorkLimit(bound, detectors)
         self.renewal: Renewal | None = None
         self._dropped_before: tuple[int, int] = (0, 0)  #: counts of matchers that were replaced
@@ -145,13 +142,15 @@ class Control(ShedderChange):
             options["event_classes"] = {name: item.features for name, item in events.items()}
         return options
 
-    def use(self, running: Sequence[tuple[Plan, object]], *, replanned: bool = False) -> None:
+    def use(
+        self, running: Sequence[tuple[Plan, object]], *, replanned: bool = False, same_shedder: bool = False
+    ) -> None:
         """Control these queries (plan and matcher) from now on; those already under control keep their state.
 
-        ``replanned``: they are the same queries, planned for another shedder. Their totals go on, and counts by class
-        start again.
+        ``replanned``: they are the same queries with other plans. Their totals go on, and counts by class start again.
+        Unless they have the ``same_shedder``, so do counts by type.
         """
-        before = self._dropped_counts()
+        before, shedder = self._dropped_counts(), None if self.sleep.asleep else self.shedder
         by_matcher = {query.matcher: query for query in self.queries}
         by_plan = {id(query.plan): query for query in self.queries}
         by_name = {query.plan.query.name: query for query in self.queries}
@@ -160,11 +159,13 @@ class Control(ShedderChange):
             assert isinstance(matcher, Matcher), "an engine under overload control has one thread"
             query = by_matcher.get(matcher)
             if query is None:
-                query = QueryShedding(plan, matcher, self.shedder)
+                query = QueryShedding(plan, matcher, shedder)
                 if id(plan) in by_plan:  # the state has moved to another matcher
                     query.follow(by_plan[id(plan)])
                 elif plan.query.name in by_name:
                     query.follow_estimate(by_name[plan.query.name])
+                    if same_shedder:
+                        query.follow_counts(by_name[plan.query.name])
             self.queries.append(query)
         if replanned:
             events, rows = (old - new for old, new in zip(before, self._dropped_counts(), strict=True))
@@ -223,13 +224,13 @@ class Control(ShedderChange):
             self._notify_listeners(processing, event)
             began = perf_counter_ns()
             self.monitor.record(processing, event)
-            spent, waited = float(processing.sum()), float(event[-1] - processing[-1])
+            spent, self._meter.waited = float(processing.sum()), float(event[-1] - processing[-1])
         else:
             now = self.clock.now()
             spent = float(now - self._stretch_start)
             if arrivals is not None:
                 self._meter.record_busy(now, int(arrivals[0]), self._stretch_start)
-            waited = 0.0 if arrivals is None else max(0.0, float(now - arrivals[-1]) - spent / number)
+            self._meter.waited = 0.0 if arrivals is None else max(0.0, float(now - arrivals[-1]) - spent / number)
             if self.listeners:
                 processing = np.full(number, spent / number)
                 event = processing if arrivals is None else (now - arrivals).astype(np.float64)
@@ -243,7 +244,7 @@ class Control(ShedderChange):
         if self._meter.events >= self._schedule.check:
             windows, window = self._meter.windows_passed(self.queries), self._window_size(min)
             if self._schedule.is_due(self._meter, windows, window):
-                self._decide(start + last, waited, began)
+                self._decide(start + last, began)
         if self.renewal is not None:
             self.renewal.take(start + last, number)
 
@@ -251,15 +252,16 @@ class Control(ShedderChange):
         for listener in self.listeners:
             listener(processing, event)
 
-    def _decide(self, place: int, waited: float, began: int) -> None:
+    def _decide(self, place: int, began: int) -> None:
         """Measure, set the demand, apply new drop plans, report, and schedule the next decision."""
         if self.shedder is not None:
             shed_before = self.demand > 0 or self._work_limit.active
             by_window = self._window_size(max) / self._meter.events
-            self._load = load = self._measure(place, waited)
+            self._load = load = self._measure(place)
             self._demand.update(load, self._saved_without_loss(), by_window)
             limits = self._work_limit.update(self.queries, load.events, load.over)
             sheds = self.demand > 0 or limits
+            moved = self._sleep_or_wake(sheds)
             dropped = self._dropped_counts() if sheds and not self.episodes.active else (0, 0)
             visited = learned = 0
             if sheds:
@@ -269,7 +271,7 @@ class Control(ShedderChange):
                 self._apply([DropPlan() for _ in self.queries])
             self._demand.past.add(self.demand, self._meter.events, self._window_size(max))
             self._report(sheds, dropped, by_window)
-            self._charge_decision(perf_counter_ns() - began, learned, visited, sheds or shed_before)
+            self._charge_decision(perf_counter_ns() - began, learned + moved, visited, sheds or shed_before)
         self._decisions += 1
         events = self._meter.events
         self._meter.reset(self.queries if self.shedder is not None else ())
@@ -313,11 +315,11 @@ class Control(ShedderChange):
         """Return the share of the work that the drop plans save, if they save more than the demand at no loss."""
         return sum(query.weight * query.drop_plan.saved for query in self.queries) / max(self._total_weight(), 1e-9)
 
-    def _measure(self, place: int, waited: float) -> Load:
+    def _measure(self, place: int) -> Load:
         """Return the load since the last decision, with the queue and the memory in use."""
         now, purges = self.clock.now(), any(query.drops_partial_matches for query in self.queries)
         saved = self._demand.saved(self._saved_without_loss(), purges)
-        load = self._meter.measure(self.queries, waited, self._schedule.last_cost, saved)
+        load = self._meter.measure(self.queries, self._schedule.last_cost, saved)
         load.cut = self._work_limit.on
         if self.memory is not None:
             load.memory, load.memory_limit = self._sweep_memory(*self.memory())
@@ -361,23 +363,11 @@ class Control(ShedderChange):
             cost = float(elapsed)
         self._schedule.record_cost(cost, learned, decided)
         if decided:
-            self._warn_of_cost(cost)
+            name, largest = "" if self.shedder is None else self.shedder.name, self._schedule.decision_time()["max"]
+            self.episodes.check_cost(cost, largest, self.bound, name)
             live = sum(query.matcher.live for query in self.queries)
             for detector in self._demand.detectors:
                 detector.note_decision(live, cost)
-
-    def _warn_of_cost(self, cost: float) -> None:
-        """Log once that decisions take more than a tenth of the latency bound; a single one is an interruption."""
-        if not self.bound or cost <= _EXPENSIVE * self.bound:
-            return
-        self._expensive += 1
-        if self._expensive == _REPEATED:
-            _LOG.warning(
-                "decisions of the shedder %r take up to %.3g ms, more than a tenth of the latency bound of %.3g ms; "
-                "use a model with fewer classes, a shedder without a model, or a larger bound",
-                self.shedder.name if self.shedder is not None else "", self._schedule.decision_time()["max"] / 1e6,
-                self.bound / 1e6,
-            )  # fmt: skip
 
     def _sweep_memory(self, held: int, limit: int) -> tuple[int, int]:
         """Free the memory of dropped and dead partial matches, if memory is scarce; return bytes held and the limit."""
@@ -394,7 +384,7 @@ class Control(ShedderChange):
 
     def utilities(self) -> dict[str, Floats]:
         """Return the utility of partial matches by state, class and slice, by query, as far as the shedder knows it."""
-        found = {} if self.shedder is None else {
+        found = {} if self.shedder is None or self.sleep.asleep else {
             query.plan.query.name: checked_utility(self.shedder, QueryView(query.plan, query.shedding, query.slices))
             for query in self.queries
         }  # fmt: skip
@@ -419,6 +409,7 @@ class Control(ShedderChange):
             "detectors": [detector.name for detector in self._demand.detectors],
             **self.episodes.metrics(),
             "demand": self.demand,
+            "asleep": self.sleep.asleep,
             "decisions": self._decisions,
             "overhead": self._schedule.overhead,
             "decision_time": self._schedule.decision_time(),
@@ -462,6 +453,7 @@ class Control(ShedderChange):
             "queries": [query.state() for query in self.queries],
             "renewal": 0 if self.renewal is None else self.renewal.remaining,
             "before": list(self._dropped_before),
+            "sleep": self.sleep.state(),
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -469,15 +461,10 @@ class Control(ShedderChange):
 
         Raises
         ------
-        SnapshotError
-            If the state was taken on the other kind of clock.
         Misfit
             If the state is invalid. Detectors, shedder and the other parts check their own states.
         """
         check_control_state(state, len(self._demand.detectors), len(self.queries))
-        if isinstance(self.clock, VirtualClock) != (state["clock"] is not None):
-            here, there = ("wall", "virtual") if state["clock"] is not None else ("virtual", "wall")
-            raise SnapshotError(f"the snapshot is of an engine with clock={there!r}, this one has {here!r}")
         if self.shedder is not None:
             self.shedder.restore(state["shedder"])
         for detector, learned in zip(self._demand.detectors, state["learned"], strict=True):
@@ -491,6 +478,8 @@ class Control(ShedderChange):
         self._schedule.restore(state["pace"])
         self._decisions = state["decisions"]
         self._dropped_before = tuple(state.get("before", (0, 0)))
+        if "sleep" in state:  # older snapshots lack it
+            self.sleep.restore(state["sleep"])
         if self.renewal is not None:
             self.renewal.remaining = state.get("renewal", 0)
         for query, query_state in zip(self.queries, state["queries"], strict=True):

@@ -10,7 +10,7 @@ from typing import Any
 from fastcep.overload.load_meter import LoadMeter
 from fastcep.stored import AMOUNT, COUNT, sequence, whole
 
-__all__ = ["MOST_EVENTS", "DecisionSchedule"]
+__all__ = ["MOST_EVENTS", "DecisionSchedule", "RestSchedule"]
 
 #: Decisions in a window (ALGORITHMS: hybrid, decisions), and smallest and largest number of events between two.
 _BY_WINDOW = 8
@@ -37,6 +37,11 @@ _COUNT = 12.0
 #: Share of the free memory that may be filled between two decisions, and decay of the growth rate at each decision.
 _FREE_SHARE = 0.25
 _GROWTH_DECAY = 0.9
+
+#: While the control sleeps: share of the time that decisions may take; shares of the latency bound that an event may
+#: wait or take before a decision is due, and that the engine works between two checks.
+_REST_OVERHEAD = 0.005
+_REST_WAIT, _REST_CHECK = 0.25, 0.125
 
 _EVENTS = whole(1, MOST_EVENTS)
 _STATE = sequence(
@@ -191,3 +196,32 @@ class DecisionSchedule:
         (self.check, self._most, self._cost, self.overhead, self.last_cost, costs, self.held, self._growth,
          self._frequent) = state  # fmt: skip
         self._costs = (costs[0], costs[1], costs[2])
+
+
+class RestSchedule(DecisionSchedule):
+    """Schedule of decisions while the overload control sleeps: rare, until an event waits or takes long."""
+
+    _per_event = 0.0
+
+    def is_due(self, meter: LoadMeter, windows: float, window: float) -> bool:
+        """Return whether a decision is due now; otherwise set the next `check`."""
+        self._per_event = meter.per_event
+        if super().is_due(meter, windows, window):
+            return True
+        self.check = min(self.check, meter.events + self._events_to_check())
+        return False
+
+    def _progress(self, meter: LoadMeter, windows: float, window: float) -> float:
+        """Return the share of the way to the next decision that is done; at least 1 if the decision is due."""
+        least = self._cost * _NEAREST if self._frequent else self._cost / _REST_OVERHEAD
+        by_cost = meter.spent / least if least > 0 else inf
+        return max(by_cost, max(meter.waited, meter.per_event) / (self._bound * _REST_WAIT))
+
+    def _events_to_check(self) -> int:
+        """Return the number of events that take the share of the bound which may pass between two checks."""
+        return max(1, int(min(self._bound * _REST_CHECK / max(self._per_event, 1e-9), MOST_EVENTS)))
+
+    def schedule_next(self, events: int, free: Callable[[], tuple[int, int]] | None) -> None:
+        """Schedule the next decision, after one that came ``events`` events after the last one."""
+        super().schedule_next(events, free)
+        self.check = min(max(_LEAST, events), self._most, self._events_to_check())

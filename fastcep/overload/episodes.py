@@ -25,6 +25,9 @@ _FAILED = 8
 #: Largest number of decisions before the log reports a missed bound.
 _MOST = 64
 
+#: Share of the latency bound above which the log reports the cost of decisions, once there are that many.
+_EXPENSIVE, _REPEATED = 0.1, 3
+
 _PAIR = sequence(INT64, INT64)
 _LOGGED = record({
     "first": INT64, "last": INT64, "why": TEXT, "before": _PAIR, "found": sequence(NUMBER, NUMBER), "failed": FLAG,
@@ -60,6 +63,7 @@ class Episodes:
         self._limited = False
         self._logged: dict[str, Any] | None = None  # values at the start of shedding that the log has reported
         self._costs: list[float] = []  # ns per event, at consecutive decisions with the largest demand
+        self._expensive = 0  # number of decisions that took more than `_EXPENSIVE`
 
     def shift_counters(self, events: int, partial_matches: int) -> None:
         """Adjust for a jump of the drop counters by these numbers, after queries or their states were exchanged."""
@@ -142,6 +146,28 @@ class Episodes:
                 "%s cannot be held: with all shed that the shedder can, an event costs at least %s; give a larger "
                 "bound, a simpler query, or a shedder that drops events", limit,
                 _duration(sum(self._costs) / len(self._costs)),
+            )  # fmt: skip
+
+    def check_cost(self, cost: float, largest: float, bound: float | None, shedder: str) -> None:
+        """Log once that decisions take more than a tenth of the latency bound; a single one is an interruption.
+
+        Parameters
+        ----------
+        cost, largest
+            Cost of this decision, and the largest cost so far, in ns.
+        bound
+            Latency bound in ns, or None.
+        shedder
+            Name of the shedder.
+        """
+        if not bound or cost <= _EXPENSIVE * bound:
+            return
+        self._expensive += 1
+        if self._expensive == _REPEATED:
+            _LOG.warning(
+                "decisions of the shedder %r take up to %.3g ms, more than a tenth of the latency bound of %.3g ms; "
+                "use a model with fewer classes, a shedder without a model, or a larger bound",
+                shedder, largest / 1e6, bound / 1e6,
             )  # fmt: skip
 
     def end(self, dropped: Callable[[], tuple[int, int]]) -> None:

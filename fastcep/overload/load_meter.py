@@ -40,12 +40,14 @@ class LoadMeter:
         Event time of the last one.
     first_arrival, last_arrival
         Arrival times of the first and last of these events; None if unknown.
+    waited
+        Time that the last event waited in the queue.
     """
 
     def __init__(self, bound: float, monitor: LatencyMonitor) -> None:
         self._bound, self._monitor = bound, monitor
         self.events, self.spent = 0, 0.0
-        self.last_time = 0
+        self.last_time, self.waited = 0, 0.0
         self.first_arrival: int | None = None
         self.last_arrival: int | None = None
         self._busy, self._ended = 0.0, 0
@@ -89,15 +91,13 @@ class LoadMeter:
         """Return the time per event that the engine was busy, including the cost of the last decision."""
         return (self._busy or self.spent + last_cost) / self.events
 
-    def measure(self, queries: Sequence[QueryShedding], waited: float, last_cost: float, saved: float) -> Load:
+    def measure(self, queries: Sequence[QueryShedding], last_cost: float, saved: float) -> Load:
         """Return the measurements at a decision; queue and memory are not included.
 
         Parameters
         ----------
         queries
             Queries under control.
-        waited
-            Time that the last event waited in the queue.
         last_cost
             Cost of the last decision.
         saved
@@ -109,7 +109,7 @@ class LoadMeter:
             other = max(0.0, busy * self.events - self.spent)
             self._offered.add(self.events, max(0, self.last_arrival - before), self.spent, other, saved)
         return Load(
-            bound=self._bound, recent=self.per_event, busy=busy, waited=waited, service=self._offered.service,
+            bound=self._bound, recent=self.per_event, busy=busy, waited=self.waited, service=self._offered.service,
             other=self._offered.other,
             arrivals=self._offered.rate, events=self.events, over=self._share_over_bound(),
             partial_matches=sum(query.matcher.live for query in queries),

@@ -17,7 +17,7 @@ from fastcep.overload.clock import VirtualClock, WallClock
 from fastcep.overload.control import Control
 from fastcep.overload.costs import CostTable, cost_table
 from fastcep.overload.names import as_shedder
-from fastcep.overload.protocols import Detector, Shedder
+from fastcep.overload.protocols import NEED_BOUND, Detector, Shedder
 from fastcep.overload.validation import check_detector, check_shedder
 
 __all__ = ["CLOCKS", "arrival_times", "event_arrivals", "idle_clock", "make_control", "new_shedder", "shedding_options"]
@@ -32,9 +32,6 @@ _WALL_EVERY = 16
 
 #: Latest time of any clock.
 _LATEST = 2**63 - 1
-
-#: Detectors that need a latency bound.
-_NEED_BOUND = ("latency", "queue", "prediction")
 
 
 def idle_clock(clock: str | Callable[[], int]) -> Callable[[], int]:
@@ -176,7 +173,7 @@ def _check(
             raise ValidationError(
                 "detector 'memory' has no limit to hold: give memory_limit='…' with on_memory_limit='shed'"
             )
-        if detector.name in _NEED_BOUND and bound is None:
+        if detector.name in NEED_BOUND and bound is None:
             raise ValidationError(f"detector {detector.name!r} has no bound to hold: give latency_bound='…'")
     if threads != 1:
         raise ValidationError(f"threads={threads}: measuring latencies and shedding load require one thread")

@@ -29,12 +29,15 @@ from fastcep.query import ast
 if TYPE_CHECKING:
     from fastcep._core.matcher.shedding_controls import Flows
 
-__all__ = ["Classes", "Detector", "DetectorReading", "Load", "QueryView", "Shedder", "Tree"]
+__all__ = ["NEED_BOUND", "Classes", "Detector", "DetectorReading", "Load", "QueryView", "Shedder", "Tree"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 _CHUNK = 1 << 15  # rows to classify at once
+
+#: Names of the detectors that compare the load with the latency bound.
+NEED_BOUND = ("latency", "queue", "prediction")
 
 
 @dataclass(frozen=True)

@@ -238,6 +238,11 @@ class QueryShedding:
         return survival(query.pattern, keep_any)
 
     @property
+    def weighs(self) -> bool:
+        """True while partial matches are weighed: something is dropped, or was dropped recently."""
+        return self._weighs
+
+    @property
     def drops_partial_matches(self) -> bool:
         """True if the drop plan in force refuses births or drops live partial matches."""
         return drops(self.drop_plan.births) or drops(self.drop_plan.drops)
@@ -379,6 +384,13 @@ class QueryShedding:
         """Take over the estimate of the same query with another plan."""
         self.recall = other.recall
         self.recall.shift(int(self.matcher.matches) - int(other.matcher.matches))
+
+    def follow_counts(self, other: QueryShedding) -> None:
+        """Take over the counts by type, and the size of the window, of the same query with another plan."""
+        counted, earlier = self.shedding.counted(), other.shedding.counted()
+        by_type = {name: earlier[name] for name in ("dropped_events", "seen", "tried", "yielded")}
+        self.shedding.resume({**counted, **by_type}, (0, other.shedding.totals[1], 0))
+        self.window_size = other.window_size
 
 
 #: Fields of a drop plan that stay in force until the next plan.

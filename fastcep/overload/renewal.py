@@ -87,6 +87,11 @@ class Renewal:
         self._small: list[EventBatch] = []
         self.remaining = 0 if self._shedder is None else self._shedder.next_renewal()
 
+    @property
+    def records(self) -> bool:
+        """True if the shedder wants the events of the next batch."""
+        return self._shedder is not None and self._shedder.records
+
     def begin_batch(self, batch: EventBatch) -> None:
         """Record the events of a batch as they are taken."""
         if self._shedder is not None:

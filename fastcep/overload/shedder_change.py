@@ -1,16 +1,20 @@
-"""Change the shedder of a control, and check the stored state of a control."""
+"""Change the shedder of a control, let it sleep, and check the stored state of a control."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter_ns
 from typing import Any
 
+from fastcep.errors import SnapshotError
 from fastcep.overload.clock import VirtualClock, WallClock
 from fastcep.overload.costs import CostTable
-from fastcep.overload.decision_schedule import DecisionSchedule
+from fastcep.overload.decision_schedule import DecisionSchedule, RestSchedule
 from fastcep.overload.demand import DemandControl
 from fastcep.overload.latency import LatencyMonitor
-from fastcep.overload.protocols import Detector, Shedder
+from fastcep.overload.protocols import NEED_BOUND, Detector, Load, Shedder
+from fastcep.overload.query_shedding import QueryShedding
+from fastcep.overload.sleep import Sleep
 from fastcep.overload.validation import checked_classes
 from fastcep.overload.work_limit import WorkLimit
 from fastcep.plan import Plan
@@ -21,13 +25,16 @@ __all__ = ["ShedderChange", "check_control_state"]
 
 
 class ShedderChange:
-    """Base class of `Control`: change the shedder. `Control` describes the attributes."""
+    """Base class of `Control`: change the shedder, sleep and wake. `Control` describes the attributes."""
 
     clock: WallClock | VirtualClock
     table: CostTable
     bound: float | None
     shedder: Shedder | None
     monitor: LatencyMonitor
+    queries: list[QueryShedding]
+    sleep: Sleep
+    _load: Load
     _demand: DemandControl
     _schedule: DecisionSchedule
     _work_limit: WorkLimit
@@ -48,17 +55,56 @@ class ShedderChange:
         used = list(detectors) or ([] if shedder is None else self.detectors)
         if detectors or shedder is None:
             self._demand = DemandControl(used, self.monitor)
+        self._restart_schedule()
+        self._work_limit = WorkLimit(self.bound, used)
+
+    @property
+    def can_sleep(self) -> bool:
+        """True if the shedder is needed only once a detector's reading approaches its set point.
+
+        On the virtual clock it is always ready, because what it costs to be ready is not modelled. A limit of the work
+        for single events, or of memory, must hold from the start.
+        """
+        shedder, detectors = self.shedder, self.detectors
+        return (
+            shedder is not None
+            and not shedder.observes
+            and isinstance(self.clock, WallClock)
+            and all(detector.name in NEED_BOUND for detector in detectors)
+            and not (shedder.cuts and any(detector.allowed for detector in detectors))
+        )
+
+    def _sleep_or_wake(self, sheds: bool) -> int:
+        """Fall asleep or wake up if the last readings require it; return the ns that this took."""
+        began, weighs = perf_counter_ns(), any(query.weighs for query in self.queries)
+        if not self.sleep.follow(sheds, self._demand.readings, self._load.partial_matches, weighs):
+            return 0
+        return perf_counter_ns() - began
+
+    def check_clock(self, state: dict[str, Any]) -> None:
+        """Raise `SnapshotError` if a `Control.state` was taken on the other kind of clock."""
+        if isinstance(self.clock, VirtualClock) != (state["clock"] is not None):
+            here, there = ("wall", "virtual") if state["clock"] is not None else ("virtual", "wall")
+            raise SnapshotError(f"the snapshot is of an engine with clock={there!r}, this one has {here!r}")
+
+    def set_asleep(self, asleep: bool) -> None:
+        """Sleep, or be ready to shed, from now on; the caller plans the queries again and calls `use`."""
+        self.sleep.asleep = asleep
+        self._restart_schedule()
+
+    def _restart_schedule(self) -> None:
+        """Begin a new schedule of decisions, as the costs of the earlier ones do not count any more."""
         schedule = self._new_schedule()
         schedule.overhead = self._schedule.overhead
         self._schedule = schedule
-        self._work_limit = WorkLimit(self.bound, used)
 
     def _new_schedule(self) -> DecisionSchedule:
         """Return the schedule of decisions for the shedder; one that only observes makes none."""
         decides = self.shedder is not None and not self.shedder.observes
         often = self.shedder is not None and self.shedder.often
         decision = self.table.decision if isinstance(self.clock, VirtualClock) else None
-        return DecisionSchedule(decides, often, self.bound or 0.0, decision)
+        kind = RestSchedule if self.sleep.asleep else DecisionSchedule
+        return kind(decides, often, self.bound or 0.0, decision)
 
     @property
     def detectors(self) -> list[Detector]:
@@ -84,5 +130,5 @@ def check_control_state(state: dict[str, Any], loops: int, queries: int) -> None
             "monitor": by_name(anything), "measured": anything, "episodes": anything, "pace": anything,
             "queries": listed(by_name(anything), queries),
         },
-        {"cut": anything, "renewal": COUNT, "before": sequence(COUNT, COUNT)},
+        {"cut": anything, "renewal": COUNT, "before": sequence(COUNT, COUNT), "sleep": anything},
     )(state, "control")  # fmt: skip

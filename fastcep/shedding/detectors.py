@@ -149,7 +149,7 @@ class QueueLength(Detector):
             self._service, self._other = load.service, load.other
         utilisation, longest = self._ratio(load.arrivals), self.q_max
         if longest <= 0:
-            return DetectorReading(0.0, utilisation)
+            return DetectorReading(-1.0, utilisation)
         limit = self.f * longest
         why = f"{load.queue:,} events wait, limit {limit:,.0f} (f = {self.f:g} of q_max = {longest:,.0f})"
         excess = load.queue / limit - 1

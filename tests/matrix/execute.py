@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,7 @@ from fastcep.engine import parallel_match, partitioned_matcher, stream
 from fastcep.engine import store_trial as trial
 from fastcep.engine.stores import plan_for
 from fastcep.errors import ValidationError
+from fastcep.overload import decision_schedule, sleep
 from fastcep.query import ast
 from fastcep.query.patterns import positive_variables, trailing_negation
 from matrix.forms import ARROW, formed
@@ -122,18 +124,21 @@ def shedder_options(run: Run, models: Models) -> dict[str, Any]:
         return {}
     detector = fc.shedding.SmoothedLatency("p95" if run.percentile else "mean")
     shedder = fc.shedding.by_name(run.shedder, **({"model": models} if run.shedder in MODELLED else {}))
-    return {"clock": "virtual", "latency_bound": 1e15, "shedder": shedder, "detector": detector}
+    ticks = itertools.count(step=10**9)
+    clocks: dict[str, Any] = {"awake": "virtual", "within": lambda: next(ticks)}
+    clock = clocks.get(run.sleep, "wall")
+    return {"clock": clock, "latency_bound": 1e15, "shedder": shedder, "detector": detector}
 
 
 def restore_options(run: Run, models: Models, threads: int) -> dict[str, Any]:
     """Return the options of `fastcep.Engine.restore` that are not in a snapshot."""
     own = shedder_options(run, models)
-    return {"threads": threads} | {name: own[name] for name in ("shedder", "detector") if name in own}
+    return {"threads": threads} | {name: own[name] for name in ("shedder", "detector", "clock") if name in own}
 
 
 @contextmanager
 def patched(run: Run) -> Iterator[None]:
-    """Let trials of stores end early, and threads share small batches, as the run requires."""
+    """Let trials of stores end early, threads share small batches, and a control wake up often, as the run requires."""
     with ExitStack() as stack:
 
         def put(module: Any, name: str, value: Any) -> None:
@@ -148,6 +153,10 @@ def patched(run: Run) -> Iterator[None]:
         least = 1 if run.at_once else 1 << 60
         put(parallel_match, "PARALLEL_FROM", least)
         put(partitioned_matcher, "PARALLEL_MATCHES", least)
+        if run.sleep == "within":
+            for name, number in (("_NEAR", -1.0), ("_FAR", 9.0), ("_IDLE", 9.0), ("_CALM", 1)):
+                put(sleep, name, number)
+            put(decision_schedule, "_LEAST", 1)
         if run.interrupted:
             choices = random.Random(run.choices)
 
@@ -260,6 +269,7 @@ class Execution:
     def give(self, part: Sequence[Event], form: str) -> None:
         """Process a batch."""
         self.taken += part
+        self.switch()
         if form == "send":
             self.outcome.paths.add("send")
             for event in part:
@@ -267,6 +277,16 @@ class Execution:
             return
         self.outcome.paths.add("Arrow" if form in ARROW else "dict")
         self.take([self.processed(engine, part, form) for engine in self.fleet.engines])
+
+    def switch(self) -> None:
+        """Let the overload control fall asleep or wake up before a batch, as the run requires."""
+        for engine in self.fleet.engines:
+            control = engine._stream.queries.control
+            if control is None or not control.can_sleep:
+                continue
+            asleep = control.sleep.asleep
+            if self.run.sleep == "between" and self.random.random() < 0.5 and (asleep or engine._stream.may_sleep()):
+                engine._stream.switch(not asleep)
 
     def sent(self, engine: fc.Engine, event: Event) -> fc.Matches:
         """Send an event; if the call ends after the event is taken, ask for its matches."""

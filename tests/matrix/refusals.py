@@ -191,8 +191,8 @@ OF_SLICES = (
     ),
     Refusal("key: contiguity applies to the stream", (), (), "", ""),
     Refusal(
-        "key: (no attribute is equal|not every step joins|an event of type|.* is not of one type|LIMIT|AFTER)", (), (),
-        "", "",
+        "key: (no attribute is equal|not every step joins|an event of type|events of type|.* is not of one type|LIMIT|"
+        "AFTER)", (), (), "", "",
     ),
 )  # fmt: skip
 

@@ -21,6 +21,7 @@ PATHS = (
 
 MOVES = ("stay", "snapshot", "key groups", "several engines")
 MODELLED = ("pspice", "pspice--")  # with a model of each query, fitted on the stream
+SLEEPS = ("awake", "asleep", "between", "within")
 SHEDDERS = (None, None, "rs", "ri", "ss", "si", "auto", *MODELLED)
 
 
@@ -46,6 +47,9 @@ class Run:
         Numbers of the batches before which time is advanced, as far as the input allows.
     move
         How the state moves between batches.
+    sleep
+        ``awake``: the shedder is always ready, on the virtual clock. ``asleep``: on the wall clock, where the overload
+        control may sleep. ``between``, ``within``: there, it also wakes and falls asleep between batches, or within.
     interrupted
         True: signal handlers that raise end calls, which continue with the remaining events.
     choices
@@ -67,6 +71,7 @@ class Run:
     timed_out: bool = False
     shedder: str | None = None
     percentile: bool = False
+    sleep: str = "awake"
     memory_limit: bool = False
     attributes: bool = False
     interrupted: bool = False
@@ -110,6 +115,7 @@ def runs(draw: Draw, schema: Schema, events: list[Event]) -> Run:
         timed_out=False if rowless else rarely(True, False),
         shedder=None if rowless else draw(st.sampled_from(SHEDDERS)),
         percentile=draw(st.booleans()),
+        sleep=draw(st.sampled_from(SLEEPS)),
         memory_limit=rarely(True, False, 5),
         attributes=rarely(True, False, 5),
         interrupted=rarely(True, False, 5),

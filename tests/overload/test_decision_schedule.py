@@ -158,7 +158,7 @@ def test_the_load_has_medians_of_rate_and_service_time() -> None:
         meter.add(10, 500.0, (0, 0), (2_000 * number, 2_000 * number + 1_800))
         meter.record_busy(100_000 * number + busy, 0, 100_000 * number)
         meter._ended = 100_000 * (number + 1)
-        load = meter.measure([], 0.0, 0.0, 0.5)
+        load = meter.measure([], 0.0, 0.5)
         meter.reset([])
     assert load.arrivals == pytest.approx(10 / 2_000)
     assert (load.busy, load.service, load.other) == (100, 100, 50)
@@ -201,6 +201,6 @@ def test_they_go_on_from_a_snapshot() -> None:
     assert other.state() == schedule.state() and other.check == 400
     meter, same = LoadMeter(0.0, LatencyMonitor()), LoadMeter(0.0, LatencyMonitor())
     meter.add(100, 500.0, (3, 4), (4, 5))
-    meter.measure([], 0.0, 0.0, 0.0)
+    meter.measure([], 0.0, 0.0)
     same.restore(json.loads(json.dumps(meter.state())))
     assert same.state() == meter.state() and same.busy(1.0) == meter.busy(1.0)

@@ -19,7 +19,7 @@ from support import harness
 
 import fastcep as fc
 from fastcep._core.program.evaluate import evaluate
-from fastcep.engine import query_set as several
+from fastcep.engine import standby
 from fastcep.errors import ParseError, ValidationError
 from fastcep.plan import Plan, make_plan
 from fastcep.plan.bytecode import CODE, WIDTH, Program
@@ -280,6 +280,6 @@ def test_any_query(case: Case, index: str) -> None:
             assert kind == "event" or (kind == "row" and edge.source >= 0)
             assert number < (len(plan.columns) if kind == "event" else plan.states[edge.source].registers)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(several, "plan_for", lambda *_, **__: plan)
+        patch.setattr(standby, "plan_for", lambda *_, **__: plan)
         rows = harness.rows(case.query, None, case.events, case.batch_sizes)
     harness.assert_same(case.query, case.events, rows, f"with classes, index={index!r}")

@@ -65,7 +65,7 @@ def test_no_more_than_half_of_the_set_point_is_paid_back() -> None:
 def test_the_longest_queue_follows_the_service_time_without_shedding() -> None:
     detector = QueueLength()
     first = detector.read(Load(BOUND, queue=10**6))
-    assert (first.excess, first.utilisation) == (0, 0)  # nothing is known yet
+    assert (first.excess, first.utilisation) == (-1, 0)  # nothing is known yet
     reading = detector.read(Load(BOUND, busy=100, service=250, queue=1800, arrivals=1 / 200, shedding=True))
     assert detector.q_max == pytest.approx(2000)
     assert reading.excess == pytest.approx(1800 / 1600 - 1)

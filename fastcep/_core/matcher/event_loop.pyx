@@ -7,7 +7,8 @@ checks their order, keeps them in the event ring, and matches them; Python makes
 Two entries lead into the loop. `EventLoop.process` and ``send`` read the buffers of the data directly. Data that the
 readers do not accept, or an engine with an option that works in Python between events (lateness, a memory limit, explicit
 windows, threads, overload control), goes through ``fastcep.engine.stream``: it converts or rejects the data, and hands the
-converted batch to `EventLoop.process_batch`.
+converted batch to `EventLoop.process_batch`. If only the overload control works in Python, it hands the data to
+`EventLoop.process_held` where it can.
 
 Invariant: when a call ends, also with an error, all queries have taken the same events, and `EventLoop.position` and
 `EventLoop.time` say which. A query that failed or ran out of memory has lost its state instead.
@@ -169,6 +170,18 @@ cdef class EventLoop:
         finally:
             reader.done()
             self.busy = False
+
+    def process_held(self, data, stream):
+        """Take a batch as `process` does, for a caller that holds the engine and delays signal handlers."""
+        cdef BatchReader reader = self.batch_reader
+        self.is_guarded = True
+        try:
+            if not reader.read(data) or not self.in_order(&reader.events):
+                return None
+            return self.match(stream, &reader.events, None, reader.events.size >= RELEASED)
+        finally:
+            reader.done()
+            self.is_guarded = False
 
     def process_batch(self, Batch batch not None, stream):
         """Take a batch that was converted and checked, of one event or more, and return the matches.

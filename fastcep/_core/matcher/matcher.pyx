@@ -135,6 +135,14 @@ cdef class Matcher(QueryState):
         if len(closes):
             self.core.windows.closes, self.core.windows.closed = &closes[0], &closed[0]
 
+    def continue_batch(self, Matcher other not None):
+        """Take over the window bounds and the ignored events of the current batch from a matcher that this one replaces."""
+        if other.window_bounds is not None:
+            self.use_bounds(*other.window_bounds)
+        self.core.windows.next_open = other.core.windows.next_open
+        self.core.windows.next_close = other.core.windows.next_close
+        self.ignore(other.foreign_flags)
+
     def process(self, Batch batch not None, ring, Py_ssize_t first=0, Py_ssize_t last=-1, bint shared=False):
         """Match the events ``first:last`` of a batch (-1: its end). :meth:`take_output` returns the matches.
 

@@ -16,8 +16,9 @@ from fastcep.engine.state.row_copies import home_marks
 from fastcep.engine.state.word_layout import State, WordLayout
 from fastcep.errors import ValidationError
 from fastcep.plan import Plan
+from fastcep.plan.plan import StatePlan
 
-__all__ = ["check_replan", "converted"]
+__all__ = ["check_replan", "converted", "has_same_state"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -54,6 +55,23 @@ def check_replan(old: Plan, new: Plan, shedder: str, *, empty: bool) -> None:
             f"query {name!r}: shedder {shedder!r} needs other stored events than the engine keeps; create the Engine "
             "with this shedder"
         )
+
+
+def has_same_state(plan: Plan, other: Plan) -> bool:
+    """Return whether every state of one plan of a query can be moved to the other, so that `converted` never fails."""
+    isolated = [item.windows is not None and item.windows.isolated for item in (plan, other)]
+    return (
+        not (plan.observed or other.observed)
+        and isolated[0] == isolated[1]
+        and plan.ring_columns == other.ring_columns
+        and plan.store == other.store
+        and not any(map(_waits_differently, plan.states, other.states))
+    )
+
+
+def _waits_differently(state: StatePlan, other: StatePlan) -> bool:
+    """Return whether matches that wait for time keep different values in two plans."""
+    return state.deferred and state.register_texts != other.register_texts
 
 
 def converted(state: State, old: WordLayout, new: WordLayout, unknown: Sequence[int]) -> State:
@@ -108,7 +126,7 @@ def _waiting(waiting: Ints, old: WordLayout, new: WordLayout) -> Ints:
     """Return the matches that wait for time, with room for the outputs of the new plan."""
     size = new.shapes["waiting"]
     for before, after in zip(old.plan.states, new.plan.states, strict=True):
-        if waiting.shape[1] and before.deferred and before.register_texts != after.register_texts:
+        if waiting.shape[1] and _waits_differently(before, after):
             raise ValidationError(
                 f"query {new.plan.query.name!r}: matches wait for time, and the new shedder needs other values of "
                 "them; change the shedder after they are decided"

@@ -25,7 +25,7 @@ __all__ = ["FIT_STATE", "RefittingShedder"]
 _LOG = logging.getLogger("fastcep.shedding")
 
 #: Number of events between two looks: for the result of the fitting process, and for a change of the stream.
-_POLL, _LOOK = 1 << 12, 1 << 15
+_POLL, _LOOK = 1 << 14, 1 << 15
 _LEAST_HISTORY = 1_000
 
 #: Number of histories that pass after a fit before a change of the stream leads to another one.

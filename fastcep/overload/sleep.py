@@ -1,0 +1,98 @@
+"""Sleep of the overload control: without load, the queries run as in an engine without a shedder.
+
+A plan that is ready to shed costs time for every partial match: each has a word for its class and weight, and classes
+are looked up at birth. So the control *sleeps* while there is no load. The queries then have plans without any of that.
+The detectors are still read at every decision. At the first decision that sees the load approach the bound, the control
+*wakes*: the partial matches move to plans that are ready to shed, and the same decision can shed.
+
+Invariant: sleeping and waking change no match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fastcep.overload.protocols import DetectorReading
+from fastcep.stored import COUNT, FLAG, record
+
+__all__ = ["Sleep"]
+
+#: The control wakes when a detector is at this share of its set point, or when events arrive at this share of the
+#: throughput.
+_NEAR, _BUSY = 0.5, 0.8
+#: It falls asleep after this number of decisions in succession below these shares of the set point and throughput.
+_FAR, _IDLE, _CALM = 0.25, 0.6, 256
+#: Share of the latency bound that moving the partial matches may take, and the time for each (ns, measured: 40 to 100).
+#: With more partial matches the control stays awake.
+_MOVING, _MOVE = 0.1, 100.0
+
+_STATE = record({"asleep": FLAG, "calm": COUNT})
+
+
+class Sleep:
+    """Decides when the overload control sleeps.
+
+    Parameters
+    ----------
+    bound
+        Latency bound in ns; 0 for none.
+
+    Attributes
+    ----------
+    asleep
+        Whether the control sleeps.
+    is_allowed
+        Function that returns whether the engine's options allow sleep.
+    switch
+        Function that moves the queries to the plans for sleep (True), or to those that are ready to shed (False). It
+        sets `asleep`.
+    """
+
+    def __init__(self, bound: float) -> None:
+        self.asleep = False
+        self.is_allowed: Callable[[], bool] = lambda: False
+        self.switch: Callable[[bool], None] = lambda _: None
+        self._most = _MOVING * bound / _MOVE
+        self._calm = 0  #: number of calm decisions in succession
+
+    def follow(self, sheds: bool, readings: Sequence[DetectorReading], live: int, weighs: bool) -> bool:
+        """Fall asleep or wake up if a decision requires it; return whether that has happened.
+
+        Parameters
+        ----------
+        sheds
+            Whether the decision sheds load.
+        readings
+            Readings of the detectors.
+        live
+            Number of partial matches.
+        weighs
+            Whether partial matches carry weights, because something was dropped recently.
+        """
+        if self.asleep:
+            stays = not sheds and self.is_allowed() and self._is_below(readings, _NEAR, _BUSY) and live <= self._most
+        else:
+            calm = not (sheds or weighs) and self._is_below(readings, _FAR, _IDLE) and 2 * live <= self._most
+            self._calm = self._calm + 1 if calm else 0
+            stays = self._calm < _CALM or not self.is_allowed()
+        if not stays:
+            self._calm = 0
+            self.switch(not self.asleep)
+        return not stays
+
+    @staticmethod
+    def _is_below(readings: Sequence[DetectorReading], share: float, utilisation: float) -> bool:
+        return all(
+            reading.excess < share - 1 and (reading.utilisation or 0.0) < utilisation and not reading.amount
+            for reading in readings
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return the state for a snapshot as JSON values."""
+        return {"asleep": self.asleep, "calm": self._calm}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore a `state`; the queries already have the plans for it."""
+        _STATE(state, "control.sleep")
+        self._calm = state["calm"]
