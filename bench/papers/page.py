@@ -16,6 +16,9 @@ __all__ = ["PAGE", "main", "page"]
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reproduction.md"
 
+#: Formats of values in tables that differ from two decimals.
+_FORMATS = {"overhead": "{:.2%}", "share_over_bound": "{:.2%}", "seconds": "{:.3f}"}
+
 _HEAD = """\
 # Reproduced figures of the papers
 
@@ -49,6 +52,8 @@ def page(results: Mapping[str, Mapping[str, Any]]) -> str:
     text = [_HEAD]
     for paper in PAPERS.values():
         text.append(f"## {paper.title}\n")
+        if paper.introduction:
+            text.append(f"{paper.introduction}\n")
         for figure in paper.figures:
             if figure.stem in results:
                 text += section(figure, results[figure.stem])
@@ -77,11 +82,18 @@ def cells(result_table: Table, part: PartResult) -> str:
 
     def cell(shedder: str, target: str) -> str:
         values = [part.value(shedder, target, key) for key in result_table.keys]
-        text = ", ".join("n/a" if value is None else f"{value:.2f}" for value in values)
+        text = ", ".join(
+            "n/a" if value is None else _FORMATS.get(key, "{:.2f}").format(value)
+            for key, value in zip(result_table.keys, values, strict=True)
+        )
         return text if part.is_valid(shedder, target) else f"({text})"
 
+    def header(target: str) -> str:
+        label, probability = target.replace("%", " %"), part.truth(target).get("match_probability")
+        return label if probability is None else f"{label} ({100 * probability:.0f} %)"
+
     rows = [[name, *(cell(name, target) for target in targets)] for name in part.shedders]
-    return table(["shedder", *(target.replace("%", " %") for target in targets)], rows)
+    return table(["shedder", *map(header, targets)], rows)
 
 
 def main() -> None:

@@ -1,0 +1,125 @@
+"""Fig. 5 and 6: false negatives over the match probability and over the arrival rate."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from bench.papers.figures import Figure, Panel, Part, Picture, Table
+from bench.papers.pspice.cases import CASES, EVERY, Case, part_of
+from bench.papers.pspice.findings import over_match_probability, over_rates
+
+__all__ = ["FIG5", "FIG6"]
+
+RATES = ("120%", "140%", "160%", "180%", "200%")
+_MISSING = "false negatives, share"
+_QUERIES = {"q1": "sequence", "q2": "sequence with repetitions", "q3": "sequence with ANY", "q4": "ANY"}
+_STATEMENTS = {
+    "q1": "At match probabilities from 6 to 89 %, the false negatives of pSPICE grow from 16 to 32 %, those of PM-BL "
+    "from 26 to 37 %, and those of E-BL fall from 65 to 16 %: “E-BL outperforms pSPICE” at 89 %.",
+    "q2": "“pSPICE results in a lower percentage of false negatives by up to 58% compared to PM-BL till 81% match "
+    "probability. After that, PM-BL outperforms pSPICE.”",
+    "q3": "“pSPICE results in reducing the percentage of false negatives by up to 92% compared to PM-BL.” “E-BL "
+    "outperforms pSPICE with a smaller match probability (after 27%)”, because any event can replace another one.",
+    "q4": "It “shows similar results to the results of Q3”.",
+}
+
+
+def _over_sizes(case: Case) -> Part:
+    """Return a part with a point for each size of a query, at 120 % of the maximum rate."""
+    points = {f"{size}": {"query": partial(case.query, size)} for size in case.sizes}
+    return part_of(case, partial(case.query, case.sizes[0]), points=points, shows_match_probability=True)
+
+
+def _fig5(letter: str, name: str) -> Figure:
+    """Return the figure of one query, on generated and on real events."""
+    parts = tuple(_over_sizes(CASES[case]) for case in (name, f"{name}_real"))
+    size = "events in a window" if CASES[name].counts_windows else "players" if name == "q3" else "buses"
+    return Figure(
+        "pspice",
+        f"fig5{letter}",
+        f"Fig. 5{letter}: match probability, {name.upper()}",
+        _STATEMENTS[name],
+        f"{name.upper()} ({_QUERIES[name]}) at 120 % of the maximum rate. The number of {size} sets the match "
+        "probability.",
+        parts,
+        (
+            Picture(
+                "missing",
+                f"False negatives over the match probability, {name.upper()}, generated and real events",
+                tuple(
+                    Panel(
+                        part.name, "match_probability", "false_negatives", f"match probability ({part.title})", _MISSING
+                    )
+                    for part in parts
+                ),
+            ),
+        ),
+        tuple(
+            Table(
+                part.name,
+                f"False negatives, and mean latency as a share of the bound, {part.title}; columns are {size} "
+                "(match probability)",
+                ("false_negatives", "used"),
+            )
+            for part in parts
+        ),
+        partial(over_match_probability, is_sequence=name in ("q1", "q2")),
+    )
+
+
+def _over_rates(case: Case) -> Part:
+    """Return a part with all rates at the middle size of a query."""
+    kind = f"{case.query.__name__.upper()}, {case.title}, {case.middle:,}"
+    return part_of(
+        case,
+        case.middle_query,
+        title=f"{kind} {'events in a window' if case.counts_windows else 'events in a match'}",
+        options={**EVERY, "rates": RATES},
+        shows_match_probability=True,
+    )
+
+
+FIG5 = tuple(_fig5(letter, name) for letter, name in zip("abcd", _QUERIES, strict=True))
+_PARTS = tuple(_over_rates(case) for case in CASES.values())
+FIG6 = Figure(
+    "pspice",
+    "fig6",
+    "Fig. 6: arrival rate",
+    "For Q1 at a match probability of 30 %, the false negatives grow from 18.5 % (pSPICE), 29 % (PM-BL) and 49 % "
+    "(E-BL) at 120 % of the maximum rate to 60, 86 and 94 % at 200 %; “pSPICE is consistently better than PM-BL and E-BL "
+    "irrespective of the event rate.” Q3 (4 %) “shows similar behavior”, as do Q2 and Q4.",
+    "All queries at 120 to 200 % of the maximum rate, each with one size.",
+    _PARTS,
+    (
+        Picture(
+            "generated",
+            "False negatives over the arrival rate, generated events",
+            tuple(
+                Panel(
+                    part.name,
+                    "target",
+                    "false_negatives",
+                    f"rate, % of the maximum ({part.title.split(',')[0]})",
+                    _MISSING,
+                )
+                for part in _PARTS[:4]
+            ),
+        ),
+        Picture(
+            "real",
+            "False negatives over the arrival rate, real events",
+            tuple(
+                Panel(
+                    part.name,
+                    "target",
+                    "false_negatives",
+                    f"rate, % of the maximum ({part.title.split(',')[0]})",
+                    _MISSING,
+                )
+                for part in _PARTS[4:]
+            ),
+        ),
+    ),
+    tuple(Table(part.name, f"False negatives by rate: {part.title}", ("false_negatives",)) for part in _PARTS),
+    over_rates,
+)
