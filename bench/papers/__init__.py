@@ -8,6 +8,6 @@ from bench.papers.figures import Paper
 __all__ = ["PAPERS"]
 
 PAPERS = {
-    "hybrid": Paper("Hybrid load shedding", hybrid.FIGURES),
+    "hybrid": Paper("Hybrid load shedding", hybrid.FIGURES, hybrid.INTRODUCTION),
     "pspice": Paper("pSPICE", pspice.FIGURES, pspice.INTRODUCTION),
 }

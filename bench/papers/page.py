@@ -27,23 +27,23 @@ Each section reproduces a figure of a paper: the paper's result, our picture and
 under every bound or rate.
 
 * `ri`, `si`, `rs`, `ss`, `pm-bl`, `e-bl` and `bl` are the papers' [baselines](shedding.md#shedders).
-* `hybrid`, `hyi` and `hys` are the [hybrid shedders](hybrid.md). Their models are fitted on another stream of the same
-  generator, or on the first half of real events.
+* `hybrid`, `hyi` and `hys` are the [hybrid shedders](hybrid.md), `pspice` and `pspice--` those of [pSPICE](pspice.md).
+  Their models are fitted on another stream of the same generator, or on the first half of real events.
 * `oracle` and `informed` are [references](evaluation.md#references), not strategies: `oracle` knows the future of the
   stream, `informed` knows its generator. Their lines are dashed.
 
-All runs use the virtual clock, so that results are the same on every machine: the operations of an event are counted,
+Unless stated otherwise, runs use the virtual clock, so that results are the same on every machine: the operations of an event are counted,
 and the event takes the sum of their costs. A [cost table](shedding.md#clocks-and-cost-tables) gives the cost of each
 operation. The table `paper` counts the partial matches that are visited and created, one nanosecond each. The table
 `measured` has the measured cost of every operation, shedding decisions included.
 
 A point is invalid if its bound was not held or nothing was shed. Invalid points are hollow in pictures and in
-parentheses in tables. Values are means over seeds. Throughput is relative to that without shedding. Q1 to Q4 are the
-queries of the paper, DS1 and DS2 its [generated streams](datasets.md).
+parentheses in tables. Values are means over seeds. Throughput is relative to that without shedding.
 
-`python -m bench.papers --seeds 3 --jobs 2` runs everything (40 minutes), draws the pictures and writes this page.
-`python -m bench.papers.hybrid fig4` runs one figure; `--events` and `--seeds` make it smaller. `python -m
-bench.papers.page` only draws and writes. The numbers are in `bench/results/papers/`.
+`python -m bench.papers --seeds 3 --jobs 2` runs everything (an hour), draws the pictures and writes this page.
+`python -m bench.papers pspice --seeds 3 --jobs 2` runs one paper, `python -m bench.papers.hybrid fig4` one figure;
+`--events` and `--seeds` make it smaller. `python -m bench.papers.page` only draws and writes. The numbers are in
+`bench/results/papers/`.
 """
 
 

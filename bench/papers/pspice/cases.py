@@ -32,7 +32,7 @@ from bench.papers.strategies import HYBRID, PSPICE, PSPICE_PROBABILITY
 
 __all__ = ["BOUND", "CASES", "DETECTOR", "EVENTS", "EVERY", "QUEUE", "SKIP", "STRATEGIES", "TABLE", "Case", "part_of"]
 
-EVENTS = 100_000
+EVENTS = 60_000
 #: Latency bound, and number of events that take as long without shedding.
 BOUND, QUEUE = "1s", 2_000
 #: Share of the events at the start in which the queue fills.
@@ -67,6 +67,8 @@ class Case:
         Sizes with different match probabilities: numbers of events in a window (Q1, Q2), or of players or buses.
     middle
         Size for runs with different rates.
+    length
+        Number of events of the runs.
     required_path
         Data that does not ship.
     """
@@ -78,6 +80,7 @@ class Case:
     history: Callable[[int], pa.Table]
     sizes: tuple[int, ...]
     middle: int
+    length: int = EVENTS
     required_path: Path | None = None
 
     @property
@@ -92,22 +95,23 @@ class Case:
 
 
 def _generated(
-    name: str, query: Callable[[int], fc.Query], generate: Callable[..., Any], sizes: tuple[int, ...], middle: int
-) -> Case:
-    return Case(name, "generated", query, generate, history_of(generate), sizes, middle)
+    name: str, query: Callable[[int], fc.Query], generate: Callable[..., Any], sizes: tuple[int, ...], middle: int,
+    length: int = EVENTS,
+) -> Case:  # fmt: skip
+    return Case(name, "generated", query, generate, history_of(generate), sizes, middle, length)
 
 
 def _real(
     name: str, query: Callable[[int], fc.Query], read: Callable[..., Any], path: Path, sizes: tuple[int, ...],
     middle: int,
 ) -> Case:  # fmt: skip
-    return Case(f"{name}_real", "real", query, read, partial(read, history=True), sizes, middle, path)
+    return Case(f"{name}_real", "real", query, read, partial(read, history=True), sizes, middle, required_path=path)
 
 
 _ALL = (
-    _generated("q1", q1, quotes, (70, 100, 150, 350, 600, 1_000, 2_500), 150),
+    _generated("q1", q1, quotes, (100, 150, 350, 600, 1_000, 2_500), 250),
     _generated("q2", q2, quotes, (350, 600, 800, 1_400, 2_000, 4_000), 800),
-    _generated("q3", q3, positions, (5, 4, 3, 2), 4),
+    _generated("q3", q3, positions, (5, 4, 3, 2), 4, 200_000),
     _generated("q4", q4, buses, (14, 10, 8, 7, 4, 3), 7),
     _real("q1", q1, real_quotes, QUOTES, (150, 350, 500, 700, 1_000, 3_000), 350),
     _real("q2", q2, real_quotes, QUOTES, (600, 700, 1_000, 1_400, 2_000, 4_000), 1_000),
@@ -133,7 +137,7 @@ def part_of(case: Case, query: QueryOf, strategies: tuple[str, ...] = STRATEGIES
         Fields of the part that differ.
     """
     defaults: dict[str, Any] = {
-        "name": case.name, "title": case.title, "query": query, "events": case.events, "size": EVENTS,
+        "name": case.name, "title": case.title, "query": query, "events": case.events, "size": case.length,
         "options": EVERY, "history": case.history, "queue": QUEUE, "required_path": case.required_path,
     }  # fmt: skip
     return Part(**{**defaults, "strategies": strategies, **fields})

@@ -86,8 +86,8 @@ FIG6 = Figure(
     "fig6",
     "Fig. 6: arrival rate",
     "For Q1 at a match probability of 30 %, the false negatives grow from 18.5 % (pSPICE), 29 % (PM-BL) and 49 % "
-    "(E-BL) at 120 % of the maximum rate to 60, 86 and 94 % at 200 %; “pSPICE is consistently better than PM-BL and E-BL "
-    "irrespective of the event rate.” Q3 (4 %) “shows similar behavior”, as do Q2 and Q4.",
+    "(E-BL) at 120 % of the maximum rate to 60, 86 and 94 % at 200 %; “pSPICE is consistently better than PM-BL and "
+    "E-BL irrespective of the event rate.” Q3 (4 %) “shows similar behavior”, as do Q2 and Q4.",
     "All queries at 120 to 200 % of the maximum rate, each with one size.",
     _PARTS,
     (

@@ -21,8 +21,8 @@ _SERIES = tuple((PSPICE, rate) for rate in RATES)
 #: On the wall clock an event takes less than a microsecond, so that a bound of 1 s would hold millions of events.
 _WALL_BOUND, _WALL_EVENTS, _WALL_PERIOD = "200ms", 12_000_000, 500_000
 _STATEMENT = (
-    "For Q2 at 120 and 140 % of the maximum rate, “pSPICE always maintains the given latency bound which is 1 second in "
-    "this experiment, regardless of the event rate.”"
+    "For Q2 at 120 and 140 % of the maximum rate, “pSPICE always maintains the given latency bound which is 1 second "
+    "in this experiment, regardless of the event rate.”"
 )
 
 
@@ -54,8 +54,8 @@ FIG7 = Figure(
     "fig7",
     "Fig. 7: event latency",
     _STATEMENT,
-    "Q2 on the virtual clock, with the paper's detector and with `queue`, the default of fastcep, which aims at 80 % of "
-    "the bound.",
+    "Q2 on the virtual clock, with the paper's detector and with `queue`, the default of fastcep, which aims at 80 % "
+    "of the bound.",
     _PARTS,
     (
         Picture(

@@ -102,13 +102,13 @@ FIG9 = Figure(
     "pspice",
     "fig9",
     "Fig. 9: overhead",
-    "For Q1 “the overhead of pSPICE is 1% in case the window size is 3.5K”, and 0.7 % at 10K, “slightly” above that of "
-    "PM-BL; that of E-BL is 3 % at 3.5K and 10 % at 10K. Building the model takes 1 s for windows of 6K events and 2.4 s "
-    "for 32K.",
-    f"Q1 over generated quotes of {_SYMBOLS} symbols, as many as in the paper, with its windows, at 120 % of the maximum "
-    f"rate. *Decisions*: the time for decisions and for dropping partial matches, as a share of the busy time, where "
-    f"{QUEUE:,} events take 1 s and a decision takes its measured 30 us. *Building the model*: the time on the wall clock "
-    "from the transition counts to the tables of the model, the median of five.",
+    "For Q1 “the overhead of pSPICE is 1% in case the window size is 3.5K”, and 0.7 % at 10K, “slightly” above that "
+    "of PM-BL; that of E-BL is 3 % at 3.5K and 10 % at 10K. Building the model takes 1 s for windows of 6K events and "
+    "2.4 s for 32K.",
+    f"Q1 over generated quotes of {_SYMBOLS} symbols, as many as in the paper, with its windows, at 120 % of the "
+    "maximum rate. *Decisions*: the time for decisions and for dropping partial matches, as a share of the busy time, "
+    f"where {QUEUE:,} events take 1 s and a decision takes its measured 30 us. *Building the model*: the time on the "
+    "wall clock from the transition counts to the tables of the model, the median of five.",
     (_DECISIONS, _BUILD),
     (
         Picture(

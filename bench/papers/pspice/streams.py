@@ -26,8 +26,10 @@ _EARLIER_BUS_REPORTS = SHARED / "dublinbus" / "siri_20130131_0000_0603_10k.csv.g
 SYMBOLS = 50
 _LEADING = ("AAPL", "MSFT", "GOOG", "FB", "INTC")
 _STRIKER = 10
+#: Probability that a symbol follows its leader; with the default of 0.8, too many sequences of Q1 complete.
+_INFLUENCE = 0.65
 #: Distance in metres within which a player defends; the real positions are those of one team.
-_REACH, _REAL_REACH = 5.0, 10.0
+_REACH, _REAL_REACH = 6.0, 10.0
 #: Delay in s from which a real bus counts as delayed: at night few buses are a minute late.
 _DELAY = 0
 
@@ -89,7 +91,7 @@ def q1_and_q2(factor: int, window: int) -> tuple[fc.Query, fc.Query]:
 
 def quotes(events: int, seed: int = SEED, symbols: int = SYMBOLS) -> pa.Table:
     """Generate quotes."""
-    return market(events, seed, symbols=symbols)
+    return market(events, seed, symbols=symbols, influence=_INFLUENCE)
 
 
 def changing_quotes(events: int, seed: int = SEED) -> pa.Table:

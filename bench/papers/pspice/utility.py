@@ -19,8 +19,8 @@ FIG8 = Figure(
     "pspice",
     "fig8",
     "Fig. 8: processing time in the utility",
-    "Q1 and Q2 in one operator, windows of 10K events, weights of 1, at 120 % of the maximum rate; a partial match of Q1 "
-    "takes 1, 2, 4, 8, 12 or 16 times as long as one of Q2. “The performance of pSPICE and pSPICE-- is same for low "
+    "Q1 and Q2 in one operator, windows of 10K events, weights of 1, at 120 % of the maximum rate; a partial match of "
+    "Q1 takes 1, 2, 4, 8, 12 or 16 times as long as one of Q2. “The performance of pSPICE and pSPICE-- is same for low "
     "factors”. At 16, pSPICE has 23 % false negatives, pSPICE-- 37.5 %.",
     f"Q1 and Q2 in one engine over generated quotes, windows of {_WINDOW:,} events. A partial match of Q2 is compared "
     "with the quotes of the next symbol, a partial match of Q1 with those of as many symbols as the factor states.",
@@ -60,10 +60,10 @@ RETRAINING = Figure(
     "Section III-D: a stream that changes",
     "The model is built again when the distribution of the events changes: “there might be a need to retrain the "
     "model in case the distribution of input event stream and/or the content of input events change”.",
-    f"Q1 in windows of {_Q1_WINDOW} events over generated quotes at {_RATE.replace('%', ' %')} of the maximum rate. At first, "
-    "three tenths of the falling quotes count as unchanged, so that sequences of rising quotes are more likely to "
-    "complete; after two fifths of the stream, it is the reverse. `pspice-renewed` fits a new model on 20,000 events after "
-    "each 30,000 events (`history=`, `renew=`), `pspice` keeps the first one.",
+    f"Q1 in windows of {_Q1_WINDOW} events over generated quotes at {_RATE.replace('%', ' %')} of the maximum rate. "
+    "At first, three tenths of the falling quotes count as unchanged, so that sequences of rising quotes are more "
+    "likely to complete; after two fifths of the stream, it is the reverse. `pspice-renewed` fits a new model on "
+    "20,000 events after each 30,000 events (`history=`, `renew=`), `pspice` keeps the first one.",
     (
         part_of(
             CASES["q1"],
