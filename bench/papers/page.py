@@ -32,10 +32,10 @@ under every bound or rate.
 * `oracle` and `informed` are [references](evaluation.md#references), not strategies: `oracle` knows the future of the
   stream, `informed` knows its generator. Their lines are dashed.
 
-Unless stated otherwise, runs use the virtual clock, so that results are the same on every machine: the operations of an event are counted,
-and the event takes the sum of their costs. A [cost table](shedding.md#clocks-and-cost-tables) gives the cost of each
-operation. The table `paper` counts the partial matches that are visited and created, one nanosecond each. The table
-`measured` has the measured cost of every operation, shedding decisions included.
+Unless stated otherwise, runs use the virtual clock, so that results are the same on every machine: the operations of
+an event are counted, and the event takes the sum of their costs. A [cost table](shedding.md#clocks-and-cost-tables)
+gives the cost of each operation. The table `paper` counts the partial matches that are visited and created, one
+nanosecond each. The table `measured` has the measured cost of every operation, shedding decisions included.
 
 A point is invalid if its bound was not held or nothing was shed. Invalid points are hollow in pictures and in
 parentheses in tables. Values are means over seeds. Throughput is relative to that without shedding.

@@ -42,7 +42,7 @@ KEYS = {
     "match_probability", "share_over_bound", "overhead", "seconds",
 }  # fmt: skip
 #: Events of the small runs: enough for a match of each query.
-SMALL = {"hybrid": 3_000, "pspice": 6_000}
+SMALL = {"hybrid": 3_000, "pspice": 8_000}
 LARGEST_RESULT, LARGEST_PICTURE = 200_000, 120_000  # bytes
 
 

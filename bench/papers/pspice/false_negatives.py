@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from bench.papers.figures import Figure, Panel, Part, Picture, Table
-from bench.papers.pspice.cases import CASES, EVERY, Case, part_of
+from bench.papers.pspice.cases import CASES, EVERY, PREDICTION, Case, part_of
 from bench.papers.pspice.findings import over_match_probability, over_rates
 
 __all__ = ["FIG5", "FIG6"]
@@ -24,21 +25,25 @@ _STATEMENTS = {
 }
 
 
-def _over_sizes(case: Case) -> Part:
+def _over_sizes(case: Case, **fields: Any) -> Part:
     """Return a part with a point for each size of a query, at 120 % of the maximum rate."""
     points = {f"{size}": {"query": partial(case.query, size)} for size in case.sizes}
-    return part_of(case, partial(case.query, case.sizes[0]), points=points, shows_match_probability=True)
+    return part_of(case, partial(case.query, case.sizes[0]), points=points, shows_match_probability=True, **fields)
+
+
+def _with_prediction(case: Case) -> dict[str, Any]:
+    """Return the fields of a part with the paper's detector."""
+    title = f"{case.title}, detector `prediction`"
+    return {"name": f"{case.name}_prediction", "title": title, "options": {**EVERY, "detector": PREDICTION}}
 
 
 def _fig5(letter: str, name: str) -> Figure:
     """Return the figure of one query, on generated and on real events."""
-    parts = tuple(_over_sizes(CASES[case]) for case in (name, f"{name}_real"))
+    generated, real = CASES[name], CASES[f"{name}_real"]
+    parts = (_over_sizes(generated), _over_sizes(real), _over_sizes(generated, **_with_prediction(generated)))
     size = "events in a window" if CASES[name].counts_windows else "players" if name == "q3" else "buses"
     return Figure(
-        "pspice",
-        f"fig5{letter}",
-        f"Fig. 5{letter}: match probability, {name.upper()}",
-        _STATEMENTS[name],
+        "pspice", f"fig5{letter}", f"Fig. 5{letter}: match probability, {name.upper()}", _STATEMENTS[name],
         f"{name.upper()} ({_QUERIES[name]}) at 120 % of the maximum rate. The number of {size} sets the match "
         "probability.",
         parts,
@@ -47,11 +52,11 @@ def _fig5(letter: str, name: str) -> Figure:
                 "missing",
                 f"False negatives over the match probability, {name.upper()}, generated and real events",
                 tuple(
-                    Panel(
-                        part.name, "match_probability", "false_negatives", f"match probability ({part.title})", _MISSING
-                    )
+                    Panel(part.name, "match_probability", "false_negatives",
+                          f"match probability ({part.title.replace('`', '')})", _MISSING)
                     for part in parts
                 ),
+                columns=3,
             ),
         ),
         tuple(
@@ -64,62 +69,43 @@ def _fig5(letter: str, name: str) -> Figure:
             for part in parts
         ),
         partial(over_match_probability, is_sequence=name in ("q1", "q2")),
-    )
+    )  # fmt: skip
 
 
-def _over_rates(case: Case) -> Part:
+def _over_rates(case: Case, **fields: Any) -> Part:
     """Return a part with all rates at the middle size of a query."""
-    kind = f"{case.query.__name__.upper()}, {case.title}, {case.middle:,}"
-    return part_of(
-        case,
-        case.middle_query,
-        title=f"{kind} {'events in a window' if case.counts_windows else 'events in a match'}",
-        options={**EVERY, "rates": RATES},
-        shows_match_probability=True,
+    size = f"{case.middle:,} {'events in a window' if case.counts_windows else 'events in a match'}"
+    title = f"{case.query.__name__.upper()}, {size}, {fields.pop('title', case.title)}"
+    options = {**fields.pop("options", EVERY), "rates": RATES}
+    return part_of(case, case.middle_query, title=title, options=options, shows_match_probability=True, **fields)
+
+
+def _panels(parts: tuple[Part, ...]) -> tuple[Panel, ...]:
+    return tuple(
+        Panel(part.name, "target", "false_negatives", f"rate, % of the maximum ({part.title.split(',')[0]})", _MISSING)
+        for part in parts
     )
 
 
 FIG5 = tuple(_fig5(letter, name) for letter, name in zip("abcd", _QUERIES, strict=True))
-_PARTS = tuple(_over_rates(case) for case in CASES.values())
+_GENERATED, _REAL = (tuple(_over_rates(CASES[f"{name}{kind}"]) for name in _QUERIES) for kind in ("", "_real"))
+_PREDICTION = tuple(_over_rates(CASES[name], **_with_prediction(CASES[name])) for name in ("q1", "q2"))
 FIG6 = Figure(
-    "pspice",
-    "fig6",
-    "Fig. 6: arrival rate",
+    "pspice", "fig6", "Fig. 6: arrival rate",
     "For Q1 at a match probability of 30 %, the false negatives grow from 18.5 % (pSPICE), 29 % (PM-BL) and 49 % "
     "(E-BL) at 120 % of the maximum rate to 60, 86 and 94 % at 200 %; “pSPICE is consistently better than PM-BL and "
     "E-BL irrespective of the event rate.” Q3 (4 %) “shows similar behavior”, as do Q2 and Q4.",
-    "All queries at 120 to 200 % of the maximum rate, each with one size.",
-    _PARTS,
+    "All queries at 120 to 200 % of the maximum rate, each with one size; Q1 and Q2 also with the paper's detector.",
+    (*_GENERATED, *_REAL, *_PREDICTION),
     (
-        Picture(
-            "generated",
-            "False negatives over the arrival rate, generated events",
-            tuple(
-                Panel(
-                    part.name,
-                    "target",
-                    "false_negatives",
-                    f"rate, % of the maximum ({part.title.split(',')[0]})",
-                    _MISSING,
-                )
-                for part in _PARTS[:4]
-            ),
-        ),
-        Picture(
-            "real",
-            "False negatives over the arrival rate, real events",
-            tuple(
-                Panel(
-                    part.name,
-                    "target",
-                    "false_negatives",
-                    f"rate, % of the maximum ({part.title.split(',')[0]})",
-                    _MISSING,
-                )
-                for part in _PARTS[4:]
-            ),
-        ),
+        Picture("generated", "False negatives over the arrival rate, generated events", _panels(_GENERATED)),
+        Picture("real", "False negatives over the arrival rate, real events", _panels(_REAL)),
+        Picture("prediction", "False negatives over the arrival rate, generated events, detector prediction",
+                _panels(_PREDICTION)),
     ),
-    tuple(Table(part.name, f"False negatives by rate: {part.title}", ("false_negatives",)) for part in _PARTS),
+    tuple(
+        Table(part.name, f"False negatives by rate (match probability): {part.title}", ("false_negatives",))
+        for part in (*_GENERATED, *_REAL, *_PREDICTION)
+    ),
     over_rates,
-)
+)  # fmt: skip
