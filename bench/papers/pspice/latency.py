@@ -87,10 +87,10 @@ def _wall(name: str, detector: object) -> Part:
 _WALL_PARTS = (_wall("prediction", PredictedLatency(buffer="16ms")), _wall("queue", "queue"))
 WALL = Figure(
     "pspice", "wall", "Fig. 7 on the wall clock", _STATEMENT,
-    f"Q2 over generated quotes that arrive in real time. An event takes less than a microsecond, so the bound is "
-    f"{_WALL_BOUND.replace('ms', ' ms')} instead of {BOUND.replace('s', ' s')}; both detectors have the "
-    "share of it that they have elsewhere. The first 40 % of the events, in which the queue fills, are not judged. Each run is repeated "
-    "three times; values are medians. These runs need a machine that is otherwise idle: "
+    "Q2 over generated quotes that arrive in real time. An event takes less than a microsecond, so the bound is "
+    f"{_WALL_BOUND.replace('ms', ' ms')} instead of {BOUND.replace('s', ' s')}; both detectors have the share of it "
+    "that they have elsewhere. The first 40 % of the events, in which the queue fills, are not judged. Each run is "
+    "repeated three times; values are medians. These runs need a machine that is otherwise idle: "
     "`python -m bench.papers.pspice wall` runs them alone.",
     _WALL_PARTS,
     (

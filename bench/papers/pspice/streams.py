@@ -63,15 +63,15 @@ def q4(n: int) -> fc.Query:
 
 
 @cache
-def q1_and_q2(factor: int, window: int) -> tuple[fc.Query, fc.Query]:
-    """Return Q1 and Q2 such that a partial match of Q1 takes a multiple of the time of one of Q2.
+def q1_and_q2(compared: int, window: int) -> tuple[fc.Query, fc.Query]:
+    """Return Q1 and Q2 such that a partial match of Q1 takes longer.
 
     In Q2 a partial match is compared with the quotes of the next symbol only. In Q1 it is compared with those of
-    ``factor`` symbols, of which the last condition accepts the next symbol.
+    several symbols, of which the last condition accepts the next symbol.
 
     Parameters
     ----------
-    factor
+    compared
         Number of symbols whose quotes a partial match of Q1 is compared with.
     window
         Number of events in a window of both queries.
@@ -82,7 +82,7 @@ def q1_and_q2(factor: int, window: int) -> tuple[fc.Query, fc.Query]:
             name, before, symbol = f"{variable}{step}", f"{variable}{step - 1}", step + 4
             text = text.replace(
                 f"{name}.number = {symbol}",
-                f"{name}.number >= {symbol} AND {name}.number < {symbol + factor} AND "
+                f"{name}.number >= {symbol} AND {name}.number < {symbol + compared} AND "
                 f"{name}.number - {before}.number = 1",
             )
     (first,) = fc.parse_document(text.replace("350 EVENTS", f"{window} EVENTS")).queries
