@@ -24,6 +24,8 @@ from bench.papers.results import PartResult
 from fastcep.evaluation import evaluate
 from fastcep.overload.costs import OPERATIONS
 
+pytestmark = pytest.mark.thorough
+
 EVENTS = 8_000
 
 

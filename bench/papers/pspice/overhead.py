@@ -33,21 +33,15 @@ def build_times(events: int, seeds: int) -> dict[str, Any]:
     seeds
         Number of streams.
     """
-    rows, truths = [], {}
+    rows: list[dict[str, Any]] = []
+    truths: dict[str, dict[str, int]] = {}
     for window in MODEL_WINDOWS:
         query = q1(window)
         for seed in range(seeds):
             counts = transition_counts(query, quotes(events, seed, _SYMBOLS), cost_table=EVERY["cost_table"])
             seconds = [_seconds(partial(model_of_counts, query, counts, None)) for _ in range(_REPEATS)]
-            rows.append(
-                {
-                    "shedder": PSPICE,
-                    "target": f"{window}",
-                    "seed": seed,
-                    "seconds": round(median(seconds), 6),
-                    "why": "",
-                }
-            )
+            measured = {"seconds": round(median(seconds), 6), "why": ""}
+            rows.append({"shedder": PSPICE, "target": f"{window}", "seed": seed, **measured})
             matches = counts["observations"].to_numpy()[counts["target_name"].to_numpy(zero_copy_only=False) == "match"]
             truths.setdefault(f"{window}", {"matches": int(matches.sum())})
     strategies = [{"name": PSPICE, "label": PSPICE, "reference": False}]
