@@ -147,7 +147,7 @@ def test_late_points_do_not_count() -> None:
     ]  # fmt: skip
     part = result(*rows)
     sentences = over_match_probability({"q1": part}, is_sequence=True)
-    assert "Of the 2 of 2 points at which pspice and pm-bl held the bound, pm-bl is not worse at 30%" in sentences[1]
+    assert "At 2 of 2 points, both pspice and pm-bl held the bound. There, pm-bl is not worse at 30%" in sentences[1]
     assert "NOT met" in sentences[1] and "At no point did both pspice and e-bl hold the bound" in sentences[2]
     figure = pspice.FIGURES[0]
     table = cells(figure.tables[0], part)

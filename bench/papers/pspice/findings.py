@@ -179,14 +179,13 @@ def _comparison(part: PartResult, other: str, below: float | None) -> str:
         target: (value_of(part, PSPICE, target, MISSING), value_of(part, other, target, MISSING)) for target in valid
     }
     above = [target for target in valid if pairs[target][0] >= pairs[target][1]]
-    where = f"{len(valid)} of {len(part.targets)} points"
+    where = f"At {len(valid)} of {len(part.targets)} points, both pspice and {other} held the bound"
     if not above:
         largest = max(theirs / ours if ours > 0 else float("inf") for ours, theirs in pairs.values())
-        sentence = f"pspice has fewer false negatives than {other} at all {where} at which both held the bound"
-        sentence += f", by a factor of up to {largest:.2f}."
+        sentence = f"{where}, and pspice has fewer false negatives at all of them, by a factor of up to {largest:.2f}."
     else:
         places = join_words(_place(part, target, pairs[target]) for target in above)
-        sentence = f"Of the {where} at which pspice and {other} held the bound, {other} is not worse at {places}."
+        sentence = f"{where}. There, {other} is not worse at {places}."
     if below is None:
         return sentence
     judged = [target for target in valid if part.truth(target)["match_probability"] < below]
