@@ -130,7 +130,10 @@ def small(part: Part) -> Part:
     if not part.points and not part.series and len(part.targets) > 2 and "rates" in options:
         options["rates"] = part.targets[::len(part.targets) - 1]
     names = tuple(name for name in part.strategies if name != HYBRID or PSPICE not in part.strategies)
-    return replace(part, points=few_points(part.points), options=options, strategies=names)
+    points = few_points(part.points)
+    if part.queue:
+        points = {label: points[label] for label in list(points)[:: max(1, len(points) - 1)]}
+    return replace(part, points=points, options=options, strategies=names)
 
 
 class CheapReference(Oracle):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -90,22 +91,35 @@ def _panels(parts: tuple[Part, ...]) -> tuple[Panel, ...]:
 FIG5 = tuple(_fig5(letter, name) for letter, name in zip("abcd", _QUERIES, strict=True))
 _GENERATED, _REAL = (tuple(_over_rates(CASES[f"{name}{kind}"]) for name in _QUERIES) for kind in ("", "_real"))
 _PREDICTION = tuple(_over_rates(CASES[name], **_with_prediction(CASES[name])) for name in ("q1", "q2"))
-FIG6 = Figure(
-    "pspice", "fig6", "Fig. 6: arrival rate",
+_STATEMENT = (
     "For Q1 at a match probability of 30 %, the false negatives grow from 18.5 % (pSPICE), 29 % (PM-BL) and 49 % "
     "(E-BL) at 120 % of the maximum rate to 60, 86 and 94 % at 200 %; “pSPICE is consistently better than PM-BL and "
-    "E-BL irrespective of the event rate.” Q3 (4 %) “shows similar behavior”, as do Q2 and Q4.",
-    "All queries at 120 to 200 % of the maximum rate, each with one size; Q1 and Q2 also with the paper's detector.",
-    (*_GENERATED, *_REAL, *_PREDICTION),
-    (
-        Picture("generated", "False negatives over the arrival rate, generated events", _panels(_GENERATED)),
-        Picture("real", "False negatives over the arrival rate, real events", _panels(_REAL)),
-        Picture("prediction", "False negatives over the arrival rate, generated events, detector prediction",
-                _panels(_PREDICTION)),
+    "E-BL irrespective of the event rate.” Q3 (4 %) “shows similar behavior”, as do Q2 and Q4."
+)
+
+
+def _fig6(letter: str, events: str, setup: str, pictures: Mapping[str, tuple[Part, ...]]) -> Figure:
+    """Return the figure of all queries, on generated or on real events; a picture for each detector."""
+    parts = tuple(part for of_picture in pictures.values() for part in of_picture)
+    return Figure(
+        "pspice", f"fig6{letter}", f"Fig. 6{letter}: arrival rate, {events} events", _STATEMENT, setup, parts,
+        tuple(
+            Picture(name, f"False negatives over the arrival rate, {events} events, detector {name}", _panels(shown))
+            for name, shown in pictures.items()
+        ),
+        tuple(
+            Table(part.name, f"False negatives by rate (match probability): {part.title}", ("false_negatives",))
+            for part in parts
+        ),
+        over_rates,
+    )  # fmt: skip
+
+
+FIG6 = (
+    _fig6(
+        "a", "generated",
+        "All queries at 120 to 200 % of the maximum rate, each with one size; Q1 and Q2 also with the paper's detector.",
+        {"queue": _GENERATED, "prediction": _PREDICTION},
     ),
-    tuple(
-        Table(part.name, f"False negatives by rate (match probability): {part.title}", ("false_negatives",))
-        for part in (*_GENERATED, *_REAL, *_PREDICTION)
-    ),
-    over_rates,
+    _fig6("b", "real", "All queries at 120 to 200 % of the maximum rate, each with one size.", {"queue": _REAL}),
 )  # fmt: skip
