@@ -118,7 +118,7 @@ def _fig6(letter: str, events: str, setup: str, pictures: Mapping[str, tuple[Par
 FIG6 = (
     _fig6(
         "a", "generated",
-        "All queries at 120 to 200 % of the maximum rate, each with one size; Q1 and Q2 also with the paper's detector.",
+        "All queries at 120 to 200 % of the maximum rate, each with one size; Q1 and Q2 also with `prediction`.",
         {"queue": _GENERATED, "prediction": _PREDICTION},
     ),
     _fig6("b", "real", "All queries at 120 to 200 % of the maximum rate, each with one size.", {"queue": _REAL}),
