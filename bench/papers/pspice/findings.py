@@ -105,7 +105,8 @@ def cost_factor(parts: Parts) -> list[str]:
     )
     return [
         f"The false negatives of pspice and pspice-- are {values}. At {last} pspice has {share:.2f} times "
-        f"those of pspice-- (in the paper 0.61; goal < {_CLEARLY:g}: {verdict(share < _CLEARLY)}).",
+        f"those of pspice-- (in the paper 0.61; goal < {_CLEARLY:g}: "
+        f"{_valid_verdict(part, (PSPICE, PSPICE_PROBABILITY), last, share < _CLEARLY)}).",
         _bound_used(part), invalid_points(part),
     ]  # fmt: skip
 
@@ -129,7 +130,7 @@ def retraining(parts: Parts) -> list[str]:
     return [
         *sentences,
         f"After retraining, the recall is {level:.2f} of that before the change (goal ≥ {_RECOVERED:g}: "
-        f"{verdict(level >= _RECOVERED)}).",
+        f"{_valid_verdict(part, (PSPICE, RENEWED), part.targets[0], level >= _RECOVERED)}).",
         invalid_points(part),
     ]
 
@@ -193,6 +194,12 @@ def _comparison(part: PartResult, other: str, below: float | None) -> str:
     return f"{sentence} Goal: pspice below {other} where the match probability is < {below:.0%}: " + (
         f"{verdict(not missed)}." if judged else "no such point."
     )
+
+
+def _valid_verdict(part: PartResult, shedders: tuple[str, ...], target: str, met: bool) -> str:
+    """Return whether a goal is met; not judged if one of the shedders did not hold the bound."""
+    valid = all(part.is_valid(shedder, target) for shedder in shedders)
+    return verdict(met) if valid else "not judged, as events were late"
 
 
 def _place(part: PartResult, target: str, pair: tuple[float, float]) -> str:
