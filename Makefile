@@ -22,7 +22,7 @@ help:
 	@echo "make bench    the benchmarks, and one table of them"
 	@echo "make peers    fastcep and its peers on the limit queries (downloads them)"
 	@echo "make compare BEFORE=commit  the limit queries before and now"
-	@echo "make figures  the pictures of the README and docs; runs the papers' figures (about 40 minutes)"
+	@echo "make figures  the pictures of the README and docs; runs the papers' figures (about an hour)"
 	@echo "make lint     ruff and mypy"
 	@echo "make clean    remove what was built"
 

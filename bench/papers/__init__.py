@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from bench.papers import hybrid
+from bench.papers import hybrid, pspice
 from bench.papers.figures import Paper
 
 __all__ = ["PAPERS"]
 
-PAPERS = {"hybrid": Paper("Hybrid load shedding", hybrid.FIGURES)}
+PAPERS = {
+    "hybrid": Paper("Hybrid load shedding", hybrid.FIGURES, hybrid.INTRODUCTION),
+    "pspice": Paper("pSPICE", pspice.FIGURES, pspice.INTRODUCTION),
+}

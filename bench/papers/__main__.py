@@ -34,13 +34,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             parser.error(f"no figure {name!r}; {options.paper} has {', '.join(names)}")
     selected = [figure for figure in figures if not options.figures or figure.name in options.figures]
     settings = {"events": options.events, "seeds": options.seeds, "reports": options.reports}
-    if options.jobs > 1:
+    parallel = [figure for figure in selected if options.jobs > 1 and not figure.runs_alone]
+    if parallel:
         # Other processes can only import the function from the module's real name, not from `__main__`.
         run_and_save = import_module("bench.papers.__main__")._run_and_save
         with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-            list(pool.map(partial(run_and_save, **settings), [(figure.paper, figure.name) for figure in selected]))
-    else:
-        for figure in selected:
+            list(pool.map(partial(run_and_save, **settings), [(figure.paper, figure.name) for figure in parallel]))
+    for figure in selected:
+        if figure not in parallel:
             _run_and_save((figure.paper, figure.name), **settings)
     write_page()
 

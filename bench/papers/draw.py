@@ -27,6 +27,7 @@ LOOK = {
     "pm-bl": ("#8b3a8f", "D"), "e-bl": ("#3b8a5a", "P"), "bl": ("#8fbf5a", "X"),
     "hybrid": ("#b3123a", "h"), "hyi": ("#123f8f", "p"), "hys": ("#7a2d0b", "H"), "hybrid-count": ("#d983a0", "<"),
     "hybrid-cut": ("#8a4fb3", ">"),
+    "pspice": ("#b3123a", "h"), "pspice--": ("#d983a0", "<"), "pspice-renewed": ("#123f8f", "p"),
     "oracle": ("#222222", "*"), "informed": ("#888888", "d"),
 }  # fmt: skip
 #: A fixed salt keeps the ids of elements the same in every run; text stays text.
@@ -124,9 +125,11 @@ def _draw_lines(axes: Axes, panel: Panel, part: PartResult) -> None:
 def _draw_series(axes: Axes, panel: Panel, part: PartResult) -> None:
     """Draw latency over time and its bound, in the unit of the label, or recall over time."""
     scale = next((value for unit, value in _SCALE.items() if f", {unit}" in panel.ylabel), 1.0)
+    targets = list(dict.fromkeys(line["target"] for line in part.document["series"]))
     for line in part.document["series"]:
         axes.plot(
             line["x"], [value / scale for value in line[panel.y]], color=LOOK[line["shedder"]][0], linewidth=0.8,
+            alpha=1 - 0.5 * targets.index(line["target"]) / len(targets),
             label=f"{line['shedder']} at {line['target']}",
         )  # fmt: skip
     if panel.y == "latency":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ class Part:
     name, title
         Key of the part in the results, and its setting in Markdown.
     query, events
-        Function that returns the query, and function from the number of events to the stream.
+        Function that returns the query or queries, and function from the number of events to the stream.
     size, seeds
         Default numbers of events and of seeds.
     strategies, references
@@ -41,6 +41,13 @@ class Part:
     recall_intervals
         Number of equal intervals of the stream whose recall is stored, see `bench.papers.recall_over_time`; 0: latency
         over time is stored instead.
+    queue
+        With rates: number of events that take as long as the latency bound without shedding; the cost table is scaled
+        to it, see `bench.papers.queueing`. 0: it is used as it is.
+    shows_match_probability
+        Whether the share of the partial matches that become matches is stored and shown.
+    measure
+        Function from the numbers of events and of seeds to the result to store, which replaces the evaluation.
     required_path
         Data that does not ship; if it is missing, the part is not run.
     shows_check
@@ -49,7 +56,7 @@ class Part:
 
     name: str
     title: str
-    query: Callable[[], fc.Query]
+    query: Callable[[], fc.Query | Sequence[fc.Query]]
     events: Callable[[int], pa.Table]
     size: int
     strategies: tuple[str, ...]
@@ -62,6 +69,9 @@ class Part:
     model: Mapping[str, Any] = field(default_factory=dict)
     points: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     recall_intervals: int = 0
+    queue: int = 0
+    shows_match_probability: bool = False
+    measure: Callable[[int, int], dict[str, Any]] | None = None
     required_path: Path | None = None
 
     @property
@@ -146,6 +156,8 @@ class Figure:
         Runs, pictures and tables.
     findings
         Function from the results to sentences that compare them with the paper and the strategies with each other.
+    runs_alone
+        Whether no other figure may run at the same time, because time is measured.
     """
 
     paper: str
@@ -157,6 +169,7 @@ class Figure:
     pictures: tuple[Picture, ...]
     tables: tuple[Table, ...]
     findings: Callable[[Mapping[str, PartResult]], list[str]] = field(default=lambda parts: [])
+    runs_alone: bool = False
 
     @property
     def stem(self) -> str:
@@ -177,7 +190,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Paper:
-    """Paper: the heading of its chapter, and its figures."""
+    """Paper: the heading of its chapter, its figures, and paragraphs about all of them in Markdown."""
 
     title: str
     figures: tuple[Figure, ...]
+    introduction: str = ""

@@ -16,6 +16,9 @@ __all__ = ["PAGE", "main", "page"]
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reproduction.md"
 
+#: Formats of values in tables that differ from two decimals.
+_FORMATS = {"overhead": "{:.2%}", "share_over_bound": "{:.2%}", "seconds": "{:.3f}"}
+
 _HEAD = """\
 # Reproduced figures of the papers
 
@@ -24,23 +27,23 @@ Each section reproduces a figure of a paper: the paper's result, our picture and
 under every bound or rate.
 
 * `ri`, `si`, `rs`, `ss`, `pm-bl`, `e-bl` and `bl` are the papers' [baselines](shedding.md#shedders).
-* `hybrid`, `hyi` and `hys` are the [hybrid shedders](hybrid.md). Their models are fitted on another stream of the same
-  generator, or on the first half of real events.
+* `hybrid`, `hyi` and `hys` are the [hybrid shedders](hybrid.md), `pspice` and `pspice--` those of [pSPICE](pspice.md).
+  Their models are fitted on another stream of the same generator, or on the first half of real events.
 * `oracle` and `informed` are [references](evaluation.md#references), not strategies: `oracle` knows the future of the
   stream, `informed` knows its generator. Their lines are dashed.
 
-All runs use the virtual clock, so that results are the same on every machine: the operations of an event are counted,
-and the event takes the sum of their costs. A [cost table](shedding.md#clocks-and-cost-tables) gives the cost of each
-operation. The table `paper` counts the partial matches that are visited and created, one nanosecond each. The table
-`measured` has the measured cost of every operation, shedding decisions included.
+Unless stated otherwise, runs use the virtual clock, so that results are the same on every machine: the operations of
+an event are counted, and the event takes the sum of their costs. A [cost table](shedding.md#clocks-and-cost-tables)
+gives the cost of each operation. The table `paper` counts the partial matches that are visited and created, one
+nanosecond each. The table `measured` has the measured cost of every operation, shedding decisions included.
 
 A point is invalid if its bound was not held or nothing was shed. Invalid points are hollow in pictures and in
-parentheses in tables. Values are means over seeds. Throughput is relative to that without shedding. Q1 to Q4 are the
-queries of the paper, DS1 and DS2 its [generated streams](datasets.md).
+parentheses in tables. Values are means over seeds. Throughput is relative to that without shedding.
 
-`python -m bench.papers --seeds 3 --jobs 2` runs everything (40 minutes), draws the pictures and writes this page.
-`python -m bench.papers.hybrid fig4` runs one figure; `--events` and `--seeds` make it smaller. `python -m
-bench.papers.page` only draws and writes. The numbers are in `bench/results/papers/`.
+`python -m bench.papers --seeds 3 --jobs 2` runs everything (an hour), draws the pictures and writes this page.
+`python -m bench.papers pspice --seeds 3 --jobs 2` runs one paper, `python -m bench.papers.hybrid fig4` one figure;
+`--events` and `--seeds` make it smaller. `python -m bench.papers.page` only draws and writes. The numbers are in
+`bench/results/papers/`.
 """
 
 
@@ -49,6 +52,8 @@ def page(results: Mapping[str, Mapping[str, Any]]) -> str:
     text = [_HEAD]
     for paper in PAPERS.values():
         text.append(f"## {paper.title}\n")
+        if paper.introduction:
+            text.append(f"{paper.introduction}\n")
         for figure in paper.figures:
             if figure.stem in results:
                 text += section(figure, results[figure.stem])
@@ -77,11 +82,18 @@ def cells(result_table: Table, part: PartResult) -> str:
 
     def cell(shedder: str, target: str) -> str:
         values = [part.value(shedder, target, key) for key in result_table.keys]
-        text = ", ".join("n/a" if value is None else f"{value:.2f}" for value in values)
+        text = ", ".join(
+            "n/a" if value is None else _FORMATS.get(key, "{:.2f}").format(value)
+            for key, value in zip(result_table.keys, values, strict=True)
+        )
         return text if part.is_valid(shedder, target) else f"({text})"
 
+    def header(target: str) -> str:
+        label, probability = target.replace("%", " %"), part.truth(target).get("match_probability")
+        return label if probability is None else f"{label} ({100 * probability:.0f} %)"
+
     rows = [[name, *(cell(name, target) for target in targets)] for name in part.shedders]
-    return table(["shedder", *(target.replace("%", " %") for target in targets)], rows)
+    return table(["shedder", *map(header, targets)], rows)
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ FOLDER = RESULTS / "papers"
 _ROW_KEYS = (
     "shedder", "target", "seed", "recall", "precision", "estimated_recall", "mean_latency", "p95_latency",
     "p99_latency", "share_over_bound",
-    "throughput", "shed_event_ratio", "shed_match_ratio", "overhead", "why",
+    "throughput", "shed_event_ratio", "shed_match_ratio", "overhead", "seconds", "why",
 )  # fmt: skip
 _SETTING_KEYS = (
     "mode", "clock", "index", "statistic", "latency_bound", "maximum_rate", "skip", "seeds", "targets", "strategies",
@@ -80,7 +80,9 @@ class PartResult:
     def value(self, shedder: str, target: str, key: str) -> float | None:
         """Return the mean over seeds, or None if there is no value.
 
-        The key ``speed`` is the throughput relative to that without shedding.
+        Keys besides those of the rows are ``speed`` (throughput relative to that without shedding), ``target`` (the
+        number in its label), ``false_negatives`` (share of the matches that are missing, whatever events the others
+        bind), ``used`` (mean latency, relative to the latency bound) and ``match_probability``.
         """
         values = [self._row_value(row, key) for row in self.rows_of(shedder, target)]
         present = [value for value in values if value is not None]
@@ -100,6 +102,13 @@ class PartResult:
             return None if row["throughput"] is None else row["throughput"] / self.truth(row["target"])["throughput"]
         if key == "target":
             return float(row["target"].rstrip("%"))
+        if key == "match_probability":
+            return float(self.truth(row["target"])[key])
+        if key == "false_negatives":
+            return _false_negatives(row)
+        if key == "used":
+            mean = row["mean_latency"]
+            return None if mean is None else mean / self.document["setting"]["latency_bound"]
         value = row[key]
         return None if value is None else float(value)
 
@@ -123,7 +132,9 @@ def condense(document: Mapping[str, Any], series: Sequence[tuple[str, str]], che
         "events": document["stream"]["events"], "span": document["stream"]["span"],
         "setting": {**{key: setting[key] for key in _SETTING_KEYS}, "cost_table": setting["cost_table"]["name"]},
         "truth": {key: _short(value) for key, value in document["truth"].items() if key != "series"},
-        "rows": [{key: _short(row[key]) for key in _ROW_KEYS if row[key] is not None} for row in document["rows"]],
+        "rows": [
+            {key: _short(row[key]) for key in _ROW_KEYS if row.get(key) is not None} for row in document["rows"]
+        ],
         "series": [_thin(line) for line in kept],
         "check": check,
     }  # fmt: skip
@@ -164,15 +175,23 @@ def results_path(figure: str) -> Path:
     return FOLDER / f"{figure}.json"
 
 
+def _false_negatives(row: Mapping[str, Any]) -> float | None:
+    """Return the share of the matches that are missing: 1 minus the matches found per true match."""
+    if row["recall"] is None:
+        return None
+    return 1 - row["recall"] / row["precision"] if row["precision"] else 1.0
+
+
 def _with_all_keys(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**dict.fromkeys(_ROW_KEYS), **row}
 
 
 def _thin(line: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a series with at most `_MAX_POINTS` points, evenly spread."""
+    """Return a series with at most `_MAX_POINTS` points, evenly spread, and the largest latency of all points."""
     step = max(1, -(-len(line["x"]) // _MAX_POINTS))
     thin = {key: line[key][::step] for key in ("x", "latency", "recall") if key in line}
-    return {**line, **{key: [_short(value, 4) for value in values] for key, values in thin.items()}}
+    largest = {"largest": _short(max(line["latency"]), 8)} if line.get("latency") else {}
+    return {**line, **{key: [_short(value, 4) for value in values] for key, values in thin.items()}, **largest}
 
 
 def _short(value: Any, digits: int = 6) -> Any:

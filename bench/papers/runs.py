@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.papers.figures import Figure, Part
+from bench.papers.queueing import match_probability, options_of
 from bench.papers.recall_over_time import recall_over_time
 from bench.papers.results import condense, merge_points, read, results_path
 from bench.papers.strategies import available, needs_history, strategies
@@ -60,27 +61,32 @@ def _run_part(
         results = {label: _run_part(figure, point, events, seeds, reports) for label, point in points.items()}
         return merge_points(results)
     size = events or part.size
+    if part.measure is not None:
+        return part.measure(size, seeds or part.seeds)
     report = evaluate_part(part, size, seeds or part.seeds)
     if reports is not None:
         reports.mkdir(parents=True, exist_ok=True)
         report.to_json(reports / f"{figure.stem}_{part.name}.json")
         report.to_html(reports / f"{figure.stem}_{part.name}.html")
     result = condense(report.document, part.series, _check(report) if part.shows_check else "")
+    if part.shows_match_probability:
+        result["truth"]["match_probability"] = match_probability(part.query(), part.events(size))
     return {**result, "series": recall_over_time(part, size)} if part.recall_intervals else result
 
 
 def evaluate_part(part: Part, events: int, seeds: int) -> Report:
     """Evaluate the strategies of a part with several seeds, and its references, which are hardly random, with one."""
     query, table, reports = part.query(), part.events(events), []
+    options = options_of(part, table)
     if part.strategies:
         history = {} if part.history is None or not any(map(needs_history, available(part.strategies))) else {
             "history": part.history(events)
         }  # fmt: skip
         shedders = strategies(part.strategies, part.model)
-        reports.append(evaluate(query, table, shedders=shedders, seeds=seeds, **history, **part.options))
+        reports.append(evaluate(query, table, shedders=shedders, seeds=seeds, **history, **options))
     references = [name for name in part.references if name in REFERENCES]
     if references:
-        reports.append(evaluate(query, table, shedders=references, seeds=1, **part.options))
+        reports.append(evaluate(query, table, shedders=references, seeds=1, **options))
     return merge_reports(reports)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -12,10 +13,11 @@ import fastcep as fc
 from fastcep.evaluation import ShedderFit
 from fastcep.shedding.hybrid import Hybrid, HybridInput, HybridState
 from fastcep.shedding.names import SHEDDERS
+from fastcep.shedding.pspice import PSpice, PSpiceProbability
 
 __all__ = [
-    "BASELINES", "COUNTING", "CUTTING", "HYBRID", "INPUT", "OURS", "STATE", "FittedStrategy", "available",
-    "needs_history", "strategies",
+    "BASELINES", "COUNTING", "CUTTING", "HYBRID", "INPUT", "OURS", "PSPICE", "PSPICE_PROBABILITY", "RENEWED", "STATE",
+    "FittedStrategy", "available", "needs_history", "strategies",
 ]  # fmt: skip
 
 INPUT, STATE = ("ri", "si"), ("rs", "ss")
@@ -26,15 +28,44 @@ OURS = (HYBRID, "hyi", "hys")
 COUNTING = "hybrid-count"
 #: Hybrid that may stop the work for a single event early.
 CUTTING = "hybrid-cut"
-_KINDS: Mapping[str, type[Hybrid]] = {"hybrid": Hybrid, "hyi": HybridInput, "hys": HybridState}
-#: From a name to the shedder's name in fastcep, options of the fit that differ, and options of the shedder.
-_FITTED: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
-    **{name: (name, {}, {"cut": False}) for name in OURS},
-    COUNTING: (HYBRID, {"cost_table": fc.CostTable("a partial match", created=1.0)}, {"cut": False}),
-    CUTTING: (HYBRID, {}, {"cut": True}),
+PSPICE, PSPICE_PROBABILITY = "pspice", "pspice--"
+#: pSPICE whose model is fitted again after every 30,000 events.
+RENEWED = "pspice-renewed"
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """A strategy that is fitted.
+
+    Attributes
+    ----------
+    shedder
+        Class of its shedders.
+    model
+        Kind of its model.
+    fit_options, shedder_options
+        Options of the fit that differ, and options of the shedder.
+    """
+
+    shedder: type[Hybrid] | type[PSpice]
+    model: str
+    fit_options: Mapping[str, Any] = field(default_factory=dict)
+    shedder_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+_UNCUT = {"cut": False}
+_FITTED: Mapping[str, _Fitted] = {
+    HYBRID: _Fitted(Hybrid, HYBRID, shedder_options=_UNCUT),
+    "hyi": _Fitted(HybridInput, HYBRID, shedder_options=_UNCUT),
+    "hys": _Fitted(HybridState, HYBRID, shedder_options=_UNCUT),
+    COUNTING: _Fitted(Hybrid, HYBRID, {"cost_table": fc.CostTable("a partial match", created=1.0)}, _UNCUT),
+    CUTTING: _Fitted(Hybrid, HYBRID, shedder_options={"cut": True}),
+    PSPICE: _Fitted(PSpice, PSPICE),
+    PSPICE_PROBABILITY: _Fitted(PSpiceProbability, PSPICE),
+    RENEWED: _Fitted(PSpice, PSPICE, shedder_options={"history": 20_000, "renew": 30_000}),
 }
-#: Options of the fit that the paper uses for Q1, Q2 and Q4.
-_DEFAULT_FIT = {"slices": 4, "clusters": 10}
+#: Options of the fit by kind of model; those of hybrid are the paper's for Q1, Q2 and Q4.
+_DEFAULT_FIT: Mapping[str, Mapping[str, Any]] = {HYBRID: {"slices": 4, "clusters": 10}, PSPICE: {}}
 
 
 class FittedStrategy(ShedderFit):
@@ -47,21 +78,23 @@ class FittedStrategy(ShedderFit):
     model
         Options of the fit that replace the paper's.
     models
-        Cache of the models that were fitted in this evaluation, by options.
+        Cache of the models that were fitted in this evaluation, by kind and options.
     """
 
     def __init__(self, name: str, model: Mapping[str, Any], models: dict[str, Any]) -> None:
         self.name = self.label = name
-        self._kind, fit_options, self._shedder_options = _FITTED[name]
-        self._fit_options, self._models = {**_DEFAULT_FIT, **model, **fit_options}, models
+        self._fitted = _FITTED[name]
+        self._fit_options = {**_DEFAULT_FIT[self._fitted.model], **model, **self._fitted.fit_options}
+        self._models = models
 
     def fit(self, queries: Sequence[fc.Query], history: pa.Table, **options: Any) -> Callable[[int], Any]:
         """Fit a model for each query, or reuse models that another strategy fitted with the same options."""
-        key = repr(sorted(self._fit_options.items()))
+        kind = self._fitted.model
+        key = repr((kind, sorted(self._fit_options.items())))
         if key not in self._models:
             merged = {**options, **self._fit_options}
-            self._models[key] = tuple(fc.fit(query, history, kind=HYBRID, **merged) for query in queries)
-        return partial(_KINDS[self._kind], self._models[key], **self._shedder_options)
+            self._models[key] = tuple(fc.fit(query, history, kind=kind, **merged) for query in queries)
+        return partial(self._fitted.shedder, self._models[key], **self._fitted.shedder_options)
 
 
 def needs_history(name: str) -> bool:
@@ -71,7 +104,7 @@ def needs_history(name: str) -> bool:
 
 def available(names: Sequence[str]) -> tuple[str, ...]:
     """Return the strategies that this version of fastcep has."""
-    return tuple(name for name in names if _FITTED.get(name, (name,))[0] in SHEDDERS)
+    return tuple(name for name in names if (_FITTED[name].shedder.name if name in _FITTED else name) in SHEDDERS)
 
 
 def strategies(names: Sequence[str], model: Mapping[str, Any]) -> list[Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bench.papers.hybrid.findings_fig7_16 import _recovery, _recovery_clause
-from bench.papers.hybrid.sentences import goal_sentence, interpolate, join_words, ratio
 from bench.papers.results import PartResult
+from bench.papers.sentences import goal_sentence, interpolate, join_words, ratio
 
 
 def part(**recalls: float) -> PartResult:

@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 
 import fastcep as fc
+from bench.papers.data import history_of
 from bench.papers.figures import Figure, Panel, Part, Picture, Table
-from bench.papers.hybrid.common import MEASURES, MICRO, history_of
+from bench.papers.hybrid.common import MEASURES, MICRO
 from bench.papers.hybrid.findings_fig7_16 import bike_paths, task_life_cycles
 from bench.papers.hybrid.streams import (
     CHAINS_SPEED_UP,

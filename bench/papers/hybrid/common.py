@@ -1,25 +1,22 @@
-"""Building blocks of several figures of the hybrid paper: parts over DS1, histories, pictures."""
+"""Building blocks of several figures of the hybrid paper: parts over DS1, pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 import fastcep as fc
+from bench.papers.data import history_of
 from bench.papers.figures import Panel, Part, Picture
-from bench.papers.hybrid.streams import HISTORY_SEED, q1, stream
+from bench.papers.hybrid.streams import q1, stream
 from bench.papers.strategies import BASELINES, OURS
 
 __all__ = [
-    "EVENTS", "HISTORY", "MEASURES", "MICRO", "REFERENCES", "STREAM", "TABLES", "ds1_part", "history_of",
-    "recall_and_speed",
+    "EVENTS", "MEASURES", "MICRO", "REFERENCES", "STREAM", "TABLES", "ds1_part", "recall_and_speed",
 ]  # fmt: skip
 
 REFERENCES = ("oracle", "informed")
 EVENTS = 300_000
-#: Largest number of events that models are fitted on.
-HISTORY = 300_000
 #: One microsecond per operation: at one nanosecond, the maximum rate would exceed an event per nanosecond.
 MICRO = fc.CostTable("paper, in us", visited=1000, created=1000)
 #: Cost tables, and the index that each is used with.
@@ -32,15 +29,6 @@ MEASURES = {
     "shed_event_ratio": "shed events, share",
     "shed_match_ratio": "shed partial matches, share",
 }
-
-
-def history_of(generate: Callable[..., Any], **options: Any) -> Callable[[int], Any]:
-    """Return the history for a generated stream: another stream of the same generator, with another seed."""
-    return partial(_generate_history, generate, tuple(options.items()))
-
-
-def _generate_history(generate: Callable[..., Any], options: tuple[tuple[str, Any], ...], events: int) -> Any:
-    return generate(min(events, HISTORY), seed=HISTORY_SEED, **dict(options))
 
 
 def ds1_part(name: str, size: int, strategies: tuple[str, ...] = (*BASELINES, *OURS), **options: Any) -> Part:

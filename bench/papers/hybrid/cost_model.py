@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from bench.papers.data import history_of
 from bench.papers.figures import Figure, Panel, Part, Picture, Table
-from bench.papers.hybrid.common import EVENTS, MEASURES, TABLES, history_of, recall_and_speed
+from bench.papers.hybrid.common import EVENTS, MEASURES, TABLES, recall_and_speed
 from bench.papers.hybrid.findings_fig7_16 import clusters, resource_costs, time_slices
 from bench.papers.hybrid.streams import q1, q3, q3_stream, stream
 from bench.papers.strategies import BASELINES, COUNTING, HYBRID

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from bench.papers.data import history_of
 from bench.papers.figures import Figure, Panel, Part, Picture, Table
-from bench.papers.hybrid.common import EVENTS, history_of
+from bench.papers.hybrid.common import EVENTS
 from bench.papers.hybrid.findings_fig7_16 import adaptation, negation
 from bench.papers.hybrid.streams import changing, ds1_with_b_share, q1, q4, stream
 from bench.papers.strategies import BASELINES, HYBRID

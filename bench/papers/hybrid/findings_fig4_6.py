@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.papers.hybrid.sentences import (
+from bench.papers.results import PartResult
+from bench.papers.sentences import (
     Parts,
     goal_sentence,
     interpolate,
@@ -15,7 +16,6 @@ from bench.papers.hybrid.sentences import (
     table_name,
     value_of,
 )
-from bench.papers.results import PartResult
 from bench.papers.strategies import BASELINES, CUTTING, HYBRID, INPUT, STATE
 
 __all__ = ["rejected", "shed_ratios", "under_bounds"]

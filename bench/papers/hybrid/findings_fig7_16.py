@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.papers.hybrid.sentences import (
+from bench.papers.results import PartResult
+from bench.papers.sentences import (
     Parts,
     goal_sentence,
     invalid_points,
@@ -16,7 +17,6 @@ from bench.papers.hybrid.sentences import (
     value_of,
     verdict,
 )
-from bench.papers.results import PartResult
 from bench.papers.strategies import BASELINES, COUNTING, CUTTING, HYBRID, INPUT, STATE
 
 __all__ = [

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from bench.papers.data import history_of
 from bench.papers.figures import Figure, Part, Table
-from bench.papers.hybrid.common import EVENTS, TABLES, history_of, recall_and_speed
+from bench.papers.hybrid.common import EVENTS, TABLES, recall_and_speed
 from bench.papers.hybrid.findings_fig7_16 import hybrid_lead, pattern_lengths, selectivity_variance
 from bench.papers.hybrid.streams import ds1_with_c_below, q1, q2, stream
 from bench.papers.strategies import BASELINES, CUTTING, HYBRID

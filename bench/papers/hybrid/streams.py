@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,14 +10,12 @@ import pyarrow.csv as pv
 import pyarrow.parquet as pq
 
 import fastcep as fc
+from bench.papers.data import EXAMPLES, SEED, SHARED
 from bench.queries import SAME, SCHEMA
 from fastcep.datasets import bike_chains, ds1, ds2, path, task_lives
 
 __all__ = [
     "CITIBIKE",
-    "EXAMPLES",
-    "HISTORY_SEED",
-    "SEED",
     "bayarea",
     "chains",
     "changing",
@@ -37,13 +33,9 @@ __all__ = [
     "tasks",
 ]  # fmt: skip
 
-ROOT = Path(__file__).resolve().parents[3]
-EXAMPLES = ROOT / "examples" / "papers"
 #: Data outside the repository: New Jersey's trips from December 2018 to March 2019.
-CITIBIKE = ROOT / os.environ.get("FASTCEP_SHARED", "../shared") / "data" / "citibike"
+CITIBIKE = SHARED / "citibike"
 _MONTHS = ("201812", "201901", "201902", "201903")
-#: Seeds of the evaluated streams and of their histories.
-SEED, HISTORY_SEED = 7, 8
 #: Time compression of the real trips (an hour holds a day) and of the generated ones (an hour holds five days).
 SPEED_UP, CHAINS_SPEED_UP = 24, 120
 
