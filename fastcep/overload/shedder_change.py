@@ -77,7 +77,7 @@ class ShedderChange:
     def _sleep_or_wake(self, sheds: bool) -> int:
         """Fall asleep or wake up if the last readings require it; return the ns that this took."""
         began, weighs = perf_counter_ns(), any(query.weighs for query in self.queries)
-        if not self.sleep.follow(sheds, self._demand.readings, self._load.partial_matches, weighs):
+        if not self.sleep.follow(sheds, self._demand.readings, self._load, weighs):
             return 0
         return perf_counter_ns() - began
 

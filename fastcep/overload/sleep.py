@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastcep.overload.protocols import DetectorReading
+from fastcep.overload.protocols import DetectorReading, Load
 from fastcep.stored import COUNT, FLAG, record
 
 __all__ = ["Sleep"]
 
-#: The control wakes when a detector is at this share of its set point, or when events arrive at this share of the
-#: throughput.
+#: The control wakes when a detector is at this share of its set point, or when matching the events that arrive takes
+#: this share of the time. The fixed cost of a call does not count: at a higher rate there are more events in a call.
 _NEAR, _BUSY = 0.5, 0.8
-#: It falls asleep after this number of decisions in succession below these shares of the set point and throughput.
+#: It falls asleep after this number of decisions in succession below these shares.
 _FAR, _IDLE, _CALM = 0.25, 0.6, 256
 #: Share of the latency bound that moving the partial matches may take, and the time for each (ns, measured: 40 to 100).
 #: With more partial matches the control stays awake.
@@ -56,7 +56,7 @@ class Sleep:
         self._most = _MOVING * bound / _MOVE
         self._calm = 0  #: number of calm decisions in succession
 
-    def follow(self, sheds: bool, readings: Sequence[DetectorReading], live: int, weighs: bool) -> bool:
+    def follow(self, sheds: bool, readings: Sequence[DetectorReading], load: Load, weighs: bool) -> bool:
         """Fall asleep or wake up if a decision requires it; return whether that has happened.
 
         Parameters
@@ -65,15 +65,17 @@ class Sleep:
             Whether the decision sheds load.
         readings
             Readings of the detectors.
-        live
-            Number of partial matches.
+        load
+            Measurements that they have read.
         weighs
             Whether partial matches carry weights, because something was dropped recently.
         """
         if self.asleep:
-            stays = not sheds and self.is_allowed() and self._is_below(readings, _NEAR, _BUSY) and live <= self._most
+            below = self._is_below(readings, load, _NEAR, _BUSY) and load.partial_matches <= self._most
+            stays = not sheds and self.is_allowed() and below
         else:
-            calm = not (sheds or weighs) and self._is_below(readings, _FAR, _IDLE) and 2 * live <= self._most
+            below = self._is_below(readings, load, _FAR, _IDLE) and 2 * load.partial_matches <= self._most
+            calm = not (sheds or weighs) and below
             self._calm = self._calm + 1 if calm else 0
             stays = self._calm < _CALM or not self.is_allowed()
         if not stays:
@@ -82,11 +84,11 @@ class Sleep:
         return not stays
 
     @staticmethod
-    def _is_below(readings: Sequence[DetectorReading], share: float, utilisation: float) -> bool:
-        return all(
-            reading.excess < share - 1 and (reading.utilisation or 0.0) < utilisation and not reading.amount
-            for reading in readings
-        )
+    def _is_below(readings: Sequence[DetectorReading], load: Load, share: float, busy: float) -> bool:
+        """Return whether all readings are below a share of their set points, and matching takes less of the time."""
+        if load.arrivals * load.service >= busy:
+            return False
+        return all(reading.excess < share - 1 and not reading.amount for reading in readings)
 
     def state(self) -> dict[str, Any]:
         """Return the state for a snapshot as JSON values."""

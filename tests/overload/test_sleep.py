@@ -11,7 +11,7 @@ from fastcep.overload import sleep as module
 from fastcep.overload.decision_schedule import MOST_EVENTS, RestSchedule
 from fastcep.overload.latency import LatencyMonitor
 from fastcep.overload.load_meter import LoadMeter
-from fastcep.overload.protocols import DetectorReading
+from fastcep.overload.protocols import DetectorReading, Load
 from fastcep.overload.sleep import Sleep
 from fastcep.shedding import SmoothedLatency
 
@@ -38,32 +38,41 @@ def sleep() -> Sleep:
         (CALM, False),
         ([DetectorReading(-0.51)], False),
         ([DetectorReading(-1.0), DetectorReading(-0.49)], True),
-        ([DetectorReading(-1.0, utilisation=0.79)], False),
-        ([DetectorReading(-1.0, utilisation=0.81)], True),
+        ([DetectorReading(-1.0, utilisation=5.0)], False),
         ([DetectorReading(-1.0, amount=0.0)], False),
         ([DetectorReading(-1.0, amount=0.1)], True),
     ],
 )
 def test_it_wakes_before_the_set_point(sleep: Sleep, readings: list[DetectorReading], wakes: bool) -> None:
-    assert sleep.follow(False, readings, 0, False) is wakes
+    assert sleep.follow(False, readings, load(), False) is wakes
     assert sleep.asleep is not wakes
 
 
+@pytest.mark.parametrize(("rate", "wakes"), [(79_000, False), (81_000, True)])
+def test_it_wakes_when_matching_takes_most_of_the_time(sleep: Sleep, rate: int, wakes: bool) -> None:
+    """An event takes 10 us."""
+    assert sleep.follow(False, CALM, load(rate=rate), False) is wakes
+
+
+def load(live: int = 0, rate: float = 0.0) -> Load:
+    return Load(50 * MS, partial_matches=live, arrivals=rate / 1e9, service=10_000.0, other=50_000.0)
+
+
 def test_it_wakes_for_what_has_to_be_shed(sleep: Sleep) -> None:
-    assert sleep.follow(True, CALM, 0, False) and not sleep.asleep
+    assert sleep.follow(True, CALM, load(), False) and not sleep.asleep
 
 
 def test_it_wakes_before_there_is_too_much_to_move(sleep: Sleep) -> None:
     """A tenth of 50 ms is enough for 50,000 partial matches."""
-    assert not sleep.follow(False, CALM, 50_000, False)
-    assert sleep.follow(False, CALM, 50_001, False) and not sleep.asleep
+    assert not sleep.follow(False, CALM, load(50_000), False)
+    assert sleep.follow(False, CALM, load(50_001), False) and not sleep.asleep
 
 
 def test_it_wakes_where_it_is_not_allowed_to_sleep(sleep: Sleep) -> None:
     sleep.is_allowed = lambda: False
-    assert sleep.follow(False, CALM, 0, False) and not sleep.asleep
+    assert sleep.follow(False, CALM, load(), False) and not sleep.asleep
     for _ in range(2 * module._CALM):
-        assert not sleep.follow(False, CALM, 0, False)
+        assert not sleep.follow(False, CALM, load(), False)
 
 
 @pytest.mark.parametrize(
@@ -71,14 +80,14 @@ def test_it_wakes_where_it_is_not_allowed_to_sleep(sleep: Sleep) -> None:
     [
         {"sheds": True},
         {"weighs": True},
-        {"live": 25_001},
+        {"load": load(25_001)},
         {"readings": [DetectorReading(-0.7)]},
-        {"readings": [DetectorReading(-1.0, utilisation=0.7)]},
+        {"load": load(rate=70_000)},
     ],
 )
 def test_it_falls_asleep_after_many_calm_decisions(sleep: Sleep, busy: dict[str, Any]) -> None:
     sleep.asleep = False
-    calm: dict[str, Any] = {"sheds": False, "readings": CALM, "live": 25_000, "weighs": False}
+    calm: dict[str, Any] = {"sheds": False, "readings": CALM, "load": load(25_000), "weighs": False}
     for decision in [calm] * (module._CALM - 1) + [calm | busy] + [calm] * (module._CALM - 1):
         assert not sleep.follow(**decision)
     state = sleep.state()
