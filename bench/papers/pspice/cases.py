@@ -39,7 +39,7 @@ BOUND, QUEUE = "1s", 2_000
 SKIP = 0.3
 #: Detectors of the runs. `prediction` is the paper's Algorithm 1, with a part of the bound for what it cannot predict.
 PREDICTION = fc.shedding.PredictedLatency(buffer="80ms")
-DETECTOR = fc.shedding.QueueLength(q_max=QUEUE)
+DETECTOR = fc.shedding.QueueLength(f=0.6, q_max=QUEUE)
 #: Operations on partial matches have costs, and decisions take their measured time.
 TABLE = fc.CostTable("paper", visited=1.0, created=1.0, decision=fc.CostTable.named("measured").decision)
 STRATEGIES = (PSPICE, PSPICE_PROBABILITY, "pm-bl", "e-bl", HYBRID)
