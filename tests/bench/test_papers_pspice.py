@@ -1,4 +1,4 @@
-"""What the figures of pSPICE need: queries and streams, scaled costs, match probability, false negatives."""
+"""Queries, streams, scaled costs, match probability and false negatives of the pSPICE figures."""
 
 from __future__ import annotations
 

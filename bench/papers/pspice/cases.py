@@ -91,7 +91,7 @@ class Case:
 
     @property
     def counts_windows(self) -> bool:
-        """Whether the size is that of the windows."""
+        """True if the size is the number of events in a window."""
         return self.name.startswith(("q1", "q2"))
 
 

@@ -54,6 +54,15 @@ def _virtual(name: str, case: str, title: str, **options: object) -> Part:
     )
 
 
+def _picture(title: str, parts: tuple[Part, ...]) -> Picture:
+    """Return a picture of the event latency over each part's stream."""
+    panels = (
+        Panel(part.name, "series", "latency", f"event ({part.title.replace('`', '')})", f"{_LATENCY} (largest)")
+        for part in parts
+    )
+    return Picture("latency", title, tuple(panels))
+
+
 _PARTS = tuple(
     _virtual(f"{name}{suffix}", f"q2{suffix}", f"{title}, detector `{name}`", detector=detector)
     for suffix, title in (("", "generated"), ("_real", "real"))
@@ -63,15 +72,7 @@ FIG7 = Figure(
     "pspice", "fig7", "Fig. 7: event latency", _STATEMENT,
     "Q2 on the virtual clock, with both detectors.",
     _PARTS,
-    (
-        Picture(
-            "latency", "Largest event latency in each part of the stream",
-            tuple(
-                Panel(part.name, "series", "latency", f"event ({part.title.replace('`', '')})", f"{_LATENCY} (largest)")
-                for part in _PARTS
-            ),
-        ),
-    ),
+    (_picture("Largest event latency in each part of the stream", _PARTS),),
     tuple(
         Table(part.name, f"Events later than the bound, and mean latency as a share of it: {part.title}",
               ("share_over_bound", "used"))
@@ -102,15 +103,7 @@ WALL = Figure(
     "repeated three times; values are medians. These runs need a machine that is otherwise idle: "
     "`python -m bench.papers.pspice wall` runs them alone.",
     _WALL_PARTS,
-    (
-        Picture(
-            "latency", "Largest event latency in each part of the stream, wall clock",
-            tuple(
-                Panel(part.name, "series", "latency", f"event ({part.name})", f"{_LATENCY} (largest)")
-                for part in _WALL_PARTS
-            ),
-        ),
-    ),
+    (_picture("Largest event latency in each part of the stream, wall clock", _WALL_PARTS),),
     tuple(
         Table(part.name, f"Late events, mean latency as a share of the bound, and time for decisions: {part.title}",
               ("share_over_bound", "used", "overhead"))

@@ -1,4 +1,4 @@
-"""How many explicit windows are open for a partial match, against windows that are opened one by one."""
+"""The number of open windows of a partial match, compared with windows that are opened one by one."""
 
 from __future__ import annotations
 
