@@ -16,8 +16,8 @@ from fastcep.shedding.names import SHEDDERS
 from fastcep.shedding.pspice import PSpice, PSpiceProbability
 
 __all__ = [
-    "BASELINES", "COUNTING", "CUTTING", "HYBRID", "INPUT", "OURS", "PSPICE", "PSPICE_PROBABILITY", "RENEWED", "STATE",
-    "FittedStrategy", "available", "needs_history", "strategies",
+    "BASELINES", "COUNTING", "CUTTING", "ESPICE", "ESPICE_LITERAL", "HYBRID", "INPUT", "OURS", "PSPICE",
+    "PSPICE_PROBABILITY", "RENEWED", "STATE", "FittedStrategy", "available", "needs_history", "strategies",
 ]  # fmt: skip
 
 INPUT, STATE = ("ri", "si"), ("rs", "ss")
@@ -31,6 +31,8 @@ CUTTING = "hybrid-cut"
 PSPICE, PSPICE_PROBABILITY = "pspice", "pspice--"
 #: pSPICE whose model is fitted again after every 30,000 events.
 RENEWED = "pspice-renewed"
+#: eSPICE, and eSPICE that drops everything up to the threshold, as in the paper.
+ESPICE, ESPICE_LITERAL = "espice", "espice-literal"
 
 
 @dataclass(frozen=True)
