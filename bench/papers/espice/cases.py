@@ -90,8 +90,8 @@ def _generated(
 
 
 def _real(
-    name: str, query: Callable[..., fc.Query], read: Callable[..., Any], path: Path, sizes: tuple[int, ...], middle: int,
-    length: int,
+    name: str, query: Callable[..., fc.Query], read: Callable[..., Any], path: Path, sizes: tuple[int, ...],
+    middle: int, length: int,
 ) -> Case:  # fmt: skip
     return Case(
         f"{name}_real", "real", query, read, partial(read, history=True), sizes, middle, length, required_path=path

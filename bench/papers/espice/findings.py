@@ -8,7 +8,7 @@ from bench.papers.results import PartResult
 from bench.papers.sentences import Parts, invalid_points, join_words, spaced, value_of, verdict
 from bench.papers.strategies import ESPICE, ESPICE_LITERAL
 
-__all__ = ["of_part", "over_sizes", "with_own_costs"]
+__all__ = ["MISSED", "of_part", "over_sizes", "with_own_costs"]
 
 MISSED, FALSE = "missed", "false_positives"
 #: Goals: largest share of false negatives in sequences; share of those of BL, and on Q1 with `last`; number of times
@@ -117,7 +117,7 @@ def _literal(part: PartResult) -> list[str]:
     if ESPICE_LITERAL not in part.shedders:
         return []
     ours, literal = (max(part.values(name, "dropped")) for name in (ESPICE, ESPICE_LITERAL))
-    if not ours == ours or not literal == literal:
+    if ours != ours or literal != literal:
         return []
     return [f"`espice` drops up to {ours:.1%} of the events of the windows, `espice-literal` up to {literal:.1%}."]
 

@@ -48,7 +48,8 @@ def _parts(name: str) -> tuple[Part, ...]:
     first = tuple(
         equal_costs_part(case, "first", rate, STRATEGIES if rate == "120%" else _WITHOUT_HYBRID) for rate in RATES
     )
-    last = tuple(equal_costs_part(case, "last", rate, _WITHOUT_HYBRID) for rate in RATES) if name in ("q1", "q2") else ()
+    last_rates = {"q1": tuple(RATES), "q2": ("120%",)}.get(name, ())
+    last = tuple(equal_costs_part(case, "last", rate, _WITHOUT_HYBRID) for rate in last_rates)
     return (*first, *last, *(equal_costs_part(real, "first", rate, _WITHOUT_HYBRID) for rate in RATES))
 
 
@@ -84,8 +85,8 @@ _OWN_PARTS = tuple(own_costs_part(case) for case in CASES.values())
 OWN_COSTS = Figure(
     "espice", "costs", "Fig. 5 and 6 with the costs of fastcep",
     "The paper has one operator: its throughput is that of the prototype.",
-    "All queries with `first` and one size, with a queue, a latency bound and the costs of fastcep: an event costs only "
-    "what it does with the partial matches of its windows, and a window ends with its match.",
+    "All queries with `first` and one size, with a queue, a latency bound and the costs of fastcep: an event costs "
+    "only what it does with the partial matches of its windows, and a window ends with its match.",
     _OWN_PARTS,
     (
         Picture(

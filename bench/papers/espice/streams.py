@@ -20,13 +20,14 @@ from bench.papers.real_streams import STRIKER
 from fastcep.datasets import market, soccer
 
 __all__ = [
-    "Q3_SYMBOLS", "Q4_SYMBOLS", "REAL_SYMBOLS", "SYMBOLS", "by_player", "by_symbol", "positions", "q1", "q2", "q3", "q4", "quotes", "real_positions",
-    "real_q1", "real_quotes",
+    "Q3_SYMBOLS", "Q4_SYMBOLS", "REAL_SYMBOLS", "SYMBOLS", "by_player", "by_symbol", "positions", "q1", "q2", "q3",
+    "q4", "quotes", "real_positions", "real_q1", "real_quotes",
 ]  # fmt: skip
 
-#: Numbers of generated symbols: 500 in Q2, as in the paper; 100 in Q3. Q4 needs seven quotes of one symbol, one a
-#: minute, so with 500 symbols no match would fit into a window of 2,000 events.
+#: Numbers of generated symbols: 500 in Q2, as in the paper; 100 in Q3. A match of Q4 has four quotes of one symbol, one
+#: a minute, and others between them, so with 500 symbols hardly any would fit into a window of 2,000 events.
 SYMBOLS, Q3_SYMBOLS, Q4_SYMBOLS = 500, 100, 25
+#: Number of symbols of the real quotes.
 REAL_SYMBOLS = 50
 #: Numbers of the symbols of Q3, and of Q4 with repetitions.
 _ROW = tuple(range(5, 25))
