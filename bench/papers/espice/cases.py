@@ -102,7 +102,7 @@ _ALL = (
     _generated("q1", q1, positions, (2, 3, 4, 5, 6), 4, 130_000),
     _generated("q2", q2, quotes, (10, 20, 40, 80), 20, 110_000),
     _generated("q3", q3, quotes, (300, 600, 1_200, 2_000), 600, 80_000, symbols=Q3_SYMBOLS),
-    _generated("q4", q4, quotes, (300, 600, 1_200, 2_000), 600, 240_000, symbols=Q4_SYMBOLS),
+    _generated("q4", q4, quotes, (600, 1_200, 2_000), 600, 120_000, symbols=Q4_SYMBOLS),
     _real("q1", real_q1, real_positions, POSITIONS, (2, 4, 6), 4, 45_000),
     _real("q2", partial(q2, symbols=REAL_SYMBOLS), real_quotes, QUOTES, (10, 20, 40), 20, 30_000),
     _real("q3", partial(q3, symbols=REAL_SYMBOLS), real_quotes, QUOTES, (600, 2_000), 600, 48_000),

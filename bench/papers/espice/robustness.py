@@ -19,7 +19,7 @@ __all__ = ["FIG8", "FIG9"]
 
 #: Sizes of the windows in percent of the mean, and in milliseconds of the stream a period with one size.
 SIZES = {"q1": (75, 87, 100, 112, 125), "q2": (75, 83, 100, 108, 125)}
-BINS = (1, 2, 4, 8, 16, 32, 64)
+BINS = (1, 4, 16, 64)
 _PERIOD = 600_000
 #: Size of the match of each query.
 _N = {"q1": 5, "q2": 20}
