@@ -50,7 +50,8 @@ TESTS = {
         "tests/shedding/pspice/test_drop_order.py", "tests/shedding/pspice/test_model.py",
         "tests/shedding/pspice/test_occupancy.py", "tests/shedding/pspice/test_overlap.py",
         "tests/shedding/pspice/test_shedder.py",
-        "tests/shedding/pspice/test_refit.py",
+        "tests/shedding/pspice/test_refit.py", "tests/shedding/counts/test_chain_states.py",
+        "tests/shedding/counts/test_transitions.py",
         "tests/spark/test_slices.py",
     ],
 }  # fmt: skip
