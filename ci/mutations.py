@@ -44,7 +44,7 @@ TESTS = {
         "tests/engine/state/test_snapshots.py", "tests/engine/state/test_refused_snapshots.py",
         "tests/engine/state/test_partial_matches.py",
         "tests/overload/test_tree_grid.py", "tests/overload/test_trees.py", "tests/overload/test_work_limit.py",
-        "tests/overload/test_sleep.py",
+        "tests/overload/test_sleep.py", "tests/overload/test_demand.py", "tests/shedding/test_detectors.py",
         "tests/overload/test_recall.py::test_as_many_matches_as_usual_are_expected_while_none_is_kept",
         "tests/shedding/test_auto.py::test_a_bound_alone_sheds",
         "tests/shedding/pspice/test_drop_order.py", "tests/shedding/pspice/test_model.py",

@@ -368,6 +368,8 @@ class Load:
         Time that the engine is busy per event, with the cost of the last decision.
     service, other
         Time of matching an event without shedding (median), and least time of other work for it; 0 while unknown.
+    growth
+        Expected excess of the present ``service`` over the median, in ns; 0 if it does not rise.
     waited
         Time that the last event waited in the queue.
     queue
@@ -404,6 +406,7 @@ class Load:
     cut: bool = False
     service: float = 0.0
     other: float = 0.0
+    growth: float = 0.0
 
 
 @dataclass(slots=True)
