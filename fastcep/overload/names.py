@@ -121,9 +121,8 @@ def by_name(spelling: str, **options: Any) -> Shedder:
     ValidationError
         If the spelling or an option is unknown, or a required option is missing.
     """
-    if spelling not in SHEDDERS:
-        if spelling in _REFERENCES:
-            raise ValidationError(f"{spelling!r} is not a shedder but a reference for comparisons: see fc.evaluate")
+    if spelling not in SHEDDERS and spelling in _REFERENCES:
+        raise ValidationError(f"{spelling!r} is not a shedder but a reference for comparisons: see fc.evaluate")
     shedder: Shedder = make("shedder", SHEDDERS, spelling, options)
     return shedder
 

@@ -118,8 +118,8 @@ class ESpice(RefittingShedder):
             clause = to_text(query).partition("WITHIN ")[2].splitlines()[0].strip()
             raise ModelError(
                 f"shedder {self.name!r} drops events by their position in a window, and query {query.name!r} has "
-                f"WITHIN {clause}, which gives events no position; give explicit windows, such as WINDOW OPEN ON A o CLOSE "
-                "AFTER 100 EVENTS, or take shedder 'hybrid' or 'pspice'"
+                f"WITHIN {clause}, which gives events no position; give explicit windows, such as WINDOW OPEN ON A o "
+                "CLOSE AFTER 100 EVENTS, or take shedder 'hybrid' or 'pspice'"
             )
         model_for(f"shedder {self.name!r}", self._stored_models, query)
         if self.f == "auto" and self._queue is None:
