@@ -13,13 +13,12 @@ from fastcep.errors import ValidationError
 from fastcep.plan import make_plan
 from fastcep.plan.plan import AFTER_EVENTS
 from fastcep.query import ast
-from fastcep.shedding.counts import position_counts, window_sizes
-from fastcep.shedding.counts.positions import size_counts
+from fastcep.shedding.counts import position_counts, size_counts, window_sizes
 from fastcep.shedding.espice.model import ESpiceModel
 from fastcep.shedding.model import Model
 from fastcep.shedding.options import as_count
 
-__all__ = ["CountOptions", "count_options", "fit_espice", "fit_model", "fixed_size", "model_of_counts"]
+__all__ = ["CountOptions", "check_options", "count_options", "fit_espice", "fit_model", "fixed_size", "model_of_counts"]
 
 _CALLER = "fit"
 #: Number of bins by default, so that a bin has enough events.

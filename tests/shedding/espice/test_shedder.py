@@ -5,8 +5,6 @@ from __future__ import annotations
 import warnings
 from functools import cache
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from support.shedding.contract import SCHEMA as CONTRACT_SCHEMA
 from support.shedding.contract import Contract, Make
