@@ -14,7 +14,9 @@ __all__ = ["WindowSize"]
 
 #: Number of windows over which the number of events per window is smoothed.
 _SMOOTHED = 2.0
-_STATE = record({"events": AMOUNT, "windows": AMOUNT, "received": COUNT, "size": number(1.0)})
+#: Largest size: beyond it, positions are of no use.
+_MOST = 1e12
+_STATE = record({"events": AMOUNT, "windows": AMOUNT, "received": COUNT, "size": number(1.0, _MOST)})
 
 
 class WindowSize:
@@ -49,7 +51,7 @@ class WindowSize:
             passed = events / max(view.window_size, 1.0)  # windows
             kept = exp(-passed / _SMOOTHED)
             self._events, self._windows = kept * self._events + events, kept * self._windows + passed
-            self._received, self.size = view.received, max(1.0, self._events / self._windows)
+            self._received, self.size = view.received, min(max(1.0, self._events / max(self._windows, 1e-9)), _MOST)
         return self.size
 
     def state(self) -> dict[str, Any]:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastcep.shedding.detectors import QueueLength
-from fastcep.stored import Misfit, number
+from fastcep.stored import number
 
 __all__ = ["AutoQueueLength"]
 
-_SHARE = number(0.0, 1.0)
+_SHARE = number(0.01, 0.99)
 
 
 class AutoQueueLength(QueueLength):
@@ -28,6 +28,4 @@ class AutoQueueLength(QueueLength):
         """Restore a `state`."""
         super().restore({name: value for name, value in state.items() if name != "f"})
         _SHARE(state.get("f"), "control.learned.f")
-        if not 0 < state["f"] < 1:
-            raise Misfit("control.learned.f", str(state["f"]), "a share above 0 and below 1")
         self.f = float(state["f"])

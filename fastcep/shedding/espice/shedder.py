@@ -24,7 +24,7 @@ from fastcep.shedding.model import Model, ModelSource, model_for, models_of
 from fastcep.shedding.refit.shedder import FIT_STATE, RefittingShedder
 from fastcep.shedding.refit.stored import check_model, dump_model, load_stored_model
 from fastcep.shedding.window_size import WindowSize
-from fastcep.stored import NUMBER, anything, by_name, record
+from fastcep.stored import anything, by_name, number, record
 
 __all__ = ["ESpice"]
 
@@ -38,7 +38,7 @@ _SAME_SIZE = 1.05
 _MUCH_DRIFT = 0.25
 
 _STATE = record({
-    **FIT_STATE, "models": by_name(check_model), "windows": by_name(anything), "sizes": by_name(NUMBER),
+    **FIT_STATE, "models": by_name(check_model), "windows": by_name(anything), "sizes": by_name(number(1.0, 1e12)),
     "drifts": by_name(anything),
 })  # fmt: skip
 
@@ -255,7 +255,7 @@ class ESpice(RefittingShedder):
         self._tables = {}
         for name, size in state["sizes"].items():
             if name in self._models:
-                self._new_table(name, max(1.0, size))
+                self._new_table(name, size)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self._models)}; f={self.f!r}, seed={self.seed})"
