@@ -162,5 +162,5 @@ def test_a_kind_of_model_of_another_package(package: None, tmp_path: Path) -> No
             fc.fit(query, ds1(events=300), kind=kind, **{option: 3})
     with pytest.raises(ValidationError, match="kind='wrong': its function returned int, expected a Model"):
         fc.fit(query, ds1(events=300), kind="wrong")
-    with pytest.raises(ValidationError, match=r"kind='fourth': .*; there is 'hybrid', 'pspice', 'third', 'wrong'"):
+    with pytest.raises(ValidationError, match=r"kind='fourth': .*; there is 'hybrid', 'pspice', 'espice', 'third'"):
         fc.fit(query, ds1(events=300), kind="fourth")

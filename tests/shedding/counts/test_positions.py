@@ -239,6 +239,8 @@ def test_conditions_on_an_event_alone_decide_what_can_be_bound() -> None:
     assert set(rows(position_counts(query, events, bindable=True))) == {("A", 1), ("A", 2), ("A", 3), ("B", 4)}
     query = fc.parse(f"PATTERN SEQ(A a, NEG B x, A b) WHERE a.k > 0 AND b.k > 1 AND x.k = 3 {window}", SCHEMA, name="q")
     assert set(rows(position_counts(query, events, bindable=True))) == {("A", 2), ("A", 3)}
+    events = pa.table({"type": list("CAABA"), "ts": range(5), "k": [9, 0, 1, 3, 2]})
+    assert set(rows(position_counts(query, events, bindable=True))) == {("A", 2), ("A", 4), ("B", 3)}
 
 
 def test_wrong_positions() -> None:

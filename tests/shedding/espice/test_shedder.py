@@ -188,3 +188,33 @@ def test_refused_queries() -> None:
 def test_wrong_options(options: dict[str, Any], error: str) -> None:
     with pytest.raises(ValidationError, match=f"shedder 'espice': {error}"):
         ESpice(positional.model(), **options)
+
+
+# ------------------------------------------------------------------ evaluation
+
+
+def test_it_is_evaluated_by_name_with_a_model_of_the_history() -> None:
+    report = fc.evaluate(
+        positional.query(), positional.early(1200, 2), history=positional.early(300, 1), shedders=["espice", "bl"],
+        demands=["40%"], cost_table="paper",
+    )  # fmt: skip
+    recall = {row["shedder"]: row["recall"] for row in report.rows}
+    assert recall["espice"] > 0.95 and recall["bl"] < 0.6
+    assert report.rows[0]["estimated_recall"] == pytest.approx(recall["espice"], abs=0.08)
+
+
+def test_it_takes_over_from_another_shedder_in_windows() -> None:
+    """And goes on after a restore. The queue detector of the engine stays, so it cannot choose f itself."""
+    events, (truth, mean) = positional.early(300, 2), positional.truth()
+    engine = fc.Engine(positional.query(), latency_bound=0.5 * mean, shedder="bl", **positional.OPTIONS)
+    engine.process(events.slice(0, 20_000))
+    with pytest.raises(ValidationError, match="f='auto' requires the queue detector of this shedder"):
+        engine.set_shedder(ESpice(positional.model(), f="auto"))
+    engine.set_shedder(ESpice(positional.model()))
+    assert engine.metrics()["shedding"]["shedder"] == "espice"
+    engine.process(events.slice(20_000, 20_000))
+    again = fc.Engine.restore(engine.snapshot(), shedder=ESpice(positional.model()))
+    found = [live.process(events.slice(40_000)).to_arrow() for live in (engine, again)]
+    assert found[0].equals(found[1])
+    late = [match for match in truth if match["window_id"] >= 40_000]
+    assert len(found[0]) > 0.9 * len(late)
