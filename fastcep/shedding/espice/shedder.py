@@ -51,8 +51,8 @@ class ESpice(RefittingShedder):
     partition the demanded share of its events is dropped (section 3.4). The matcher looks up the decision for each
     event in each of its windows.
 
-    After each `renew` events, and when the types of events in the stream are distributed otherwise than in the history,
-    `history` events are recorded and the models are fitted again on them. A new model replaces one in use if a
+    After each `renew` events, and when the types of the events are distributed otherwise than when the model came into
+    use, `history` events are recorded and the models are fitted again on them. A new model replaces one in use if a
     two-sample test finds other position shares; see `RefittingShedder`.
 
     Parameters
@@ -100,7 +100,7 @@ class ESpice(RefittingShedder):
         self._new_models: dict[str, Model] = {}  # those that replaced one of the models given
         self._sizes = {name: WindowSize(item.positions) for name, item in self._models.items()}
         self._tables: dict[str, tuple[float, DropTable]] = {}  # with the size of windows for which it was computed
-        self._drifts = {name: TypeDrift(item) for name, item in self._models.items()}
+        self._drifts = {name: _new_drift(item) for name, item in self._models.items()}
         self._queue: QueueLength | None = None
 
     @classmethod
@@ -191,7 +191,7 @@ class ESpice(RefittingShedder):
         return float(candidates[int(np.argmin(np.round(missing, 9)))])
 
     def learn(self, views: Sequence[QueryView]) -> None:
-        """Compare the types of the events with the model."""
+        """Count the types of the events."""
         for view in views:
             self._drifts[view.plan.query.name].add(view)
 
@@ -207,12 +207,12 @@ class ESpice(RefittingShedder):
         self._new_models |= models
         for name, item in models.items():
             self._models[name] = ESpiceModel.of(item)
-            self._drifts[name] = TypeDrift(self._models[name])
+            self._drifts[name] = _new_drift(self._models[name])
             self._tables.pop(name, None)
         return False
 
     def has_changed(self) -> bool:
-        """Return whether the types of the events of the stream are distributed otherwise than in the history."""
+        """Return whether the types of the events are distributed otherwise than when the model came into use."""
         return any((drift.value or 0.0) > _MUCH_DRIFT for drift in self._drifts.values())
 
     # ----------------------------------------------------- metrics and state
@@ -259,3 +259,7 @@ class ESpice(RefittingShedder):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self._models)}; f={self.f!r}, seed={self.seed})"
+
+
+def _new_drift(model: ESpiceModel) -> TypeDrift:
+    return TypeDrift(len(model.query.schema.type_names))

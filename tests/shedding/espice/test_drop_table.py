@@ -129,6 +129,9 @@ def test_expected_loss() -> None:
     assert table.kept(np.zeros((4, 8))) == 1
     anything = table_of(events, matched, pattern="ANY(2, A a, B b)")
     assert anything.kept(certain) == pytest.approx((16 / 24 + 1) / 2)
+    assert anything.kept(random) == pytest.approx(((0.75 + 1) / 2) ** 2)
+    repeated = table_of(events, matched, pattern="SEQ(A{2,3} a[], B b)")
+    assert repeated.kept(random) == pytest.approx(0.75**2) and repeated.kept(certain) == pytest.approx(16 / 24)
 
 
 def test_shortfall_is_what_important_events_must_be_dropped() -> None:
