@@ -193,9 +193,10 @@ def test_wrong_options(options: dict[str, Any], error: str) -> None:
 # ------------------------------------------------------------------ evaluation
 
 
+@pytest.mark.thorough
 def test_it_is_evaluated_by_name_with_a_model_of_the_history() -> None:
     report = fc.evaluate(
-        positional.query(), positional.early(1200, 2), history=positional.early(300, 1), shedders=["espice", "bl"],
+        positional.query(), positional.early(900, 2), history=positional.early(300, 1), shedders=["espice", "bl"],
         demands=["40%"], cost_table="paper",
     )  # fmt: skip
     recall = {row["shedder"]: row["recall"] for row in report.rows}
