@@ -52,6 +52,10 @@ TESTS = {
         "tests/shedding/pspice/test_shedder.py",
         "tests/shedding/pspice/test_refit.py", "tests/shedding/counts/test_chain_states.py",
         "tests/shedding/counts/test_transitions.py",
+        "tests/shedding/counts/test_positions.py",
+        "tests/shedding/espice/test_cumulative.py", "tests/shedding/espice/test_model.py",
+        "tests/shedding/espice/test_drop_table.py", "tests/shedding/espice/test_shedder.py",
+        "tests/shedding/espice/test_refit.py",
         "tests/spark/test_slices.py",
     ],
 }  # fmt: skip

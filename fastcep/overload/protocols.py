@@ -261,7 +261,8 @@ class Shedder(Protocol):
     drops_matches
         Whether it drops partial matches or refuses their births; this requires the row store.
     in_windows
-        Whether it drops events in single windows; this requires isolated windows.
+        Whether it drops events in single windows; this requires isolated windows, also under ``SELECT each``: windows
+        that share a partial match cannot drop one of its events in only one of them.
     often
         Whether it drops only at decisions, so that decisions must be frequent whatever they cost.
     slices
