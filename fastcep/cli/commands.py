@@ -279,14 +279,14 @@ def fit(
     output: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Folder of the model; for several queries, a subfolder for each.")
     ],
-    kind: Annotated[str, typer.Option(metavar="NAME", help="Kind of model: hybrid or pspice.")] = "hybrid",
+    kind: Annotated[str, typer.Option(metavar="NAME", help="Kind of model: hybrid, pspice or espice.")] = "hybrid",
     slices: Annotated[int | None, typer.Option(metavar="N", help="Age slices of the window (hybrid: 4).")] = None,
     clusters: Annotated[
         str | None,
         typer.Option(metavar="N|gap", help="Clusters of each state; gap: by the gap statistic (hybrid: 10)."),
     ] = None,
     bin: Annotated[
-        int | None, typer.Option(metavar="N", help="Events between two rows of the tables (pspice: 1/256 of a window).")
+        int | None, typer.Option(metavar="N", help="Events per row of the tables (pspice: window / 256, espice: / 64).")
     ] = None,
     cost_table: Annotated[
         str | None,

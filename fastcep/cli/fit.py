@@ -131,7 +131,7 @@ def fit(
         }))  # fmt: skip
         return
     for model, folder in zip(models, folders, strict=True):
-        Console().print(_class_table(model) if "values" in model.parts else _state_table(model))
+        Console().print(_table(model))
         for line in _validation_lines(model.validation or {}):
             print(line)
         cost = "" if model.decision_cost is None else f"; a decision takes {model.decision_cost / 1e3:,.0f} us"
@@ -219,6 +219,29 @@ def _validation_lines(validation: dict[str, Any]) -> list[str]:
             for share, held_out, estimated, random in zip(*(validation[name] for name in names), strict=True)
         ]
     return lines
+
+
+def _table(model: Model) -> Table:
+    """Table of what a model distinguishes."""
+    if "positions" in model.parts:
+        return _type_table(model)
+    return _class_table(model) if "values" in model.parts else _state_table(model)
+
+
+def _type_table(model: Model) -> Table:
+    """Table of the types of a model of eSPICE: events that can be bound, and of these in matches."""
+    table = Table("type", title=f"Types of {model.query.name} in a window of {model.numbers['positions']:,} events")
+    for column in ("events", "matched", "positions of matched events"):
+        table.add_column(column, justify="right")
+    size, last = model.numbers["bin"], model.numbers["positions"] - 1
+    rows = model.parts["positions"].to_pylist()
+    for name in dict.fromkeys(row["type"] for row in rows):
+        of_type = [row for row in rows if row["type"] == name]
+        events, matched = (sum(row[key] for row in of_type) / model.numbers["windows"] for key in ("events", "matched"))
+        places = [row["position"] for row in of_type if row["matched"]]
+        spread = f"{places[0] * size:,} to {min((places[-1] + 1) * size - 1, last):,}" if places else "none"
+        table.add_row(name, f"{events:.3g}", f"{matched:.3g}", spread)
+    return table
 
 
 def _state_table(model: Model) -> Table:

@@ -65,7 +65,8 @@ class SheddingOptions:
             raise ValidationError("--seed needs a shedder; give --shedder NAME")
         if self.models and not self._takes_model(spelling):
             raise ValidationError(
-                "--model needs a shedder that uses one; give --shedder hybrid, hyi, hys, pspice, pspice-- or auto"
+                "--model needs a shedder that uses one; give --shedder hybrid, hyi, hys, pspice, pspice--, espice or "
+                "auto"
             )
         if not self.models and self._takes_model(spelling) and spelling != "auto":
             raise ValidationError(

@@ -26,8 +26,7 @@ __all__ = ["MODELS", "SHEDDERS", "Registry", "as_shedder", "by_name", "check_opt
 
 T = TypeVar("T")
 
-#: Names of planned shedders, and of the references of `fastcep.evaluate`, which use knowledge of the future.
-_LATER = ("espice",)
+#: Names of the references of `fastcep.evaluate`, which use knowledge of the future.
 _REFERENCES = ("oracle", "informed")
 
 
@@ -90,6 +89,7 @@ SHEDDERS = Registry("shedder", "fastcep.shedders", {
     "hys": "fastcep.shedding.hybrid:HybridState",
     "pspice": "fastcep.shedding.pspice:PSpice",
     "pspice--": "fastcep.shedding.pspice:PSpiceProbability",
+    "espice": "fastcep.shedding.espice:ESpice",
     "auto": "fastcep.shedding.auto:Auto",
 })  # fmt: skip
 
@@ -97,6 +97,7 @@ SHEDDERS = Registry("shedder", "fastcep.shedders", {
 MODELS = Registry("model", "fastcep.models", {
     "hybrid": "fastcep.shedding.hybrid.fit:fit_model",
     "pspice": "fastcep.shedding.pspice.fit:fit_model",
+    "espice": "fastcep.shedding.espice.fit:fit_model",
 })  # fmt: skip
 
 
@@ -120,12 +121,8 @@ def by_name(spelling: str, **options: Any) -> Shedder:
     ValidationError
         If the spelling or an option is unknown, or a required option is missing.
     """
-    if spelling not in SHEDDERS:
-        if spelling in _REFERENCES:
-            raise ValidationError(f"{spelling!r} is not a shedder but a reference for comparisons: see fc.evaluate")
-        if spelling in _LATER:
-            names = ", ".join(map(repr, SHEDDERS))
-            raise ValidationError(f"shedder {spelling!r} comes in a later version; available are {names}")
+    if spelling not in SHEDDERS and spelling in _REFERENCES:
+        raise ValidationError(f"{spelling!r} is not a shedder but a reference for comparisons: see fc.evaluate")
     shedder: Shedder = make("shedder", SHEDDERS, spelling, options)
     return shedder
 

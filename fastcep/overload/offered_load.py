@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import combinations
 from statistics import median
 from typing import Any
 
@@ -17,6 +18,9 @@ _READINGS, _BOUND_SHARE = 9, 1 / 8
 #: Number of readings before which nothing is known: the first events take long, because nothing is in the caches. As
 #: many first readings may be shorter; later ones replace them.
 _FEWEST = 3
+
+#: Number of readings from which on a trend is estimated.
+_TREND = 5
 
 #: Share of the work saved above which a reading can only lower the service time, because the rest is mostly work that
 #: no shedder saves.
@@ -70,7 +74,23 @@ class OfferedLoad:
     @property
     def service(self) -> float:
         """Time that matching an event takes without shedding, in ns; 0 while unknown."""
-        return self._median([work / events for events, _, work, _ in self._readings])
+        return self._median(self._services())
+
+    @property
+    def growth(self) -> float:
+        """Expected excess of the present service time over `service`, in ns; 0 if it does not rise.
+
+        The median is that of about the middle of the readings, and the slope is the median of those between all pairs
+        of readings (Theil and Sen), so that a single reading does not change it.
+        """
+        services = self._services()
+        if len(services) < _TREND:
+            return 0.0
+        slope = median((later - one) / (j - i) for (i, one), (j, later) in combinations(enumerate(services), 2))
+        return max(0.0, slope * (len(services) - 1) / 2)
+
+    def _services(self) -> list[float]:
+        return [work / events for events, _, work, _ in self._readings]
 
     @property
     def other(self) -> float:

@@ -261,7 +261,8 @@ class Shedder(Protocol):
     drops_matches
         Whether it drops partial matches or refuses their births; this requires the row store.
     in_windows
-        Whether it drops events in single windows; this requires isolated windows.
+        Whether it drops events in single windows; this requires isolated windows, also under ``SELECT each``: windows
+        that share a partial match cannot drop one of its events in only one of them.
     often
         Whether it drops only at decisions, so that decisions must be frequent whatever they cost.
     slices
@@ -368,6 +369,8 @@ class Load:
         Time that the engine is busy per event, with the cost of the last decision.
     service, other
         Time of matching an event without shedding (median), and least time of other work for it; 0 while unknown.
+    growth
+        Expected excess of the present ``service`` over the median, in ns; 0 if it does not rise.
     waited
         Time that the last event waited in the queue.
     queue
@@ -404,6 +407,7 @@ class Load:
     cut: bool = False
     service: float = 0.0
     other: float = 0.0
+    growth: float = 0.0
 
 
 @dataclass(slots=True)

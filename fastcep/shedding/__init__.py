@@ -9,6 +9,7 @@ from fastcep.overload.protocols import Classes, Detector, DetectorReading, Load,
 from fastcep.shedding.auto import Auto
 from fastcep.shedding.classes import FixedClasses
 from fastcep.shedding.detectors import MemoryUse, QueueLength, SmoothedLatency
+from fastcep.shedding.espice import ESpice, cumulative_utility, utility_threshold
 from fastcep.shedding.events import PatternWeightedEvents, RandomEvents, SelectivityEvents, TypeWeightedEvents
 from fastcep.shedding.fit import fit
 from fastcep.shedding.hybrid import Hybrid, HybridFit, HybridInput, HybridState
@@ -26,6 +27,7 @@ __all__ = [
     "Detector",
     "DetectorReading",
     "DropPlan",
+    "ESpice",
     "FixedClasses",
     "Hybrid",
     "HybridFit",
@@ -50,9 +52,11 @@ __all__ = [
     "below",
     "by_name",
     "completion_probability",
+    "cumulative_utility",
     "detector_by_name",
     "fit",
     "load_model",
     "lowest",
     "remaining_time",
+    "utility_threshold",
 ]

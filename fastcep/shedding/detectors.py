@@ -110,7 +110,8 @@ class QueueLength(Detector):
     ``q_max = LB / l`` events are ahead of it. The limit is the share ``f`` of ``q_max``; the rest is room for the
     events that arrive until shedding takes effect. ``excess`` compares the time that matching takes without shedding
     with the time that there is for it, so an event waits for ``f * LB`` if the share ``excess / (1 + excess)`` of the
-    matching is saved. ``utilisation`` is the same ratio for events that arrive as fast as they are processed.
+    matching is saved. ``utilisation`` is the same ratio for events that arrive as fast as they are processed. While the
+    queue is above its limit, both take into account that the service time rises (`Load.growth`).
 
     Parameters
     ----------
@@ -153,15 +154,16 @@ class QueueLength(Detector):
         limit = self.f * longest
         why = f"{load.queue:,} events wait, limit {limit:,.0f} (f = {self.f:g} of q_max = {longest:,.0f})"
         excess = load.queue / limit - 1
-        if self._fixed is None and excess > 0:
-            excess = self._ratio(load.queue / (self.f * load.bound)) - 1
+        if excess > 0:  # the median lags behind a rise
+            utilisation = self._ratio(load.arrivals, load.growth)
+            if self._fixed is None:
+                excess = self._ratio(load.queue / (self.f * load.bound), load.growth) - 1
         return DetectorReading(excess, utilisation, why=why)
 
-    def _ratio(self, rate: float) -> float:
+    def _ratio(self, rate: float, growth: float = 0.0) -> float:
         """Return the matching time of an event without shedding, relative to the time for it at a processing rate."""
-        if rate <= 0:
-            return 0.0
-        return self._service / max(1 / rate - self._other, self._service / _MOST_RATIO, 1e-9)
+        service = self._service + growth
+        return service / max(1 / rate - self._other, service / _MOST_RATIO, 1e-9) if rate > 0 else 0.0
 
     def partitions(self, window_events: float) -> int:
         """Return the number of parts into which to divide a window, so that each fits into the queue's free room."""

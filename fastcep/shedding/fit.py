@@ -32,10 +32,10 @@ def fit(
         windows of the query.
     kind
         Kind of model: ``"hybrid"``, for `Hybrid`, `HybridInput` and `HybridState`, ``"pspice"``, for `PSpice` and
-        `PSpiceProbability`, or a kind that another package registers as an entry point of the group
-        ``fastcep.models``.
+        `PSpiceProbability`, ``"espice"``, for `ESpice`, or a kind that another package registers as an entry point of
+        the group ``fastcep.models``.
     **options
-        Options of the kind, see `fit_hybrid` and `fit_pspice`.
+        Options of the kind, see `fit_hybrid`, `fit_pspice` and `fit_espice`.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def fit(
     ------
     ValidationError
         If the kind or an option is unknown, an option is invalid, scikit-learn is missing, or the history has no
-        partial match.
+        partial match (``"espice"``: no match).
     SchemaError, DataError, OrderError
         If the history does not fit the query.
     """

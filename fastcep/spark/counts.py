@@ -32,7 +32,10 @@ from fastcep.spark.detect import one_query
 from fastcep.spark.functions import ship_functions
 from fastcep.spark.stream_pieces import RESULT_SCHEMA, collect_results, pieces_of, result_row
 
-__all__ = ["counts_table", "position_counts", "transition_counts", "transition_table"]
+__all__ = [
+    "counts_table", "position_counts", "position_table", "size_table", "transition_counts", "transition_table",
+    "window_contexts",
+]  # fmt: skip
 
 _METADATA_KEY = "fastcep"
 
@@ -92,6 +95,8 @@ def position_counts(
     *,
     order_by: str | Sequence[str] | None = None,
     bins: int = 1,
+    positions: int | None = None,
+    bindable: bool = False,
     slices: int | None = None,
 ) -> DataFrame:
     """Count events and matches by type and position in the window, see `fastcep.shedding.counts.position_counts`.
@@ -100,8 +105,8 @@ def position_counts(
     ----------
     frame, query, order_by, slices
         As for `transition_counts`; the query has explicit windows.
-    bins
-        Number of positions per bin.
+    bins, positions, bindable
+        As for `fastcep.shedding.counts.position_counts`.
 
     Returns
     -------
@@ -114,20 +119,39 @@ def position_counts(
         As for `transition_counts`.
     """
     built = one_query(query)
-    windows = make_plan(built).windows
-    before, after = Context(), Context()
-    if windows is not None:
-        before = Context(every_nanoseconds=windows.every_time, every_events=windows.every_events)
-        if windows.closing not in (AFTER_TIME, AFTER_EVENTS):
-            raise ValidationError(
-                f"query {built.name!r} cannot be cut by time: CLOSE ON an event lets a window end at any later time; "
-                "count it in one process"
-            )
-        after = Context(windows.length) if windows.closing == AFTER_TIME else Context(events=windows.length)
-    count = partial(local_counts.position_counts, bins=bins)
-    return _frame(
-        frame, _counted(frame, built, order_by, slices, (before, after), count, local_counts.added_positions)
-    )
+    contexts = window_contexts(built)
+    if isinstance(contexts, str):
+        raise ValidationError(f"query {built.name!r} cannot be cut by time: {contexts}; count it in one process")
+    options: dict[str, Any] = {"bins": bins, "positions": positions, "bindable": bindable}
+    return _frame(frame, position_table(frame, built, order_by, slices, contexts, **options))
+
+
+def window_contexts(query: ast.Query) -> tuple[Context, Context] | str:
+    """Return the contexts before and after a slice that owns the windows that open in it; otherwise the obstacle."""
+    windows = make_plan(query).windows
+    if windows is None:
+        return Context(), Context()
+    if windows.closing not in (AFTER_TIME, AFTER_EVENTS):
+        return "CLOSE ON an event lets a window end at any later time"
+    after = Context(windows.length) if windows.closing == AFTER_TIME else Context(events=windows.length)
+    return Context(every_nanoseconds=windows.every_time, every_events=windows.every_events), after
+
+
+def position_table(
+    frame: DataFrame, query: ast.Query, order_by: str | Sequence[str] | None, slices: int | None,
+    contexts: tuple[Context, Context], **options: Any,
+) -> pa.Table:  # fmt: skip
+    """Count positions as `position_counts`, and return the sums as a table, given the contexts of a slice."""
+    count = partial(local_counts.position_counts, **options)
+    return _counted(frame, query, order_by, slices, contexts, count, local_counts.added_positions)
+
+
+def size_table(
+    frame: DataFrame, query: ast.Query, order_by: str | Sequence[str] | None, slices: int | None,
+    contexts: tuple[Context, Context],
+) -> pa.Table:  # fmt: skip
+    """Count windows by size as `fastcep.shedding.counts.size_counts`, and return the sums as a table."""
+    return _counted(frame, query, order_by, slices, contexts, local_counts.size_counts, local_counts.added_positions)
 
 
 def counts_table(counts: DataFrame) -> pa.Table:

@@ -25,13 +25,16 @@ from fastcep.overload.names import check_options
 from fastcep.plan import make_plan
 from fastcep.plan.slicing import Context, slicing_of
 from fastcep.query import ast
+from fastcep.shedding.espice.fit import check_options as check_positions
+from fastcep.shedding.espice.fit import count_options, fixed_size
+from fastcep.shedding.espice.fit import model_of_counts as model_of_positions
 from fastcep.shedding.fit import distinct, known_options
 from fastcep.shedding.hybrid.history import Piece
 from fastcep.shedding.hybrid.pieces import check_cut, fit_pieces
 from fastcep.shedding.model import Model, check_kind
 from fastcep.shedding.pspice.fit import check_window, model_of_counts
 from fastcep.spark.columns import columns_read, plain_query
-from fastcep.spark.counts import transition_table
+from fastcep.spark.counts import position_table, size_table, transition_table, window_contexts
 from fastcep.spark.detect import one_query
 from fastcep.spark.functions import ShippedFunctions, ship_functions
 from fastcep.spark.slicing import check_slices
@@ -39,7 +42,7 @@ from fastcep.spark.stream_pieces import RESULT_SCHEMA, Pieces, collect_results, 
 
 __all__ = ["fit"]
 
-_HYBRID, _PSPICE = "hybrid", "pspice"  #: kinds of the models that are fitted
+_HYBRID, _PSPICE, _ESPICE = "hybrid", "pspice", "espice"  #: kinds of the models that are fitted
 
 #: Number of partitions for the parts of the sums; there are as many parts as variables.
 _PART_PARTITIONS = 16
@@ -76,7 +79,7 @@ def fit(
     frame, order_by
         Past events, in any order, see `detect`.
     kind
-        Kind of model: ``"hybrid"`` or ``"pspice"``.
+        Kind of model: ``"hybrid"``, ``"pspice"`` or ``"espice"``.
     pieces
         Approximate number of pieces of history; each core holds the partial matches of one piece in memory. None:
         enough for about 500,000 events per piece, at most 1,024. If the query cannot be cut by time, history is a
@@ -100,15 +103,17 @@ def fit(
         all_built = distinct("fit", [one_query(item) for item in query])
         return [fit(item, frame, kind=kind, order_by=order_by, pieces=pieces, **options) for item in all_built]
     check_kind(kind)
-    if kind not in (_HYBRID, _PSPICE):
+    if kind not in (_HYBRID, _PSPICE, _ESPICE):
         raise ValidationError(
-            f"kind={kind!r}: only models of the kinds {_HYBRID!r} and {_PSPICE!r} are fitted on Spark; fit this one "
-            "with fastcep.fit()"
+            f"kind={kind!r}: only models of the kinds {_HYBRID!r}, {_PSPICE!r} and {_ESPICE!r} are fitted on Spark; "
+            "fit this one with fastcep.fit()"
         )
     check_slices(pieces, "pieces")
     check_options(f"model {kind!r}", known_options(kind), options)
     if kind == _PSPICE:
         return _fit_pspice(one_query(query), frame, order_by, pieces, **options)
+    if kind == _ESPICE:
+        return _fit_espice(one_query(query), frame, order_by, pieces, **options)
     if options.get("validate"):
         raise ValidationError(
             "validate=True: a fit on Spark uses the whole history and holds nothing out; omit validate, and validate "
@@ -139,6 +144,22 @@ def _fit_pspice(
     return model_of_counts(query, transition_table(frame, query, order_by, pieces, context, **options), bin).stored()
 
 
+def _fit_espice(
+    query: ast.Query, frame: DataFrame, order_by: str | Sequence[str] | None, pieces: int | None, *,
+    bin: int | None = None, positions: int | None = None,
+) -> Model:  # fmt: skip
+    """Count windows by size, then positions on the executors, and compute the model from the sums on the driver."""
+    check_positions(bin, positions)
+    contexts = window_contexts(query)
+    if isinstance(contexts, str):
+        pieces, contexts = _one_piece(query, pieces, contexts), (Context(), Context())
+    needs_sizes = positions is None and fixed_size(query) is None
+    sizes = size_table(frame, query, order_by, pieces, contexts) if needs_sizes else None
+    options = count_options(query, sizes, bin, positions)
+    counts = position_table(frame, query, order_by, pieces, contexts, **options)
+    return model_of_positions(query, counts, options, bin, positions).stored()
+
+
 def _cut_of(query: ast.Query, pieces: int | None, obstacle: str) -> tuple[int | None, Context]:
     """Return the number of pieces to cut history into and the context before each; one piece if it cannot be cut.
 
@@ -147,10 +168,16 @@ def _cut_of(query: ast.Query, pieces: int | None, obstacle: str) -> tuple[int | 
     context = slicing_of(make_plan(query)).time
     if not isinstance(context, str) and not obstacle:
         return pieces, context
+    return _one_piece(query, pieces, context if isinstance(context, str) else obstacle), Context()
+
+
+def _one_piece(query: ast.Query, pieces: int | None, obstacle: str) -> int:
+    """Return 1 for history that cannot be cut; raise `ValidationError` for more pieces."""
     if pieces not in (None, 1):
-        why = context if isinstance(context, str) else obstacle
-        raise ValidationError(f"pieces={pieces!r}: history of query {query.name!r} cannot be cut: {why}; omit pieces")
-    return 1, Context()
+        raise ValidationError(
+            f"pieces={pieces!r}: history of query {query.name!r} cannot be cut: {obstacle}; omit pieces"
+        )
+    return 1
 
 
 def _in_threads(function: Callable[[Any], Any], items: Iterable[Any], /) -> list[Any]:

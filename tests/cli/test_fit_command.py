@@ -231,3 +231,21 @@ def test_a_model_of_pspice() -> None:
     assert result.exit_code == 2 and "--bin: models of kind 'hybrid' have no such option" in result.stderr
     result = fitted("--output", "none", "--kind", "pspice", "--no-validate")
     assert result.exit_code == 2 and "--no-validate: models of kind 'pspice' have no such option" in result.stderr
+
+
+def test_a_model_of_espice(recwarn: pytest.WarningsRecorder) -> None:
+    window = "WINDOW OPEN EVERY 90 EVENTS CLOSE AFTER 100 EVENTS"
+    text = cep_text(w=f"PATTERN SEQ(A a, B b) WHERE a.ID = b.ID {window}")
+    Path("w.cep").write_text(text)
+    common = ["w.cep", "--input", "h.csv"]
+    result = runner.invoke(app, ["fit", *common, "--output", "n", "--kind", "espice", "--bin", "10"])
+    assert result.exit_code == 0, result.stderr
+    assert "Types of w in a window of 100 events" in result.stdout and "0 to 99" in result.stdout
+    model = fc.load_model("n")
+    assert model.kind == "espice" and model.numbers["bin"] == 10
+    options = ["--latency-bound", "50ns", "--clock", "virtual", *PAPER, "--json"]
+    result = runner.invoke(app, ["run", *common[:2], "e.csv", "--shedder", "espice", "--model", "n", *options])
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)
+    result = runner.invoke(app, ["fit", *common, "--output", "none", "--kind", "espice", *PAPER])
+    assert result.exit_code == 2 and "models of kind 'espice' have no such option" in result.stderr

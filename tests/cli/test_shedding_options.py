@@ -259,7 +259,7 @@ NEW = (
         ([*BOUND, "--shedder", "rii"], "--shedder: unknown name 'rii'; did you mean 'ri'?"),
         ([*BOUND, "--shedder", "pmbl"], "--shedder: unknown name 'pmbl'; did you mean 'pm-bl'?"),
         ([*BOUND, "--shedder", "?"], "--shedder: unknown name '?'; there is 'ri', 'si', 'rs', 'ss', "),
-        ([*BOUND, "--shedder", "espice"], "--shedder 'espice' comes in a later version; available are 'ri', "),
+        ([*BOUND, "--shedder", "espice"], "--shedder espice needs a model; create one with fastcep fit, and give"),
         ([*BOUND, "--shedder", "pspice"], "--shedder pspice needs a model; create one with fastcep fit, and give"),
         ([*BOUND, "--shedder", "classes"], "--shedder 'classes' needs classes and refuse, which Python has"),
         ([*RI, "--detector", "latncy"], "--detector: unknown name 'latncy'; did you mean 'latency'?"),

@@ -70,13 +70,15 @@ def execute(queries: Sequence[ast.Query], run: Run, kernels: bool) -> Outcome:
 def fit_models(queries: Sequence[ast.Query], outcome: Outcome) -> None:
     """Fit the models of a shedder that needs them, on the stream; without them, there is no shedder."""
     run = outcome.run
-    if run.shedder not in MODELLED:
+    kind = MODELLED.get(run.shedder or "")
+    if kind is None:
         return
     events = sorted(run.arrivals, key=lambda one: (one.time, one.seq))
     for query in queries:
         history = harness.batch(query.schema, events)
         try:
-            outcome.models.append(quiet(fc.fit, query, history, kind="pspice", cost_table="paper", index=run.index))
+            options = {"cost_table": "paper", "index": run.index} if kind == "pspice" else {}
+            outcome.models.append(quiet(fc.fit, query, history, kind=kind, **options))
         except ValidationError as error:
             refusal = refusal_of(str(error), OF_MODELS)
             if refusal is None:

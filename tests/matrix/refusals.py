@@ -83,11 +83,12 @@ OF_QUERIES = (
 
 _FACTORISED = ("store=factorised", "trial → rows", "trial → factorised")
 
-#: Raised when a model of pSPICE is fitted: another shedder needs none.
+#: Raised when a model of pSPICE or eSPICE is fitted: another shedder needs none.
 OF_MODELS = (
     Refusal("^(fit|transition_counts): query .* has .*(; give a window|cannot be counted yet)", (), (), "", "shedder"),
     Refusal("^transition_counts: query .*: under skip_till_next it cannot be determined", (), (), "", "shedder"),
-    Refusal("^fit: the history has no partial match of query", (), (), "", "shedder"),
+    Refusal("^fit: the history has no (partial )?match of query", (), (), "", "shedder"),
+    Refusal("^position_counts: query .* has WITHIN .*, under which an event has no position", (), (), "", "shedder"),
 )
 
 #: Raised when an engine is created, state moves, or a stream is divided; ``clause`` is an option of `runs.Run`.

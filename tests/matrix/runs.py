@@ -20,7 +20,7 @@ PATHS = (
 )  # fmt: skip
 
 MOVES = ("stay", "snapshot", "key groups", "several engines")
-MODELLED = ("pspice", "pspice--")  # with a model of each query, fitted on the stream
+MODELLED = {"pspice": "pspice", "pspice--": "pspice", "espice": "espice"}  # kinds of models, fitted on the stream
 SLEEPS = ("awake", "asleep", "between", "within")
 SHEDDERS = (None, None, "rs", "ri", "ss", "si", "auto", *MODELLED)
 

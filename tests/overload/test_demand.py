@@ -85,6 +85,22 @@ def test_a_pause_changes_neither_rate_nor_service_time() -> None:
     assert (offered.rate, offered.service) == (1.0, 1.0)
 
 
+def test_the_growth_of_the_service_time_is_its_trend() -> None:
+    """The present service time is extrapolated from all readings; a single pause does not change it."""
+    offered = OfferedLoad(80.0)
+    for number in range(9):
+        assert offered.growth == 0 or number >= 5
+        offered.add(10, 10.0, 10.0 * (2 + number), 0.0, 0.0)
+    assert (offered.service, offered.growth) == (6.0, pytest.approx(4.0))
+    offered.add(10, 10.0, 5_000.0, 0.0, 0.0)
+    assert offered.service + offered.growth == pytest.approx(11.0, abs=1.0)
+    for _ in range(9):
+        offered.add(10, 10.0, 10.0, 0.0, 0.0)
+    for number in range(9):
+        offered.add(10, 10.0, 10.0 * (20 - number), 0.0, 0.0)
+    assert offered.growth == 0
+
+
 def test_a_reading_covers_an_eighth_of_the_bound() -> None:
     offered = OfferedLoad(80.0)
     for _ in range(2):

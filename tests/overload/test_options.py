@@ -107,7 +107,7 @@ def test_a_spelled_shedder_takes_a_model(spelling: str, tmp_path: Any) -> None:
     ("options", "message"),
     [
         ({"shedder": "rss!"}, "unknown shedder 'rss!'; did you mean"),
-        ({"shedder": "zzzz"}, "unknown shedder 'zzzz'; there is 'ri', .*'hys', 'pspice', 'pspice--', 'auto'$"),
+        ({"shedder": "zzzz"}, "unknown shedder 'zzzz'; there is 'ri', .*'pspice', 'pspice--', 'espice', 'auto'$"),
         ({"shedder": "rs", "model": "m"}, "model='m': shedder 'rs' takes no model; leave it out"),
         ({"shedder": RandomMatches(), "model": "m"}, "model='m' needs the name of a shedder"),
         ({"shedder": None, "model": "m"}, "model='m' needs the name of a shedder"),

@@ -52,9 +52,12 @@ class Partial:
 
 def transitions(
     shape: Shape, query: ast.Query, events: list[Event], first: int, last: int
-) -> tuple[Counter[Pair], Counter[Pair]]:
-    """Count observations by source and target, and those that stayed, for the events from ``first`` to ``last - 1``."""
-    observed, stayed = Counter[Pair](), Counter[Pair]()
+) -> tuple[Counter[Pair], Counter[Pair], Counter[Pair]]:
+    """Count observations by source and target, those that stayed, and how often partial matches met an event.
+
+    Counted are the events from ``first`` to ``last - 1``.
+    """
+    observed, stayed, meetings = Counter[Pair](), Counter[Pair](), Counter[Pair]()
     for window in naive_windows.windows(query, events):
         live: list[Partial] = []
         for position in range(window.start, window.stop):
@@ -65,6 +68,7 @@ def transitions(
             for one, children, stays in met:
                 source = "start" if one is None else shape.names[one.at]
                 came |= one is None and bool(children)
+                meetings[source, source] += counts
                 for child in children:
                     target = "match" if child is None else shape.names[child.at]
                     observed[source, target] += counts
@@ -73,7 +77,7 @@ def transitions(
                     observed[source, source] += counts
                     stayed[source, source] += counts
                     live += [] if one is None else [one]
-    return +observed, +stayed
+    return +observed, +stayed, +meetings
 
 
 def one_event(

@@ -92,6 +92,17 @@ def test_what_shedding_does_not_save_leaves_less_time_for_matching() -> None:
     assert detector.read(Load(BOUND, service=150, other=25, queue=10**9, arrivals=1 / 20)).utilisation == 1000
 
 
+def test_above_the_limit_a_rise_of_the_service_time_counts() -> None:
+    """The median lags behind a rise; within the limit it counts alone, so that less is shed."""
+    for detector, limit in ((QueueLength(), 1600), (QueueLength(q_max=4000), 3200)):
+        below, above = (
+            detector.read(Load(BOUND, service=250, growth=50, queue=queue, arrivals=1 / 200))
+            for queue in (limit, limit + 1)
+        )
+        assert (below.utilisation, above.utilisation) == (1.25, 1.5)
+    assert QueueLength().read(Load(BOUND, service=250, growth=50, queue=4000)).excess == pytest.approx(2.0)
+
+
 def test_a_given_longest_queue_is_taken() -> None:
     detector = QueueLength(f=0.5, q_max=100)
     assert detector.read(Load(BOUND, queue=75)).excess == pytest.approx(0.5)

@@ -35,7 +35,7 @@ def test_shedders_by_name(spelling: str) -> None:
 
 
 def test_all_names_are_tested() -> None:
-    assert set(SHEDDERS) == {*PLAIN, "classes", "hybrid", "hyi", "hys", "pspice", "pspice--", "auto"}
+    assert set(SHEDDERS) == {*PLAIN, "classes", "hybrid", "hyi", "hys", "pspice", "pspice--", "espice", "auto"}
     assert set(DETECTORS) == {"latency", "queue", "prediction", "memory"}
 
 
@@ -66,7 +66,7 @@ def test_a_shedder_names_its_usual_detectors() -> None:
         ("hybrid", {"model": []}, r"shedder 'hybrid': model=\[\]; expected at least one"),
         ("hys", {"model": [], "explore": 2}, "shedder 'hys': explore=2; expected"),
         ("pspice--", {}, "shedder 'pspice--' needs model; fit a model with"),
-        ("espice", {}, "'espice' comes in a later version; available are 'ri'"),
+        ("espice", {}, "shedder 'espice' needs model; fit a model with"),
         ("oracle", {}, "'oracle' is not a shedder but a reference"),
         ("ri", {"sed": 1}, "'ri' has no option 'sed'; did you mean 'seed'"),
         ("ri", {"seed": -1}, "shedder 'ri': seed=-1; expected a whole number"),
@@ -162,5 +162,5 @@ def test_a_kind_of_model_of_another_package(package: None, tmp_path: Path) -> No
             fc.fit(query, ds1(events=300), kind=kind, **{option: 3})
     with pytest.raises(ValidationError, match="kind='wrong': its function returned int, expected a Model"):
         fc.fit(query, ds1(events=300), kind="wrong")
-    with pytest.raises(ValidationError, match=r"kind='fourth': .*; there is 'hybrid', 'pspice', 'third', 'wrong'"):
+    with pytest.raises(ValidationError, match=r"kind='fourth': .*; there is 'hybrid', 'pspice', 'espice', 'third'"):
         fc.fit(query, ds1(events=300), kind="fourth")

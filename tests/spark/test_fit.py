@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,26 @@ def test_pspice_for_several_queries_and_windows_of_any_length(frame: Any, ds1: p
         fastcep.spark.fit(queries[0], frame, kind="pspice", order_by="row", pieces=4)
     with pytest.raises(fc.ValidationError, match="fit: found 'timed', 'timed'; expected at least one query, each with"):
         fastcep.spark.fit([queries[1], queries[1]], frame)
+
+
+@pytest.mark.parametrize(
+    ("clauses", "pieces"),
+    [("OPEN EVERY 90 EVENTS CLOSE AFTER 150 EVENTS", 5), ("OPEN ON D d CLOSE AFTER 1ms", 5),
+     ("OPEN EVERY 700us CLOSE AFTER 1ms", 5), ("OPEN ON D d WHERE d.V = 1 CLOSE ON D e WHERE e.V = 2", None)],
+)  # fmt: skip
+def test_models_of_espice_are_those_of_one_process(
+    frame: Any, ds1: pa.Table, clauses: str, pieces: int | None
+) -> None:
+    query = fc.parse(f"PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND c.V > 3 WINDOW {clauses}", DS1, name="q")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # type and position say little on DS1
+        here = fc.fit(query, ds1, kind="espice", bin=3)
+        there = fastcep.spark.fit(query, frame, kind="espice", order_by="row", pieces=pieces, bin=3)
+    assert there.numbers == here.numbers and there.hash == here.hash
+    fc.shedding.ESpice(there).check(query)
+    if pieces is None:
+        with pytest.raises(fc.ValidationError, match="pieces=4: history of query 'q' cannot be cut: CLOSE ON an event"):
+            fastcep.spark.fit(query, frame, kind="espice", order_by="row", pieces=4)
 
 
 def test_refusals(frame: Any, ds1: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,10 +54,18 @@ def hybrid_model() -> Any:
     return fc.fit(query, pa.table(stream_of_shed(0, 1000, 5)), slices=2, cost_table="paper", index="key")
 
 
+def _espice() -> Any:
+    """Make a shedder by eSPICE with a model fitted on a short history."""
+    query = fc.parse(IN_WINDOWS, SHED, name="q0")
+    model = fc.fit(query, pa.table(stream_of_shed(0, 1000, 5)), kind="espice")
+    return shedding.ESpice(model, f="auto", history=1000, renew=1000)
+
+
 def _hybrid() -> Any:
     return shedding.by_name("hybrid", model=hybrid_model())
 
 
+IN_WINDOWS = "PATTERN SEQ(A a, B b, C c) WHERE a.ID = c.ID WINDOW EVERY 8us CLOSE AFTER 30us"
 HYBRID = "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 30us"
 
 KINDS: dict[str, Kind] = {
@@ -120,9 +128,8 @@ KINDS: dict[str, Kind] = {
     "memory": Kind(("PATTERN SEQ(A a, B b, C c) WHERE [k] WITHIN 40ns",), {"memory_limit": "1MiB"}),
     "shedder of matches": _shedding(shedding.RandomMatches),
     "shedder of events": _shedding(shedding.RandomEvents),
-    "shedder in windows": _shedding(
-        lambda: shedding.by_name("bl"), "PATTERN SEQ(A a, B b, C c) WHERE a.ID = c.ID WINDOW EVERY 8us CLOSE AFTER 30us"
-    ),
+    "shedder in windows": _shedding(lambda: shedding.by_name("bl"), IN_WINDOWS),
+    "espice shedder": _shedding(_espice, IN_WINDOWS),
     "hybrid shedder": _shedding(_hybrid, HYBRID),
 }  # fmt: skip
 

@@ -7,7 +7,7 @@ windows at which events occur and take part in matches. Both are pure functions 
 
 from fastcep.shedding.counts.matrix import matrix, mean_times, state_names
 from fastcep.shedding.counts.positions import added as added_positions
-from fastcep.shedding.counts.positions import position_counts, window_sizes
+from fastcep.shedding.counts.positions import position_counts, size_counts, window_sizes
 from fastcep.shedding.counts.transitions import added as added_transitions
 from fastcep.shedding.counts.transitions import transition_counts, window_size
 
@@ -17,6 +17,7 @@ __all__ = [
     "matrix",
     "mean_times",
     "position_counts",
+    "size_counts",
     "state_names",
     "transition_counts",
     "window_size",

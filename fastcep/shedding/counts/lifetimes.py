@@ -13,13 +13,14 @@ from fastcep.overload.costs import CostTable
 from fastcep.plan import Plan
 from fastcep.plan.plan import EdgePlan
 from fastcep.query.patterns import pattern_variables
+from fastcep.shedding.counts.chain_states import ChainStates
 from fastcep.shedding.counts.piece import Ints, Piece, Spans
 from fastcep.shedding.hybrid.attribution import Account
 from fastcep.shedding.lineage import Lineage
 
 __all__ = ["GONE", "MATCH", "START", "Lifetimes"]
 
-#: Numbers of further states, beside those of the plan.
+#: Numbers of further states, beside those of the chain.
 START, GONE, MATCH = -1, -2, -3
 
 Bits = npt.NDArray[np.bool_]
@@ -43,6 +44,10 @@ class Lifetimes:
 
     Attributes
     ----------
+    chain
+        States of the Markov chain.
+    states
+        Per record, its state of the chain.
     stored, matched
         Per record, whether it is a partial match, and whether it is a match.
     born
@@ -59,6 +64,8 @@ class Lifetimes:
         self.record, self._spans, self._n = record, spans, len(piece)
         self.stored, self.matched, self._starts = account.stored, account.matched, account.starts
         self._limits = np.minimum(account.limits[0], self._n - 1)
+        self.chain = ChainStates.of(record.plan)
+        self.states = self.chain.of_records(record)
         self.born = self.stored | self.matched
         self.ends = np.full(len(record.parents), _NEVER)
         self.successor = np.full(len(record.parents), GONE)
@@ -96,7 +103,7 @@ class Lifetimes:
             )
         first = np.flatnonzero(moves & self.born)[::-1]
         first = first[record.events[first] == self.ends[record.parents[first]]]
-        targets = np.where(self.stored[first], record.states[first], MATCH)
+        targets = np.where(self.stored[first], self.states[first], MATCH)
         self.successor[record.parents[first]] = targets  # the first one is written last
 
     def _may_be_rejected(self, edge: EdgePlan, no_nulls: bool) -> bool:

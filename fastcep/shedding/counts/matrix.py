@@ -37,16 +37,17 @@ def matrix(counts: pa.Table) -> Floats:
         float64[states, states], see `state_names`; the last state is ``match``.
 
         * Under skip_till_next, the row-stochastic T: ``matrix_power(T, n)[i, -1]`` is the probability that a partial
-          match in state i completes if n events are left in its window (pSPICE, section III-C).
+          match in state i completes if n events are left in its window (pSPICE, section III-C). If one event completes
+          a match that can also go on, or extends a partial match in several ways, the row sums to more than 1, and the
+          power is the expected number of matches.
         * Under skip_till_any, a partial match stays and forks. The matrix A has the mean numbers of partial matches
           afterwards, and the same power is the expected number of completions.
 
         States that have ended, or that never met an event, keep their partial matches.
     """
     names = state_names(counts)
-    observed, stayed, _ = dense(counts, names)
-    forks = metadata_of("matrix", counts, "transitions")["strategy"] != "skip_till_next"
-    met = np.diagonal(stayed) if forks else observed.sum(axis=1)
+    observed, _, events_met, _ = dense(counts, names)
+    met = events_met.diagonal()
     means = np.divide(observed, met[:, None], out=np.eye(len(names)), where=met[:, None] > 0)
     return np.asarray(means, np.float64)
 
@@ -56,19 +57,19 @@ def mean_times(counts: pa.Table) -> Floats:
 
     It is the reward function of pSPICE, section III-C.
     """
-    observed, _, time = dense(counts, state_names(counts))
+    observed, _, _, time = dense(counts, state_names(counts))
     return np.asarray(np.divide(time, observed, out=np.zeros(time.shape), where=observed > 0), np.float64)
 
 
-def dense(counts: pa.Table, names: tuple[str, ...]) -> tuple[Floats, Floats, Floats]:
-    """Return the columns ``observations``, ``stayed`` and ``time`` as matrices, indexed as `matrix`."""
+def dense(counts: pa.Table, names: tuple[str, ...]) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the columns ``observations``, ``stayed``, ``met`` and ``time`` as matrices, indexed as `matrix`."""
     size = len(names)
     place = {START: 0, GONE: size - 2, MATCH: size - 1}
     rows, columns = (
         np.array([place.get(number, number + 1) for number in counts[name].to_numpy().tolist()], np.int64)
         for name in ("source", "target")
     )
-    matrices = np.zeros((3, size, size))
-    for values, name in zip(matrices, ("observations", "stayed", "time"), strict=True):
+    matrices = np.zeros((4, size, size))
+    for values, name in zip(matrices, ("observations", "stayed", "met", "time"), strict=True):
         values[rows, columns] = counts[name].to_numpy()
-    return matrices[0], matrices[1], matrices[2]
+    return matrices[0], matrices[1], matrices[2], matrices[3]

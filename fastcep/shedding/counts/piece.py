@@ -63,6 +63,10 @@ class Piece:
         """Return a mask of the positions that it owns."""
         return (positions >= self.first) & (positions < self.last)
 
+    def positions(self, numbers: Ints) -> Ints:
+        """Return the positions in the piece of sequence numbers."""
+        return numbers if self.batch.sequence is None else np.searchsorted(self.batch.sequence, numbers)
+
 
 def piece_of(caller: str, query: ast.Query, events: Any, owned: tuple[int, int] | None, base: int) -> Piece:
     """Read a piece that is preceded by `base` events of the stream.

@@ -6,23 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep.overload.costs import CostTable
-from fastcep.plan import Plan
-from fastcep.plan.explain.facts import facts
-from fastcep.plan.explain.text_helpers import place
 from fastcep.shedding.counts.lifetimes import GONE, MATCH, START, Lifetimes
 from fastcep.shedding.counts.piece import Ints, Piece
 
-__all__ = ["GONE", "MATCH", "START", "TransitionSums", "state_names_of"]
+__all__ = ["GONE", "MATCH", "START", "TransitionSums"]
 
 Floats = npt.NDArray[np.float64]
 
-_EXTRA = 3  # START, GONE and MATCH, beside the states of the plan
-
-
-def state_names_of(plan: Plan) -> list[str]:
-    """Return the names of a plan's states, as `explain` shows them."""
-    plan_facts = facts(plan)
-    return [place(plan_facts, number) for number in range(len(plan.states))]
+_EXTRA = 3  # START, GONE and MATCH, beside the states of the chain
 
 
 class TransitionSums:
@@ -31,22 +22,23 @@ class TransitionSums:
     Parameters
     ----------
     states
-        Number of states of the plan.
+        Number of states of the chain.
     costs
         Costs of operations.
     """
 
     def __init__(self, states: int, costs: CostTable) -> None:
         self._width = states + _EXTRA
-        self._observed, self._stayed, self._time = np.zeros((3, self._width * self._width), np.int64)
+        self._observed, self._stayed, self._met, self._time = np.zeros((4, self._width * self._width), np.int64)
         self._cost = {key: round(value * 1000) for key, value in costs.nanoseconds.items()}
 
     def count(self, lifetimes: Lifetimes, piece: Piece) -> None:
         """Count the events that partial matches met, and the partial matches and matches that resulted."""
-        record, states = lifetimes.record, lifetimes.record.states
+        record, states = lifetimes.record, lifetimes.states
         for number, last in lifetimes.windows(np.flatnonzero(lifetimes.stored)):
             stays, moves = lifetimes.met(number, last, piece)
             self._add(states[number], states[number], stays, stayed=True)
+            self._met += self._summed(states[number], states[number], stays + moves)
             used_up = moves & (lifetimes.successor[number] == GONE)
             self._add(states[number[used_up]], GONE, 1)
         for number, last, row in lifetimes.rows():
@@ -62,9 +54,10 @@ class TransitionSums:
             self._add(source[matches], MATCH, 1)
             self._spend(source[matches], MATCH, 1, "match")
 
-    def add_start(self, stays: int, events: int, relevant: int) -> None:
-        """Count for the start state: how often it stayed, and the costs of the owned events."""
+    def add_start(self, met: int, stays: int, events: int, relevant: int) -> None:
+        """Count for the start state: how often it met an event and stayed, and the costs of the owned events."""
         start = np.array([START])
+        self._met += self._summed(start, START, met)
         self._add(start, START, stays, stayed=True)
         self._spend(start, START, events, "event")
         self._spend(start, START, relevant, "relevant")
@@ -89,10 +82,10 @@ class TransitionSums:
         source, target = np.divmod(self._nonzero(), self._width)
         return source - _EXTRA, target - _EXTRA
 
-    def sums(self) -> tuple[Ints, Ints, Floats]:
-        """Return for each pair the observations, those that stayed, and the time in ns."""
+    def sums(self) -> tuple[Ints, Ints, Ints, Floats]:
+        """Return for each pair the observations, those that stayed, how often events were met, and the time in ns."""
         cells = self._nonzero()
-        return self._observed[cells], self._stayed[cells], self._time[cells] / 1000
+        return self._observed[cells], self._stayed[cells], self._met[cells], self._time[cells] / 1000
 
     def _nonzero(self) -> Ints:
-        return np.flatnonzero((self._observed > 0) | (self._time > 0))
+        return np.flatnonzero((self._observed > 0) | (self._met > 0) | (self._time > 0))

@@ -22,14 +22,14 @@ from fastcep.shedding.counts.lifetimes import Lifetimes
 from fastcep.shedding.counts.piece import Ints, Piece, Spans, piece_of
 from fastcep.shedding.counts.refused import check_query
 from fastcep.shedding.counts.tables import checked_metadata, metadata_of, with_metadata
-from fastcep.shedding.counts.transition_sums import GONE, MATCH, START, TransitionSums, state_names_of
+from fastcep.shedding.counts.transition_sums import GONE, MATCH, START, TransitionSums
 from fastcep.shedding.lineage import observe
 
 __all__ = ["added", "transition_counts", "window_size"]
 
 _CALLER = "transition_counts"
 _FIELDS = ("source", "target", "source_name", "target_name")
-_SUMS = ("observations", "stayed", "time")
+_SUMS = ("observations", "stayed", "met", "time")
 
 
 def transition_counts(
@@ -66,10 +66,13 @@ def transition_counts(
     Returns
     -------
     pyarrow.Table
-        A row for each observed pair of states, ascending: ``source``, ``target`` int32 (numbers of the plan's states;
-        -1 is ``start``, -2 ``gone``, -3 ``match``), ``source_name``, ``target_name`` string (as `explain` names them),
-        ``observations`` int64, ``stayed`` int64 (the observations after which the partial match itself is present, not
-        a new one), ``time`` float64 (ns).
+        A row for each observed pair of states, ascending: ``source``, ``target`` int32 (numbers of the states; -1 is
+        ``start``, -2 ``gone``, -3 ``match``), ``source_name``, ``target_name`` string, ``observations`` int64,
+        ``stayed`` int64 (the observations after which the partial match itself is present, not a new one), ``met``
+        int64 (in the row of a state with itself: how often its partial matches met an event), ``time`` float64 (ns).
+
+        States are those of the plan, as `explain` names them. If a variable binds several events, up to 16 states say
+        how many it has bound, see `fastcep.shedding.counts.chain_states`.
 
         Under skip_till_any a partial match stays and forks: if an event extends it in k ways, it counts once as (i, i),
         and each of the k new ones counts once. Under skip_till_next it moves: (i, j) replaces (i, i). ``start`` begins
@@ -93,17 +96,18 @@ def transition_counts(
     spans = None if plan.windows is None else Spans.of(piece, plan)
     (record,) = observe(query, piece.events, cost_table=costs, index=index).records
     lifetimes = Lifetimes(_CALLER, record, piece, spans)
-    sums = TransitionSums(len(record.plan.states), costs)
+    names = lifetimes.chain.names
+    sums = TransitionSums(len(names), costs)
     sums.count(lifetimes, piece)
     _count_start(sums, lifetimes, piece, spans)
     if piece.head_owned[0] < piece.head_owned[1]:  # skipped events contribute only their costs
         first, last = piece.head_owned
         (head_record,) = observe(query, piece.head, cost_table=costs, index=index).records
         tried = np.unique(head_record.tried)
-        sums.add_start(0, last - first, int(((tried >= first) & (tried < last)).sum()))
-    names = state_names_of(record.plan)
+        sums.add_start(0, 0, last - first, int(((tried >= first) & (tried < last)).sum()))
     metadata = {
         "counts": "transitions", "query": to_text(query), "strategy": query.strategy, "states": names,
+        "plan_states": lifetimes.chain.plan_states,
         "index": index, "cost_table": costs.hash, "match_time": costs.nanoseconds["match"],
         "stream": _stream(piece, spans),
     }  # fmt: skip
@@ -122,7 +126,7 @@ def _count_start(sums: TransitionSums, lifetimes: Lifetimes, piece: Piece, spans
         moved = sum(len(number) for number, _ in spans.holding(starting, starting))
     stays = met - moved if lifetimes.record.plan.must_advance else met
     relevant = int(piece.owns(np.unique(lifetimes.record.tried)).sum())
-    sums.add_start(stays, piece.last - piece.first, relevant)
+    sums.add_start(met, stays, piece.last - piece.first, relevant)
 
 
 def _stream(piece: Piece, spans: Spans | None) -> dict[str, Any]:
@@ -174,7 +178,7 @@ def added(tables: Sequence[pa.Table]) -> pa.Table:
     order = np.lexsort((place, sums["source"].to_numpy()))
     sums = sums.select([*_FIELDS, *(f"{name}_sum" for name in _SUMS)]).take(order).combine_chunks()
     time = pa.array(sums["time_sum"].to_numpy() / 1000)
-    return with_metadata(sums.rename_columns([*_FIELDS, *_SUMS]).set_column(6, "time", time), metadata)
+    return with_metadata(sums.rename_columns([*_FIELDS, *_SUMS]).set_column(7, "time", time), metadata)
 
 
 def _added_streams(streams: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -204,6 +208,5 @@ def window_size(query: ast.Query, counts: pa.Table) -> float:
     if isinstance(window, ast.TimeWindow):
         passed = stream["times"][1] - stream["times"][0] if stream["times"] else 0
         return window.nanoseconds * (stream["timed"] - 1) / passed if passed > 0 else float(stream["timed"])
-    # Under skip_till_any, start stays even if an event begins a partial match.
-    met = counts["observations" if metadata["strategy"] == "skip_till_next" else "stayed"].to_numpy()
-    return float(met[counts["source"].to_numpy() == START].sum()) / stream["windows"] if stream["windows"] else 0.0
+    met = counts["met"].to_numpy()[counts["source"].to_numpy() == START].sum()
+    return float(met) / stream["windows"] if stream["windows"] else 0.0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from fastcep.shedding.counts.chain_states import MOST_NUMBERS
 from fastcep.shedding.hybrid.flow_keys import field_of
 from fastcep.shedding.pspice.model import PSpiceModel
 from fastcep.shedding.pspice.occupancy import Occupancy
@@ -92,7 +93,8 @@ class Drift:
         """Add the counts of the last ``events`` events, about a window of them; see `QueryView.flows`."""
         keys, counts = flows[:2]
         intact = ~(self._leads.T @ np.logical_or.accumulate(self._dropped.any(axis=0), axis=1))
-        parent, child, age = (field_of(keys, name) for name in ("source", "target", "slice"))
+        source, child, age = field_of(keys, "source"), self._state(keys, "target"), field_of(keys, "slice")
+        parent = np.where(source > 0, self._state(keys, "source", 1) + 1, 0)
         counted = np.where(parent == 0, True, intact[np.maximum(parent - 1, 0), np.minimum(age, intact.shape[1] - 1)])
         shape = self._sums.shape[1:]
         found = np.bincount(parent * shape[1] + child, counts * counted, shape[0] * shape[1])[: shape[0] * shape[1]]
@@ -106,6 +108,12 @@ class Drift:
         self._sums[2:] *= _KEPT**2
         self._sums += np.stack([found, wanted, found * found, found * wanted, wanted * wanted])
         self._windows += 1
+
+    def _state(self, keys: npt.NDArray[np.uint64], name: str, first: int = 0) -> npt.NDArray[np.int64]:
+        """Return the states of the chain in a field of keys, in which the states of the plan count from ``first``."""
+        state, of_class = field_of(keys, name), field_of(keys, f"{name}_class")
+        places = self._model.chain_states.of_class(MOST_NUMBERS)
+        return np.asarray(places[np.maximum(state - first, 0), of_class])
 
     @property
     def value(self) -> float | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow as pa
 from fastcep.errors import ModelError, ValidationError
 from fastcep.query import ast
 from fastcep.shedding.counts import matrix, mean_times, state_names
+from fastcep.shedding.counts.chain_states import ChainStates
 from fastcep.shedding.counts.lifetimes import MATCH, START
 from fastcep.shedding.counts.matrix import dense
 from fastcep.shedding.counts.tables import metadata_of
@@ -37,7 +39,7 @@ _UTILITY: dict[str, pa.DataType] = {
 }  # fmt: skip
 _COUNTS: dict[str, pa.DataType] = {
     "source": pa.int32(), "target": pa.int32(), "source_name": pa.string(), "target_name": pa.string(),
-    "observations": pa.int64(), "stayed": pa.int64(), "time": pa.float64(),
+    "observations": pa.int64(), "stayed": pa.int64(), "met": pa.int64(), "time": pa.float64(),
 }  # fmt: skip
 
 
@@ -89,7 +91,7 @@ class PSpiceModel:
     query
         Query that the model was fitted for.
     states
-        Names of the states of its plan, in the order of the plan.
+        Names of the states of its Markov chain, see `chain_states`.
     bin
         Number of events between two rows of the tables.
     window
@@ -128,10 +130,10 @@ class PSpiceModel:
     def chain(self) -> Chain:
         """Return the transitions of its states at an event."""
         names = state_names(self.counts)
-        observed, stayed, time = dense(self.counts, names)
+        observed, stayed, events_met, time = dense(self.counts, names)
         metadata = metadata_of("chain", self.counts, "transitions")
         own, stayed_by_state = _places(names), stayed.diagonal()
-        met = observed.sum(axis=1) if metadata["strategy"] == "skip_till_next" else stayed_by_state
+        met = events_met.diagonal()
         ever = met > 0  # a state that never met an event keeps its partial matches
         mean = np.divide(1.0, met, out=np.zeros(len(met)), where=ever)
         children = (observed - np.diag(stayed_by_state)) * mean[:, None]
@@ -146,6 +148,11 @@ class PSpiceModel:
             begin_matches=float(observed[0, -1]), events=float(metadata["stream"]["events"]),
             met=float(met[0]), fixed=float(time[0].sum() - time[0, own].sum()),
         )  # fmt: skip
+
+    @cached_property
+    def chain_states(self) -> ChainStates:
+        """States of the Markov chain, and the states and classes of the plan to which they belong."""
+        return ChainStates(self.query, metadata_of("chain_states", self.counts, "transitions")["plan_states"])
 
     def knows_age(self) -> bool:
         """Return whether the matcher knows the age of a partial match; under CLOSE ON it does not."""
@@ -245,7 +252,7 @@ class PSpiceModel:
             _NUMBERS(model.numbers, "numbers")
             numbers, states = model.numbers, tuple(model.numbers["states"])
             probability, time = _tables(model.parts.get("utility"), states, numbers["bin"])
-            counts = _checked_counts(model.parts.get("transitions"), states)
+            counts = _checked_counts(model.query, model.parts.get("transitions"), states)
             parameters = model.parameters
             read = cls(model.query, states, numbers["bin"], numbers["window"], probability, time, counts, parameters)
             if not read.chain().met > 0:
@@ -283,30 +290,32 @@ def _tables(utility: pa.Table | None, states: tuple[str, ...], bin_size: int) ->
     return tables[0], tables[1]
 
 
-def _checked_counts(counts: pa.Table | None, states: tuple[str, ...]) -> pa.Table:
+def _checked_counts(query: ast.Query, counts: pa.Table | None, states: tuple[str, ...]) -> pa.Table:
     """Return the part ``transitions``; raise `Misfit` if it is not a table of `transition_counts` for these states."""
     counts = _with_columns("transitions", counts, _COUNTS)
     try:
         metadata = metadata_of("model", counts, "transitions")
         described = tuple(metadata["states"]), metadata["strategy"], metadata["stream"]["events"]
         match_time = metadata["match_time"]
+        of_chain = tuple(ChainStates(query, metadata["plan_states"]).names)
     except (ValidationError, LookupError, TypeError, ValueError):
         raise Misfit("transitions", "other metadata", "those of transition_counts") from None
-    if described[0] != states or described[1] not in ("skip_till_any", "skip_till_next"):
+    if described[0] != states or of_chain != states or described[1] not in ("skip_till_any", "skip_till_next"):
         raise Misfit("transitions", f"states {described[0]} under {described[1]!r}", f"{states}")
     whole(1)(described[2], "transitions.stream.events")
     number(0.0)(match_time, "transitions.match_time")
     if any(counts[name].null_count for name in counts.column_names):
         raise Misfit("transitions", "nulls", "none")
-    source, target, observations, stayed, time = (
-        counts[name].to_numpy() for name in ("source", "target", "observations", "stayed", "time")
+    source, target, observations, stayed, met, time = (
+        counts[name].to_numpy() for name in ("source", "target", "observations", "stayed", "met", "time")
     )
     for column, least in ((source, START), (target, MATCH)):
         if not ((column >= least) & (column < len(states))).all():
             raise Misfit("transitions", "an unknown state", f"numbers from {least} to {len(states) - 1}")
-    if not ((stayed >= 0) & (stayed <= observations)).all() or not (np.isfinite(time) & (time >= 0)).all():
+    is_known = (stayed >= 0) & (stayed <= observations) & (met >= stayed) & np.isfinite(time) & (time >= 0)
+    if not is_known.all():
         raise Misfit(
-            "transitions", "a count or time that is out of range", "0 <= stayed <= observations, and 0 <= time"
+            "transitions", "a count or time that is out of range", "0 <= stayed <= observations and met, and 0 <= time"
         )
     return counts
 

@@ -91,7 +91,7 @@ class Occupancy:
     def rows(self) -> Floats:
         """Return the expected number of live partial matches by state and slice without drops: float64[states, slices].
 
-        It is their mean over a slice times the number of windows that are open at a time, divided by the slices.
+        Counted are those that an event meets, so not those that it creates.
         """
         rows = np.zeros((self._states, self._slices))
         self._run(np.ones((1, self._states, self._slices)), rows)
@@ -110,11 +110,15 @@ class Occupancy:
         return Outcome(self._windows * end[:, -2], self._windows * end[:, -1] + alone)
 
     def _run(self, keep: Floats, rows: Floats | None) -> Floats:
-        """Pass through a window; return float64[n, states + 3]: partial matches at its end, 1, work and matches."""
+        """Pass through a window; return float64[n, states + 3]: partial matches at its end, 1, work and matches.
+
+        ``rows``, float64[states, slices], receives the sums of the partial matches before each event, for n = 1.
+        """
         n, states = len(keep), self._states
         one, work, matches = states, states + 1, states + 2
         chain = self._chain
-        state = np.zeros((n, states + 3))
+        met = slice(states + 3, states + 3 + (0 if rows is None else states))
+        state = np.zeros((n, met.stop))
         state[:, one] = 1.0
         if not self._opens:
             state[:, :states] = self._births * keep[:, :, 0]
@@ -123,7 +127,7 @@ class Occupancy:
         for number, length, age in self._pieces():
             kept = keep[:, :, number]
             windows = float(self._overlap.windows(age + length / 2))
-            step = np.zeros((n, states + 3, states + 3))
+            step = np.zeros((n, met.stop, met.stop))
             step[:, :states, :states] = chain.children * kept[:, None, :]
             step[:, range(states), range(states)] += chain.stays
             step[:, :states, work] = chain.stay_work + kept @ chain.birth_work.T + windows * chain.match_work
@@ -132,17 +136,19 @@ class Occupancy:
                 latest = float(self._overlap.is_latest(age + length / 2))
                 step[:, one, :states] = latest * self._births * kept
                 step[:, one, work] = latest * (kept @ self._begin_work)
-            for last in (one, work, matches):
-                step[:, last, last] = 1.0
+            step[:, range(one, met.stop), range(one, met.stop)] = 1.0
+            if rows is not None:
+                step[:, range(states), range(met.start, met.stop)] = 1.0
             if number != entered:
                 state[:, :states] *= kept  # those that reach a slice in which they are dropped
                 entered = number
             with np.errstate(over="ignore", invalid="ignore"):
                 after = capped(np.matmul(state[:, None, :], _power(step, length))[:, 0, :])
                 if rows is not None:
-                    rows[:, number] += capped(self._windows * length * (state[0, :states] + after[0, :states]) / 2)
+                    rows[:, number] += capped(self._windows * after[0, met])
+                    after[:, met] = 0.0
             state = after
-        return state
+        return state[:, : met.start]
 
     def _pieces(self) -> Iterator[tuple[int, int, int]]:
         """Yield slice, number of events and age of pieces of a window, in which about as many windows are open."""

@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from fastcep.errors import ValidationError
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Floats, QueryView
+from fastcep.overload.protocols import Classes, Floats, QueryView
 from fastcep.overload.validation import MOST_SLICES
 from fastcep.plan import Plan
 from fastcep.query import ast
 from fastcep.shedding.background import Background
+from fastcep.shedding.counts.chain_states import ChainStates, classes_by_number
 from fastcep.shedding.limited_demand import demand_of_least_loss, loss_without_drops
 from fastcep.shedding.model import Model, ModelSource, model_for, models_of
 from fastcep.shedding.options import as_count, as_probability
@@ -124,6 +125,10 @@ class PSpice(RefittingShedder):
         """Fit a model for each query; return a function that creates shedders."""
         return partial(cls, tuple(fit_pspice(query, history, **options).stored() for query in queries))
 
+    def classes(self, query: ast.Query) -> Mapping[str, Classes]:
+        """Return the classes by the number of events that the variable bound last has bound."""
+        return classes_by_number(query)
+
     def check(self, query: ast.Query) -> None:
         """Raise `ModelError` for a query without a model."""
         model_for(f"shedder {self.name!r}", self._stored_models, query)
@@ -177,10 +182,10 @@ class PSpice(RefittingShedder):
             if view.plan.store != "rows":
                 plans.append(DropPlan())
                 continue
-            births = _by_class(np.where(_stored(view)[:, None], (1 - self._explore) * chances, 0.0), view)
+            births = self._by_class((1 - self._explore) * chances, view)
             self._counted.setdefault(view.plan.query.name, (view.received, True))
             drift = self._drifts[view.plan.query.name]
-            drift.note_drops(births[:, 0] > 0)
+            drift.note_drops(chances > 0)
             counts = min(1.0, max(_LEAST_COUNTED, view.count_budget / max(drift.per_event, 1e-9)))
             plan = DropPlan(births=births, steady=True, kept=kept, counts=counts)
             if purges and births.any():
@@ -193,7 +198,7 @@ class PSpice(RefittingShedder):
         """Drop the live partial matches of the lowest utility that take a share of the work (pSPICE, Algorithm 2)."""
         self._counted = {}  # nothing is counted without a plan for births
         live = [
-            view.live.sum(axis=1) * _stored(view)[:, None] if view.plan.store == "rows" else np.zeros_like(utility)
+            self._chain(view).summed(view.live * _stored(view)) if view.plan.store == "rows" else np.zeros_like(utility)
             for view, utility in zip(views, order.utilities, strict=True)
         ]
         work = [rows * rate for rows, rate in zip(live, order.rates, strict=True)]
@@ -210,8 +215,15 @@ class PSpice(RefittingShedder):
                 continue
             expected = float((rows * completions).sum())
             left = float((rows * completions * (1 - drops)).sum()) / expected if expected > 0 else 1.0
-            plans.append(DropPlan(drops=_by_class(drops, view), left=min(left, 1.0)))
+            plans.append(DropPlan(drops=self._by_class(drops, view), left=min(left, 1.0)))
         return plans
+
+    def _chain(self, view: QueryView) -> ChainStates:
+        return self._models[view.plan.query.name].chain_states
+
+    def _by_class(self, values: Floats, view: QueryView) -> Floats:
+        """Return drop probabilities by state of the chain as those by state and class; 0 for states without rows."""
+        return np.where(_stored(view), self._chain(view).by_class(values, view.classes), 0.0)
 
     def _order_of(self, views: Sequence[QueryView]) -> DropOrder:
         """Return the drop order for these queries."""
@@ -250,7 +262,7 @@ class PSpice(RefittingShedder):
             )
             names = tuple(query.name for query in queries)
         assert self._order is not None
-        return _by_class(self._order[1].utilities[names.index(name)], view)
+        return self._chain(view).by_class(self._order[1].utilities[names.index(name)], view.classes)
 
     # --------------------------------------------------------------- renewal
 
@@ -354,10 +366,5 @@ def _is_shared(plan: Plan) -> bool:
 
 
 def _stored(view: QueryView) -> Any:
-    """Return per state of the row store whether it has rows that can be dropped."""
-    return state_paths(view.plan).stored
-
-
-def _by_class(table: Floats, view: QueryView) -> Floats:
-    """Repeat a table by state and slice for each class: float64[states, classes, slices]."""
-    return np.ascontiguousarray(np.repeat(table[:, None, :], view.classes, axis=1))
+    """Return whether a state of the row store has rows that can be dropped: bool[states, 1, 1]."""
+    return state_paths(view.plan).stored[:, None, None]

@@ -102,9 +102,14 @@ class RefittingShedder(Baseline, RenewingShedder):
     # ---------------------------------------------------------------- renewal
 
     @property
+    def can_refit(self) -> bool:
+        """True if new models can be used in this engine. By default they need partial matches that can be dropped."""
+        return self.drops_matches
+
+    @property
     def records(self) -> bool:
         """True if it wants the next events."""
-        return self._wait == 0 and self._fitting is None and self.drops_matches
+        return self._wait == 0 and self._fitting is None and self.can_refit
 
     @property
     def _recorded(self) -> int:
@@ -133,7 +138,7 @@ class RefittingShedder(Baseline, RenewingShedder):
             return results is not None and self._take(results)
         if self.records:
             return self._recorded >= self._size and self._fit()
-        if self.drops_matches:
+        if self.can_refit:
             self._rest = max(0, self._rest - min(self._wait, _LOOK))
             self._wait = max(0, self._wait - min(self._wait, _LOOK))
             if self._wait and not self._rest and self.has_changed():
@@ -183,7 +188,7 @@ class RefittingShedder(Baseline, RenewingShedder):
         """Return the state of the next fit, and the results of the last one."""
         phase = "fitting" if self._fitting is not None else "recording" if self.records else "waiting"
         return {
-            "phase": phase if self.drops_matches else "without rows", "fits": self._fits, "changes": self._taken,
+            "phase": phase if self.can_refit else "without rows", "fits": self._fits, "changes": self._taken,
             "recorded_events": self._recorded, "history_bytes": sum(table.nbytes for table in self._history),
             "next_recording": self._wait, "trials": self._results,
         }  # fmt: skip

@@ -23,8 +23,8 @@ from support import harness
 import fastcep as fc
 from fastcep.errors import ValidationError
 from fastcep.query import ast
-from fastcep.query.patterns import positive_variables
-from fastcep.shedding.counts import added_positions, position_counts, window_sizes
+from fastcep.query.patterns import pattern_variables, positive_variables
+from fastcep.shedding.counts import added_positions, position_counts, size_counts, window_sizes
 
 SCHEMA = fc.Schema({name: {"k": "int64"} for name in "ABC"}, time="ts", type="type", time_unit="ns")
 
@@ -175,3 +175,78 @@ def test_refused_options() -> None:
         added_positions([counted(query, []), counted(other, [])])
     with pytest.raises(ValidationError, match="expected a table of position_counts, with its metadata"):
         window_sizes(pa.table({"type": ["A"]}))
+
+
+# ------------------------------------------------------------ positions=, bindable=
+
+
+@often_refused
+@given(query_cases("windows"), st.integers(1, 3), st.integers(1, 7))
+def test_windows_are_scaled_by_definition(case: Case, bins: int, positions: int) -> None:
+    """The event at offset i of n is counted at (i + 1/2) * positions / n, rounded down; and so are matches."""
+    query, events = case.query, case.events
+    assume(isinstance(query.window, ast.ExplicitWindow) and is_planned(query))
+    found = counted(query, events, bins=bins, positions=positions)
+    there, matched = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
+    place = {one.seq: position for position, one in enumerate(events)}
+    ends = {}
+
+    def bin_of(start: int, position: int) -> int:
+        return int((position - start + 0.5) * positions / (ends[start] - start)) // bins
+
+    for window in naive_windows.windows(query, events):
+        ends[window.start] = window.stop
+        for position in range(window.start, window.stop):
+            there[events[position].type, bin_of(window.start, position)] += 1
+    for match in naive.find_matches(query, events):
+        assert match.window_id is not None
+        start = place[match.window_id]
+        bound = [match.bindings[variable.name] for variable in positive_variables(query.pattern)]
+        flat = [number for cell in bound for number in (cell if isinstance(cell, list) else [cell])]
+        for number in {number for number in flat if number is not None}:
+            matched[events[place[number]].type, bin_of(start, place[number])] += 1
+    assert rows(found) == {key: (count, matched[key]) for key, count in there.items()}
+    assert sizes_of(found) == sizes_of(counted(query, events)) == sizes_of(sizes_alone(query, events))
+    assert all(position * bins < positions for _, position in there)
+
+
+def sizes_alone(query: ast.Query, events: list[Event]) -> pa.Table:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return size_counts(query, harness.batch(query.schema, events))
+
+
+@often_refused
+@given(query_cases("windows"))
+def test_bindable_events_are_all_that_matches_bind(case: Case) -> None:
+    """Only events are left out that are in no match; without conditions, those of types without a variable."""
+    query, events = case.query, case.events
+    assume(isinstance(query.window, ast.ExplicitWindow) and is_planned(query))
+    every, bindable = rows(counted(query, events)), rows(counted(query, events, bindable=True))
+    assert {key for key, (_, matched) in every.items() if matched} <= bindable.keys() <= every.keys()
+    for key, (number, matched) in bindable.items():
+        assert number <= every[key][0] and matched == every[key][1]
+    if query.where is None:
+        types = {name for variable in pattern_variables(query.pattern) for name in variable.declaration.types}
+        assert bindable == {key: counts for key, counts in every.items() if key[0] in types}
+
+
+def test_conditions_on_an_event_alone_decide_what_can_be_bound() -> None:
+    window = "WINDOW OPEN ON C o CLOSE AFTER 5 EVENTS"
+    where = "WHERE a.k > 1 AND b.k >= a.k AND (x.k = 7 OR x.k = a.k) AND y[i].k > 1"
+    query = fc.parse(f"PATTERN SEQ(A a, A x, B b, B+ y[]) {where} {window}", SCHEMA, name="q")
+    events = pa.table({"type": list("CAAAB"), "ts": range(5), "k": [9, 0, 1, 2, 0]})
+    assert set(rows(position_counts(query, events, bindable=True))) == {("A", 1), ("A", 2), ("A", 3), ("B", 4)}
+    query = fc.parse(f"PATTERN SEQ(A a, NEG B x, A b) WHERE a.k > 0 AND b.k > 1 AND x.k = 3 {window}", SCHEMA, name="q")
+    assert set(rows(position_counts(query, events, bindable=True))) == {("A", 2), ("A", 3)}
+    events = pa.table({"type": list("CAABA"), "ts": range(5), "k": [9, 0, 1, 3, 2]})
+    assert set(rows(position_counts(query, events, bindable=True))) == {("A", 2), ("A", 4), ("B", 3)}
+
+
+def test_wrong_positions() -> None:
+    query = fc.parse("PATTERN SEQ(A a, B b) WINDOW OPEN ON C o CLOSE AFTER 5 EVENTS", SCHEMA, name="q")
+    with pytest.raises(ValidationError, match="position_counts: positions=0; expected a whole number, at least 1"):
+        counted(query, harness.stream(SCHEMA, "C A B"), positions=0)
+    tables = [counted(query, harness.stream(SCHEMA, "C A B"), positions=number) for number in (3, 4)]
+    with pytest.raises(ValidationError, match="tables differ in positions: 3 and 4"):
+        added_positions(tables)

@@ -92,10 +92,11 @@ def test_as_simulated(
         first, last = 0, len(events)
     owned = None if (first, last) == (0, len(events)) else (first, last)
     found = counted(query, events, index=index, owned=owned)
-    observed, stayed = transitions(shape, query, events, first, last)
+    observed, stayed, met = transitions(shape, query, events, first, last)
     event(f"matches: {min(2, sum(n for (_, target), n in observed.items() if target == 'match'))}")
     assert pairs(found, "observations") == dict(observed)
     assert pairs(found, "stayed") == dict(stayed)
+    assert pairs(found, "met") == dict(met)
 
 
 def before(query: ast.Query, events: list[Event], first: int) -> int:
@@ -291,7 +292,8 @@ EXACT = {
 def by_hand(like: pa.Table, observed: dict[tuple[int, int], int]) -> pa.Table:
     columns = {name: [] for name in like.column_names}
     for (source, target), count in observed.items():
-        row = (source, target, "", "", count, count if source == target else 0, 0.0)
+        met = sum(number for (one, _), number in observed.items() if one == source) if source == target else 0
+        row = (source, target, "", "", count, count if source == target else 0, met, 0.0)
         for name, value in zip(columns, row, strict=True):
             columns[name].append(value)
     return pa.table(columns, schema=like.schema)
@@ -338,6 +340,17 @@ def test_mean_offspring() -> None:
     repeated = as_query(Shape("ABC", (False, True, False), False), "WITHIN 6 EVENTS", "skip_till_any")
     again = matrix(transition_counts(repeated, uniform(5_000)))
     assert again[2, 2] == pytest.approx(4 / 3, abs=0.05)  # it stays, and every third event creates another one
+
+
+def test_a_match_that_goes_on() -> None:
+    """Under skip_till_next an event may both complete a match and extend it; it counts as one event that was met."""
+    query = fc.parse("PATTERN SEQ(A a, B+ b[]) WITHIN 40 EVENTS STRATEGY skip_till_next", SCHEMA, name="q")
+    found = matrix(transition_counts(query, uniform(20_000)))
+    assert found[2] == pytest.approx([0, 0, 1, 0, 1 / 3], abs=0.02)
+    limited = fc.parse("PATTERN SEQ(A a, ANY(2, B b[])) WITHIN 40 EVENTS STRATEGY skip_till_next", SCHEMA, name="q")
+    counts = transition_counts(limited, uniform(20_000))
+    assert state_names(counts) == ("start", "a", "b (1 of 2 b)", "b (2 of 2 b)", "gone", "match")
+    assert matrix(counts)[2, 5] == pytest.approx(1 / 3, abs=0.02)
 
 
 # ---------------------------------------------------------------------------------------------------------- refusals

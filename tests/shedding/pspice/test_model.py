@@ -30,12 +30,12 @@ NEXT = "PATTERN SEQ(A a, B b, C c) WITHIN 64 EVENTS STRATEGY skip_till_next"
 def thirds(bin: int, window: int = 64) -> PSpiceModel:
     """Return a model whose states a, a b move on with probability 1/3; each step takes 5 ns for a and 6 ns for a b."""
     counts = transition_counts(query(NEXT), letters(), cost_table=TABLE)
-    rows = [(-1, -1, 6, 6, 0.0), (-1, 0, 3, 0, 0.0), (0, 0, 200, 200, 1000.0), (0, 1, 100, 0, 500.0),
-            (1, 1, 200, 200, 1200.0), (1, -3, 100, 0, 600.0)]  # fmt: skip
-    source, target, observations, stayed, time = zip(*rows, strict=True)
+    rows = [(-1, -1, 6, 6, 9, 0.0), (-1, 0, 3, 0, 0, 0.0), (0, 0, 200, 200, 300, 1000.0), (0, 1, 100, 0, 0, 500.0),
+            (1, 1, 200, 200, 300, 1200.0), (1, -3, 100, 0, 0, 600.0)]  # fmt: skip
+    source, target, observations, stayed, met, time = zip(*rows, strict=True)
     names = ["" for _ in rows]
     columns: list[Any] = [
-        pa.array(source, pa.int32()), pa.array(target, pa.int32()), names, names, observations, stayed, time,
+        pa.array(source, pa.int32()), pa.array(target, pa.int32()), names, names, observations, stayed, met, time,
     ]  # fmt: skip
     table = pa.table(columns, schema=counts.schema)
     return PSpiceModel.of_counts(query(NEXT), table, bin, window // bin, window, {"bin": bin})

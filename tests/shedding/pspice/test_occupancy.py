@@ -15,10 +15,12 @@ from fastcep.overload.protocols import QueryView
 from fastcep.query import ast
 from fastcep.shedding import DropPlan
 from fastcep.shedding.baseline import Baseline
+from fastcep.shedding.counts.chain_states import ChainStates, classes_by_number
 from fastcep.shedding.pspice.occupancy import Occupancy, events_by_slice
 
 PATTERNS = ("SEQ(A a, B b, C c)", "SEQ(A a, B+ b[], C c)", "AND(A a, B b)", "OR(SEQ(A a, B b), C c)",
-            "SEQ(A a, ANY(1, B x, C y))", "SEQ(A a, B b, C c) WHERE b.V = 2")  # fmt: skip
+            "SEQ(A a, ANY(1, B x, C y))", "SEQ(A a, B b, C c) WHERE b.V = 2", "SEQ(A a, ANY(3, B b[]))",
+            "SEQ(A a, B{2,4} b[], C c)")  # fmt: skip
 WINDOWS = ("WITHIN {n} EVENTS", "WITHIN {t}us", "WINDOW OPEN EVERY {n} EVENTS CLOSE AFTER {n} EVENTS",
            "WINDOW OPEN EVERY {third} EVENTS CLOSE AFTER {n} EVENTS", "WINDOW OPEN ON D d CLOSE AFTER {n} EVENTS")
 
@@ -51,6 +53,8 @@ def measured(text: str, shedder: Any = None, demand: float = 0.0) -> tuple[float
 def test_matches_and_work(seed: int) -> None:
     """Within 5 %; under WITHIN t within 8 %, because the model knows only the mean number of events in a window.
 
+    Within 5 % more with a variable that binds several events: the more events, the larger the effects of chance.
+
     In windows that open ON an event, this event is of a type that begins no match, so there are fewer than in others.
     Under skip_till_next, the visit with which a partial match completes counts once per window.
     """
@@ -60,6 +64,7 @@ def test_matches_and_work(seed: int) -> None:
     outcome = ones(occupancy, len(model.states), slices)
     matches, work = measured(text)
     apart = 0.08 if "us" in text or "OPEN ON" in text else 0.05
+    apart += 0.05 if "[]" in text else 0.0
     overlaps = "skip_till_next" in text and model.overlap(model.window).gap < 0.9 * model.window
     assert outcome.work[0] + occupancy.fixed == pytest.approx(work, rel=0.4 if overlaps else apart)
     assert outcome.matches[0] == pytest.approx(matches, rel=apart, abs=0.002)
@@ -125,10 +130,13 @@ class FixedPlan(Baseline):
         super().__init__()
         self._cells, self.slices = cells, slices
 
+    def classes(self, query: Any) -> Any:
+        return classes_by_number(query)
+
     def decide(self, demand: float, before: float, views: Any) -> list[DropPlan]:
         if self._cells is None:
             return [DropPlan()]
-        births = np.ascontiguousarray(self._cells[:, None, :]).astype(float)
+        births = ChainStates.of(views[0].plan).by_class(self._cells.astype(float), views[0].classes)
         return [DropPlan(births=births, drops=births, steady=True)]
 
 

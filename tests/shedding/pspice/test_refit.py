@@ -97,6 +97,7 @@ def test_fits_are_repeated_and_depend_neither_on_batches_nor_on_snapshots() -> N
 
 
 DRIFTING = (
+    "PATTERN SEQ(A a, ANY(2, B b[]), C c) WITHIN 40 EVENTS STRATEGY skip_till_next",
     ABC, f"{ABC} STRATEGY skip_till_next", "PATTERN OR(SEQ(A a, B b), C c) WITHIN 400us",
     *(f"PATTERN SEQ(A a, B b, C c) WINDOW {window}" for window in (
         "OPEN EVERY 64 EVENTS CLOSE AFTER 64 EVENTS", "OPEN EVERY 8 EVENTS CLOSE AFTER 64 EVENTS",

@@ -65,6 +65,8 @@ PREDICTED = {
     ABC: 0.05, f"{ABC} STRATEGY skip_till_next": 0.05, TIMED: 0.05, SEPARATE: 0.05, OVERLAPPING: 0.05,
     f"{OVERLAPPING} STRATEGY skip_till_next": 0.08, EVENLY: 0.05, f"{EVENLY} STRATEGY skip_till_next": 0.05,
     "PATTERN AND(A a, B b) WITHIN 30 EVENTS": 0.12, "PATTERN SEQ(A a, B+ b[], C c) WITHIN 9 EVENTS": 0.05,
+    "PATTERN ANY(6, B b[]) WINDOW OPEN EVERY 10 EVENTS CLOSE AFTER 30 EVENTS STRATEGY skip_till_next": 0.05,
+    "PATTERN SEQ(A a, B{2,3} b[], C c) WITHIN 20 EVENTS": 0.05,
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import pytest
 
 import fastcep as fc
 from fastcep.datasets import ds1
+from fastcep.query import ast
 from fastcep.shedding import QueueLength, Shedder
 
 SCHEMA = fc.Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us")
@@ -22,6 +23,7 @@ Q1 = fc.parse(
     "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 2ms", SCHEMA, name="q1"
 )
 EVENTS = 40_000
+DROPPED = ("dropped_events", "dropped_in_windows", "dropped_partial_matches")
 
 Make = Callable[[], Shedder]
 
@@ -36,9 +38,11 @@ def stream() -> pa.Table:
     return events()
 
 
-def engine(make: Make | None, bound: float, **options: Any) -> fc.Engine:
+def engine(make: Make | None, bound: float, query: ast.Query = Q1, **options: Any) -> fc.Engine:
+    """Return an engine; explicit windows are isolated, with and without a shedder, because of ``timed_out``."""
     own = {"clock": "virtual", "cost_table": "paper", "index": "key", "latency_bound": bound} | options
-    return fc.Engine(Q1, shedder=None if make is None else make(), **own)
+    own["timed_out"] = isinstance(query.window, ast.ExplicitWindow)
+    return fc.Engine(query, shedder=None if make is None else make(), **own)
 
 
 def found(matches: fc.Matches) -> list[tuple[int, ...]]:
@@ -46,17 +50,17 @@ def found(matches: fc.Matches) -> list[tuple[int, ...]]:
 
 
 @cache
-def unshed() -> tuple[list[tuple[int, ...]], float]:
+def unshed(query: ast.Query = Q1) -> tuple[list[tuple[int, ...]], float]:
     """Return all matches of the stream, and the mean latency."""
-    live = engine(None, 1e9)
+    live = engine(None, 1e9, query)
     matches = found(live.process(events()))
     return matches, live.metrics()["shedding"]["processing_latency"]["mean"]
 
 
 @cache
-def halved(make: Make) -> tuple[list[tuple[int, ...]], dict[str, Any]]:
+def halved(make: Make, query: ast.Query = Q1) -> tuple[list[tuple[int, ...]], dict[str, Any]]:
     """Return the matches at half of the latency, and the metrics."""
-    live = engine(make, unshed()[1] / 2)
+    live = engine(make, unshed(query)[1] / 2, query)
     matches = found(live.process(events()))
     return matches, comparable_metrics(live)
 
@@ -69,16 +73,17 @@ def latencies(live: fc.Engine) -> list[np.ndarray[Any, Any]]:
 
 
 class Contract:
-    """Tests of one shedder, created by ``make``."""
+    """Tests of one shedder, created by ``make``, for a query, by default that of the limit queries."""
 
     make: Make
+    query: ast.Query = Q1
     free = 1.0  #: from this share of the latency on, dropping useless work may be enough to find all matches
 
     @pytest.mark.parametrize("share", [0.8, 0.5, 0.2])
     def test_bound_and_precision(self, stream: pa.Table, share: float) -> None:
         """After the first tenth, the mean latency is within 2 % of the bound, and every match is true."""
-        truth, mean = unshed()
-        live = engine(type(self).make, share * mean)
+        truth, mean = unshed(type(self).query)
+        live = engine(type(self).make, share * mean, type(self).query)
         blocks = latencies(live)
         matches = found(live.process(stream))
         metrics = live.metrics()["shedding"]
@@ -87,27 +92,27 @@ class Contract:
         assert all(match in rest for match in matches)
         assert len(matches) > 0 and (len(matches) < len(truth) or share >= type(self).free)
         assert metrics["episodes"] >= 1 and metrics["active"] and metrics["why"]
-        assert metrics["dropped_events"] + metrics["dropped_partial_matches"] > 0
+        assert sum(metrics[name] for name in DROPPED) > 0
 
     def test_estimated_recall(self) -> None:
-        truth, _ = unshed()
-        matches, metrics = halved(type(self).make)
+        truth, _ = unshed(type(self).query)
+        matches, metrics = halved(type(self).make, type(self).query)
         assert metrics["shedding"]["estimated_recall"] == pytest.approx(len(matches) / len(truth), abs=0.08)
 
     def test_deterministic(self, stream: pa.Table) -> None:
         """The same seed drops the same, for any batches."""
-        _, mean = unshed()
-        whole, metrics = halved(type(self).make)
-        other = engine(type(self).make, mean / 2)
+        _, mean = unshed(type(self).query)
+        whole, metrics = halved(type(self).make, type(self).query)
+        other = engine(type(self).make, mean / 2, type(self).query)
         parts = [found(other.process(part)) for part in stream.to_batches(max_chunksize=777)]
         assert [match for part in parts for match in part] == whole
         assert comparable_metrics(other) == metrics
 
     def test_snapshot(self, stream: pa.Table) -> None:
         """An engine restored during an episode continues as without the restore."""
-        _, mean = unshed()
-        whole, metrics = halved(type(self).make)
-        other = engine(type(self).make, mean / 2)
+        _, mean = unshed(type(self).query)
+        whole, metrics = halved(type(self).make, type(self).query)
+        other = engine(type(self).make, mean / 2, type(self).query)
         half = EVENTS // 2 + 123
         matches = found(other.process(stream.slice(0, half)))
         data = other.snapshot()
@@ -119,13 +124,13 @@ class Contract:
 
     def test_load_that_goes_is_not_shed_any_more(self, stream: pa.Table) -> None:
         """When the arrival rate falls, all matches are found again."""
-        _, mean = unshed()
+        _, mean = unshed(type(self).query)
         thin = stream.slice(EVENTS // 2)
         times = pa.array(thin["ts"].to_numpy() * 20 - thin["ts"][0].as_py() * 19)
         thin = thin.set_column(thin.column_names.index("ts"), "ts", times)
         whole = pa.concat_tables([stream.slice(0, EVENTS // 2), thin])
-        plain = found(engine(None, 1e9).process(whole))
-        live = engine(type(self).make, mean / 2)
+        plain = found(engine(None, 1e9, type(self).query).process(whole))
+        live = engine(type(self).make, mean / 2, type(self).query)
         matches = found(live.process(whole))
         shed = live.metrics()["shedding"]
         assert shed["episodes"] == 1 and not shed["active"] and shed["demand"] == 0
@@ -134,21 +139,21 @@ class Contract:
         assert any(match[0] >= quiet for match in plain)
 
     def test_nothing_is_shed_without_need(self, stream: pa.Table) -> None:
-        truth, mean = unshed()
-        live = engine(type(self).make, mean * 3)
+        truth, mean = unshed(type(self).query)
+        live = engine(type(self).make, mean * 3, type(self).query)
         assert found(live.process(stream)) == truth
         shed = live.metrics()["shedding"]
-        assert (shed["episodes"], shed["dropped_events"], shed["dropped_partial_matches"]) == (0, 0, 0)
+        assert [shed[name] for name in ("episodes", *DROPPED)] == [0, 0, 0, 0]
         assert shed["estimated_recall"] == 1
 
     def test_overhead_is_accounted(self, stream: pa.Table) -> None:
         """Decisions cost time on the virtual clock."""
-        _, mean = unshed()
+        _, mean = unshed(type(self).query)
         free, dear = (fc.overload.costs.CostTable(name, visited=1, created=1, decision=decision)
                       for name, decision in (("free", 0), ("dear", 50)))  # fmt: skip
         clocks = {}
         for table in (free, dear):
-            live = engine(type(self).make, mean / 2, cost_table=table)
+            live = engine(type(self).make, mean / 2, type(self).query, cost_table=table)
             blocks = latencies(live)
             live.process(stream)
             spent = sum(float(block.sum()) for block in blocks)
@@ -159,9 +164,9 @@ class Contract:
 
     def test_queue(self, stream: pa.Table) -> None:
         """At twice the maximum arrival rate, no event waits longer than the bound."""
-        _, mean = unshed()
+        _, mean = unshed(type(self).query)
         bound = 2000 * mean
-        live = engine(type(self).make, bound, detector=QueueLength())
+        live = engine(type(self).make, bound, type(self).query, detector=QueueLength())
         worst = []
         live.listen(lambda processing, event: worst.append(float(event.max())))
         live.process(stream, arrivals=(np.arange(EVENTS) * mean / 2).astype(np.int64))
