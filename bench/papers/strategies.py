@@ -11,6 +11,7 @@ import pyarrow as pa
 
 import fastcep as fc
 from fastcep.evaluation import ShedderFit
+from fastcep.shedding.espice import ESpice
 from fastcep.shedding.hybrid import Hybrid, HybridInput, HybridState
 from fastcep.shedding.names import SHEDDERS
 from fastcep.shedding.pspice import PSpice, PSpiceProbability
@@ -49,7 +50,7 @@ class _Fitted:
         Options of the fit that differ, and options of the shedder.
     """
 
-    shedder: type[Hybrid] | type[PSpice]
+    shedder: type[Hybrid] | type[PSpice] | type[ESpice]
     model: str
     fit_options: Mapping[str, Any] = field(default_factory=dict)
     shedder_options: Mapping[str, Any] = field(default_factory=dict)
@@ -65,9 +66,11 @@ _FITTED: Mapping[str, _Fitted] = {
     PSPICE: _Fitted(PSpice, PSPICE),
     PSPICE_PROBABILITY: _Fitted(PSpiceProbability, PSPICE),
     RENEWED: _Fitted(PSpice, PSPICE, shedder_options={"history": 20_000, "renew": 30_000}),
+    ESPICE: _Fitted(ESpice, ESPICE),
+    ESPICE_LITERAL: _Fitted(ESpice, ESPICE, shedder_options={"literal": True}),
 }
 #: Options of the fit by kind of model; those of hybrid are the paper's for Q1, Q2 and Q4.
-_DEFAULT_FIT: Mapping[str, Mapping[str, Any]] = {HYBRID: {"slices": 4, "clusters": 10}, PSPICE: {}}
+_DEFAULT_FIT: Mapping[str, Mapping[str, Any]] = {HYBRID: {"slices": 4, "clusters": 10}, PSPICE: {}, ESPICE: {}}
 
 
 class FittedStrategy(ShedderFit):
@@ -94,7 +97,8 @@ class FittedStrategy(ShedderFit):
         kind = self._fitted.model
         key = repr((kind, sorted(self._fit_options.items())))
         if key not in self._models:
-            merged = {**options, **self._fit_options}
+            costs = {} if kind == ESPICE else options  # eSPICE counts events, whatever they cost
+            merged = {**costs, **self._fit_options}
             self._models[key] = tuple(fc.fit(query, history, kind=kind, **merged) for query in queries)
         return partial(self._fitted.shedder, self._models[key], **self._fitted.shedder_options)
 

@@ -19,9 +19,10 @@ ball. The real ones are short. So models are fitted on their first half, and the
 
 * On the *paper's operator*, an event takes the same time in each of its windows. A shedder has to drop x = δ · p_size /
   R events of each partition, with δ = R - th: 1/6 of the events of the windows at R1 = 120 % of the maximum rate, 2/7
-  at R2 = 140 %. Figures 5, 6, 8 and 9 have this operator: each shedder drops this share, and there is no queue. `bl`
-  distributes it over the types with the weights that it has elsewhere. `hybrid`, which is not in the paper, saves this
-  share of the work of fastcep.
+  at R2 = 140 %. Only events that a variable can bind count: with the others, which can be dropped at no loss of
+  matches, the task would be easier. Figures 5, 6, 8 and 9 have this operator: each shedder drops this share, and there
+  is no queue. `bl` distributes it over the types with the weights that it has elsewhere. `hybrid`, which is not in the
+  paper, saves this share of the work of fastcep.
 * *fastcep* does no work for an event that cannot extend a partial match of a window, and a window ends with its match.
   To save a share of its work, a shedder has to drop events that extend partial matches, which are the more valuable
   ones. Figure 7 and a further figure have these costs, with the detector `queue`, `q_max=2000` and `f=0.8`: 2,000

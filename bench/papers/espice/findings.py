@@ -73,7 +73,7 @@ def _number(part: PartResult, name: str, target: str, key: str) -> str:
 def _below(part: PartResult, goal: float) -> str:
     """Judge the largest false negatives of eSPICE at the valid points."""
     values = {target: value_of(part, ESPICE, target, MISSED) for target in part.targets}
-    valid = {target: value for target, value in values.items() if part.is_valid(ESPICE, target)}
+    valid = {target: value for target, value in values.items() if value == value and part.is_valid(ESPICE, target)}
     if not valid:
         return f"False negatives of eSPICE (goal ≤ {goal:.0%}): not judged, as no point is valid."
     above = {target: value for target, value in valid.items() if value > goal}
@@ -92,11 +92,11 @@ def _against_bl(name: str, part: PartResult, query: str, of_window: bool = True)
     for target in part.targets:
         if of_window and _window_of_matches(name, query, target) < _TIMES:
             continue
-        if not part.is_valid(ESPICE, target):
+        ours, theirs = (value_of(part, name, target, MISSED) for name in (ESPICE, "bl"))
+        if not part.is_valid(ESPICE, target) or ours != ours or theirs != theirs:
             continue
         late += [] if part.is_valid("bl", target) else [target]
-        theirs = value_of(part, "bl", target, MISSED)
-        judged[target] = value_of(part, ESPICE, target, MISSED) / theirs if theirs else float("inf")
+        judged[target] = ours / theirs if theirs else float("inf") if ours else 0.0
     if not judged:
         return "Compared with BL: not judged, as no point is valid or no window holds ten matches."
     above = {target: value for target, value in judged.items() if not value <= goal}
@@ -105,10 +105,7 @@ def _against_bl(name: str, part: PartResult, query: str, of_window: bool = True)
         f"{verdict(not above)}{_exceptions(above, percent=False)})."
     )
     if late:
-        sentence += (
-            f" At {join_words(map(spaced, late))} BL did not drop enough to hold the bound, so its false negatives "
-            "would be more."
-        )
+        sentence += f" At {join_words(map(spaced, late))} BL did not hold the bound."
     return sentence
 
 

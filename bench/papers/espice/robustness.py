@@ -82,7 +82,7 @@ def _over_bins(name: str, rate: str) -> Part:
     case = CASES[name]
     query = partial(case.query, _N[name], "first")
     points: dict[str, dict[str, Any]] = {
-        f"{bins}": {"measure": EqualCosts(query, case.events, case.history, rate, (ESPICE,), (("bins", bins),))}
+        f"{bins}": {"measure": EqualCosts(query, case.events, case.history, rate, (ESPICE,), (("bin", bins),))}
         for bins in BINS
     }
     return _part(name, rate, points, "bins")
