@@ -55,8 +55,10 @@ def draw(figure: Figure, parts: Mapping[str, PartResult]) -> None:
 def _draw_picture(picture: Picture, parts: Mapping[str, PartResult], path: Path) -> None:
     rows = -(-len(picture.panels) // picture.columns)
     canvas = Canvas(figsize=(9, 2.7 * rows + 0.4), layout="constrained")
-    all_axes = canvas.subplots(rows, picture.columns, squeeze=False).flat
-    for axes, panel in zip(all_axes, picture.panels, strict=True):
+    all_axes = list(canvas.subplots(rows, picture.columns, squeeze=False).flat)
+    for axes in all_axes[len(picture.panels) :]:
+        axes.remove()
+    for axes, panel in zip(all_axes, picture.panels, strict=False):
         (_draw_series if panel.x == "series" else _draw_lines)(axes, panel, parts[panel.part])
         axes.set_xlabel(panel.xlabel)
         axes.set_ylabel(panel.ylabel)
