@@ -84,12 +84,18 @@ class FittedStrategy(ShedderFit):
         Options of the fit that replace the paper's.
     models
         Cache of the models that were fitted in this evaluation, by kind and options.
+    equal_costs
+        Whether events cost the same in each of their windows; an option of the fit of eSPICE.
     """
 
-    def __init__(self, name: str, model: Mapping[str, Any], models: dict[str, Any]) -> None:
+    def __init__(
+        self, name: str, model: Mapping[str, Any], models: dict[str, Any], *, equal_costs: bool = False
+    ) -> None:
         self.name = self.label = name
         self._fitted = _FITTED[name]
         self._fit_options = {**_DEFAULT_FIT[self._fitted.model], **model, **self._fitted.fit_options}
+        if equal_costs and self._fitted.model == ESPICE:
+            self._fit_options["equal_costs"] = True
         self._models = models
 
     def fit(self, queries: Sequence[fc.Query], history: pa.Table, **options: Any) -> Callable[[int], Any]:
@@ -97,8 +103,7 @@ class FittedStrategy(ShedderFit):
         kind = self._fitted.model
         key = repr((kind, sorted(self._fit_options.items())))
         if key not in self._models:
-            costs = {} if kind == ESPICE else options  # eSPICE counts events, whatever they cost
-            merged = {**costs, **self._fit_options}
+            merged = {**options, **self._fit_options}
             self._models[key] = tuple(fc.fit(query, history, kind=kind, **merged) for query in queries)
         return partial(self._fitted.shedder, self._models[key], **self._fitted.shedder_options)
 
@@ -113,7 +118,7 @@ def available(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if (_FITTED[name].shedder.name if name in _FITTED else name) in SHEDDERS)
 
 
-def strategies(names: Sequence[str], model: Mapping[str, Any]) -> list[Any]:
+def strategies(names: Sequence[str], model: Mapping[str, Any], *, equal_costs: bool = False) -> list[Any]:
     """Return the available strategies in the form that `fastcep.evaluate` takes.
 
     Parameters
@@ -122,6 +127,11 @@ def strategies(names: Sequence[str], model: Mapping[str, Any]) -> list[Any]:
         Names of this module, or of shedders.
     model
         Options of the fit.
+    equal_costs
+        Whether events cost the same in each of their windows, as in the paper of eSPICE.
     """
     models: dict[str, Any] = {}
-    return [FittedStrategy(name, model, models) if needs_history(name) else name for name in available(names)]
+    return [
+        FittedStrategy(name, model, models, equal_costs=equal_costs) if needs_history(name) else name
+        for name in available(names)
+    ]

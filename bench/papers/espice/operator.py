@@ -161,7 +161,7 @@ def run_with_equal_costs(run: EqualCosts, events: int, seeds: int) -> dict[str, 
     """
     query, table, demand = run.query(), run.events(events), RATES[run.rate]
     named = [name for name in run.strategies if name != "bl"]
-    fits = [*strategies(named, dict(run.model)), *([_ShareFit()] if "bl" in run.strategies else [])]
+    fits = [*strategies(named, dict(run.model), equal_costs=True), *([_ShareFit()] if "bl" in run.strategies else [])]
     recorded = {fit.name: _Recorded(fit) for fit in fits}
     ordered = [recorded[name] for name in run.strategies if name in recorded]
     report = evaluate(
