@@ -20,7 +20,7 @@ from fastcep.shedding.espice.model import ESpiceModel
 
 #: A window ends with its match, after some 12 events.
 ENDING = fc.parse(
-    "PATTERN SEQ(A a, B b, C c) WINDOW OPEN ON O o CLOSE AFTER 200 EVENTS STRATEGY skip_till_next SELECT first "
+    "PATTERN SEQ(O s, A a, B b, C c) WINDOW OPEN ON O o CLOSE AFTER 200 EVENTS STRATEGY skip_till_next SELECT first "
     "LIMIT 1 PER WINDOW", positional.SCHEMA, name="ending",
 )  # fmt: skip
 
@@ -54,7 +54,7 @@ def test_the_work_is_that_of_a_run_with_these_drops() -> None:
     assert model.effect.work[0] == model.effect.kept[0] == 1 and model.effect.base < 0.6
     for demand in (0.2, 0.35):
         assert work_with(positional.model(), demand) == pytest.approx(1 - demand, abs=0.05)
-    assert work_with(positional.model(equal_costs=True), 0.35) > 0.75  # it drops events that save nothing
+    assert work_with(positional.model(equal_costs=True), 0.35) < 0.55  # it saves more than demanded
 
 
 def work_with(model: Model, demand: float) -> float:
