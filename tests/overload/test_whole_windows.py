@@ -105,5 +105,5 @@ def test_a_wrong_probability_is_rejected(wrong: Any) -> None:
 def test_without_isolated_windows_it_is_rejected() -> None:
     shedder = WholeWindows([0.4])
     shedder.in_windows = False  # type: ignore[misc]
-    with pytest.raises(ValidationError, match="whole_windows.*no window is isolated: set in_windows"):
+    with pytest.raises(ValidationError, match=r"whole_windows.*no window is isolated: set in_windows"):
         engine(shedder).process(positional.early(300, 2))
