@@ -83,7 +83,7 @@ def outcome_of(trial: Trial, target: Target, run: Measured) -> Outcome:
     share_over = run.share_over
     if share_over is None and target.bound is not None:
         share_over = float((judged > target.bound).mean()) if len(judged) else 0.0
-    in_windows = shedding["dropped_in_windows"]
+    in_windows = shedding["dropped_in_windows"] + shedding["dropped_windows"]
     by_query = {name: _shed_by(of_query, trial.bindable[name]) for name, of_query in shedding["queries"].items()}
     return Outcome(
         found=len(run.identities),

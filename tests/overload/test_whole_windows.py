@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.shedding import positional
+from support.shedding.drop_plans import controlled
 
 import fastcep as fc
 from fastcep.errors import ValidationError
@@ -91,6 +92,7 @@ def test_a_snapshot_has_the_probability_and_the_counter() -> None:
     half = engine(WholeWindows([0.4]))
     assert by_window(half.process(events.slice(0, 20_050))) == by_window(first)
     again = fc.Engine.restore(half.snapshot(), shedder=WholeWindows([0.4]), detector=Always())
+    assert controlled(again).drop_plan.whole_windows == 0.4
     assert by_window(again.process(events.slice(20_050))) == rest
     ends = [one.metrics()["shedding"]["dropped_windows"] for one in (live, again)]
     assert ends[0] == ends[1] > half.metrics()["shedding"]["dropped_windows"] > 0
