@@ -25,7 +25,9 @@ ball. The real ones are short. So models are fitted on their first half, and the
   paper, saves this share of the work of fastcep.
 * *fastcep* does no work for an event that cannot extend a partial match of a window, and a window ends with its match.
   To save a share of its work, a shedder has to drop events that extend partial matches, which are the more valuable
-  ones. Figure 7 and a further figure have these costs, with the detector `queue`, `q_max=2000` and `f=0.8`: 2,000
+  ones; and a window whose match is lost has work until its end. So `espice` drops [whole
+  windows](espice.md#work-and-whole-windows), where drops of single events save too little. `espice-literal` does not.
+  Figure 7 and a further figure have these costs, with the detector `queue`, `q_max=2000` and `f=0.8`: 2,000
   events take 1 s, which is the latency bound. A decision takes its measured 30 us. The queue fills in the first 30 % of
   the events. Their latencies are not judged, but their matches count.
 * A *false negative* is a true match that is not found with exactly its events. A *false positive* is a match that is

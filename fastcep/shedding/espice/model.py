@@ -180,7 +180,9 @@ class ESpiceModel:
     def _rebinned(self, values: Floats, ends: Floats) -> Floats:
         """Distribute values by bin to bins with other limits: float64[types, len(ends) - 1]."""
         sums = np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
-        return np.diff(np.array([np.interp(ends, self._ends, row) for row in sums]), axis=1)
+        at = np.interp(ends, self._ends, np.arange(self.bins + 1))  # linear in the bin, so one look-up for all types
+        low = np.minimum(at.astype(np.int64), self.bins - 1)
+        return np.diff(sums[:, low] + (at - low) * (sums[:, low + 1] - sums[:, low]), axis=1)
 
     def _scaled(self, values: Floats, literal: bool) -> Ints:
         """Return values relative to the largest of the model as utilities; a value above 0 is at least 1."""
