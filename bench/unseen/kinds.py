@@ -24,7 +24,7 @@ from fastcep.shedding.refit.result import FitJob
 __all__ = ["COMPARED", "DRAWS", "EVENTS", "KINDS", "AutoOfHistory", "kind_case", "kinds"]
 
 #: Cases of each kind, and events of a case.
-DRAWS, EVENTS = 3, 20_000
+DRAWS, EVENTS = 3, 50_000
 #: Shedders in the order of the table.
 COMPARED = ("hybrid", "pspice", "espice", "rs", "ri", "auto")
 #: `auto` may have this much less recall than the best shedder.

@@ -103,7 +103,8 @@ def test_snapshots_keep_new_models() -> None:
     expected = whole.process(stream).to_arrow()
     cut = 51_313
     found = [first.process(stream.slice(0, cut)).to_arrow()]
-    again = fc.Engine.restore(first.snapshot(), shedder=ESpice(positional.model(equal_costs=True), history=10_000, renew=20_000))
+    model = positional.model(equal_costs=True)
+    again = fc.Engine.restore(first.snapshot(), shedder=ESpice(model, history=10_000, renew=20_000))
     found.append(again.process(stream.slice(cut)).to_arrow())
     assert pa.concat_tables(found).equals(expected)
     assert again.metrics()["shedding"] == whole.metrics()["shedding"]
