@@ -6,6 +6,7 @@ import logging
 import time
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from support.shedding import positional
@@ -259,6 +260,27 @@ def test_it_sheds_by_a_model_of_espice() -> None:
             metrics = live.metrics()["shedding"]["model"]
             assert metrics["shedders"] == {"q": "espice"} and metrics["models"]["q"]["windows"] == 200
     assert recall["auto"] == recall["espice"] > recall["ri"] + 0.1
+
+
+def test_a_model_that_misses_the_bound_counts_for_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A latency of 1.32 of the bound counts as much as 0.3 less recall."""
+    recalls = {"hybrid": (0.9, 1.32), "pspice": (0.7, 1.0), "ri": (0.5, 1.0)}
+
+    def run(query: Any, events: Any, shedder: Any, bound: Any, options: Any) -> tuple[Any, float]:
+        recall, latency = (1.0, 2.0) if shedder is None else recalls[shedder.name]
+        return np.arange(round(1000 * recall), dtype=np.uint64), latency * (bound or 1000.0)
+
+    monkeypatch.setattr("fastcep.shedding.auto.trial._run", run)
+    job = FitJob([Q1], EVENTS, {}, fc.CostTable.named("paper"), "key", 0)
+    result = try_models(job)["q1"]
+    assert result.model is not None and result.model.kind == "pspice"
+    assert result.measured == {"baseline": 0.5, "hybrid": 0.9, "pspice": 0.7}
+    recalls["pspice"] = (0.7, 1.3)
+    assert try_models(job)["q1"].model.kind == "hybrid"  # type: ignore[union-attr]
+    recalls["hybrid"] = (0.4, 1.0)
+    recalls["pspice"] = (0.7, 1.5)
+    why = try_models(job)["q1"].why
+    assert why == "its held-out recall is 0.400, without it 0.500"
 
 
 def test_a_model_of_espice_for_shared_windows_is_rejected() -> None:
