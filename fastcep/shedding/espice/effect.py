@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import Any
 
 import numpy as np
@@ -149,11 +150,11 @@ def _run(
         query, latency_bound=_NEVER, clock="virtual", cost_table=cost_table, index=index, store="rows",
         shedder=_SamePlan(plan), detector=_Overload(),
     )  # fmt: skip
-    costs: list[float] = []
-    engine.listen(lambda processing, _: costs.append(float(processing.sum())))
+    costs: list[Floats] = []
+    engine.listen(lambda processing, _: costs.append(processing.copy()))
     with without_warnings():
         found = [identities_of(matches.to_arrow(), query) for matches in (engine.process(history), engine.flush())]
-    return np.concatenate(found), sum(costs)
+    return np.concatenate(found), fsum(np.concatenate(costs)) if costs else 0.0  # the same for any batches
 
 
 class _SamePlan(Shedder):
