@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.papers import hybrid, pspice
+from bench.papers import espice, hybrid, pspice
 from bench.papers.figures import Paper
 
 __all__ = ["PAPERS"]
@@ -10,4 +10,5 @@ __all__ = ["PAPERS"]
 PAPERS = {
     "hybrid": Paper("Hybrid load shedding", hybrid.FIGURES, hybrid.INTRODUCTION),
     "pspice": Paper("pSPICE", pspice.FIGURES, pspice.INTRODUCTION),
+    "espice": Paper("eSPICE", espice.FIGURES, espice.INTRODUCTION),
 }

@@ -28,6 +28,7 @@ LOOK = {
     "hybrid": ("#b3123a", "h"), "hyi": ("#123f8f", "p"), "hys": ("#7a2d0b", "H"), "hybrid-count": ("#d983a0", "<"),
     "hybrid-cut": ("#8a4fb3", ">"),
     "pspice": ("#b3123a", "h"), "pspice--": ("#d983a0", "<"), "pspice-renewed": ("#123f8f", "p"),
+    "espice": ("#123f8f", "p"), "espice-literal": ("#7d8fe0", ">"),
     "oracle": ("#222222", "*"), "informed": ("#888888", "d"),
 }  # fmt: skip
 #: A fixed salt keeps the ids of elements the same in every run; text stays text.
@@ -54,8 +55,10 @@ def draw(figure: Figure, parts: Mapping[str, PartResult]) -> None:
 def _draw_picture(picture: Picture, parts: Mapping[str, PartResult], path: Path) -> None:
     rows = -(-len(picture.panels) // picture.columns)
     canvas = Canvas(figsize=(9, 2.7 * rows + 0.4), layout="constrained")
-    all_axes = canvas.subplots(rows, picture.columns, squeeze=False).flat
-    for axes, panel in zip(all_axes, picture.panels, strict=True):
+    all_axes = list(canvas.subplots(rows, picture.columns, squeeze=False).flat)
+    for axes in all_axes[len(picture.panels) :]:
+        axes.remove()
+    for axes, panel in zip(all_axes, picture.panels, strict=False):
         (_draw_series if panel.x == "series" else _draw_lines)(axes, panel, parts[panel.part])
         axes.set_xlabel(panel.xlabel)
         axes.set_ylabel(panel.ylabel)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -18,7 +18,7 @@ FOLDER = RESULTS / "papers"
 _ROW_KEYS = (
     "shedder", "target", "seed", "recall", "precision", "estimated_recall", "mean_latency", "p95_latency",
     "p99_latency", "share_over_bound",
-    "throughput", "shed_event_ratio", "shed_match_ratio", "overhead", "seconds", "why",
+    "throughput", "shed_event_ratio", "shed_match_ratio", "overhead", "seconds", "dropped", "why",
 )  # fmt: skip
 _SETTING_KEYS = (
     "mode", "clock", "index", "statistic", "latency_bound", "maximum_rate", "skip", "seeds", "targets", "strategies",
@@ -82,7 +82,9 @@ class PartResult:
 
         Keys besides those of the rows are ``speed`` (throughput relative to that without shedding), ``target`` (the
         number in its label), ``false_negatives`` (share of the matches that are missing, whatever events the others
-        bind), ``used`` (mean latency, relative to the latency bound) and ``match_probability``.
+        bind), ``missed`` (share of the matches that are not found with the same events), ``false_positives`` (matches
+        with other events, per true match), ``used`` (mean latency, relative to the latency bound) and
+        ``match_probability``.
         """
         values = [self._row_value(row, key) for row in self.rows_of(shedder, target)]
         present = [value for value in values if value is not None]
@@ -104,8 +106,8 @@ class PartResult:
             return float(row["target"].rstrip("%"))
         if key == "match_probability":
             return float(self.truth(row["target"])[key])
-        if key == "false_negatives":
-            return _false_negatives(row)
+        if key in _OF_RECALL:
+            return _OF_RECALL[key](row)
         if key == "used":
             mean = row["mean_latency"]
             return None if mean is None else mean / self.document["setting"]["latency_bound"]
@@ -180,6 +182,22 @@ def _false_negatives(row: Mapping[str, Any]) -> float | None:
     if row["recall"] is None:
         return None
     return 1 - row["recall"] / row["precision"] if row["precision"] else 1.0
+
+
+def _missed(row: Mapping[str, Any]) -> float | None:
+    return None if row["recall"] is None else 1 - row["recall"]
+
+
+def _false_positives(row: Mapping[str, Any]) -> float | None:
+    """Return the number of matches that are not true, per true match; None if unknown because none is true."""
+    if row["recall"] is None or row["precision"] == 0:
+        return None
+    return row["recall"] / row["precision"] - row["recall"] if row["precision"] else 0.0
+
+
+_OF_RECALL: Mapping[str, Callable[[Mapping[str, Any]], float | None]] = {
+    "false_negatives": _false_negatives, "missed": _missed, "false_positives": _false_positives,
+}  # fmt: skip
 
 
 def _with_all_keys(row: Mapping[str, Any]) -> dict[str, Any]:

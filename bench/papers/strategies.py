@@ -11,13 +11,14 @@ import pyarrow as pa
 
 import fastcep as fc
 from fastcep.evaluation import ShedderFit
+from fastcep.shedding.espice import ESpice
 from fastcep.shedding.hybrid import Hybrid, HybridInput, HybridState
 from fastcep.shedding.names import SHEDDERS
 from fastcep.shedding.pspice import PSpice, PSpiceProbability
 
 __all__ = [
-    "BASELINES", "COUNTING", "CUTTING", "HYBRID", "INPUT", "OURS", "PSPICE", "PSPICE_PROBABILITY", "RENEWED", "STATE",
-    "FittedStrategy", "available", "needs_history", "strategies",
+    "BASELINES", "COUNTING", "CUTTING", "ESPICE", "ESPICE_LITERAL", "HYBRID", "INPUT", "OURS", "PSPICE",
+    "PSPICE_PROBABILITY", "RENEWED", "STATE", "FittedStrategy", "available", "needs_history", "strategies",
 ]  # fmt: skip
 
 INPUT, STATE = ("ri", "si"), ("rs", "ss")
@@ -31,6 +32,8 @@ CUTTING = "hybrid-cut"
 PSPICE, PSPICE_PROBABILITY = "pspice", "pspice--"
 #: pSPICE whose model is fitted again after every 30,000 events.
 RENEWED = "pspice-renewed"
+#: eSPICE, and eSPICE that drops everything up to the threshold, as in the paper.
+ESPICE, ESPICE_LITERAL = "espice", "espice-literal"
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class _Fitted:
         Options of the fit that differ, and options of the shedder.
     """
 
-    shedder: type[Hybrid] | type[PSpice]
+    shedder: type[Hybrid] | type[PSpice] | type[ESpice]
     model: str
     fit_options: Mapping[str, Any] = field(default_factory=dict)
     shedder_options: Mapping[str, Any] = field(default_factory=dict)
@@ -63,9 +66,11 @@ _FITTED: Mapping[str, _Fitted] = {
     PSPICE: _Fitted(PSpice, PSPICE),
     PSPICE_PROBABILITY: _Fitted(PSpiceProbability, PSPICE),
     RENEWED: _Fitted(PSpice, PSPICE, shedder_options={"history": 20_000, "renew": 30_000}),
+    ESPICE: _Fitted(ESpice, ESPICE),
+    ESPICE_LITERAL: _Fitted(ESpice, ESPICE, shedder_options={"literal": True}),
 }
 #: Options of the fit by kind of model; those of hybrid are the paper's for Q1, Q2 and Q4.
-_DEFAULT_FIT: Mapping[str, Mapping[str, Any]] = {HYBRID: {"slices": 4, "clusters": 10}, PSPICE: {}}
+_DEFAULT_FIT: Mapping[str, Mapping[str, Any]] = {HYBRID: {"slices": 4, "clusters": 10}, PSPICE: {}, ESPICE: {}}
 
 
 class FittedStrategy(ShedderFit):
@@ -79,12 +84,18 @@ class FittedStrategy(ShedderFit):
         Options of the fit that replace the paper's.
     models
         Cache of the models that were fitted in this evaluation, by kind and options.
+    equal_costs
+        Whether events cost the same in each of their windows; an option of the fit of eSPICE.
     """
 
-    def __init__(self, name: str, model: Mapping[str, Any], models: dict[str, Any]) -> None:
+    def __init__(
+        self, name: str, model: Mapping[str, Any], models: dict[str, Any], *, equal_costs: bool = False
+    ) -> None:
         self.name = self.label = name
         self._fitted = _FITTED[name]
         self._fit_options = {**_DEFAULT_FIT[self._fitted.model], **model, **self._fitted.fit_options}
+        if equal_costs and self._fitted.model == ESPICE:
+            self._fit_options["equal_costs"] = True
         self._models = models
 
     def fit(self, queries: Sequence[fc.Query], history: pa.Table, **options: Any) -> Callable[[int], Any]:
@@ -107,7 +118,7 @@ def available(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if (_FITTED[name].shedder.name if name in _FITTED else name) in SHEDDERS)
 
 
-def strategies(names: Sequence[str], model: Mapping[str, Any]) -> list[Any]:
+def strategies(names: Sequence[str], model: Mapping[str, Any], *, equal_costs: bool = False) -> list[Any]:
     """Return the available strategies in the form that `fastcep.evaluate` takes.
 
     Parameters
@@ -116,6 +127,11 @@ def strategies(names: Sequence[str], model: Mapping[str, Any]) -> list[Any]:
         Names of this module, or of shedders.
     model
         Options of the fit.
+    equal_costs
+        Whether events cost the same in each of their windows, as in the paper of eSPICE.
     """
     models: dict[str, Any] = {}
-    return [FittedStrategy(name, model, models) if needs_history(name) else name for name in available(names)]
+    return [
+        FittedStrategy(name, model, models, equal_costs=equal_costs) if needs_history(name) else name
+        for name in available(names)
+    ]

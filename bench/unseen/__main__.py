@@ -2,6 +2,7 @@
 
 ``real``     data sets of ``--shared`` and of the package, on the virtual clock
 ``random``   streams and queries drawn from ``--seed``, on the virtual clock
+``kinds``    streams and queries of several kinds, drawn from ``--seed``, on the virtual clock
 ``wall``     arrival rates above the maximum on the wall clock, for DS1 and three real queries
 ``pauses``   a consumer that pauses once, at 60 % of the maximum rate, on the wall clock
 ``ready``    the cost of being ready to shed, while there is no overload
@@ -22,7 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.unseen import wall
-from bench.unseen.cells import run_case
+from bench.unseen.cells import BOUNDS, run_case
+from bench.unseen.kinds import COMPARED, DRAWS, KINDS, AutoOfHistory, kind_case
+from bench.unseen.kinds import EVENTS as KIND_EVENTS
 from bench.unseen.page import main as write_page
 from bench.unseen.random_cases import CASES, random_case
 from bench.unseen.random_cases import EVENTS as RANDOM_EVENTS
@@ -31,7 +34,7 @@ from bench.unseen.real import EVENTS as REAL_EVENTS
 from bench.unseen.real import REAL, real_case
 from bench.unseen.results import save_case
 
-PARTS = ("real", "random", "wall", "pauses", "ready")
+PARTS = ("real", "random", "kinds", "wall", "pauses", "ready")
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT / os.environ.get("FASTCEP_SHARED", "../shared") / "data"
 
@@ -50,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--shared", type=Path, default=SHARED, help=f"folder of the data sets (default: {SHARED})")
     options = parser.parse_args(arguments)
     for part in options.part or PARTS:
-        if part in ("real", "random"):
+        if part in ("real", "random", "kinds"):
             _virtual(part, options)
         elif part == "ready":
             for name, result in ready(options.shared, options.seed):
@@ -64,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _virtual(part: str, options: argparse.Namespace) -> None:
     """Run the cases of a part, in several processes if there are several jobs, and store each when it is done."""
-    names = list(REAL) if part == "real" else [str(number) for number in range(CASES)]
+    numbers = range(CASES if part == "random" else DRAWS * len(KINDS))
+    names = list(REAL) if part == "real" else [str(number) for number in numbers]
     names = [name for name in names if not options.cases or name in options.cases]
     settings = {"part": part, "seed": options.seed, "events": options.events, "shared": options.shared}
     if options.jobs == 1:
@@ -93,6 +97,11 @@ def run_named(
     """Run a case of the virtual clock; return its name, and its result or None if its data is missing."""
     logging.getLogger("fastcep.shedding").setLevel(logging.ERROR)
     begin = time.perf_counter()
+    if part == "kinds":
+        case = kind_case(seed, name, events or KIND_EVENTS)
+        chosen = [*COMPARED[:-1], AutoOfHistory()]
+        result = run_case(case, (seed, seed + 1), chosen, costs=("free",), statistics=("mean",), bounds=BOUNDS[:3])
+        return case.name, {**result, "seconds": time.perf_counter() - begin}
     if part == "real":
         case = real_case(name, shared, events or REAL_EVENTS)
     else:

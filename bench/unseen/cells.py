@@ -61,7 +61,10 @@ def available_shedders() -> tuple[str, ...]:
     return tuple(name for name in (*BASELINES, "pm-bl", "hybrid", "pspice", "auto") if name in SHEDDERS)
 
 
-def run_case(case: Case, seeds: Sequence[int] = (0,), shedders: Iterable[str] = ()) -> dict[str, Any]:
+def run_case(
+    case: Case, seeds: Sequence[int] = (0,), shedders: Iterable[Any] = (), *, costs: Iterable[str] = tuple(COSTS),
+    statistics: Iterable[str] = STATISTICS, bounds: Iterable[str] = BOUNDS,
+) -> dict[str, Any]:  # fmt: skip
     """Run all shedders on a case.
 
     Parameters
@@ -71,7 +74,9 @@ def run_case(case: Case, seeds: Sequence[int] = (0,), shedders: Iterable[str] = 
     seeds
         Seeds of the shedders.
     shedders
-        Their names; by default all available ones.
+        Their names, or objects with a name that learn from the history; by default all available ones.
+    costs, statistics, bounds
+        Cost tables, statistics and bounds of the cells.
 
     Returns
     -------
@@ -80,14 +85,15 @@ def run_case(case: Case, seeds: Sequence[int] = (0,), shedders: Iterable[str] = 
         and ``rows``: a dict from `COLUMNS` for each run.
     """
     stream = Stream.of(case.measured, case.queries[0].schema)
-    chosen = tuple(shedders) or available_shedders()
-    strategies, errors, seconds = _fitted(case, chosen, _setting("measured", "mean", seeds))
+    given = tuple(shedders) or available_shedders()
+    chosen = [item if isinstance(item, str) else item.name for item in given]
+    strategies, errors, seconds = _fitted(case, given, _setting("measured", "mean", seeds))
     truth = truth_of(case.queries, stream, _setting("measured", "mean", seeds))
     rows = []
-    for costs, statistic, bound in product(COSTS, STATISTICS, BOUNDS):
-        trial = _trial(case, stream, truth, _setting(costs, statistic, seeds), bound)
+    for table, statistic, bound in product(costs, statistics, bounds):
+        trial = _trial(case, stream, truth, _setting(table, statistic, seeds), bound)
         for name, seed in product(chosen, seeds):
-            labels = {"costs": costs, "statistic": statistic, "bound": bound, "shedder": name, "seed": seed}
+            labels = {"costs": table, "statistic": statistic, "bound": bound, "shedder": name, "seed": seed}
             values = {"error": errors[name]} if name in errors else _cell(trial, strategies[name], seed)
             rows.append({**dict.fromkeys(COLUMNS), **labels, **values})
     return {
@@ -104,12 +110,13 @@ def _setting(costs: str, statistic: str, seeds: Sequence[int]) -> Setting:
 
 
 def _fitted(
-    case: Case, names: Iterable[str], setting: Setting
+    case: Case, shedders: Iterable[Any], setting: Setting
 ) -> tuple[dict[str, Strategy], dict[str, str], dict[str, float]]:
     """Fit the shedders that need it; return strategies, errors and seconds by name."""
     strategies, errors, seconds, history = {}, {}, {}, case.history
-    for name in names:
-        (strategy,) = strategies_of(name, setting.seeds, None)
+    for shedder in shedders:
+        (strategy,) = strategies_of(shedder, setting.seeds, None)
+        name = strategy.name
         begin = time.perf_counter()
         try:
             strategies[name] = strategy.fitted(case.queries, history, setting)

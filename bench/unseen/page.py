@@ -9,6 +9,7 @@ from typing import Any
 from bench.shedding_page import table
 from bench.unseen.cells import BASELINES, BOUNDS, COSTS, STATISTICS
 from bench.unseen.failures import failures
+from bench.unseen.kinds import kinds
 from bench.unseen.pspice import pspice
 from bench.unseen.results import read, rows_of
 from bench.unseen.summary import CLOSE, Cell, Summary, cells_of, estimate_error, summary_of
@@ -19,7 +20,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "unseen.md"
 Columns = Mapping[str, Callable[[dict[str, Any]], str]]  #: from the head of a column to its text for a stored row
 _WORST = 12  #: number of rows of the tables of the worst cells
 _GROUPS = {"real": "real data", "random": "random streams"}
-_PARTS = {**_GROUPS, "wall": "wall clock", "pauses": "pauses", "ready": "being ready"}
+_PARTS = {**_GROUPS, "kinds": "kinds of queries", "wall": "wall clock", "pauses": "pauses", "ready": "being ready"}
 _COSTS = {"measured": "decisions cost 30 us", "free": "decisions free"}
 
 
@@ -34,8 +35,8 @@ def page(results: dict[str, Any]) -> str:
         "are fitted on the first half of each stream; the second half is measured. `python -m bench.unseen` repeats "
         "the measurements and writes this page.\n",
         f"Measured with Python {environment['python']}: {_revisions(results)}.\n",
-        *failures(results), *_virtual(results), *pspice(results), *_wall(results), *_pauses(results), *_ready(results),
-        *_queries(results),
+        *failures(results), *_virtual(results), *kinds(results), *pspice(results), *_wall(results), *_pauses(results),
+        *_ready(results), *_queries(results),
     ]  # fmt: skip
     return "\n".join(text).rstrip() + "\n"
 

@@ -6,6 +6,7 @@ enough. Draws that give too few matches, or too many, are repeated.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow as pa
 import fastcep as fc
 from bench.unseen.case import Case
 
-__all__ = ["CASES", "EVENTS", "TRAITS", "draw_table", "random_case"]
+__all__ = ["CASES", "EVENTS", "HEADER", "TRAITS", "draw_query", "draw_table", "random_case", "with_window"]
 
 #: Number of cases of a seed, and of events of a case.
 CASES, EVENTS = 10, 60_000
@@ -24,7 +25,7 @@ TRAITS = (
 )  # fmt: skip
 #: Probability of a trait that a case does not have by its number.
 _SHARE = 0.3
-_HEADER = "STREAM TIME 'ts' UNIT us TYPE 'type'\n" + "".join(
+HEADER = "STREAM TIME 'ts' UNIT us TYPE 'type'\n" + "".join(
     f"EVENT {name} (k int64, v int64, u int64, w float64)\n" for name in "ABCD"
 )
 #: Window lengths in events that are tried, the goal for the mean latency (ns), and its limit.
@@ -58,10 +59,10 @@ def random_case(seed: int, number: int, events: int = EVENTS) -> Case:
     for _ in range(_ATTEMPTS):
         traits = [name for index, name in enumerate(TRAITS) if index == number % len(TRAITS) or rng.random() < _SHARE]
         table, notes = draw_table(rng, events, traits)
-        queries = [_draw_query(rng, name, traits) for name in (("q", "r") if "two queries" in traits else ("q",))]
-        documents = [_with_window(table, query, "count window" in traits) for query in queries]
+        queries = [draw_query(rng, name, traits) for name in (("q", "r") if "two queries" in traits else ("q",))]
+        documents = [with_window(table, query, _counted if "count window" in traits else _timed) for query in queries]
         if all(document is not None for document in documents):
-            text = _HEADER + "\n".join(document for document in documents if document is not None)
+            text = HEADER + "\n".join(document for document in documents if document is not None)
             return Case(f"random_{seed}_{number}", text, table, (*traits, *notes))
     raise RuntimeError(f"seed {seed}, case {number}: {_ATTEMPTS} draws had too few matches or too little load")
 
@@ -101,7 +102,7 @@ def draw_table(rng: np.random.Generator, events: int, traits: list[str]) -> tupl
     return pa.table({"type": types, "k": k, "v": v, "u": u, "w": w, "ts": np.cumsum(gaps)}), notes
 
 
-def _draw_query(rng: np.random.Generator, name: str, traits: list[str]) -> str:
+def draw_query(rng: np.random.Generator, name: str, traits: list[str]) -> str:
     """Draw a query without its window."""
     length = int(rng.integers(2, 5))
     kinds = rng.choice(list("ABCD"), length) if rng.random() < 0.3 else rng.permutation(list("ABCD"))[:length]
@@ -143,11 +144,22 @@ def _draw_condition(rng: np.random.Generator, values: list[str]) -> str:
     return str(rng.choice(pool))
 
 
-def _with_window(table: pa.Table, query: str, counted: bool) -> str | None:
-    """Add the shortest window with enough load to a query; None if it has too few or too many matches."""
+def _counted(events: int) -> str:
+    return f"WITHIN {events} EVENTS\n"
+
+
+def _timed(events: int) -> str:
+    return f"WITHIN {events * _GAP}us\n"
+
+
+def with_window(table: pa.Table, query: str, window: Callable[[int], str]) -> str | None:
+    """Add the shortest window with enough load to a query; None if it has too few or too many matches.
+
+    ``window`` returns the clauses for a number of events.
+    """
     prefix = table.slice(0, max(1_000, len(table) // 10))
-    for window in _WINDOWS:
-        text = query + (f"WITHIN {window} EVENTS\n" if counted else f"WITHIN {window * _GAP}us\n")
+    for events in _WINDOWS:
+        text = query + window(events)
         load = _load(text, prefix)
         if load is None:
             return None
@@ -160,7 +172,7 @@ def _with_window(table: pa.Table, query: str, counted: bool) -> str | None:
 def _load(text: str, table: pa.Table) -> tuple[float, float] | None:
     """Return the mean latency (ns) and the number of matches per event; None if either is above its limit."""
     options: dict[str, Any] = {"clock": "virtual", "latency_bound": "1h", "store": "rows"}
-    engine = fc.Engine(fc.parse_document(_HEADER + text).queries[0], **options)
+    engine = fc.Engine(fc.parse_document(HEADER + text).queries[0], **options)
     matches, latency = 0, 0.0
     for number, batch in enumerate(table.to_batches(max_chunksize=128), 1):
         matches += len(engine.process(batch))

@@ -24,7 +24,7 @@ def save_case(part: str, seed: int, case: str, result: Results, name: str = "uns
     """Add the result of a case to the stored results, and replace an older one."""
     results = read(name)
     cases = results["parts"].setdefault(part, {}).setdefault(str(seed), {})
-    columns = list(COLUMNS) if part in ("real", "random") else list(result["rows"][0])
+    columns = list(COLUMNS) if part in ("real", "random", "kinds") else list(result["rows"][0])
     rows = [[row[column] for column in columns] for row in result["rows"]]
     cases[case] = {**result, "columns": columns, "rows": rows}
     RESULTS.mkdir(exist_ok=True)

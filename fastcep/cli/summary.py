@@ -31,6 +31,7 @@ class Summary:
     late: int = 0
     bad_rows: int = 0
     shed_events: int = 0
+    shed_windows: int = 0
     shed_matches: int = 0
     estimated_recall: float | None = 1.0
 
@@ -46,7 +47,8 @@ class Summary:
         self.memory_bytes = max(self.memory_bytes, int(metrics["memory_bytes"]))
         shedding = metrics["shedding"]
         if shedding is not None:
-            self.shed_events = shedding["dropped_events"]
+            self.shed_events = shedding["dropped_events"] + shedding["dropped_in_windows"]
+            self.shed_windows = shedding["dropped_windows"]
             self.shed_matches = shedding["dropped_partial_matches"] + metrics["dropped_partial_matches"]
             recall = shedding["estimated_recall"]
             self.estimated_recall = None if recall is None else round(recall, 6)
@@ -70,10 +72,11 @@ class Summary:
             f"({self.events_per_second:,.0f} events/s), at most {self.peak_partial_matches:,} live partial matches",
             file=file,
         )
-        if self.shed_events or self.shed_matches:
+        if self.shed_events or self.shed_windows or self.shed_matches:
             recall = "n/a" if self.estimated_recall is None else f"{self.estimated_recall:.3f}"
             print(
-                f"shed: {self.shed_events:,} events, {self.shed_matches:,} partial matches; estimated recall {recall}",
+                f"shed: {self.shed_events:,} events, {self.shed_windows:,} windows, {self.shed_matches:,} partial "
+                f"matches; estimated recall {recall}",
                 file=file,
             )
         if self.bad_rows:

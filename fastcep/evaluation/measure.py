@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,17 +10,16 @@ import numpy as np
 
 from fastcep.arrivals.replay import replay
 from fastcep.engine import Engine, Matches
-from fastcep.evaluation.identity import Identities, identities
+from fastcep.engine.match_identity import Identities, identities
 from fastcep.evaluation.latencies import Floats, Latencies
 from fastcep.evaluation.stream import Stream
+from fastcep.overload.episodes import without_warnings
 from fastcep.query import ast
 
 __all__ = ["Measured", "measure"]
 
 #: Maximum time to wait for kernels on the wall clock.
 _COMPILE = "5min"
-
-_LOG = logging.getLogger("fastcep.shedding")
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ def measure(
             parts.append(identities(matches, queries))
 
     share_over = None
-    with _silent():
+    with without_warnings():
         engine.compile(_COMPILE if engine.metrics()["shedding"]["clock"] == "wall" else "0s")
         if rate is None:
             for block in stream.blocks():
@@ -71,17 +68,3 @@ def measure(
         collect(engine.flush())
     all_identities = np.sort(np.concatenate(parts)) if parts else np.empty(0, np.uint64)
     return Measured(all_identities, latencies.processing, latencies.event, metrics, share_over)
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Suppress the log line of every shedding episode: episodes are expected here."""
-
-    def errors(record: logging.LogRecord) -> bool:
-        return record.levelno >= logging.ERROR
-
-    _LOG.addFilter(errors)  # not the level: threads that set and reset it concurrently could leave it changed
-    try:
-        yield
-    finally:
-        _LOG.removeFilter(errors)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastcep.evaluation.identity import count_found
+from fastcep.engine.match_identity import count_found
 from fastcep.evaluation.latencies import over_time, skipped, statistic_of, total
 from fastcep.evaluation.measure import Measured
 from fastcep.evaluation.targets import Target
@@ -83,7 +83,7 @@ def outcome_of(trial: Trial, target: Target, run: Measured) -> Outcome:
     share_over = run.share_over
     if share_over is None and target.bound is not None:
         share_over = float((judged > target.bound).mean()) if len(judged) else 0.0
-    in_windows = shedding["dropped_in_windows"]
+    in_windows = shedding["dropped_in_windows"] + shedding["dropped_windows"]
     by_query = {name: _shed_by(of_query, trial.bindable[name]) for name, of_query in shedding["queries"].items()}
     return Outcome(
         found=len(run.identities),

@@ -415,6 +415,7 @@ class Control(ShedderChange):
             "decision_time": self._schedule.decision_time(),
             "dropped_events": events,
             "dropped_in_windows": sum(query.shedding.totals[1] for query in self.queries),
+            "dropped_windows": sum(query.shedding.totals[3] for query in self.queries),
             "dropped_partial_matches": partial_matches,
             "passed_over": self._work_limit.passed_over(self.queries),
             "processing_latency": self.monitor.summary("processing"),

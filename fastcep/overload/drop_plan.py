@@ -27,6 +27,9 @@ class DropPlan:
     windows, bin
         Probability of dropping an event in an isolated window, by type and position in the window; positions are
         grouped by `bin` events.
+    whole_windows
+        Probability of dropping an isolated window with all of its events. The draw is made once per window: if the
+        probability rises, windows that are open are dropped too. A dropped window ends.
     births
         Probability of refusing the birth of a partial match, by state and class, or by state, class and slice.
     drops
@@ -52,6 +55,7 @@ class DropPlan:
     binds: Floats | None = None
     windows: Floats | None = None
     bin: int = 1
+    whole_windows: float = 0.0
     births: Floats | None = None
     drops: Floats | None = None
     steady: bool = False
@@ -64,7 +68,7 @@ class DropPlan:
     def known_kept(self) -> float | None:
         """Return `kept`, or 1 if it is None and nothing is dropped."""
         tables = (self.events, self.binds, self.windows, self.births)
-        return 1.0 if self.kept is None and not any(map(drops, tables)) else self.kept
+        return 1.0 if self.kept is None and not any(map(drops, tables)) and not self.whole_windows else self.kept
 
     def known_left(self) -> float | None:
         """Return `left`, or 1 if it is None and nothing is dropped."""
@@ -78,7 +82,8 @@ def drops(table: Floats | None) -> bool:
 
 def drops_anything(plan: DropPlan) -> bool:
     """Return whether any probability of a drop plan is above 0."""
-    return any(map(drops, (plan.events, plan.binds, plan.windows, plan.births, plan.drops)))
+    tables = (plan.events, plan.binds, plan.windows, plan.births, plan.drops)
+    return plan.whole_windows > 0 or any(map(drops, tables))
 
 
 def largest_weights(plan: DropPlan) -> tuple[float, float] | None:
@@ -86,7 +91,7 @@ def largest_weights(plan: DropPlan) -> tuple[float, float] | None:
 
     A weight is the inverse of the probability of keeping.
     """
-    keep = [1.0, 1.0]
+    keep = [1.0, 1.0, 1 - plan.whole_windows]
     for table in (plan.events, plan.binds, plan.windows, plan.births, plan.drops):
         if table is not None:
             keep += (1 - table.reshape(len(table), -1).max(axis=1, initial=0.0)).tolist()

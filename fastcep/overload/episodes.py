@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from fastcep.overload.recall import Estimate, RecallEstimate, total
 from fastcep.stored import COUNT, FLAG, INT64, NUMBER, TEXT, or_null, record, sequence
 
-__all__ = ["Episodes"]
+__all__ = ["Episodes", "without_warnings"]
 
 _LOG = logging.getLogger("fastcep.shedding")
 
@@ -35,6 +36,20 @@ _LOGGED = record({
 _STATE = record({
     "count": COUNT, "active": FLAG, "why": TEXT, "began": INT64, "quiet": NUMBER, "told": or_null(_LOGGED),
 })  # fmt: skip
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Suppress the log lines of shedding episodes, except errors, where episodes are expected."""
+
+    def errors(record: logging.LogRecord) -> bool:
+        return record.levelno >= logging.ERROR
+
+    _LOG.addFilter(errors)  # not the level: threads that set and reset it concurrently could leave it changed
+    try:
+        yield
+    finally:
+        _LOG.removeFilter(errors)
 
 
 class Episodes:

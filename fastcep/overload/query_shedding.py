@@ -163,6 +163,8 @@ class QueryShedding:
         if drop_plan.windows is not None or old.windows is not None:
             windows = None if drop_plan.windows is None else _probabilities(drop_plan.windows)
             shedding.drop_in_windows(windows, drop_plan.bin)
+        if drop_plan.whole_windows or old.whole_windows:
+            shedding.drop_whole_windows(round(min(drop_plan.whole_windows, 1.0) * 2**32))
         if drop_plan.births is not None or old.births is not None:
             births = _probabilities(drop_plan.births, (len(self.plan.states), shedding.stride))
             if births.ndim == 2:  # if children are counted, the matcher needs probabilities by slice
@@ -226,7 +228,9 @@ class QueryShedding:
         """Return the share of the matches that the drop plan keeps; if only events are dropped, it can be computed."""
         plan, query = self.drop_plan, self.plan.query
         kept = plan.known_kept()
-        if kept is not None or plan.events is None or any(map(drops, (plan.binds, plan.windows, plan.births))):
+        if kept is not None or plan.events is None or any(map(drops, (plan.binds, plan.windows, plan.births))) or (
+            plan.whole_windows
+        ):
             return kept
         keep, seen = 1 - plan.events, self.shedding.counted()["seen"].astype(np.float64)
         number = {name: place for place, name in enumerate(query.schema.type_names)}
@@ -303,7 +307,8 @@ class QueryShedding:
         tables = {name: getattr(drop_plan, name) for name in _TABLES}
         counted = {name: values.tolist() for name, values in self.shedding.counted().items()}
         counters: dict[str, Any] = {
-            "counted": counted, "totals": list(self.shedding.totals), "window": self.window_size,
+            "counted": counted, "totals": list(self.shedding.totals[:3]), "dropped_windows": self.shedding.totals[3],
+            "window": self.window_size,
             "given": self.received, "cut": self.shedding.cut_state(), "recall": self.recall.state(),
             "weighed": [
                 list(self.shedding.weighed), list(self._weighed), self._weighs, self._weighs_until, self._unseen_until,
@@ -334,7 +339,7 @@ class QueryShedding:
                 "counted": record(counted), "totals": grid(COUNT, 3), "window": AMOUNT, "given": COUNT,
             },
             {
-                "error": AMOUNT, "recall": anything,
+                "error": AMOUNT, "recall": anything, "whole_windows": SHARE, "dropped_windows": COUNT,
                 "weighed": sequence(grid(AMOUNT, 3), grid(AMOUNT, 3), FLAG, or_null(COUNT), COUNT),
                 "cut": sequence(INT64, INT64, NUMBER, *[grid(AMOUNT, *shedding.tried.shape)] * 2),
                 "flows": sequence(listed(_KEY), listed(AMOUNT), listed(AMOUNT), AMOUNT, asked),
@@ -353,7 +358,7 @@ class QueryShedding:
         """Restore a `state`; raise `Misfit` if it is not a state of this query."""
         self._check_state(state)
         counted = {name: np.array(values, np.int64) for name, values in state["counted"].items()}
-        self.shedding.resume(counted, state["totals"])
+        self.shedding.resume(counted, (*state["totals"], state.get("dropped_windows", 0)))
         if "cut" in state:  # older snapshots lack it
             self.shedding.resume_cut(state["cut"])
         tables = {name: None if state[name] is None else np.array(state[name], np.float64) for name in _TABLES}
@@ -389,13 +394,13 @@ class QueryShedding:
         """Take over the counts by type, and the size of the window, of the same query with another plan."""
         counted, earlier = self.shedding.counted(), other.shedding.counted()
         by_type = {name: earlier[name] for name in ("dropped_events", "seen", "tried", "yielded")}
-        self.shedding.resume({**counted, **by_type}, (0, other.shedding.totals[1], 0))
+        self.shedding.resume({**counted, **by_type}, (0, other.shedding.totals[1], 0, other.shedding.totals[3]))
         self.window_size = other.window_size
 
 
 #: Fields of a drop plan that stay in force until the next plan.
 _TABLES = ("events", "binds", "windows", "births")
-_NUMBERS = ("bin", "kept", "left", "saved", "counts", "error")
+_NUMBERS = ("bin", "whole_windows", "kept", "left", "saved", "counts", "error")
 
 
 def _sizes(value: Any) -> list[int]:

@@ -29,7 +29,7 @@ MOST_SLICES = 64
 _METHODS = ("check", "classes", "event_classes", "detector", "slices_of", "learn", "decide", "utility", "stop_shedding",
             "spec", "metrics", "state", "restore")  # fmt: skip
 _FLAGS = ("drops_matches", "in_windows", "often", "observes", "cuts")
-_SHARES = ("kept", "left", "saved", "counts", "error")
+_SHARES = ("whole_windows", "kept", "left", "saved", "counts", "error")
 _UNKNOWN = ("kept", "left")  # shares that may be None
 
 #: Rounding error by which probabilities may lie outside 0 to 1.
@@ -232,6 +232,9 @@ def check_drop_plan(shedder: Shedder, query: str, plan: DropPlan, shapes: Mappin
         if table.size and not (table.min() >= -_ROUNDING and table.max() <= 1 + _ROUNDING):
             wrong = table[~((table >= -_ROUNDING) & (table <= 1 + _ROUNDING))][0]
             _refuse(shedder, where + name, f"the probability {wrong}", "probabilities from 0 to 1")
+    if plan.whole_windows and not shapes["windows"]:
+        expected = "0, as no window is isolated: set in_windows"
+        _refuse(shedder, where + "whole_windows", _describe(plan.whole_windows), expected)
     for name in _SHARES:
         share = getattr(plan, name)
         if share is None and name in _UNKNOWN:

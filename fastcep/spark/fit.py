@@ -21,13 +21,18 @@ from pyspark.sql import functions as F
 
 from fastcep.engine.queries import Buildable
 from fastcep.errors import ValidationError
+from fastcep.option_types import Index
+from fastcep.overload.costs import CostTable
+from fastcep.overload.costs import cost_table as cost_table_of
 from fastcep.overload.names import check_options
 from fastcep.plan import make_plan
 from fastcep.plan.slicing import Context, slicing_of
 from fastcep.query import ast
+from fastcep.shedding.espice.effect import MOST_EVENTS, Effect
 from fastcep.shedding.espice.fit import check_options as check_positions
-from fastcep.shedding.espice.fit import count_options, fixed_size
+from fastcep.shedding.espice.fit import count_options, fixed_size, with_effect
 from fastcep.shedding.espice.fit import model_of_counts as model_of_positions
+from fastcep.shedding.espice.model import ESpiceModel
 from fastcep.shedding.fit import distinct, known_options
 from fastcep.shedding.hybrid.history import Piece
 from fastcep.shedding.hybrid.pieces import check_cut, fit_pieces
@@ -146,18 +151,40 @@ def _fit_pspice(
 
 def _fit_espice(
     query: ast.Query, frame: DataFrame, order_by: str | Sequence[str] | None, pieces: int | None, *,
-    bin: int | None = None, positions: int | None = None,
+    bin: int | None = None, positions: int | None = None, equal_costs: bool = False, **options: Any,
 ) -> Model:  # fmt: skip
-    """Count windows by size, then positions on the executors, and compute the model from the sums on the driver."""
-    check_positions(bin, positions)
+    """Count windows by size, then positions on the executors, and compute the model from the sums on the driver.
+
+    A task measures the effect of drops on the last events.
+    """
+    check_positions(bin, positions, equal_costs)
     contexts = window_contexts(query)
     if isinstance(contexts, str):
         pieces, contexts = _one_piece(query, pieces, contexts), (Context(), Context())
     needs_sizes = positions is None and fixed_size(query) is None
     sizes = size_table(frame, query, order_by, pieces, contexts) if needs_sizes else None
-    options = count_options(query, sizes, bin, positions)
-    counts = position_table(frame, query, order_by, pieces, contexts, **options)
-    return model_of_positions(query, counts, options, bin, positions).stored()
+    counting = count_options(query, sizes, bin, positions)
+    counts = position_table(frame, query, order_by, pieces, contexts, **counting)
+    model = model_of_positions(query, counts, counting, bin, positions, equal_costs)
+    return (model if equal_costs else _with_effect(model, frame, order_by, **options)).stored()
+
+
+def _with_effect(
+    model: ESpiceModel, frame: DataFrame, order_by: str | Sequence[str] | None, *,
+    cost_table: CostTable | str = "measured", index: Index = "full",
+) -> ESpiceModel:  # fmt: skip
+    """Return the model with the effect of its drops on the last events, which one task measures."""
+    columns = columns_read(model.query)
+    plain = replace(model, query=plain_query(model.query, columns))
+    costs = cost_table_of(cost_table)
+
+    def measure(piece: Piece) -> bytes:
+        return pickle.dumps(with_effect(plain, piece.table, costs, index).effect)
+
+    latest = pieces_of(frame, model.query, order_by, 1, Context(), Context(), columns, MOST_EVENTS)
+    (effect,) = collect_results(latest.map(measure, ship_functions(plain.query), "effect"), "effect")
+    found: Effect = pickle.loads(effect)
+    return replace(model, effect=found)
 
 
 def _cut_of(query: ast.Query, pieces: int | None, obstacle: str) -> tuple[int | None, Context]:

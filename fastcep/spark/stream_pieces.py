@@ -7,7 +7,7 @@ to a task; `piece_of` concatenates the batches of the slice there, and determine
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from fastcep.events.convert import from_numpy
 from fastcep.plan.slicing import Context
 from fastcep.query import ast
 from fastcep.shedding.hybrid.history import Piece
-from fastcep.spark.columns import NUMBER, SLICE, TIME, events_of
+from fastcep.spark.columns import NUMBER, SLICE, TIME, Events, events_of
 from fastcep.spark.functions import NO_FUNCTIONS, ShippedFunctions
 from fastcep.spark.slice_assignment import SliceAssignment, assign_slices
 from fastcep.spark.slice_task import without_column
@@ -125,6 +125,7 @@ def pieces_of(
     before: Context,
     after: Context,
     columns: Collection[int],
+    last: int | None = None,
 ) -> Pieces:
     """Cut the stream of a DataFrame by time.
 
@@ -138,15 +139,24 @@ def pieces_of(
         Context of each piece before and after its own events.
     columns
         Indexes of the schema columns that are needed.
+    last
+        Number of events to take, the last ones of the stream. None: all events.
     """
     slice_count_of = slice_counter(frame.sparkSession, slices, _MAX_EVENTS)
     events = events_of(frame, query.schema, order_by, columns)
+    if last is not None:
+        events = _last_of(events, last)
     survey = survey_of(events, lambda count: slice_count_of(count) * PARTS)
     events, slice_count = with_times(events), slice_count_of(survey.events)
     cut = time_cut(survey.parts, slice_count, before, positions=True, after=after)
     cut = cut.with_positions(count_between(events, cut.edges))
     assignment = SliceAssignment(cut.slices, cut)
     return Pieces(assign_slices(events, assignment), assignment, events.numbered)
+
+
+def _last_of(events: Events, number: int) -> Events:
+    """Return the last events of a stream."""
+    return replace(events, frame=events.frame.orderBy("raw", *events.order, ascending=False).limit(number))
 
 
 def collect_results(frame: DataFrame, name: str) -> list[bytes]:

@@ -9,9 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import fastcep as fc
 from bench.unseen import results, wall
 from bench.unseen.__main__ import main
 from bench.unseen.cells import COLUMNS, COSTS, UNATTAINABLE, available_shedders, run_case
+from bench.unseen.kinds import AutoOfHistory, kind_case, kinds
 from bench.unseen.page import PAGE, page
 from bench.unseen.random_cases import TRAITS, random_case
 from bench.unseen.real import REAL, real_case
@@ -147,3 +149,43 @@ def test_a_repeated_stream_has_ascending_times() -> None:
 def test_the_page_matches_the_results() -> None:
     """If this fails, run ``python -m bench.unseen.page``."""
     assert PAGE.read_text(encoding="utf-8") == page(read())
+
+
+def test_kinds_of_queries_are_drawn_from_the_seed() -> None:
+    first, second = kind_case(1, "18", SMALL), kind_case(1, "18", SMALL)
+    assert first.document == second.document and first.table.equals(second.table)
+    assert first.name == "one match per window 1" and "LIMIT 1 PER WINDOW" in first.document
+    assert "NEG" in kind_case(1, "6", SMALL).document and len(kind_case(1, "9", SMALL).queries) == 2
+
+
+def test_types_are_at_similar_positions_where_positions_matter() -> None:
+    case = kind_case(1, "21", SMALL)
+    size = case.queries[0].window.closing.events
+    kinds = case.table["type"].to_numpy(zero_copy_only=False)[: SMALL // size * size].reshape(-1, size)
+    place = {name: (kinds == name).argmax(axis=1).mean() for name in "AD"}
+    assert place["A"] < place["D"] and sorted(case.table["ts"].to_pylist()) == case.table["ts"].to_pylist()
+
+
+def test_the_table_of_kinds() -> None:
+    def cell(case: str, seed: int, recalls: dict[str, float | None], **missed: bool) -> list[Any]:
+        rows = [
+            row(name, recall, 1.2 if missed.get(name) else 0.9) | {"seed": seed, "case": case}
+            for name, recall in recalls.items()
+        ]
+        return [[one[column] for column in COLUMNS] for one in rows]
+
+    near = cell("sequence, WITHIN 1", 1, {"hybrid": 0.9, "rs": 0.95, "ri": 0.6, "auto": 0.89}, rs=True)
+    far = cell("sequence, WITHIN 1", 2, {"hybrid": 0.8, "rs": 0.5, "ri": 0.6, "auto": 0.7})
+    stored = {"columns": list(COLUMNS), "rows": near + far}
+    text = "\n".join(kinds({"parts": {"kinds": {"1": {"sequence, WITHIN 1": stored}}}}))
+    assert "| sequence, WITHIN | 2 | 0.850 | – | – | 0.500 (1) | 0.600 | 0.795 |" in text
+    assert "in 1 of 2 cells, 50% (goal ≥ 90 %: NOT met)" in text and "hybrid 0.80, 0.70" in text
+    assert kinds({"parts": {}}) == []
+
+
+def test_auto_begins_with_the_models_that_it_chooses() -> None:
+    case = kind_case(1, "0", SMALL)
+    shedder = AutoOfHistory().fit(
+        case.queries, case.history, cost_table=fc.CostTable.named("measured"), index="full"
+    )(3)
+    assert shedder.seed == 3 and set(shedder.models_in_use) <= {"q"}

@@ -39,6 +39,7 @@ KEYS = [
     "late",
     "bad_rows",
     "shed_events",
+    "shed_windows",
     "shed_matches",
     "estimated_recall",
 ]

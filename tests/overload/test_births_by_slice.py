@@ -193,7 +193,7 @@ def test_a_fall_is_counted_once_and_paid_for_once() -> None:
         visits.append(engine.metrics()["rows_visited"])
     assert rows == [(None, 2, 3), (None, 2, 4)]
     assert visits == [0, 0, 0, 1, 2] and costs == [0, 0, 0, 201, 1]
-    assert controlled(engine).shedding.totals == (0, 0, 2)
+    assert controlled(engine).shedding.totals == (0, 0, 2, 0)
     assert controlled(engine).shedding.counted()["dropped"].sum() == 2
     assert engine.metrics()["live_partial_matches"] == 1
 

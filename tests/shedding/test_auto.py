@@ -6,8 +6,10 @@ import logging
 import time
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from support.shedding import positional
 
 import fastcep as fc
 from fastcep.datasets import ds1
@@ -220,3 +222,69 @@ def test_a_model_to_begin_with() -> None:
     other = fc.parse("PATTERN SEQ(A a, C c) WHERE [ID] WITHIN 1ms", SCHEMA, name="q1")
     with pytest.raises(fc.ModelError, match="fit one for this query"):
         fc.Engine(other, latency_bound="1s", model=model)
+
+
+# ------------------------------------------------------------ isolated windows
+
+
+ISOLATED = positional.query(
+    "WINDOW OPEN ON O o CLOSE AFTER 200 EVENTS STRATEGY skip_till_next SELECT first LIMIT 3 PER WINDOW"
+)
+
+
+def test_drops_in_windows_are_tried_where_windows_are_isolated() -> None:
+    """Only the position in the window tells which events matter; under SELECT each it would have to isolate windows."""
+    job = FitJob([ISOLATED], positional.early(200, 3), {}, fc.CostTable.named("paper"), "full", 0)
+    result = try_models(job)["q"]
+    assert set(result.measured) >= {"baseline", "hybrid", "espice"}
+    assert result.model is not None and result.measured[result.model.kind] == max(result.measured.values())
+    shared = FitJob([positional.query()], job.history, {}, job.costs, "full", 0)
+    assert "espice" not in try_models(shared)["q"].measured
+
+
+def test_it_sheds_by_a_model_of_espice() -> None:
+    model, events = fc.fit(ISOLATED, positional.early(300, 1), kind="espice"), positional.early(300, 2)
+    truth = fc.Engine(ISOLATED, latency_bound="1h", shedder=None, **positional.OPTIONS)
+    every = len(truth.process(events))
+    mean = truth.metrics()["shedding"]["processing_latency"]["mean"]
+    recall = {}
+    for shedder in (Auto(model=model), fc.shedding.ESpice(model), fc.shedding.RandomEvents()):
+        live = fc.Engine(ISOLATED, latency_bound=0.7 * mean, shedder=shedder, **positional.OPTIONS)
+        first = len(live.process(events.slice(0, 30_100)))
+        again = Auto(model=model) if isinstance(shedder, Auto) else shedder
+        if isinstance(shedder, Auto):
+            live = fc.Engine.restore(live.snapshot(), shedder=again)
+        recall[shedder.name] = (first + len(live.process(events.slice(30_100)))) / every
+        assert live.metrics()["shedding"]["dropped_in_windows"] > 0 or shedder.name == "ri"
+        if isinstance(shedder, Auto):
+            metrics = live.metrics()["shedding"]["model"]
+            assert metrics["shedders"] == {"q": "espice"} and metrics["models"]["q"]["windows"] == 200
+    assert recall["auto"] == recall["espice"] > recall["ri"] + 0.1
+
+
+def test_a_model_that_misses_the_bound_counts_for_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A latency of 1.32 of the bound counts as much as 0.3 less recall."""
+    recalls = {"hybrid": (0.9, 1.32), "pspice": (0.7, 1.0), "ri": (0.5, 1.0)}
+
+    def run(query: Any, events: Any, shedder: Any, bound: Any, options: Any) -> tuple[Any, float]:
+        recall, latency = (1.0, 2.0) if shedder is None else recalls[shedder.name]
+        return np.arange(round(1000 * recall), dtype=np.uint64), latency * (bound or 1000.0)
+
+    monkeypatch.setattr("fastcep.shedding.auto.trial._run", run)
+    job = FitJob([Q1], EVENTS, {}, fc.CostTable.named("paper"), "key", 0)
+    result = try_models(job)["q1"]
+    assert result.model is not None and result.model.kind == "pspice"
+    assert result.measured == {"baseline": 0.5, "hybrid": 0.9, "pspice": 0.7}
+    recalls["pspice"] = (0.7, 1.3)
+    assert try_models(job)["q1"].model.kind == "hybrid"  # type: ignore[union-attr]
+    recalls["hybrid"] = (0.4, 1.0)
+    recalls["pspice"] = (0.7, 1.5)
+    why = try_models(job)["q1"].why
+    assert why == "its held-out recall is 0.400, without it 0.500"
+
+
+def test_a_model_of_espice_for_shared_windows_is_rejected() -> None:
+    with pytest.raises(fc.ModelError, match="'auto' takes a model of kind 'espice' only for a query that isolates its"):
+        fc.Engine(
+            positional.query(), latency_bound="1s", shedder=Auto(model=positional.model()), **positional.OPTIONS
+        )

@@ -15,8 +15,6 @@ from bench.papers.data import history_of
 from bench.papers.figures import Part
 from bench.papers.pspice.streams import (
     BUS_REPORTS,
-    POSITIONS,
-    QUOTES,
     buses,
     positions,
     q1,
@@ -25,9 +23,8 @@ from bench.papers.pspice.streams import (
     q4,
     quotes,
     real_buses,
-    real_positions,
-    real_quotes,
 )
+from bench.papers.real_streams import POSITIONS, QUOTES, real_positions, real_quotes
 from bench.papers.strategies import HYBRID, PSPICE, PSPICE_PROBABILITY
 
 __all__ = ["BOUND", "CASES", "EVERY", "PREDICTION", "QUEUE", "STRATEGIES", "Case", "part_of"]

@@ -182,8 +182,11 @@ def _comparison(part: PartResult, other: str, below: float | None) -> str:
     above = [target for target in valid if pairs[target][0] >= pairs[target][1]]
     where = f"At {len(valid)} of {len(part.targets)} points, both pspice and {other} held the bound"
     if not above:
-        largest = max(theirs / ours if ours > 0 else float("inf") for ours, theirs in pairs.values())
-        sentence = f"{where}, and pspice has fewer false negatives at all of them, by a factor of up to {largest:.2f}."
+        factors = [theirs / ours for ours, theirs in pairs.values() if ours > 0]
+        none = len(pairs) - len(factors)
+        sizes = f", by a factor of up to {max(factors):.2f}" if factors else ""
+        sizes += f", and none at {none} of them" if none else ""
+        sentence = f"{where}, and pspice has fewer false negatives at all of them{sizes}."
     else:
         places = join_words(_place(part, target, pairs[target]) for target in above)
         sentence = f"{where}. There, {other} is not worse at {places}."

@@ -9,27 +9,23 @@ import pyarrow as pa
 
 import fastcep as fc
 from bench.papers.data import EXAMPLES, SEED, SHARED
-from bench.unseen.wall import Repeated
-from fastcep.datasets import bus_events, market, soccer, soccer_events, stock_events
+from bench.papers.real_streams import repeated
+from fastcep.datasets import bus_events, market, soccer
 from fastcep.datasets.derived import BUSES, names_of
 
 __all__ = [
-    "BUS_REPORTS", "POSITIONS", "QUOTES", "SYMBOLS", "buses", "changing_quotes", "positions", "q1", "q1_and_q2", "q2",
-    "q3", "q4", "quotes", "real_buses", "real_positions", "real_quotes",
+    "BUS_REPORTS", "SYMBOLS", "buses", "changing_quotes", "positions", "q1", "q1_and_q2", "q2", "q3", "q4", "quotes",
+    "real_buses",
 ]  # fmt: skip
 
-QUOTES = SHARED / "stocks" / "sp100_minute_bars_20181105_20181109.csv.gz"
-POSITIONS = SHARED / "soccer" / "tromso_anzhi_20131107_positions_20hz.csv.gz"
 BUS_REPORTS = SHARED / "dublinbus" / "siri_20121130_0000_0040_10k.csv.gz"
 _EARLIER_BUS_REPORTS = SHARED / "dublinbus" / "siri_20130131_0000_0603_10k.csv.gz"
 #: Number of symbols of the generated quotes, as in the real ones; the paper has 500, and windows ten times as long.
 SYMBOLS = 50
-_LEADING = ("AAPL", "MSFT", "GOOG", "FB", "INTC")
-_STRIKER = 10
 #: Probability that a symbol follows its leader; with the default of 0.8, too many sequences of Q1 complete.
 _INFLUENCE = 0.65
-#: Distance in metres within which a player defends; the real positions are those of one team.
-_REACH, _REAL_REACH = 6.0, 10.0
+#: Distance in metres within which a player defends.
+_REACH = 6.0
 #: Delay in s from which a real bus counts as delayed: at night few buses are a minute late.
 _DELAY = 0
 
@@ -145,40 +141,10 @@ def buses(
     return pa.table(columns, schema=BUSES)
 
 
-def real_quotes(events: int, *, history: bool = False) -> pa.Table:
-    """Return real quotes: the second half of the days again and again or, as history, the first half."""
-    table = _real_quotes()
-    return _half(table, events, history)
-
-
-def real_positions(events: int, *, history: bool = False) -> pa.Table:
-    """Return real positions, split as `real_quotes`."""
-    return _half(_real_positions(), events, history)
-
-
 def real_buses(events: int, *, history: bool = False) -> pa.Table:
     """Return real reports of buses again and again or, as history, those of another day."""
     table = bus_events(_EARLIER_BUS_REPORTS if history else BUS_REPORTS, _DELAY)
-    return table.slice(0, events) if history else _repeated(table, events)
-
-
-@cache
-def _real_quotes() -> pa.Table:
-    return stock_events(QUOTES, _LEADING)
-
-
-@cache
-def _real_positions() -> pa.Table:
-    return soccer_events(POSITIONS, _STRIKER, _REAL_REACH)
-
-
-def _half(table: pa.Table, events: int, history: bool) -> pa.Table:
-    middle = len(table) // 2
-    return table.slice(0, min(middle, events)) if history else _repeated(table.slice(middle), events)
-
-
-def _repeated(table: pa.Table, events: int) -> pa.Table:
-    return pa.Table.from_batches(Repeated(table, "ts", events)).combine_chunks()
+    return table.slice(0, events) if history else repeated(table, events)
 
 
 def _thinned(table: pa.Table, kind: str, seed: int) -> pa.Table:

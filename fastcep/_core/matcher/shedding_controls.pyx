@@ -158,6 +158,11 @@ cdef class Shedding:
             for j in range(chances.shape[1]):
                 self.core.shed.in_windows[i * chances.shape[1] + j] = chances[i, j]
 
+    def drop_whole_windows(self, int64_t chance):
+        """Set the probability with which an isolated window is dropped with all of its events, in 2^-32."""
+        self.core.shed.whole = chance
+        self.core.shed.whole_weight = log_weight(chance)
+
     def refuse_births(self, const int64_t[:, :, ::1] chances):
         """Set the probability with which births are refused, per state, class and age slice, in 2^-32."""
         cdef Py_ssize_t i, n = chances.shape[0] * chances.shape[1] * chances.shape[2]
@@ -441,8 +446,10 @@ cdef class Shedding:
 
     @property
     def totals(self):
-        """Number of births refused, of events dropped from a window, and of partial matches dropped by age."""
-        return self.core.shed.n_refused, self.core.shed.n_in_windows, self.core.shed.n_aged
+        """Number of births refused, of events dropped from a window, of partial matches dropped by age, and of whole
+        windows dropped.
+        """
+        return self.core.shed.n_refused, self.core.shed.n_in_windows, self.core.shed.n_aged, self.core.shed.n_windows
 
     def resume(self, counters, totals):
         """Continue from the results of `counted` and `totals`."""
@@ -455,4 +462,5 @@ cdef class Shedding:
         _write(self.core.shed.refused, counters["refused"], cells)
         _write(self.core.shed.dropped, counters["dropped"], cells)
         _write(self.core.shed.withheld, counters["withheld"], self.core.shed.variables * self.core.shed.variable_stride)
-        self.core.shed.n_refused, self.core.shed.n_in_windows, self.core.shed.n_aged = totals
+        (self.core.shed.n_refused, self.core.shed.n_in_windows, self.core.shed.n_aged,
+         self.core.shed.n_windows) = totals

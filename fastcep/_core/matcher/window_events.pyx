@@ -15,7 +15,7 @@ from fastcep._core.memory.open_windows cimport (
 from fastcep._core.memory.row_store cimport find
 from fastcep._core.memory.starts cimport drop_first
 from fastcep._core.program.plan_tables cimport Edge, Variable
-from fastcep._core.shed.drop cimport kept_out
+from fastcep._core.shed.drop cimport is_whole_dropped, kept_out
 from fastcep._core.state.core cimport Core, read_key
 from fastcep._core.state.isolated_windows cimport counts_of, end_window, enter, leave
 
@@ -156,6 +156,9 @@ cdef int64_t _enter_from(Core* core, int64_t number, uint64_t* variables, int k)
     while number < core.windows.next:
         window = window_at(&core.windows, number)
         usable = core.bindable & window.relevant
+        if usable and is_whole_dropped(core, window.position):
+            end_window(core, window)
+            usable = 0
         if usable and core.shed.in_windows != NULL and kept_out(core, window.position):
             usable = 0
         if usable and core.n_counts > 0 and window.part != NULL and partition_of(core, usable, k) and limit_is_reached(

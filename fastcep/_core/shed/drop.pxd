@@ -41,6 +41,17 @@ cdef inline int64_t spent(const Core* core) noexcept nogil:
             + core.shed.n_aged * core.prices.purged)
 
 
+cdef inline bint is_whole_dropped(Core* core, int64_t opened) noexcept nogil:
+    """Return whether the window that the event at position ``opened`` has opened is dropped with all of its events.
+
+    There is one draw per window. So a window that is open when the probability rises may be dropped as well.
+    """
+    if core.shed.whole == 0 or not falls(~core.shed.seed, <uint64_t>opened, core.shed.whole):
+        return False
+    core.shed.n_windows += 1
+    return True
+
+
 cdef inline bint kept_out(Core* core, int64_t opened) noexcept nogil:
     """Return whether the event is dropped from the window that the event at position ``opened`` has opened."""
     cdef Shed* shed = &core.shed

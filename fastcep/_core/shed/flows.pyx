@@ -146,7 +146,7 @@ cdef void weigh_staged(Core* core, int64_t start, int64_t word) noexcept nogil:
 
 
 cdef inline void _weigh_match(Core* core, int64_t start, int64_t weight) noexcept nogil:
-    cdef double count = represented(weight), windows = 1.0
+    cdef double count = represented(weight + core.shed.whole_weight), windows = 1.0
     if core.is_shared and core.windows.next - core.windows.first > 1:
         windows = <double>_open_windows(core, start)
     core.shed.found.count += windows

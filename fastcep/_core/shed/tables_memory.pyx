@@ -100,4 +100,4 @@ cdef void shed_free(Shed* shed) noexcept nogil:
     shed.numbers = NULL
     shed.classifiers = NULL
     shed.on = shed.events = shed.births = shed.binds = shed.weighs = False
-    shed.window_weight = 0
+    shed.window_weight = shed.whole = shed.whole_weight = 0

@@ -118,6 +118,8 @@ cdef struct Shed:            # drop probabilities are in 2^-32
     int64_t bins             # bins of a window
     int64_t bin              # events per bin
     int64_t window_weight    # weight of the current event, which was not dropped from the current window
+    int64_t whole            # probability that an isolated window is dropped with all of its events,
+    int64_t whole_weight     # and weight of a window that is not dropped
     int slices               # slices of the window, for the tables below
     int64_t* refuse          # per state, class and slice: probability that a birth is refused,
     int64_t* refuse_weights  # and weight of a birth that is not refused; see flows.pyx
@@ -143,6 +145,7 @@ cdef struct Shed:            # drop probabilities are in 2^-32
     int64_t n_refused        # counters: births refused
     int64_t n_aged           # partial matches dropped with age
     int64_t n_in_windows     # events kept out of a window
+    int64_t n_windows        # windows dropped with all of their events
     int64_t* dropped_events  # per type: events dropped that some variable may bind
     int64_t* tried           # per type: partial matches visited for an event, the event itself as a beginning included
     int64_t* yielded         # per type: partial matches and matches that events made

@@ -13,7 +13,8 @@ from fastcep.overload.protocols import Classes, Floats, QueryView, Shedder, Tree
 from fastcep.overload.renewal import EngineSetting
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic
-from fastcep.shedding.auto.trial import shedder_of
+from fastcep.shedding.auto.trial import has_isolated_windows, shedder_of
+from fastcep.shedding.espice import ESpice
 from fastcep.shedding.events import RandomEvents
 from fastcep.shedding.hybrid import Hybrid
 from fastcep.shedding.matches import RandomMatches
@@ -34,9 +35,10 @@ class Auto(RefittingShedder):
     for an event, so it holds more bounds than `RandomMatches`. Other queries could report false matches without some
     events, so partial matches are dropped as by `RandomMatches`.
 
-    The shedder records the last events, fits a model of `Hybrid` and one of `PSpice` on their first two thirds, and
-    compares them on the rest with random shedding and with the model in use. The best one is used from then on. The fit
-    is repeated when the stream has changed from the model, and after `renew` events. See `RefittingShedder`.
+    The shedder records the last events, fits a model of `Hybrid`, one of `PSpice`, and one of `ESpice` if the query
+    isolates its windows, on their first two thirds, and compares them on the rest with random shedding and with the
+    model in use. The best one is used from then on. The fit is repeated when the stream has changed from the model, and
+    after `renew` events. See `RefittingShedder`.
 
     Parameters
     ----------
@@ -85,6 +87,11 @@ class Auto(RefittingShedder):
             return
         try:
             model.check(query)
+            if model.kind == ESpice.name and not has_isolated_windows(query):
+                raise ModelError(
+                    f"shedder 'auto' takes a model of kind {ESpice.name!r} only for a query that isolates its windows, "
+                    f"such as one with LIMIT 1 PER WINDOW; query {query.name!r} does not: take shedder {ESpice.name!r}"
+                )
         except ModelError:
             if query.name in self._given:
                 raise
@@ -147,9 +154,13 @@ class Auto(RefittingShedder):
 
     def has_changed(self) -> bool:
         """Return whether a model reports a change of the stream."""
-        return any(isinstance(item, dict) and item.get("changes", 0) > 0 for item in self._model_metrics().values())
+        return any(
+            shedder.has_changed() if isinstance(shedder, ESpice) else
+            any(isinstance(item, dict) and item.get("changes", 0) > 0 for item in shedder.metrics().values())
+            for shedder in self._shedders.values()
+        )  # fmt: skip
 
-    def _new_shedders(self) -> dict[str, Hybrid | PSpice]:
+    def _new_shedders(self) -> dict[str, Hybrid | PSpice | ESpice]:
         return {name: shedder_of(model, self.seed) for name, model in self._models.items()}
 
     # ---------------------------------------------------- metrics and state
@@ -161,8 +172,10 @@ class Auto(RefittingShedder):
 
     def _model_metrics(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for shedder in self._shedders.values():
-            found |= shedder.metrics()
+        for name, shedder in self._shedders.items():
+            metrics = shedder.metrics()
+            is_espice = isinstance(shedder, ESpice)
+            found |= {name: {key: metrics[key][name] for key in ("windows", "drift")}} if is_espice else metrics
         return found
 
     def spec(self) -> dict[str, Any]:

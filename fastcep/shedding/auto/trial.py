@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from fastcep.engine import Engine, Matches
+from fastcep.engine import Engine
+from fastcep.engine.match_identity import Identities, count_found, identities_of
 from fastcep.errors import FastcepError
 from fastcep.events.batch import as_table
-from fastcep.overload.protocols import Shedder
+from fastcep.overload.protocols import Floats, Shedder
+from fastcep.plan import make_plan
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic
+from fastcep.shedding.espice import ESpice
 from fastcep.shedding.events import RandomEvents
 from fastcep.shedding.fit import fit
 from fastcep.shedding.hybrid import Hybrid
@@ -22,21 +25,37 @@ from fastcep.shedding.model import Model
 from fastcep.shedding.pspice import PSpice
 from fastcep.shedding.refit.result import FitJob, FitResult
 
-__all__ = ["shedder_of", "try_models"]
+__all__ = ["has_isolated_windows", "shedder_of", "try_models"]
 
 #: Share of the history that models are fitted on; the rest is held out. Share of the mean latency that is the bound.
 _FITTED, _BOUND = 2 / 3, 0.5
 
+#: Largest mean latency, as a share of the bound, with which the bound counts as held. What it is above that counts as
+#: much as a share of the recall. The first events, in which a shedder finds its level, are not judged.
+_HELD, _START = 1.02, 0.25
+
 #: Kinds of models to fit, and whether their fit depends on a seed.
-_KINDS = {"hybrid": True, "pspice": False}
+_KINDS = {"hybrid": True, "pspice": False, "espice": False}
 
 #: Number of matches that the held-out part must have; with fewer, a recall is mostly chance.
 _LEAST_MATCHES = 20
 
 
-def shedder_of(model: Model, seed: int) -> Hybrid | PSpice:
+def shedder_of(model: Model, seed: int) -> Hybrid | PSpice | ESpice:
     """Return the shedder for a model."""
+    if model.kind == ESpice.name:
+        return ESpice(model, seed)
     return PSpice(model, seed) if model.kind == PSpice.name else Hybrid(model, seed)
+
+
+def has_isolated_windows(query: ast.Query) -> bool:
+    """Return whether a query isolates its windows without a shedder.
+
+    Only then may `Auto` drop events from single windows. Otherwise it would have to isolate them from the start, which
+    costs more where windows overlap, also while nothing is shed.
+    """
+    windows = make_plan(query).windows
+    return windows is not None and windows.isolated
 
 
 def try_models(job: FitJob) -> dict[str, FitResult]:
@@ -55,25 +74,28 @@ def _try_models(query: ast.Query, job: FitJob) -> FitResult:
         return FitResult(why="; ".join(errors))
     try:
         truth, mean = _run(query, later, None, None, options)
-        if truth.total() < _LEAST_MATCHES:
-            few = f"the later part of the history has {truth.total()} matches, fewer than {_LEAST_MATCHES}"
+        if len(truth) < _LEAST_MATCHES:
+            few = f"the later part of the history has {len(truth)} matches, fewer than {_LEAST_MATCHES}"
             return FitResult(why=few)
         bound = max(_BOUND * mean, 1.01 * job.costs.event)
         shedders: dict[str, Shedder] = {"baseline": RandomEvents(seed) if is_monotonic(query) else RandomMatches(seed)}
         if current is not None:
             shedders["current"] = shedder_of(current, seed)
         shedders |= {kind: shedder_of(model, seed) for kind, model in models.items()}
-        recall = {}
+        recall, excess = {}, {}
         for name, shedder in shedders.items():
-            matches, _ = _run(query, later, shedder, bound, options)
-            recall[name] = (matches & truth).total() / truth.total()
+            matches, latency = _run(query, later, shedder, bound, options)
+            recall[name] = count_found(matches, truth) / len(truth)
+            excess[name] = max(0.0, latency / bound - _HELD)
     except FastcepError as error:
         return FitResult(why=str(error))
-    best = max(models, key=lambda kind: recall[kind])
-    known = max(value for name, value in recall.items() if name not in models)
-    if recall[best] <= known:
-        return FitResult(None, recall, f"its held-out recall is {recall[best]:.3f}, without it {known:.3f}")
-    return FitResult(models[best], recall)
+    value = {name: recall[name] - excess[name] for name in recall}
+    best = max(models, key=lambda kind: value[kind])
+    known = max((name for name in value if name not in models), key=lambda name: value[name])
+    if value[best] > value[known]:
+        return FitResult(models[best], recall)
+    missed = f", with a latency {excess[best]:.0%} above the bound" if excess[best] > 0 else ""
+    return FitResult(None, recall, f"its held-out recall is {recall[best]:.3f}{missed}, without it {recall[known]:.3f}")
 
 
 def _fitted(
@@ -82,6 +104,8 @@ def _fitted(
     """Fit a model of each kind that the query allows; return them by kind, and the errors of the others."""
     models, errors = {}, []
     for kind, more in _KINDS.items():
+        if kind == ESpice.name and not has_isolated_windows(query):
+            continue
         try:
             models[kind] = fit(query, history, kind=kind, **options, **({"seed": seed} if more else {}))
         except FastcepError as error:
@@ -91,16 +115,11 @@ def _fitted(
 
 def _run(
     query: ast.Query, events: pa.Table, shedder: Shedder | None, bound: float | None, options: Mapping[str, Any]
-) -> tuple[Counter[Any], float]:
-    """Return the matches, and the mean latency of an event in ns."""
+) -> tuple[Identities, float]:
+    """Return the identities of the matches, sorted, and the mean latency of an event after the start, in ns."""
     engine = Engine(query, clock="virtual", store="rows", shedder=shedder, latency_bound=bound, **options)
-    matches = engine.process(events)
-    found = _counted(query, matches) + _counted(query, engine.flush())
-    return found, engine.metrics()["shedding"]["processing_latency"]["mean"]
-
-
-def _counted(query: ast.Query, matches: Matches) -> Counter[Any]:
-    """Count the matches; all matches of a monotonic query are true, so their number is enough."""
-    if is_monotonic(query):
-        return Counter({"match": len(matches)}) if len(matches) else Counter()
-    return Counter(map(repr, matches.to_arrow().to_pylist()))
+    latencies: list[Floats] = []
+    engine.listen(lambda processing, _: latencies.append(processing.copy()))
+    parts = [identities_of(matches.to_arrow(), query) for matches in (engine.process(events), engine.flush())]
+    judged = np.concatenate(latencies)[int(_START * len(events)) :]
+    return np.sort(np.concatenate(parts)), float(judged.mean())

@@ -53,6 +53,7 @@ class DropTable:
 
     def __init__(self, model: ESpiceModel, size: float, *, literal: bool = False) -> None:
         self._model, self._literal = model, literal
+        self._latest: tuple[tuple[float, int], Floats] | None = None  # of `probabilities`, with its arguments
         self.cells: Cells = model.cells(size, literal=literal)
 
     def probabilities(self, demand: float, partitions: int = 1) -> Floats:
@@ -68,8 +69,11 @@ class DropTable:
         partitions
             Number of partitions of a window, of about equal numbers of positions.
         """
-        part = parts_of(self.cells.events.shape[1], partitions)
-        return self._literal_drops(demand, part) if self._literal else self._fractional_drops(demand, part)
+        if self._latest is None or self._latest[0] != (demand, partitions):
+            part = parts_of(self.cells.events.shape[1], partitions)
+            drops = self._literal_drops(demand, part) if self._literal else self._fractional_drops(demand, part)
+            self._latest = (demand, partitions), drops
+        return self._latest[1]
 
     def _fractional_drops(self, demand: float, part: Ints) -> Floats:
         order = self._groups

@@ -1,8 +1,9 @@
-"""Fit a model of eSPICE on history: count events and matches by type and position."""
+"""Fit a model of eSPICE on history: count events and matches by type and position, and measure the effect of drops."""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import wraps
 from math import ceil
 from typing import Any
@@ -10,15 +11,24 @@ from typing import Any
 import pyarrow as pa
 
 from fastcep.errors import ValidationError
+from fastcep.events import EventBatch, StringTable
+from fastcep.events.batch import as_table
+from fastcep.option_types import Index
+from fastcep.overload.costs import CostTable
 from fastcep.plan import make_plan
 from fastcep.plan.plan import AFTER_EVENTS
 from fastcep.query import ast
 from fastcep.shedding.counts import position_counts, size_counts, window_sizes
+from fastcep.shedding.espice.drop_table import DropTable
+from fastcep.shedding.espice.effect import MOST_EVENTS, SHARES, measure_effect
 from fastcep.shedding.espice.model import ESpiceModel
 from fastcep.shedding.model import Model
 from fastcep.shedding.options import as_count
 
-__all__ = ["CountOptions", "check_options", "count_options", "fit_espice", "fit_model", "fixed_size", "model_of_counts"]
+__all__ = [
+    "CountOptions", "check_options", "count_options", "fit_espice", "fit_model", "fixed_size", "model_of_counts",
+    "with_effect",
+]  # fmt: skip
 
 _CALLER = "fit"
 #: Number of bins by default, so that a bin has enough events.
@@ -30,7 +40,10 @@ _LITTLE = 0.02
 CountOptions = dict[str, Any]
 
 
-def fit_espice(query: ast.Query, history: Any, *, bin: int | None = None, positions: int | None = None) -> ESpiceModel:
+def fit_espice(
+    query: ast.Query, history: Any, *, bin: int | None = None, positions: int | None = None,
+    equal_costs: bool = False, cost_table: CostTable | str = "measured", index: Index = "full",
+) -> ESpiceModel:  # fmt: skip
     """Fit a model of eSPICE for a query over explicit windows (section 3.3).
 
     Parameters
@@ -44,6 +57,11 @@ def fit_espice(query: ast.Query, history: Any, *, bin: int | None = None, positi
     positions
         N, the number of positions that windows of other sizes are scaled to. None: the mean size of the windows of the
         history.
+    equal_costs
+        Whether to take it that every event costs the same in each of its windows, as in the paper. By default, the
+        effect of drops on the work and on the matches is measured on the last 50,000 events of the history.
+    cost_table, index
+        Cost table and index option of the engines that are to shed, for this measurement.
 
     Warns
     -----
@@ -57,11 +75,27 @@ def fit_espice(query: ast.Query, history: Any, *, bin: int | None = None, positi
     SchemaError, DataError, OrderError
         If the history does not fit the query.
     """
-    check_options(bin, positions)
+    check_options(bin, positions, equal_costs)
     size = fixed_size(query)
     sizes = size_counts(query, history) if size is None and positions is None else None
     options = count_options(query, sizes, bin, positions)
-    return model_of_counts(query, position_counts(query, history, **options), options, bin, positions)
+    model = model_of_counts(query, position_counts(query, history, **options), options, bin, positions, equal_costs)
+    return model if equal_costs else with_effect(model, _latest(query, history), cost_table, index)
+
+
+def _latest(query: ast.Query, history: Any) -> pa.Table:
+    """Return the last `MOST_EVENTS` events of declared types."""
+    table = as_table(history, "history")
+    batch = EventBatch.from_data(query.schema, table, StringTable(), "history")
+    return table if len(batch) <= MOST_EVENTS else table.slice(batch.row(len(batch) - MOST_EVENTS))
+
+
+def with_effect(model: ESpiceModel, history: pa.Table, cost_table: CostTable | str, index: Index) -> ESpiceModel:
+    """Return the model with the effect of its drops on the last events of the history."""
+    table = DropTable(model, model.positions)
+    probabilities = [table.probabilities(share) for share in SHARES if share > 0]
+    drops = [(drop, table.cells.bin, table.kept(drop)) for drop in probabilities]
+    return replace(model, effect=measure_effect(model.query, history, drops, cost_table, index))
 
 
 @wraps(fit_espice, assigned=(), updated=())  # `fastcep.fit` reads the options from the signature
@@ -70,11 +104,13 @@ def fit_model(query: ast.Query, history: Any, **options: Any) -> Model:
     return fit_espice(query, history, **options).stored()
 
 
-def check_options(bin: int | None, positions: int | None) -> None:
+def check_options(bin: int | None, positions: int | None, equal_costs: bool) -> None:
     """Raise `ValidationError` for an invalid option of `fit_espice`."""
     for name, value in (("bin", bin), ("positions", positions)):
         if value is not None:
             as_count(_CALLER, name, value)
+    if not isinstance(equal_costs, bool):
+        raise ValidationError(f"{_CALLER}: equal_costs={equal_costs!r}; expected True or False")
 
 
 def fixed_size(query: ast.Query) -> int | None:
@@ -103,9 +139,10 @@ def count_options(query: ast.Query, sizes: pa.Table | None, bin: int | None, pos
 
 
 def model_of_counts(
-    query: ast.Query, counts: pa.Table, options: CountOptions, bin: int | None, positions: int | None
-) -> ESpiceModel:
-    """Return the model of position counts, see `fit_espice`.
+    query: ast.Query, counts: pa.Table, options: CountOptions, bin: int | None, positions: int | None,
+    equal_costs: bool,
+) -> ESpiceModel:  # fmt: skip
+    """Return the model of position counts, see `fit_espice`, without the effect of drops.
 
     Raises
     ------
@@ -116,7 +153,8 @@ def model_of_counts(
         raise ValidationError(f"{_CALLER}: the history has no match of query {query.name!r}; give more history")
     number = options["positions"] or fixed_size(query) or 1
     windows = int(window_sizes(counts)["windows"].to_numpy().sum())
-    model = ESpiceModel(query, number, options["bins"], windows, counts, {"bin": bin, "positions": positions})
+    parameters = {"bin": bin, "positions": positions, "equal_costs": equal_costs}
+    model = ESpiceModel(query, number, options["bins"], windows, counts, parameters)
     if model.information < _LITTLE:
         warnings.warn(
             f"model 'espice' of query {query.name!r}: type and position of an event say almost nothing about its part "

@@ -22,6 +22,7 @@ from fastcep.query import ast
 from fastcep.query.patterns import pattern_variables
 from fastcep.shedding.counts.tables import metadata_of
 from fastcep.shedding.espice.cumulative import BEST
+from fastcep.shedding.espice.effect import Effect
 from fastcep.shedding.espice.information import mutual_information
 from fastcep.shedding.model import Model
 from fastcep.stored import AMOUNT, Misfit, record, whole
@@ -32,7 +33,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 KIND = "espice"
-_NUMBERS = record({"positions": whole(1), "bin": whole(1), "windows": whole(1), "information": AMOUNT})
+_NUMBERS = record({"positions": whole(1), "bin": whole(1), "windows": whole(1), "information": AMOUNT, "base": AMOUNT})
 _COUNTS: dict[str, pa.DataType] = {
     "type": pa.string(), "position": pa.int64(), "events": pa.int64(), "matched": pa.int64(),
 }  # fmt: skip
@@ -85,6 +86,8 @@ class ESpiceModel:
         Position counts of the history, see `fastcep.shedding.counts.position_counts`.
     parameters
         Parameters of the fit.
+    effect
+        Effect of drops on the work and on the matches. None: every event costs the same in each of its windows.
     """
 
     query: ast.Query
@@ -93,6 +96,7 @@ class ESpiceModel:
     windows: int
     counts: pa.Table
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    effect: Effect | None = None
 
     @property
     def bins(self) -> int:
@@ -176,7 +180,9 @@ class ESpiceModel:
     def _rebinned(self, values: Floats, ends: Floats) -> Floats:
         """Distribute values by bin to bins with other limits: float64[types, len(ends) - 1]."""
         sums = np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
-        return np.diff(np.array([np.interp(ends, self._ends, row) for row in sums]), axis=1)
+        at = np.interp(ends, self._ends, np.arange(self.bins + 1))  # linear in the bin, so one look-up for all types
+        low = np.minimum(at.astype(np.int64), self.bins - 1)
+        return np.diff(sums[:, low] + (at - low) * (sums[:, low + 1] - sums[:, low]), axis=1)
 
     def _scaled(self, values: Floats, literal: bool) -> Ints:
         """Return values relative to the largest of the model as utilities; a value above 0 is at least 1."""
@@ -197,8 +203,10 @@ class ESpiceModel:
         """Return the model in the form that is stored on disk."""
         numbers: dict[str, Any] = {
             "positions": self.positions, "bin": self.bin, "windows": self.windows, "information": self.information,
+            "base": 0.0 if self.effect is None else self.effect.base,
         }  # fmt: skip
-        return Model(KIND, self.query, dict(self.parameters), numbers, {"positions": self.counts})
+        parts = {"positions": self.counts} | ({} if self.effect is None else {"effect": self.effect.table()})
+        return Model(KIND, self.query, dict(self.parameters), numbers, parts)
 
     @classmethod
     def of(cls, model: Model) -> ESpiceModel:
@@ -218,11 +226,14 @@ class ESpiceModel:
             _NUMBERS(model.numbers, "numbers")
             numbers = model.numbers
             counts = _checked_counts(model.parts.get("positions"), model.query, numbers)
+            effect = Effect.of(model.parts["effect"], numbers["base"]) if "effect" in model.parts else None
         except Misfit as fault:
             raise ModelError(
                 f"model {KIND!r} of query {model.query.name!r} is malformed: {fault}; fit a new one with fastcep.fit()"
             ) from None
-        return cls(model.query, numbers["positions"], numbers["bin"], numbers["windows"], counts, model.parameters)
+        return cls(
+            model.query, numbers["positions"], numbers["bin"], numbers["windows"], counts, model.parameters, effect
+        )
 
 
 def _quotient(above: Floats, below: Floats, otherwise: npt.ArrayLike) -> Floats:

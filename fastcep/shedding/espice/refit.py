@@ -36,7 +36,7 @@ def _refit(query: ast.Query, job: FitJob) -> FitResult:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            new = fit_espice(query, job.history, **dict(old.parameters))
+            new = fit_espice(query, job.history, cost_table=job.costs, index=job.index, **dict(old.parameters))
     except FastcepError as failure:
         return FitResult(why=str(failure))
     tests = {

@@ -105,9 +105,8 @@ class ESpice(RefittingShedder):
 
     @classmethod
     def fit(cls, queries: Sequence[ast.Query], history: pa.Table, **options: Any) -> partial[ESpice]:
-        """Fit a model for each query; return a function that creates shedders. Cost table and index have no effect."""
-        own = {name: value for name, value in options.items() if name not in ("cost_table", "index")}
-        return partial(cls, tuple(fit_espice(query, history, **own).stored() for query in queries))
+        """Fit a model for each query; return a function that creates shedders."""
+        return partial(cls, tuple(fit_espice(query, history, **options).stored() for query in queries))
 
     def check(self, query: ast.Query) -> None:
         """Raise `ModelError` for a query without explicit windows, or without a model.
@@ -144,17 +143,30 @@ class ESpice(RefittingShedder):
     # ------------------------------------------------------------- decisions
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
-        """Return drop plans that drop the share ``demand`` of the events from each partition of a window."""
+        """Return drop plans that save the share ``demand`` of the work.
+
+        From each partition of a window they drop the share of its events for which the model's history kept the most
+        matches, and whole windows for the rest. ``literal``: they drop the share ``demand`` of the events.
+        """
         tables = [self._table(view) for view in views]
         if demand <= 0:
             return [DropPlan() for _ in views]
+        shares = [self._shares(view, demand) for view in views]
         if isinstance(self._queue, AutoQueueLength) and self._queue.q_max > 0:
-            self._queue.f = self._best_f(demand, tables, self._queue.q_max)
+            self._queue.f = self._best_f([dropped for dropped, *_ in shares], tables, self._queue.q_max)
         plans = []
-        for view, table in zip(views, tables, strict=True):
-            drops = table.probabilities(demand, self._partitions(view, table.cells.size))
-            plans.append(DropPlan(windows=np.ascontiguousarray(drops), bin=table.cells.bin, kept=table.kept(drops)))
+        for view, table, (dropped, whole, kept) in zip(views, tables, shares, strict=True):
+            drops = table.probabilities(dropped, self._partitions(view, table.cells.size))
+            plans.append(DropPlan(
+                windows=np.ascontiguousarray(drops), bin=table.cells.bin, whole_windows=whole,
+                kept=table.kept(drops) if kept is None else kept,
+            ))  # fmt: skip
         return plans
+
+    def _shares(self, view: QueryView, demand: float) -> tuple[float, float, float | None]:
+        """Return the share of the events and of the windows to drop, and the expected share of the matches if known."""
+        effect = self._models[view.plan.query.name].effect
+        return (demand, 0.0, None) if self.literal or effect is None else effect.drops_for(demand)
 
     def _table(self, view: QueryView) -> DropTable:
         """Return the drop table for the predicted size of the windows of a query."""
@@ -181,13 +193,16 @@ class ESpice(RefittingShedder):
         longest = load.bound / (load.service + load.other)
         return max(1, ceil(size / (longest - (_MOST_F if self.f == "auto" else self.f) * longest)))
 
-    def _best_f(self, demand: float, tables: Sequence[DropTable], longest: float) -> float:
+    def _best_f(self, dropped: Sequence[float], tables: Sequence[DropTable], longest: float) -> float:
         """Return the largest f for which every partition has enough events of low utility, or nearly enough."""
         candidates = _MOST_F - _STEP * np.arange(round(_MOST_F / _STEP))
         missing = [
-            max(table.shortfall(demand, max(1, ceil(table.cells.size / ((1 - f) * longest)))) for table in tables)
+            max(
+                table.shortfall(share, max(1, ceil(table.cells.size / ((1 - f) * longest))))
+                for share, table in zip(dropped, tables, strict=True)
+            )
             for f in candidates.tolist()
-        ]  # fmt: skip
+        ]
         return float(candidates[int(np.argmin(np.round(missing, 9)))])
 
     def learn(self, views: Sequence[QueryView]) -> None:

@@ -91,7 +91,7 @@ def test_n_is_the_mean_size_of_windows() -> None:
     assert model.windows == 3 and model.positions == round((4 + 6 + 1) / 3)
     model = small("SEQ(A a, B b) WINDOW OPEN ON O o CLOSE ON O c", "O A B O A A B B O", positions=5, bin=2)
     assert (model.positions, model.bin, model.bins) == (5, 2, 3)
-    assert dict(model.parameters) == {"bin": 2, "positions": 5}
+    assert dict(model.parameters) == {"bin": 2, "positions": 5, "equal_costs": False}
     # of the first: A at (2 * 1 + 1) * 5 / 8, B at 25/8; of the second: A at 15/12 and 25/12, B at 35/12 and 45/12
     assert model.events[:2] == pytest.approx(np.array([[2, 1, 0], [0, 3, 0]]) / 3)
 

@@ -29,7 +29,7 @@ def moved() -> pa.Table:
 
 def job(history: pa.Table) -> FitJob:
     query = positional.query()
-    return FitJob([query], history, {"q": positional.model()}, CostTable("free"), "full", 0)
+    return FitJob([query], history, {"q": positional.model(equal_costs=True)}, CostTable("free"), "full", 0)
 
 
 def result(history: pa.Table) -> FitResult:
@@ -80,7 +80,7 @@ def test_fits_on_the_stream_follow_it(caplog: pytest.LogCaptureFixture) -> None:
     stream, recall, truth = moved(), {}, fc.Engine(positional.query()).process(moved()).to_arrow()
     _, mean = positional.truth()
     for renew in (10_000, 10_000_000):
-        shedder = ESpice(positional.model(), history=10_000, renew=renew)
+        shedder = ESpice(positional.model(equal_costs=True), history=10_000, renew=renew)
         engine = fc.Engine(positional.query(), latency_bound=0.2 * mean, shedder=shedder, **positional.OPTIONS)
         matches = engine.process(stream).to_arrow()
         late = 2 * HALF
@@ -96,14 +96,15 @@ def test_snapshots_keep_new_models() -> None:
     _, mean = positional.truth()
 
     def engine() -> fc.Engine:
-        shedder = ESpice(positional.model(), history=10_000, renew=20_000)
+        shedder = ESpice(positional.model(equal_costs=True), history=10_000, renew=20_000)
         return fc.Engine(positional.query(), latency_bound=0.5 * mean, shedder=shedder, **positional.OPTIONS)
 
     whole, first = engine(), engine()
     expected = whole.process(stream).to_arrow()
     cut = 51_313
     found = [first.process(stream.slice(0, cut)).to_arrow()]
-    again = fc.Engine.restore(first.snapshot(), shedder=ESpice(positional.model(), history=10_000, renew=20_000))
+    model = positional.model(equal_costs=True)
+    again = fc.Engine.restore(first.snapshot(), shedder=ESpice(model, history=10_000, renew=20_000))
     found.append(again.process(stream.slice(cut)).to_arrow())
     assert pa.concat_tables(found).equals(expected)
     assert again.metrics()["shedding"] == whole.metrics()["shedding"]
@@ -131,7 +132,7 @@ def test_drift_of_types() -> None:
 
 def test_no_drift_of_a_stream_that_stays() -> None:
     _, mean = positional.truth()
-    shedder = ESpice(positional.model())
+    shedder = ESpice(positional.model(equal_costs=True))
     fc.Engine(positional.query(), latency_bound=0.5 * mean, shedder=shedder, **positional.OPTIONS).process(
         positional.early(300, 2)
     )

@@ -99,7 +99,7 @@ def view(text: str = "", **load: float) -> QueryView:
 
 def test_a_decision_has_an_amount_for_each_partition() -> None:
     """q_max = 100 and f = 0.8 leave room for 20 events: 10 partitions of 20 events each (section 3.4)."""
-    shedder = ESpice(positional.model())
+    shedder = ESpice(positional.model(equal_costs=True))
     [plan] = shedder.decide(0.4, 0.0, [view(bound=100.0, service=1.0)])
     cells = ESpiceModel.of(positional.model())
     assert plan.windows is not None and plan.bin == 4 and plan.windows.shape == (5, 50)

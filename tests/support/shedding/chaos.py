@@ -72,6 +72,7 @@ class Chaos(Shedder):
                 events=self._draw(types) if self._random.random() < 0.5 else None,
                 binds=self._draw(len(view.plan.negated), view.event_classes) if self._random.random() < 0.5 else None,
                 windows=self._draw(types, 3) if windows else None,
+                whole_windows=self._random.choice([0.0, 0.0, 0.3]) if windows and not self._calm else 0.0,
                 bin=self._random.choice([1, 2]),
                 births=self._draw(states, view.classes, *slices) if self._random.random() < 0.7 else None,
                 drops=self._draw(states, view.classes, view.slices) if self._random.random() < 0.7 else None,

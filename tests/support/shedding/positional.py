@@ -41,8 +41,8 @@ def early(windows: int, seed: int, offset: int = 0) -> pa.Table:
 
 
 @cache
-def model() -> Model:
-    return fc.fit(query(), early(300, 1), kind="espice")
+def model(*, equal_costs: bool = False) -> Model:
+    return fc.fit(query(), early(300, 1), kind="espice", equal_costs=equal_costs)
 
 
 @cache

@@ -1,0 +1,160 @@
+"""Kinds of queries: random streams and queries with the windows of a kind, and the section that compares shedders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import fastcep as fc
+from bench.shedding_page import table as table_text
+from bench.unseen.case import Case
+from bench.unseen.random_cases import HEADER, draw_query, draw_table, with_window
+from bench.unseen.results import rows_of
+from bench.unseen.summary import Cell, cells_of
+from fastcep.evaluation import ShedderFit
+from fastcep.shedding import Auto
+from fastcep.shedding.auto.trial import try_models
+from fastcep.shedding.refit.result import FitJob
+
+__all__ = ["COMPARED", "DRAWS", "EVENTS", "KINDS", "AutoOfHistory", "kind_case", "kinds"]
+
+#: Cases of each kind, and events of a case.
+DRAWS, EVENTS = 3, 50_000
+#: Shedders in the order of the table.
+COMPARED = ("hybrid", "pspice", "espice", "rs", "ri", "auto")
+#: `auto` may have this much less recall than the best shedder.
+_CLOSE = 0.02
+_MOST = 12  #: number of cells in a list
+_FIRST = "STRATEGY skip_till_next\nSELECT first\nLIMIT 1 PER WINDOW\n"
+
+#: By kind: traits of the stream and the query, and the text of a window of n events.
+KINDS: dict[str, tuple[tuple[str, ...], Callable[[int], str]]] = {
+    "sequence, WITHIN": ((), lambda n: f"WITHIN {n} EVENTS\n"),
+    "Kleene, WITHIN": (("kleene",), lambda n: f"WITHIN {n} EVENTS\n"),
+    "negation, WITHIN": (("negation",), lambda n: f"WITHIN {n} EVENTS\n"),
+    "two queries, WITHIN": (("two queries",), lambda n: f"WITHIN {n} EVENTS\n"),
+    "windows, SELECT each": ((), lambda n: f"WINDOW OPEN ON A o CLOSE AFTER {n} EVENTS\n"),
+    "windows that do not overlap": ((), lambda n: f"WINDOW OPEN EVERY {n} EVENTS CLOSE AFTER {n} EVENTS\n"),
+    "one match per window": ((), lambda n: f"WINDOW OPEN ON A o CLOSE AFTER {n} EVENTS\n{_FIRST}"),
+    "positions matter": (("positions",), lambda n: f"WINDOW OPEN EVERY {n} EVENTS CLOSE AFTER {n} EVENTS\n"),
+}
+#: Traits that a stream or query has by chance.
+_BY_CHANCE, _SHARE = ("skew", "correlation", "drift", "bursts"), 0.3
+_ATTEMPTS = 200
+
+
+def kind_case(seed: int, name: str, events: int = EVENTS) -> Case:
+    """Draw a stream and its queries; the name is a number from 0, by which the kind and the draw follow.
+
+    Raises
+    ------
+    RuntimeError
+        If no draw has enough load and enough matches.
+    """
+    kind, draw = divmod(int(name), DRAWS)
+    title = list(KINDS)[kind]
+    own, window = KINDS[title]
+    rng = np.random.default_rng([seed, kind, draw, 7])
+    for _ in range(_ATTEMPTS):
+        traits = [*own, *(trait for trait in _BY_CHANCE if rng.random() < _SHARE)]
+        table, notes = draw_table(rng, events, traits)
+        names = ("q", "r") if "two queries" in traits else ("q",)
+        texts = [with_window(table, draw_query(rng, query, traits), window) for query in names]
+        if all(text is not None for text in texts):
+            document = HEADER + "\n".join(text for text in texts if text is not None)
+            if "positions" in own:
+                table = _by_position(rng, table, document)
+            return Case(f"{title} {draw + 1}", document, table, (*traits, *notes))
+    raise RuntimeError(f"seed {seed}, {title}: {_ATTEMPTS} draws had too few matches or too little load")
+
+
+def _by_position(rng: np.random.Generator, table: pa.Table, document: str) -> pa.Table:
+    """Sort the types within each window, so that they are at similar positions in all windows."""
+    (query,) = fc.parse_document(document).queries
+    size = query.window.closing.events  # type: ignore[union-attr]
+    kinds = table["type"].to_numpy(zero_copy_only=False)
+    place = np.searchsorted(list("ABCD"), kinds) + rng.normal(0.0, 1.0, len(kinds))
+    order = np.lexsort([place, np.arange(len(kinds)) // size])
+    return table.take(order).set_column(table.column_names.index("ts"), "ts", table["ts"])
+
+
+class AutoOfHistory(ShedderFit):
+    """`auto` that begins with the models that it would choose on the history."""
+
+    name = label = "auto"
+
+    def fit(self, queries: Sequence[fc.Query], history: pa.Table, **options: Any) -> Callable[[int], Auto]:
+        """Try models on the history, as `Auto` does on the stream; return a factory of shedders."""
+        job = FitJob(queries, history, {}, options["cost_table"], options["index"], 0)
+        chosen = [result.model for result in try_models(job).values() if result.model is not None]
+        return partial(_auto, chosen)
+
+
+def _auto(models: list[Any], seed: int) -> Auto:
+    return Auto(seed, models or None)
+
+
+def kinds(results: dict[str, Any]) -> list[str]:
+    """Return the section; none without results."""
+    cells = [cell for cell in cells_of(rows_of(results, "kinds")) if _best(cell) is not None]
+    if not cells:
+        return []
+    close = [cell for cell in cells if _is_close(cell)]
+    others = sorted((cell for cell in cells if not _is_close(cell)), key=_distance, reverse=True)
+    return [
+        "## Kinds of queries\n",
+        "Which shedder suits which kind of query. For each kind, streams and queries are drawn at random; *positions "
+        "matter* sorts the types in each window, otherwise they are mixed. Bounds are 80, 50 and 25 % of the mean "
+        "latency without shedding, decisions are free. Here `auto` begins with the models that it chooses on the "
+        "history, by their recall on its last third. Numbers are mean recalls over the cells in which the shedder "
+        "holds the bound; in parentheses the number of cells in which it does not. A dash: the shedder has no model "
+        "for these queries.\n",
+        table_text(("kind", "cells", *(f"`{name}`" for name in COMPARED)), [
+            [kind, str(len(group)), *(_recall(group, name) for name in COMPARED)]
+            for kind in KINDS if (group := [cell for cell in cells if _kind(cell) == kind])
+        ]),
+        f"`auto` is within {_CLOSE} of the best shedder that holds the bound in {len(close)} of {len(cells)} cells, "
+        f"{len(close) / len(cells):.0%} (goal ≥ 90 %: {'met' if len(close) >= 0.9 * len(cells) else 'NOT met'}).\n",
+        *(["The other cells, with the recall of the best shedder and that of `auto`: " + "; ".join(
+            _described(cell) for cell in others[:_MOST]
+        ) + ("" if len(others) <= _MOST else f"; and {len(others) - _MOST} more") + ".\n"] if others else []),
+    ]  # fmt: skip
+
+
+def _kind(cell: Cell) -> str:
+    return str(cell.key[0]).rpartition(" ")[0]
+
+
+def _best(cell: Cell) -> tuple[float, str] | None:
+    """Return the largest recall, and the shedder that has it, of those that hold the bound; None if none holds it."""
+    held = [(row["recall"], name) for name, row in cell.rows.items() if row["held"] and row["recall"] is not None]
+    return max(held, default=None)
+
+
+def _distance(cell: Cell) -> float:
+    best, auto = _best(cell), cell.rows["auto"]
+    assert best is not None
+    return best[0] - (auto["recall"] if auto["held"] else 0.0)
+
+
+def _is_close(cell: Cell) -> bool:
+    return bool(cell.rows["auto"]["held"]) and _distance(cell) <= _CLOSE
+
+
+def _recall(group: Sequence[Cell], name: str) -> str:
+    rows = [cell.rows[name] for cell in group if name in cell.rows and cell.rows[name]["error"] is None]
+    held = [row["recall"] for row in rows if row["held"] and row["recall"] is not None]
+    missed = sum(not row["held"] for row in rows)
+    return "–" if not rows else (f"{fmean(held):.3f}" if held else "–") + (f" ({missed})" if missed else "")
+
+
+def _described(cell: Cell) -> str:
+    best, auto = _best(cell), cell.rows["auto"]
+    assert best is not None
+    own = f"{auto['recall']:.2f}" if auto["held"] and auto["recall"] is not None else "bound missed"
+    return f"{cell.key[0]}, {cell.key[3]}: {best[1]} {best[0]:.2f}, {own}"
