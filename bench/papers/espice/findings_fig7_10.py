@@ -44,9 +44,12 @@ def bound_kept_on_the_wall(parts: Parts) -> list[str]:
     )
     used = join_words(f"{value_of(part, ESPICE, target, 'used'):.2f}" for target in part.targets)
     overhead = max(part.values(ESPICE, "overhead"))
+    missed = join_words(f"{value_of(part, ESPICE, target, MISSED):.0%}" for target in part.targets)
     return [
         f"Of the events, {values} are within the bound. The mean latency is {used} of the bound. Decisions take up to "
-        f"{overhead:.2%} of the busy time."
+        f"{overhead:.2%} of the busy time. The false negatives are {missed}: while load is shed, the engine counts and "
+        "weighs what it drops, so an event takes more time than without a shedder, and the time outside of matching "
+        "cannot be saved."
     ]
 
 
