@@ -13,9 +13,9 @@ import pyarrow as pa
 import fastcep as fc
 from bench.shedding_page import table as table_text
 from bench.unseen.case import Case
-from bench.unseen.random_cases import HEADER, draw_query, draw_table, with_window
+from bench.unseen.random_cases import HEADER, draw_query, draw_table, has_load, with_window
 from bench.unseen.results import rows_of
-from bench.unseen.summary import Cell, cells_of
+from bench.unseen.summary import EQUAL, Cell, cells_of
 from fastcep.evaluation import ShedderFit
 from fastcep.shedding import Auto
 from fastcep.shedding.auto.trial import try_models
@@ -69,6 +69,8 @@ def kind_case(seed: int, name: str, events: int = EVENTS) -> Case:
             document = HEADER + "\n".join(text for text in texts if text is not None)
             if "positions" in own:
                 table = _by_position(rng, table, document)
+                if not has_load(str(texts[0]), table):  # the order changes both
+                    continue
             return Case(f"{title} {draw + 1}", document, table, (*traits, *notes))
     raise RuntimeError(f"seed {seed}, {title}: {_ATTEMPTS} draws had too few matches or too little load")
 
@@ -101,7 +103,9 @@ def _auto(models: list[Any], seed: int) -> Auto:
 
 def kinds(results: dict[str, Any]) -> list[str]:
     """Return the section; none without results."""
-    cells = [cell for cell in cells_of(rows_of(results, "kinds")) if _best(cell) is not None]
+    every = cells_of(rows_of(results, "kinds"))
+    cells = [cell for cell in every if _best(cell) is not None]
+    left_out = [cell for cell in every if _best(cell) is None]
     if not cells:
         return []
     close = [cell for cell in cells if _is_close(cell)]
@@ -111,9 +115,12 @@ def kinds(results: dict[str, Any]) -> list[str]:
         "Which shedder suits which kind of query. For each kind, streams and queries are drawn at random; *positions "
         "matter* sorts the types in each window, otherwise they are mixed. Bounds are 80, 50 and 25 % of the mean "
         "latency without shedding, decisions are free. Here `auto` begins with the models that it chooses on the "
-        "history, by their recall on its last third. Numbers are mean recalls over the cells in which the shedder "
-        "holds the bound; in parentheses the number of cells in which it does not. A dash: the shedder has no model "
-        "for these queries.\n",
+        "history, by their recall on its last third. The mean recalls are those over the cells in which the shedder "
+        "holds the bound, so they are over different cells: compare them with the number of cells in which a shedder "
+        "is *best*, to 0.005, of those that hold the bound, `auto` aside. In parentheses: the number of cells in which "
+        "it does not hold it. A dash: the shedder has no model for these queries. A cell is a stream with a bound and "
+        f"a seed of the shedders; {DRAWS} streams are drawn for each kind. {len(left_out)} more cells are left out, "
+        "because no shedder holds their bound, or the stream has too few matches.\n",
         table_text(("kind", "cells", *(f"`{name}`" for name in COMPARED)), [
             [kind, str(len(group)), *(_recall(group, name) for name in COMPARED)]
             for kind in KINDS if (group := [cell for cell in cells if _kind(cell) == kind])
@@ -150,7 +157,19 @@ def _recall(group: Sequence[Cell], name: str) -> str:
     rows = [cell.rows[name] for cell in group if name in cell.rows and cell.rows[name]["error"] is None]
     held = [row["recall"] for row in rows if row["held"] and row["recall"] is not None]
     missed = sum(not row["held"] for row in rows)
-    return "–" if not rows else (f"{fmean(held):.3f}" if held else "–") + (f" ({missed})" if missed else "")
+    if not rows:
+        return "–"
+    best = "" if name == "auto" else f", best in {sum(_is_best(cell, name) for cell in group)}"
+    return (f"{fmean(held):.3f}" if held else "–") + best + (f" ({missed})" if missed else "")
+
+
+def _is_best(cell: Cell, name: str) -> bool:
+    """Return whether a shedder holds the bound, and no other one but `auto` has a higher recall."""
+    held = {
+        other: row["recall"] for other, row in cell.rows.items()
+        if other != "auto" and row["held"] and row["recall"] is not None
+    }  # fmt: skip
+    return name in held and held[name] >= max(held.values()) - EQUAL
 
 
 def _described(cell: Cell) -> str:

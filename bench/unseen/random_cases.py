@@ -16,7 +16,7 @@ import pyarrow as pa
 import fastcep as fc
 from bench.unseen.case import Case
 
-__all__ = ["CASES", "EVENTS", "HEADER", "TRAITS", "draw_query", "draw_table", "random_case", "with_window"]
+__all__ = ["CASES", "EVENTS", "HEADER", "TRAITS", "draw_query", "draw_table", "has_load", "random_case", "with_window"]
 
 #: Number of cases of a seed, and of events of a case.
 CASES, EVENTS = 10, 60_000
@@ -167,6 +167,12 @@ def with_window(table: pa.Table, query: str, window: Callable[[int], str]) -> st
             load = _load(text, table.slice(len(table) // 2))
             return text if load is not None and load[1] >= _FEWEST_PER_EVENT else None
     return None
+
+
+def has_load(text: str, table: pa.Table) -> bool:
+    """Return whether a query with its window has enough load and enough matches in the second half of the events."""
+    load = _load(text, table.slice(len(table) // 2))
+    return load is not None and load[0] >= _GOAL and load[1] >= _FEWEST_PER_EVENT
 
 
 def _load(text: str, table: pa.Table) -> tuple[float, float] | None:
