@@ -232,15 +232,15 @@ def check_drop_plan(shedder: Shedder, query: str, plan: DropPlan, shapes: Mappin
         if table.size and not (table.min() >= -_ROUNDING and table.max() <= 1 + _ROUNDING):
             wrong = table[~((table >= -_ROUNDING) & (table <= 1 + _ROUNDING))][0]
             _refuse(shedder, where + name, f"the probability {wrong}", "probabilities from 0 to 1")
-    if plan.whole_windows and not shapes["windows"]:
-        expected = "0, as no window is isolated: set in_windows"
-        _refuse(shedder, where + "whole_windows", _describe(plan.whole_windows), expected)
     for name in _SHARES:
         share = getattr(plan, name)
         if share is None and name in _UNKNOWN:
             continue
         if not _is_number(share) or not -_ROUNDING <= share <= 1 + _ROUNDING:
             _refuse(shedder, where + name, _describe(share), "a share from 0 to 1" + ", or None" * (name in _UNKNOWN))
+    if plan.whole_windows and not shapes["windows"]:
+        expected = "0, as no window is isolated: set in_windows"
+        _refuse(shedder, where + "whole_windows", _describe(plan.whole_windows), expected)
     if not _is_integer(plan.bin) or not 1 <= plan.bin < 2**62:
         _refuse(shedder, where + "bin", _describe(plan.bin), "an integer from 1 on")
     if not isinstance(plan.steady, bool | np.bool_):

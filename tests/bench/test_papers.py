@@ -172,6 +172,8 @@ def test_a_small_run_is_stored_drawn_and_described(figure: Figure, tmp_path, mon
     events = SMALL[figure.paper]
     save(figure.stem, run_figure(figure, events=events, seeds=1, reports=tmp_path / "reports"))
     results = read(figure.stem)
+    if not results["parts"]:
+        pytest.skip("all parts need data outside the repository")
     draw.draw(figure, part_results(results))
     text = "\n".join(section(figure, results))
     figure = figure.restricted_to(results["parts"])  # some parts need data outside the repository
