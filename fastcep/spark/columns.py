@@ -7,9 +7,8 @@ converts these by fastcep's rules.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,12 +25,12 @@ from fastcep.events import EventBatch, Schema, StringTable
 from fastcep.events.convert import Place, from_numpy, time_column
 from fastcep.events.schema import suggestion
 from fastcep.events.units import NANOSECONDS
-from fastcep.query import ast
+from fastcep.query.plain_schema import NUMBER, TYPE
 
-__all__ = ["NUMBER", "SLICE", "TIME", "TYPE", "Events", "columns_read", "events_of", "plain_query"]
+__all__ = ["SLICE", "Events", "events_of"]
 
-#: Columns of `Events.frame`; besides, ``c0``, ``c1``, … are attributes and ``o0``, ``o1``, … break ties.
-TIME, TYPE, NUMBER, SLICE = "time", "type", "number", "slice"
+#: Column of `Events.frame` besides those of plain events and ``o0``, ``o1``, …, which break ties.
+SLICE = "slice"
 _ORIGIN = "DataFrame"
 #: SQL for the microseconds of an interval of days to seconds, independent of the session's zone.
 _MICROSECONDS = (
@@ -65,28 +64,6 @@ class Events:
     unit: int
     order: tuple[str, ...]
     numbered: bool
-
-
-def columns_read(query: ast.Query, expressions: object = ()) -> frozenset[int]:
-    """Return the schema columns that a query or texts of expressions may read: those whose names occur in them."""
-    schema, names = query.schema, set(_strings(replace(query, text=None)))
-    names.update(name for text in _strings(expressions) for name in re.findall(r"\w+", text))
-    attributes = ((kind, name) for kind in schema.type_names for name in schema.attributes(kind) if name in names)
-    return frozenset(schema.column_of(kind, name) for kind, name in attributes)
-
-
-def _strings(node: Any) -> Iterator[str]:
-    """Yield all strings in a tree of nodes."""
-    if isinstance(node, str):
-        yield node
-    elif isinstance(node, tuple | list | set | frozenset):
-        for item in node:
-            yield from _strings(item)
-    elif isinstance(node, Mapping):
-        yield from _strings(tuple(node.values()))
-    elif is_dataclass(node):
-        for item in fields(node):
-            yield from _strings(getattr(node, item.name))
 
 
 def events_of(
@@ -136,24 +113,6 @@ def events_of(
     if schema.type is not None and schema.other_types == "ignore":
         plain = plain.filter(F.col(TYPE).isNull() | (F.col(TYPE) >= 0))
     return Events(plain, schema, unit, tuple(order), schema.sequence is not None)
-
-
-def plain_query(query: ast.Query, columns: Collection[int] | None = None) -> ast.Query:
-    """Return the query over the columns of `Events.frame`, all or some, with times in ns as ``time``."""
-    schema = query.schema
-    types = {
-        kind: {name: dtype for name, dtype in schema.attributes(kind).items()
-               if columns is None or schema.column_of(kind, name) in columns}
-        for kind in schema.type_names
-    }  # fmt: skip
-    has_types = schema.type is not None
-    plain = Schema(
-        types, time=TIME, type=TYPE if has_types else None, sequence=NUMBER,
-        codes={kind: number for number, kind in enumerate(types)} if has_types else None,
-        sources={kind: {name: f"c{schema.column_of(kind, name)}" for name in attributes}
-                 for kind, attributes in types.items()},
-    )  # fmt: skip
-    return replace(query, schema=plain)
 
 
 def _check(frame: DataFrame, schema: Schema) -> None:

@@ -25,9 +25,9 @@ from fastcep.plan import make_plan
 from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME
 from fastcep.plan.slicing import Context, slicing_of
 from fastcep.query import ast
+from fastcep.query.plain_schema import columns_read, plain_query
 from fastcep.shedding import counts as local_counts
 from fastcep.shedding.hybrid.history import Piece
-from fastcep.spark.columns import columns_read, plain_query
 from fastcep.spark.detect import one_query
 from fastcep.spark.functions import ship_functions
 from fastcep.spark.stream_pieces import RESULT_SCHEMA, collect_results, pieces_of, result_row

@@ -24,7 +24,7 @@ from fastcep.errors import ValidationError
 from fastcep.events import parse_duration
 from fastcep.option_types import SlicingMode
 from fastcep.query import ast
-from fastcep.spark.columns import columns_read, plain_query
+from fastcep.query.plain_schema import columns_read, plain_query
 from fastcep.spark.functions import ship_functions
 from fastcep.spark.slice_assignment import assign_slices
 from fastcep.spark.slice_task import ORDER, Detection, longest_windows, match_schema

@@ -28,6 +28,7 @@ from fastcep.overload.names import check_options
 from fastcep.plan import make_plan
 from fastcep.plan.slicing import Context, slicing_of
 from fastcep.query import ast
+from fastcep.query.plain_schema import columns_read, plain_query
 from fastcep.shedding.espice.effect import MOST_EVENTS, Effect
 from fastcep.shedding.espice.fit import check_options as check_positions
 from fastcep.shedding.espice.fit import count_options, fixed_size, with_effect
@@ -38,7 +39,6 @@ from fastcep.shedding.hybrid.history import Piece
 from fastcep.shedding.hybrid.pieces import check_cut, fit_pieces
 from fastcep.shedding.model import Model, check_kind
 from fastcep.shedding.pspice.fit import check_window, model_of_counts
-from fastcep.spark.columns import columns_read, plain_query
 from fastcep.spark.counts import position_table, size_table, transition_table, window_contexts
 from fastcep.spark.detect import one_query
 from fastcep.spark.functions import ShippedFunctions, ship_functions

@@ -18,8 +18,9 @@ from fastcep.plan import Plan
 from fastcep.plan.slicing import relevant_types
 from fastcep.query import ast
 from fastcep.query.patterns import PatternVariable, pattern_variables
+from fastcep.query.plain_schema import TYPE
 from fastcep.query.types import BUILTINS
-from fastcep.spark.columns import TYPE, Events
+from fastcep.spark.columns import Events
 
 __all__ = ["condition", "relevant"]
 

@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from fastcep.events import Schema
 from fastcep.plan import Plan
 from fastcep.plan.plan import KeyPlan
-from fastcep.spark.columns import SLICE, TIME, TYPE, Events
+from fastcep.query.plain_schema import TIME, TYPE
+from fastcep.spark.columns import SLICE, Events
 from fastcep.spark.slices import Slice, TimeCut
 from fastcep.spark.survey import with_bucket
 

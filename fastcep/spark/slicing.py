@@ -16,7 +16,8 @@ from fastcep.plan import Plan, make_plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.plan.slicing import Context, Slicing, context_text, slicing_of
 from fastcep.query import ast
-from fastcep.spark.columns import NUMBER, Events, columns_read, events_of
+from fastcep.query.plain_schema import NUMBER, columns_read
+from fastcep.spark.columns import Events, events_of
 from fastcep.spark.relevant_events import condition, relevant
 from fastcep.spark.slice_assignment import SliceAssignment, assign_slices, key_group
 from fastcep.spark.slice_task import Numbering

@@ -17,8 +17,9 @@ from pyspark.sql import DataFrame
 from fastcep.events.convert import from_numpy
 from fastcep.plan.slicing import Context
 from fastcep.query import ast
+from fastcep.query.plain_schema import NUMBER, TIME
 from fastcep.shedding.hybrid.history import Piece
-from fastcep.spark.columns import NUMBER, SLICE, TIME, Events, events_of
+from fastcep.spark.columns import SLICE, Events, events_of
 from fastcep.spark.functions import NO_FUNCTIONS, ShippedFunctions
 from fastcep.spark.slice_assignment import SliceAssignment, assign_slices
 from fastcep.spark.slice_task import without_column

@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 from fastcep.errors import DataError
 from fastcep.events.schema import suggestion
 from fastcep.events.units import INT64_MAX
-from fastcep.spark.columns import NUMBER, TIME, TYPE, Events
+from fastcep.query.plain_schema import NUMBER, TIME, TYPE
+from fastcep.spark.columns import Events
 
 __all__ = ["Survey", "context_of", "count_between", "stage", "survey_of", "with_bucket", "with_times"]
 

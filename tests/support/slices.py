@@ -13,7 +13,8 @@ import fastcep as fc
 from fastcep.plan import make_plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.query import ast
-from fastcep.spark.columns import NUMBER, SLICE, TIME, TYPE, columns_read, plain_query
+from fastcep.query.plain_schema import NUMBER, TIME, TYPE, columns_read, plain_query
+from fastcep.spark.columns import SLICE
 from fastcep.spark.slice_assignment import SliceAssignment
 from fastcep.spark.slice_task import ORDER, Detection, match_schema
 from fastcep.spark.slices import TimeCut
