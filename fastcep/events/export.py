@@ -12,7 +12,7 @@ from fastcep.events.convert import from_numpy, from_texts
 from fastcep.events.schema import Schema
 from fastcep.events.strings import StringTable
 
-__all__ = ["empty_events", "events_to_arrow"]
+__all__ = ["column_to_arrow", "empty_events", "events_to_arrow"]
 
 
 def empty_events(schema: Schema) -> EventBatch:
@@ -56,11 +56,12 @@ def events_to_arrow(batch: EventBatch, strings: StringTable) -> pa.Table:
         missing = batch.nulls[index]
         if missing is not None:
             nulls |= missing != 0
-        table[name if name not in table else f"{kind}.{attribute}"] = _values(batch, index, nulls, strings)
+        table[name if name not in table else f"{kind}.{attribute}"] = column_to_arrow(batch, index, nulls, strings)
     return pa.table(table)
 
 
-def _values(batch: EventBatch, column: int, nulls: Any, strings: StringTable) -> Any:
+def column_to_arrow(batch: EventBatch, column: int, nulls: Any, strings: StringTable) -> Any:
+    """Return a schema column of events as an Arrow array; ``nulls`` is bool[events], or None without nulls."""
     dtype, values = batch.schema.columns[column].dtype, batch.columns[column]
     if dtype == "string":
         return strings.decode(values, nulls)

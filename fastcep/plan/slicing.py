@@ -14,6 +14,7 @@ Invariant (tested against one engine, for random queries and splits): the matche
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,10 @@ from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME, KeyPlan, Plan
 from fastcep.query import ast
 from fastcep.query.printer import name_text
 
-__all__ = ["Context", "Slicing", "context_text", "relevant_types", "slicing_facts", "slicing_of", "slicing_text"]
+__all__ = [
+    "Context", "Slicing", "context_text", "relevant_types", "slicing_facts", "slicing_of", "slicing_refusal",
+    "slicing_text",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,11 @@ def _of_windows(plan: Plan, longest_window: int | None) -> Context | str:
     if longest_window is not None and windows.opening is not None:
         return Context(longest_window)
     return "CLOSE ON an event lets a window begin at any earlier time"
+
+
+def slicing_refusal(name: str, reasons: Iterable[str], remedy: str, by: str = "") -> str:
+    """Return the error message for a query that cannot be cut ``by`` key or time, or at all (an empty text)."""
+    return f"query {name!r} cannot be cut{f' by {by}' if by else ''}: {'; '.join(reasons)}; {remedy}"
 
 
 def relevant_types(plan: Plan) -> tuple[bool, ...]:

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from fastcep.errors import ValidationError
 from fastcep.plan import Plan, make_plan
 from fastcep.plan.plan import KeyPlan
-from fastcep.plan.slicing import Context, Slicing, context_text, slicing_of
+from fastcep.plan.slicing import Context, Slicing, context_text, slicing_of, slicing_refusal
 from fastcep.query import ast
 from fastcep.query.plain_schema import NUMBER, columns_read
 from fastcep.spark.columns import Events, events_of
@@ -143,8 +143,7 @@ def _check(query: ast.Query, possible: Slicing, slicing: str) -> None:
         remedy = "run it in one engine, fastcep.Engine"
         if isinstance(possible.key, str) and "no attribute is equal" in possible.key:
             remedy = "make all variables agree in an attribute, WHERE [attribute], or " + remedy
-        mode = "" if slicing == "auto" else f" by {slicing}"
-        raise ValidationError(f"query {query.name!r} cannot be cut{mode}: {'; '.join(obstacles)}; {remedy}")
+        raise ValidationError(slicing_refusal(query.name, obstacles, remedy, "" if slicing == "auto" else slicing))
 
 
 def _cores(session: SparkSession) -> int:

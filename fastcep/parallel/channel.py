@@ -1,0 +1,123 @@
+"""Messages between the engine and its instances: a small header, and data in memory that both map.
+
+A message is one packet of a local socket, with the header as JSON. Data (events, matches) is written once as Arrow IPC
+streams to an anonymous memory file, whose descriptor goes with the packet; the receiver maps the memory and reads it
+without a copy. The files have no names, so nothing remains of them when the processes end, however they end.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+__all__ = ["Channel", "packed", "unpacked"]
+
+#: Largest packet in bytes, and size of the socket's buffer. Headers are far smaller; long texts travel as data.
+_PACKET, _BUFFER = 1 << 16, 1 << 20
+
+
+def packed(tables: Sequence[pa.Table]) -> pa.Buffer:
+    """Return tables as consecutive Arrow IPC streams."""
+    sink = pa.BufferOutputStream()
+    for table in tables:
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+    return sink.getvalue()
+
+
+def unpacked(data: Any, count: int) -> list[pa.Table]:
+    """Return the tables of `packed`, as views of the data."""
+    source = pa.BufferReader(pa.py_buffer(data))
+    return [pa.ipc.open_stream(source).read_all() for _ in range(count)]
+
+
+class Channel:
+    """One end of a connection.
+
+    Parameters
+    ----------
+    connection
+        Local socket that keeps the bounds of packets.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+
+    @classmethod
+    def pair(cls) -> tuple[Channel, Channel]:
+        """Return both ends of a new connection; sending through the first one never waits."""
+        ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in ends:
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
+        ends[0].setblocking(False)
+        return cls(ends[0]), cls(ends[1])
+
+    def fileno(self) -> int:
+        """Return the descriptor of the socket."""
+        return self._socket.fileno()
+
+    def send(self, header: dict[str, Any], data: pa.Buffer | bytes | None = None) -> bool:
+        """Send a message; return False if the other end has to receive others first.
+
+        Raises
+        ------
+        OSError
+            If the other end is closed.
+        """
+        packet = json.dumps(header | ({} if data is None else {"bytes": len(memoryview(data))})).encode()
+        memory = None if data is None else _memory_file(data)
+        try:
+            socket.send_fds(self._socket, [packet], [] if memory is None else [memory])
+        except BlockingIOError:
+            return False
+        finally:
+            if memory is not None:
+                os.close(memory)
+        return True
+
+    def receive(self) -> tuple[dict[str, Any], Any] | None:
+        """Receive a message, its header and its data; None if the other end is closed.
+
+        Raises
+        ------
+        BlockingIOError
+            If no message has come, and the channel does not wait.
+        """
+        try:
+            packet, descriptors, _, _ = socket.recv_fds(self._socket, _PACKET, 1)
+        except ConnectionError:
+            return None
+        if not packet:
+            return None
+        header = json.loads(packet)
+        if not descriptors:
+            return header, None
+        try:
+            return header, mmap.mmap(descriptors[0], header["bytes"], prot=mmap.PROT_READ)
+        finally:
+            os.close(descriptors[0])
+
+    def close(self) -> None:
+        """Close this end."""
+        with suppress(OSError):
+            self._socket.close()
+
+
+def _memory_file(data: pa.Buffer | bytes) -> int:
+    """Return the descriptor of an anonymous file in memory with this content, at least one byte."""
+    descriptor = os.memfd_create("fastcep")
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor

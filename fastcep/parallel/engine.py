@@ -1,0 +1,295 @@
+"""`ParallelEngine`: an engine that divides the work among processes or threads.
+
+Data flow of a batch: it is checked as a whole, like in an `Engine`, and converted to *plain* events, only the columns
+that the queries read. The `Splitter` cuts the stream into slices. Each slice goes as a whole to the instance with the
+fewest outstanding events, and each piece of the stream once to each instance that runs a slice containing it. The
+instances answer with the matches that their slices own, and the `Merger` puts these in order.
+
+Events are kept until all slices that contain them have ended: if an instance dies, its slices are run again elsewhere.
+
+Invariant: the matches of all calls together are those of an `Engine`, in the same order, however the instances are
+scheduled, and whichever of them die.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastcep.engine import Engine, Matches
+from fastcep.engine.order import check_order, one_event
+from fastcep.engine.queries import Buildable, built_queries
+from fastcep.engine.signals import Signals
+from fastcep.errors import QueryError, ValidationError
+from fastcep.events import EventBatch, StringTable
+from fastcep.option_types import Index, Store
+from fastcep.parallel.instances import Starter, Workers
+from fastcep.parallel.merger import Merger
+from fastcep.parallel.plain_events import plain_events
+from fastcep.parallel.requirements import check_functions, common_context
+from fastcep.parallel.scheduler import Scheduler
+from fastcep.parallel.splitter import Splitter
+from fastcep.query import ast
+from fastcep.query.plain_schema import TIME, columns_read, plain_query
+
+__all__ = ["ParallelEngine"]
+
+#: Largest number of events in a message. Smaller batches are gathered while the instances are busy.
+_PIECE = 16_384
+#: Number of slices, as a multiple of the instances, by which the oldest unfinished slice may be behind.
+_AHEAD = 4
+_MOST_INSTANCES = 256
+
+
+class ParallelEngine:
+    """Find the matches of one or more queries in a stream, with several instances of an engine.
+
+    The stream is cut into slices of time, which overlap by what a match may need (see docs/parallel.md); the matches,
+    their order and their columns are those of an `Engine`.
+
+    Parameters
+    ----------
+    queries
+        As for `Engine`. Each query must allow slices of time: no ``WITHIN UNBOUNDED``, ``CONSUME consumed`` and
+        ``AFTER MATCH`` only in explicit windows, no ``CLOSE ON``; :meth:`explain` shows it.
+    instances
+        Number of instances.
+    workers
+        ``processes``, or ``threads`` of this process, which start faster and can call user functions; they share
+        Python's global lock wherever an engine runs Python code.
+    queue_limit
+        Number of events that may wait for the instances; :meth:`process` waits when there are more. A slice has at most
+        this number divided by `instances`, unless its context is longer, so that all instances have work.
+    attributes, store, index
+        As for `Engine`.
+
+    Raises
+    ------
+    ValidationError
+        If a query is invalid or cannot be cut, if an option is invalid, or if the system is not Linux.
+    OSError
+        If a process cannot be started.
+
+    Notes
+    -----
+    Use it as a context manager, or call :meth:`close`: the instances end with it. They also end if this process is
+    killed. Memory: the events of slices that have not ended, at most about ``queue_limit`` and two slices with their
+    context per instance, and the matches that wait for older slices (:meth:`metrics`).
+    """
+
+    def __init__(
+        self,
+        queries: ast.Query | Buildable | Sequence[ast.Query | Buildable],
+        *,
+        instances: int = 2,
+        workers: Workers = "processes",
+        queue_limit: int = 1_000_000,
+        attributes: bool = False,
+        store: Store = "auto",
+        index: Index = "full",
+    ) -> None:
+        if workers not in get_args(Workers):
+            raise ValidationError(f"workers={workers!r}: expected 'processes' or 'threads'")
+        _check_count("instances", instances, _MOST_INSTANCES)
+        _check_count("queue_limit", queue_limit, 1 << 40)
+        built = built_queries(queries, attributes)
+        self._engine = Engine(built, store=store, index=index, shedder=None)  # checks the options; it gets no events
+        context = common_context([item.plan for item in self._engine._stream.queries])
+        if workers == "processes":
+            check_functions(built)
+        self._schema = built[0].schema
+        self._columns = frozenset[int]().union(*map(columns_read, built))
+        numbered = self._schema.sequence is not None
+        plain = [plain_query(query, self._columns, numbered=numbered) for query in built]
+        self._queue_limit = queue_limit
+        self._splitter = Splitter(context, max(1, queue_limit // instances))
+        self._merger = Merger(built, self._engine._stream.queries.nothings)
+        self._scheduler = Scheduler(Starter(workers, plain, {"store": store, "index": index}), self._merger, len(built))
+        self._gathered: list[pa.Table] = []
+        self._time: int | None = None
+        self._sequence: int | None = None
+        self._events = 0
+        self._ended = self._closed = False
+        self._signals = Signals()
+        try:
+            self._scheduler.resize(instances)
+        except BaseException:
+            self.close()
+            raise
+
+    # ----------------------------------------------------------------- input
+
+    def process(
+        self, data: Any, *, origin: str = "batch", first_row: int = 0, rows: npt.NDArray[Any] | None = None
+    ) -> Matches:
+        """Take a batch of events, and return the matches that were found since the last call.
+
+        Parameters
+        ----------
+        data, origin, first_row, rows
+            As for `Engine.process`.
+
+        Raises
+        ------
+        SchemaError, DataError
+            If the data does not fit the schema. The whole batch is rejected; earlier batches are not affected.
+        QueryError
+            If a query failed in an instance, or instances died repeatedly with the same slice. The engine is closed.
+        ValidationError
+            After :meth:`flush` or :meth:`close`.
+        """
+        self._check_open()
+        strings = StringTable()
+        batch = EventBatch.from_data(self._schema, data, strings, origin, first_row, rows)
+        check_order(batch, self._time, self._sequence, origin, first_row)
+        if len(batch):
+            with self._signals:
+                self._take(batch, strings)
+        self._receive(wait=False)
+        while self._is_full:
+            self._receive(wait=True)
+        return self._merger.take()
+
+    def send(self, type: str, /, **values: Any) -> Matches:
+        """Take one event, and return the matches that were found since the last call; see `Engine.send`."""
+        return self.process(one_event(self._schema, type, values), origin="event")
+
+    def poll(self) -> Matches:
+        """Return the matches that were found since the last call; errors as for :meth:`process`."""
+        self._check_open()
+        with self._signals:
+            self._dispatch()
+        self._receive(wait=False)
+        return self._merger.take()
+
+    def flush(self) -> Matches:
+        """End the stream: wait for all instances, and return the remaining matches; errors as for :meth:`process`."""
+        if not self._ended:
+            self._check_open()
+            with self._signals:
+                self._dispatch()
+                last, begun = self._splitter.finish()
+                if begun is not None:
+                    self._scheduler.forget(begun)
+                if last is not None:
+                    self._scheduler.end(last)
+                self._ended = True
+        while not self._scheduler.is_idle:
+            self._receive(wait=True)
+        return self._merger.take()
+
+    def close(self) -> None:
+        """End all instances. Matches that were not returned are lost."""
+        if not self._closed:
+            self._closed = True
+            self._scheduler.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def resize(self, instances: int) -> None:
+        """Set the number of instances, also between two batches of a stream.
+
+        New ones get the next slices. Surplus ones get no more slices, and end when they have finished theirs.
+
+        Raises
+        ------
+        ValidationError
+            If the number is invalid, or after :meth:`flush` or :meth:`close`.
+        OSError
+            If a process cannot be started.
+        """
+        self._check_open()
+        _check_count("instances", instances, _MOST_INSTANCES)
+        with self._signals:
+            self._scheduler.resize(instances)
+
+    # ----------------------------------------------------------------- views
+
+    def explain(self, format: str = "text") -> str:
+        """Return the plans, see `Engine.explain`."""
+        return self._engine.explain(format)
+
+    def metrics(self) -> dict[str, Any]:
+        """Return counters and gauges since the engine was created.
+
+        Returns
+        -------
+        dict
+            ``events``: taken so far; ``slices``: begun so far; ``overlap``: share of the events that a second slice
+            contains as well; ``waiting_events``: sent to instances, and not answered; ``kept_events``: held in case an
+            instance dies; ``waiting_matches``: those that wait for older slices; ``restarts``: of slices whose instance
+            died; ``instances``: for each its ``number``, ``process`` (id, None for a thread), ``slices`` (numbers of
+            those that it runs), ``waiting_events`` and ``leaving``.
+        """
+        scheduler, splitter = self._scheduler, self._splitter
+        return {
+            "events": self._events,
+            "slices": splitter.slices,
+            "overlap": splitter.fed / splitter.position - 1 if splitter.position else 0.0,
+            "waiting_events": scheduler.outstanding + sum(map(len, self._gathered)),
+            "kept_events": scheduler.kept,
+            "waiting_matches": self._merger.waiting,
+            "restarts": scheduler.restarts,
+            "instances": [
+                {"number": instance.number, "process": instance.process, "slices": sorted(instance.slices),
+                 "waiting_events": instance.outstanding, "leaving": instance.is_leaving}
+                for instance in scheduler.instances
+            ],
+        }  # fmt: skip
+
+    # ------------------------------------------------------------------- parts
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValidationError("the engine is closed; create a new ParallelEngine")
+        if self._ended:
+            raise ValidationError("the stream has ended with flush(); create a new ParallelEngine for another stream")
+
+    def _take(self, batch: EventBatch, strings: StringTable) -> None:
+        """Take the events of a batch; send them, or gather them while there are few and the instances are busy."""
+        self._events += len(batch)
+        self._time = int(batch.time[-1])
+        self._sequence = None if batch.sequence is None else int(batch.sequence[-1])
+        self._gathered.append(plain_events(batch, strings, self._columns))
+        if not self._scheduler.outstanding or sum(map(len, self._gathered)) >= _PIECE:
+            self._dispatch()
+
+    def _dispatch(self) -> None:
+        """Send the events that were gathered."""
+        if not self._gathered:
+            return
+        events = pa.concat_tables(self._gathered).combine_chunks()
+        self._gathered = []
+        for first in range(0, len(events), _PIECE):
+            piece = events.slice(first, _PIECE)
+            times = piece[TIME].to_numpy() if len(piece) else np.empty(0, np.int64)
+            self._scheduler.dispatch(piece, self._splitter.split(times))
+
+    @property
+    def _is_full(self) -> bool:
+        """True if the stream is so far ahead of the instances that it has to wait."""
+        scheduler = self._scheduler
+        ahead = scheduler.newest - self._merger.oldest
+        return scheduler.outstanding > self._queue_limit or (
+            scheduler.outstanding > 0 and ahead > _AHEAD * len(scheduler.instances)
+        )
+
+    def _receive(self, *, wait: bool) -> None:
+        try:
+            self._scheduler.receive(wait=wait)
+        except QueryError:
+            self.close()
+            raise
+
+
+def _check_count(option: str, value: object, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise ValidationError(f"{option}={value!r}: expected a whole number from 1 to {most:,}")

@@ -1,0 +1,118 @@
+"""Put the matches of the slices in the order of a single engine.
+
+Slices own consecutive times, and each answers in the order of its events. So the merger passes on the answers of the
+oldest unfinished slice as they come, and keeps those of younger ones until it is their turn. Answers have numbers within
+their slice: if a slice is run again elsewhere, those that were received before are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fastcep.engine import Matches
+from fastcep.engine.matches import Layout, QueryMatches
+from fastcep.engine.returns import Bindings
+from fastcep.parallel.slice_run import EVENT, MOMENT
+from fastcep.query import ast
+
+__all__ = ["Merger"]
+
+
+@dataclass(frozen=True)
+class _ReceivedMatches(QueryMatches):
+    """Matches of a query whose columns another engine has made."""
+
+    received: pa.Table = field(default_factory=lambda: pa.table({}))
+
+    def columns(self) -> dict[str, Any]:
+        """Return Arrow arrays by column name, without the column of the query's name."""
+        return {name: _array(self.received[name]) for name in self.received.column_names[:-2]}
+
+
+def _array(column: Any) -> Any:
+    return column.unify_dictionaries().combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+@dataclass
+class _Answers:
+    """Answers of a slice: the number received, those of the present run, and those that are not passed on yet."""
+
+    received: int = 0
+    of_run: int = 0
+    ended: bool = False
+    waiting: list[list[pa.Table]] = field(default_factory=list)
+
+
+class Merger:
+    """Merges the answers of slices.
+
+    Parameters
+    ----------
+    queries
+        The queries of the engine, in order.
+    nothings
+        Matches of each query with all of its columns, and no rows.
+
+    Attributes
+    ----------
+    oldest
+        Number of the oldest slice that has not ended.
+    waiting
+        Number of matches that wait for older slices.
+    """
+
+    def __init__(self, queries: Sequence[ast.Query], nothings: Sequence[QueryMatches]) -> None:
+        self._queries, self._nothings = queries, list(nothings)
+        self._layout = Layout(self._nothings)
+        self._slices: dict[int, _Answers] = {}
+        self._ready: list[list[pa.Table]] = []
+        self.oldest = self.waiting = 0
+
+    def restart(self, number: int) -> None:
+        """Expect the answers of a slice from its beginning on."""
+        self._slices.setdefault(number, _Answers()).of_run = 0
+
+    def add(self, number: int, tables: list[pa.Table] | None, ends: bool) -> None:
+        """Take an answer of a slice: the matches of each query, None without any; ``ends`` if it is the last one."""
+        answers = self._slices.setdefault(number, _Answers())
+        answers.of_run += 1
+        if answers.of_run <= answers.received:
+            return
+        answers.received = answers.of_run
+        answers.ended = ends
+        if tables is not None:
+            answers.waiting.append(tables)
+            self.waiting += sum(map(len, tables))
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        while (answers := self._slices.get(self.oldest)) is not None:
+            self._ready += answers.waiting
+            self.waiting -= sum(len(table) for tables in answers.waiting for table in tables)
+            answers.waiting = []
+            if not answers.ended:
+                return
+            del self._slices[self.oldest]
+            self.oldest += 1
+
+    def take(self) -> Matches:
+        """Return the matches that are next in order, and that were not returned yet."""
+        answers, self._ready = self._ready, []
+        if not answers:
+            return Matches(self._nothings, self._layout)
+        parts = [
+            _received(query, pa.concat_tables([tables[number] for tables in answers]))
+            for number, query in enumerate(self._queries)
+        ]
+        return Matches(parts, self._layout)
+
+
+def _received(query: ast.Query, table: pa.Table) -> QueryMatches:
+    events, times = _array(table[EVENT]).to_numpy(), _array(table[MOMENT]).to_numpy()
+    ones = np.ones(len(table), np.int64)
+    return _ReceivedMatches(query, Bindings(len(table), [], []), events, ones, times, received=table)
