@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fastcep.errors import (
         DataError,
         FastcepError,
+        InstanceError,
         MemoryLimitError,
         ModelError,
         OrderError,
@@ -77,6 +78,7 @@ _MODULE_OF = {
     "EventBatch": "fastcep.events",
     "FastcepError": "fastcep.errors",
     "InputQueue": "fastcep.arrivals.input_queue",
+    "InstanceError": "fastcep.errors",
     "Matches": "fastcep.engine",
     "MemoryLimitError": "fastcep.errors",
     "Model": "fastcep.shedding.model",

@@ -13,6 +13,7 @@ from typing import Any
 __all__ = [
     "DataError",
     "FastcepError",
+    "InstanceError",
     "MemoryLimitError",
     "ModelError",
     "OrderError",
@@ -147,6 +148,23 @@ class QueryError(FastcepError):
             f"failed: {reasons}. The other queries processed the whole batch; the matches are in the error's .matches, "
             "and the engine can continue. Please report the query and this message"
         )
+
+
+class InstanceError(FastcepError):
+    """An instance of a `ParallelEngine` failed, or instances died repeatedly; the engine is closed.
+
+    Attributes
+    ----------
+    matches
+        The `fastcep.Matches` that were found until then, and that no call has returned.
+    """
+
+    def __init__(self, message: str, matches: Any) -> None:
+        super().__init__(message, matches)
+        self.matches = matches
+
+    def __str__(self) -> str:
+        return _readable(f"{self.args[0]}; the engine is closed, and the matches until then are in the error's .matches")
 
 
 class ModelError(FastcepError):

@@ -154,6 +154,12 @@ class Stream:
         self.memory.hold(running)
         self.configure()
 
+    def begin_at(self, position: int) -> None:
+        """Number the events from ``position`` on: that of the first event in a longer stream. Call it before any event."""
+        assert self.loop.time is None
+        self.loop.position, self.queries.ring = position, None
+        self.run([self.queries.prepare(query, position) for query in self.query_list()])
+
     def stop(self, old: RunningQuery, rest: Sequence[RunningQuery], complete: bool) -> Matches:
         """Run the rest, without one of the queries; return the matches that this query has left."""
         self.memory.check_queries(rest, self.shared_bytes())

@@ -24,7 +24,7 @@ from fastcep.engine import Engine, Matches
 from fastcep.engine.order import check_order, one_event
 from fastcep.engine.queries import Buildable, built_queries
 from fastcep.engine.signals import Signals
-from fastcep.errors import QueryError, ValidationError
+from fastcep.errors import InstanceError, ValidationError
 from fastcep.events import EventBatch, StringTable
 from fastcep.option_types import Index, Store
 from fastcep.parallel.instances import Starter, Workers
@@ -64,6 +64,9 @@ class ParallelEngine:
     queue_limit
         Number of events that may wait for the instances; :meth:`process` waits when there are more. A slice has at most
         this number divided by `instances`, unless its context is longer, so that all instances have work.
+    slice_events
+        Smallest number of events from the beginning of a slice to that of the next one. Fewer let the instances share
+        a short stream, and more cost less for slices.
     attributes, store, index
         As for `Engine`.
 
@@ -88,6 +91,7 @@ class ParallelEngine:
         instances: int = 2,
         workers: Workers = "processes",
         queue_limit: int = 1_000_000,
+        slice_events: int = 8_192,
         attributes: bool = False,
         store: Store = "auto",
         index: Index = "full",
@@ -96,6 +100,7 @@ class ParallelEngine:
             raise ValidationError(f"workers={workers!r}: expected 'processes' or 'threads'")
         _check_count("instances", instances, _MOST_INSTANCES)
         _check_count("queue_limit", queue_limit, 1 << 40)
+        _check_count("slice_events", slice_events, 1 << 40)
         built = built_queries(queries, attributes)
         self._engine = Engine(built, store=store, index=index, shedder=None)  # checks the options; it gets no events
         context = common_context([item.plan for item in self._engine._stream.queries])
@@ -106,7 +111,7 @@ class ParallelEngine:
         numbered = self._schema.sequence is not None
         plain = [plain_query(query, self._columns, numbered=numbered) for query in built]
         self._queue_limit = queue_limit
-        self._splitter = Splitter(context, max(1, queue_limit // instances))
+        self._splitter = Splitter(context, slice_events, max(slice_events, queue_limit // instances))
         self._merger = Merger(built, self._engine._stream.queries.nothings)
         self._scheduler = Scheduler(Starter(workers, plain, {"store": store, "index": index}), self._merger, len(built))
         self._gathered: list[pa.Table] = []
@@ -137,7 +142,7 @@ class ParallelEngine:
         ------
         SchemaError, DataError
             If the data does not fit the schema. The whole batch is rejected; earlier batches are not affected.
-        QueryError
+        InstanceError
             If a query failed in an instance, or instances died repeatedly with the same slice. The engine is closed.
         ValidationError
             After :meth:`flush` or :meth:`close`.
@@ -285,7 +290,7 @@ class ParallelEngine:
     def _receive(self, *, wait: bool) -> None:
         try:
             self._scheduler.receive(wait=wait)
-        except QueryError:
+        except InstanceError:
             self.close()
             raise
 

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from fastcep.engine.signals import Signals
-from fastcep.errors import QueryError
+from fastcep.errors import InstanceError
 from fastcep.parallel.channel import packed, unpacked
 from fastcep.parallel.instances import Instance, Starter
 from fastcep.parallel.merger import Merger
@@ -181,7 +181,7 @@ class Scheduler:
 
         Raises
         ------
-        QueryError
+        InstanceError
             If a query failed, or if instances die repeatedly.
         """
         for instance in self.instances:
@@ -209,8 +209,9 @@ class Scheduler:
             answer, data = message
             number = answer["slice"]
             if "error" in answer:
-                raise QueryError(
-                    f"instance {instance.number}, slice {number} of the stream: {answer['error']}; the engine is closed"
+                raise InstanceError(
+                    f"instance {instance.number}, slice {number} of the stream: {answer['error']}",
+                    self._merger.take(),
                 )
             if number not in self._slices:  # it was forgotten
                 instance.outstanding -= answer["events"]
@@ -236,7 +237,7 @@ class Scheduler:
         how = self._remove(dead)
         self._deaths += 1
         if self._deaths > _MOST_DEATHS:
-            raise QueryError(f"{self._deaths} instances have died without an answer; the last one {how}")
+            raise InstanceError(f"{self._deaths} instances have died without an answer; the last one {how}", self._merger.take())
         if not dead.is_leaving or all(instance.is_leaving for instance in self.instances):
             self._start()
         for number in sorted(dead.slices):
@@ -247,9 +248,10 @@ class Scheduler:
         assignment.deaths += 1
         if assignment.deaths >= _MOST_DEATHS:
             position = assignment.sent[0][1]["position"]
-            raise QueryError(
+            raise InstanceError(
                 f"{assignment.deaths} instances have died while they ran slice {number}, which begins at event "
-                f"{position:,} of the stream; the last one, instance {dead.number}, {how}; the engine is closed"
+                f"{position:,} of the stream; the last one, instance {dead.number}, {how}",
+                self._merger.take(),
             )
         self.restarts += 1
         self._merger.restart(number)

@@ -46,7 +46,7 @@ class SliceRun:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the user has seen the warnings of the same queries
             self._engine = Engine(list(queries), shedder=None, **options)
-        self._engine._loop.position = position
+        self._engine._stream.begin_at(position)
         self._owns, self._start = owns, None if owns else 0
         self.stop: int | None = None
 

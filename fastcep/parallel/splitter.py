@@ -32,9 +32,8 @@ __all__ = ["Feed", "Slice", "Splitter"]
 
 Ints = npt.NDArray[np.int64]
 
-#: Number of events that a slice owns, as a multiple of its context, so that few events are processed twice; and the
-#: smallest number, so that the cost of an engine for each slice is small.
-_CONTEXTS, _LEAST = 8, 8_192
+#: Number of events that a slice owns, as a multiple of its context, so that few events are processed twice.
+_CONTEXTS = 8
 
 
 @dataclass(eq=False)
@@ -93,10 +92,9 @@ class Splitter:
     ----------
     context
         Context of slices.
-    most
-        Largest number of events from the begin of a slice to that of the next one, unless the context is longer.
-    least
-        Smallest such number.
+    least, most
+        Smallest and largest number of events from the begin of a slice to that of the next one, which is larger only if
+        the context is longer.
 
     Attributes
     ----------
@@ -108,8 +106,8 @@ class Splitter:
         Number of events so far, each counted once per slice that contains it.
     """
 
-    def __init__(self, context: Context, most: int, least: int = _LEAST) -> None:
-        self._context, self._most, self._least = context, most, least
+    def __init__(self, context: Context, least: int, most: int) -> None:
+        self._context, self._least, self._most = context, least, most
         self._current: Slice | None = None
         self._next: Slice | None = None
         self._last_time = 0

@@ -13,6 +13,7 @@ from strategies.streams import schemas, streams
 from fastcep.query import ast
 from matrix.clauses import clauses_of
 from matrix.execute import Outcome, execute
+from matrix.instances import parallel_outcome
 from matrix.queries import Drawn, most, whole_queries, with_joins, with_keys
 from matrix.refusals import ONE_QUERY
 from matrix.runs import TRIALS, Run, runs
@@ -67,7 +68,8 @@ def cases(draw: Draw, focus: str | None = None) -> Case:
     indexes.
     """
     schema = draw(schemas((3, 4, 5)) if focus == "state" else schemas())
-    cut = draw(st.sampled_from(["time", "key"] if focus == "slices" else [None, None, None, "time", "key"]))
+    cuts = ["time", "key", "instances"]
+    cut = draw(st.sampled_from(cuts if focus == "slices" else [None, None, None, None, *cuts]))
     several = focus is None and draw(st.sampled_from([False, False, False, True]))
     themes = {"stores": ("stores",), "keys": ("keys", "keys", "keys", "policies", "windows", "operators"),
               "state": ("alternatives", "alternatives", "operators", "joins", "windows")}  # fmt: skip
@@ -100,7 +102,9 @@ def cases(draw: Draw, focus: str | None = None) -> Case:
 def check(case: Case, tally: Tally, kernels: bool = False) -> Outcome:
     """Run a case, compare it with the reference matcher, and count the combinations in it."""
     outcome = execute(case.queries, case.run, kernels) if case.runs else Outcome(case.run)
-    if case.cut is not None and len(case.queries) > 1:
+    if case.cut == "instances":
+        parallel_outcome(case.queries, case.events, case.run.sizes, case.wanted, outcome)
+    elif case.cut is not None and len(case.queries) > 1:
         outcome.refused.append(ONE_QUERY)
     elif case.cut is not None:
         sliced_outcome(case.queries[0], case.events, case.cut, case.edges, case.wanted, outcome)

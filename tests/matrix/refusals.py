@@ -165,19 +165,25 @@ OF_RUNS = (
 #: Reasons why a stream cannot be divided into slices, after "slices by time: " or "slices by key: ".
 OF_SLICES = (
     Refusal(
-        "time: WITHIN UNBOUNDED", ("WITHIN UNBOUNDED",), ("slices by time",),
+        "time: WITHIN UNBOUNDED", ("WITHIN UNBOUNDED",), ("slices by time", "instances"),
         "A match may begin any time before.", "",
     ),
     Refusal(
-        "time: CONSUME consumed", ("CONSUME consumed",), ("slices by time",),
+        "time: CONSUME consumed", ("CONSUME consumed",), ("slices by time", "instances"),
         "What a match consumed is known from its slice only.", "",
     ),
     Refusal(
-        "time: AFTER MATCH", SKIP, ("slices by time",),
+        "time: AFTER MATCH", SKIP, ("slices by time", "instances"),
         "What a match ends is known from its slice only.", "",
     ),
-    Refusal("time: LIMIT", ("LIMIT k",), ("slices by time",), "It counts matches of any time before.", ""),
-    Refusal("time: CLOSE ON an event", ("CLOSE ON",), ("slices by time",), "A window may begin any time before.", ""),
+    Refusal(
+        "time: LIMIT", ("LIMIT k",), ("slices by time", "instances"), "It counts matches of any time before.", "",
+    ),
+    Refusal(
+        "time: CLOSE ON an event", ("CLOSE ON",), ("slices by time", "instances"),
+        "A window may begin any time before.", "",
+    ),
+    Refusal("no event begins a slice of both", (), (), "", ""),
     Refusal(
         "key: WITHIN [0-9,]+ EVENTS counts", ("WITHIN n EVENTS",), ("slices by key",),
         "It counts the events of all keys.", "",

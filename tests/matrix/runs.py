@@ -17,6 +17,7 @@ PATHS = (
     "index=off", "threads=1", "threads>1", "bytecode", "kernels", "one batch", "batches", "send", "dict", "Arrow",
     "slow path", "advance", "allowed_lateness", "snapshot", "key groups", "several engines", "timed_out", "shedder",
     "memory_limit", "attributes", "interrupted", "slices by time", "slices by key",
+    "instances",
 )  # fmt: skip
 
 MOVES = ("stay", "snapshot", "key groups", "several engines")
