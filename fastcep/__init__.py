@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fastcep import arrivals as arrivals
     from fastcep import datasets as datasets
     from fastcep import evaluation as evaluation
+    from fastcep import parallel as parallel
     from fastcep import query as query
     from fastcep import shedding as shedding
     from fastcep.arrivals.input_queue import InputQueue
@@ -120,7 +121,7 @@ _MODULE_OF = {
     "to_text": "fastcep.query",
     "with_attributes": "fastcep.query",
 }
-_PACKAGES = ("arrivals", "datasets", "evaluation", "query", "shedding")
+_PACKAGES = ("arrivals", "datasets", "evaluation", "parallel", "query", "shedding")
 
 __all__ = [
     "CostTable",
@@ -130,6 +131,7 @@ __all__ = [
     "EventBatch",
     "FastcepError",
     "InputQueue",
+    "InstanceError",
     "Matches",
     "MemoryLimitError",
     "Model",

@@ -164,7 +164,7 @@ class InstanceError(FastcepError):
         self.matches = matches
 
     def __str__(self) -> str:
-        return _readable(f"{self.args[0]}; the engine is closed, and the matches until then are in the error's .matches")
+        return _readable(f"{self.args[0]}; the engine is closed, and the error's .matches are those until then")
 
 
 class ModelError(FastcepError):

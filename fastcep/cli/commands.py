@@ -130,6 +130,9 @@ def run(
     checkpoint_every: Annotated[
         str | None, typer.Option(metavar="DURATION", help="With --checkpoint: time between two commits; 10s.")
     ] = None,
+    instances: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=256, help="Match in N processes; see docs/parallel.md.")
+    ] = None,
     spark: Spark = False,
     master: Master = None,
 ) -> None:
@@ -161,6 +164,7 @@ def run(
             latency_bound, shedder, detector, seed, clock, cost_table, on_memory_limit, index, tuple(model or ())
         ),
         spark=spark_options(spark, master),
+        instances=instances,
     )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastcep.cli.display import Display, display
 from fastcep.cli.inputs import InputOptions, feed
@@ -85,6 +85,7 @@ def run(
     checkpoint: CheckpointOptions | None = None,
     shedding: SheddingOptions | None = None,
     spark: SparkOptions | None = None,
+    instances: int | None = None,
 ) -> Summary:
     """Run the queries of ``file`` over ``sources`` and print the first matches and a summary.
 
@@ -119,7 +120,9 @@ def run(
     shedding
         Options for load shedding; None: no shedding.
     spark
-        Options for matching on Spark; None: use an engine in this process.
+        Options for matching on Spark; None: do not use Spark.
+    instances
+        Number of processes that match; None: use an engine in this process.
 
     Raises
     ------
@@ -136,15 +139,25 @@ def run(
         checkpoint.check(sources, targets)
     shedding = shedding or SheddingOptions()
     if spark is not None:
-        _check_spark(lateness, shedding, checkpoint)
+        _check_one_engine("--spark", lateness, shedding, checkpoint)
+    if instances is not None:
+        _check_one_engine("--instances", lateness, shedding, checkpoint)
+        _refuse({"--spark": spark, "--memory-limit": memory_limit, "--functions": functions}, "--instances")
     schema, queries = load(file, name)
     options = {
         "attributes": attributes, "memory_limit": memory_limit, **lateness.options(sources, inputs.sort, batch_rows),
         **shedding.engine(),
     }  # fmt: skip
     job = Job(schema, queries, sources, inputs, outputs, lateness, options, batch_rows, functions, shedding)
+    ended: BaseException | None = None
     with display(0 if json or outputs.piped else limit_print) as view, terminable():
-        if spark is not None:
+        if instances is not None:
+            from fastcep.cli.parallel_run import run_in_parallel
+
+            summary, ended = run_in_parallel(job, instances, attributes, view)
+            if isinstance(ended, KeyboardInterrupt):
+                view.message(f"interrupted after {summary.events:,} events")
+        elif spark is not None:
             from fastcep.cli.spark_run import run_on_spark
 
             summary = run_on_spark(job, spark, attributes, view)
@@ -154,7 +167,10 @@ def run(
             from fastcep.cli.durable.runner import run_durably
 
             summary = run_durably(job, checkpoint, view)
-    _print_summary(job, summary, json)
+    if ended is None or isinstance(ended, KeyboardInterrupt):
+        _print_summary(job, summary, json)
+    if ended is not None:
+        raise ended
     return summary
 
 
@@ -166,16 +182,36 @@ def _print_summary(job: Job, summary: Summary, json: bool) -> None:
         summary.show(job.inputs.bad_rows, sys.stderr if job.outputs.piped else sys.stdout)
 
 
-def _check_spark(lateness: Lateness, shedding: SheddingOptions, checkpoint: CheckpointOptions | None) -> None:
-    """Reject options that need one engine for the complete stream."""
-    from fastcep.cli.spark import refuse
-
+def _check_one_engine(
+    other: str, lateness: Lateness, shedding: SheddingOptions, checkpoint: CheckpointOptions | None
+) -> None:
+    """Reject options that need one engine for the complete stream, if ``other`` divides it."""
     defaults, settings = SheddingOptions().settings(), shedding.settings()
-    refuse({
+    _refuse({
         "--checkpoint": checkpoint, "--allowed-lateness": lateness.allowed, "--late": lateness.output,
         "--idle-timeout": lateness.idle,
         **{option: value for option, value in settings.items() if value != defaults[option] and option != "--index"},
-    })  # fmt: skip
+    }, other)  # fmt: skip
+
+
+def _refuse(options: Mapping[str, Any], other: str) -> None:
+    """Reject options that another option does not support.
+
+    Parameters
+    ----------
+    options
+        Value of each option; None or False if it is not given.
+    other
+        The other option.
+
+    Raises
+    ------
+    ValidationError
+        If an option is given; the message names the first one.
+    """
+    for option, value in options.items():
+        if value is not None and value is not False:
+            raise ValidationError(f"{option} cannot be used with {other}; omit one of them")
 
 
 def _run_without_checkpoint(job: Job, view: Display, json: bool) -> Summary:

@@ -31,7 +31,7 @@ from fastcep.io.read.options import Options
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SparkEvents", "SparkOptions", "events_on_spark", "refuse", "session", "spark_options"]
+__all__ = ["SparkEvents", "SparkOptions", "events_on_spark", "session", "spark_options"]
 
 _CHUNK = 65_536
 #: Up to this many files are ordered as they are given, more of them by name.
@@ -66,24 +66,6 @@ def spark_options(spark: bool, master: str | None) -> SparkOptions | None:
             raise ValidationError(f"--master {master} needs --spark; add it, or omit --master")
         return None
     return SparkOptions() if master is None else SparkOptions(master)
-
-
-def refuse(options: Mapping[str, Any]) -> None:
-    """Reject options that Spark does not support.
-
-    Parameters
-    ----------
-    options
-        Value of each option; None or False if it is not given.
-
-    Raises
-    ------
-    ValidationError
-        If an option is given; the message names the first one.
-    """
-    for option, value in options.items():
-        if value is not None and value is not False:
-            raise ValidationError(f"{option} cannot be used with --spark; omit one of them")
 
 
 @contextmanager

@@ -155,7 +155,7 @@ class Stream:
         self.configure()
 
     def begin_at(self, position: int) -> None:
-        """Number the events from ``position`` on: that of the first event in a longer stream. Call it before any event."""
+        """Number the events from ``position`` on, where they begin in a longer stream; call it before any event."""
         assert self.loop.time is None
         self.loop.position, self.queries.ring = position, None
         self.run([self.queries.prepare(query, position) for query in self.query_list()])

@@ -7,4 +7,4 @@ from fastcep.parallel.channel import Channel
 from fastcep.parallel.instance import serve
 
 if __name__ == "__main__":
-    serve(Channel(socket.socket(fileno=int(sys.argv[1]))))
+    serve(Channel(socket.socket(fileno=int(sys.argv[1])), maps=True))

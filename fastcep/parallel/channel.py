@@ -1,7 +1,7 @@
 """Messages between the engine and its instances: a small header, and data in memory that both map.
 
 A message is one packet of a local socket, with the header as JSON. Data (events, matches) is written once as Arrow IPC
-streams to an anonymous memory file, whose descriptor goes with the packet; the receiver maps the memory and reads it
+streams to an anonymous memory file, whose descriptor goes with the packet. Instances map the memory and read the events
 without a copy. The files have no names, so nothing remains of them when the processes end, however they end.
 """
 
@@ -45,10 +45,13 @@ class Channel:
     ----------
     connection
         Local socket that keeps the bounds of packets.
+    maps
+        Map the data that is received; otherwise copy it. A mapping holds a descriptor, of which there are few, so it is
+        for data that is soon dropped.
     """
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._socket = connection
+    def __init__(self, connection: socket.socket, *, maps: bool) -> None:
+        self._socket, self._maps = connection, maps
 
     @classmethod
     def pair(cls) -> tuple[Channel, Channel]:
@@ -57,7 +60,7 @@ class Channel:
         for end in ends:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
         ends[0].setblocking(False)
-        return cls(ends[0]), cls(ends[1])
+        return cls(ends[0], maps=False), cls(ends[1], maps=True)
 
     def fileno(self) -> int:
         """Return the descriptor of the socket."""
@@ -68,8 +71,10 @@ class Channel:
 
         Raises
         ------
-        OSError
+        ConnectionError
             If the other end is closed.
+        MemoryError
+            If the system has no memory for the data, or no descriptor for it.
         """
         packet = json.dumps(header | ({} if data is None else {"bytes": len(memoryview(data))})).encode()
         memory = None if data is None else _memory_file(data)
@@ -100,7 +105,11 @@ class Channel:
         if not descriptors:
             return header, None
         try:
-            return header, mmap.mmap(descriptors[0], header["bytes"], prot=mmap.PROT_READ)
+            if self._maps:
+                return header, mmap.mmap(descriptors[0], header["bytes"], prot=mmap.PROT_READ)
+            with open(descriptors[0], "rb", closefd=False) as file:
+                file.seek(0)
+                return header, file.read()
         finally:
             os.close(descriptors[0])
 
@@ -112,12 +121,14 @@ class Channel:
 
 def _memory_file(data: pa.Buffer | bytes) -> int:
     """Return the descriptor of an anonymous file in memory with this content, at least one byte."""
-    descriptor = os.memfd_create("fastcep")
+    descriptor, view = -1, memoryview(data)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-    except BaseException:
-        os.close(descriptor)
-        raise
+        descriptor = os.memfd_create("fastcep")
+        rest = view
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    except OSError as error:
+        if descriptor >= 0:
+            os.close(descriptor)
+        raise MemoryError(f"cannot put {len(view):,} bytes into shared memory: {error.strerror}") from None
     return descriptor

@@ -13,7 +13,9 @@ scheduled, and whichever of them die.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -30,7 +32,7 @@ from fastcep.option_types import Index, Store
 from fastcep.parallel.instances import Starter, Workers
 from fastcep.parallel.merger import Merger
 from fastcep.parallel.plain_events import plain_events
-from fastcep.parallel.requirements import check_functions, common_context
+from fastcep.parallel.requirements import check_functions, common_context, watched_windows
 from fastcep.parallel.scheduler import Scheduler
 from fastcep.parallel.splitter import Splitter
 from fastcep.query import ast
@@ -55,7 +57,7 @@ class ParallelEngine:
     ----------
     queries
         As for `Engine`. Each query must allow slices of time: no ``WITHIN UNBOUNDED``, ``CONSUME consumed`` and
-        ``AFTER MATCH`` only in explicit windows, no ``CLOSE ON``; :meth:`explain` shows it.
+        ``AFTER MATCH`` only in explicit windows, ``CLOSE ON`` only with `longest_window`; :meth:`explain` shows it.
     instances
         Number of instances.
     workers
@@ -67,6 +69,9 @@ class ParallelEngine:
     slice_events
         Smallest number of events from the beginning of a slice to that of the next one. Fewer let the instances share
         a short stream, and more cost less for slices.
+    longest_window
+        Maximum length of explicit windows that events open and close (``CLOSE ON``), such as ``"10min"``; a longer
+        window is an error.
     attributes, store, index
         As for `Engine`.
 
@@ -92,6 +97,7 @@ class ParallelEngine:
         workers: Workers = "processes",
         queue_limit: int = 1_000_000,
         slice_events: int = 8_192,
+        longest_window: str | timedelta | None = None,
         attributes: bool = False,
         store: Store = "auto",
         index: Index = "full",
@@ -103,17 +109,21 @@ class ParallelEngine:
         _check_count("slice_events", slice_events, 1 << 40)
         built = built_queries(queries, attributes)
         self._engine = Engine(built, store=store, index=index, shedder=None)  # checks the options; it gets no events
-        context = common_context([item.plan for item in self._engine._stream.queries])
+        limits, watches = watched_windows(built, longest_window)
+        context = common_context([item.plan for item in self._engine._stream.queries], limits)
         if workers == "processes":
             check_functions(built)
         self._schema = built[0].schema
         self._columns = frozenset[int]().union(*map(columns_read, built))
         numbered = self._schema.sequence is not None
-        plain = [plain_query(query, self._columns, numbered=numbered) for query in built]
+        plain, watches = (
+            [plain_query(query, self._columns, numbered=numbered) for query in queries] for queries in (built, watches)
+        )
         self._queue_limit = queue_limit
         self._splitter = Splitter(context, slice_events, max(slice_events, queue_limit // instances))
         self._merger = Merger(built, self._engine._stream.queries.nothings)
-        self._scheduler = Scheduler(Starter(workers, plain, {"store": store, "index": index}), self._merger, len(built))
+        starter = Starter(workers, plain, watches, {"store": store, "index": index})
+        self._scheduler = Scheduler(starter, self._merger, len(built))
         self._gathered: list[pa.Table] = []
         self._time: int | None = None
         self._sequence: int | None = None
@@ -143,7 +153,8 @@ class ParallelEngine:
         SchemaError, DataError
             If the data does not fit the schema. The whole batch is rejected; earlier batches are not affected.
         InstanceError
-            If a query failed in an instance, or instances died repeatedly with the same slice. The engine is closed.
+            If a query failed in an instance, if instances died repeatedly, or if there is no shared memory. The engine
+            is closed then.
         ValidationError
             After :meth:`flush` or :meth:`close`.
         """
@@ -151,12 +162,15 @@ class ParallelEngine:
         strings = StringTable()
         batch = EventBatch.from_data(self._schema, data, strings, origin, first_row, rows)
         check_order(batch, self._time, self._sequence, origin, first_row)
-        if len(batch):
-            with self._signals:
-                self._take(batch, strings)
-        self._receive(wait=False)
-        while self._is_full:
-            self._receive(wait=True)
+        with self._closing_after_failure():
+            if len(batch):
+                with self._signals:
+                    self._take(batch, strings)
+            self._scheduler.receive(wait=False)
+            while self._is_full:
+                with self._signals:
+                    self._dispatch()
+                self._scheduler.receive(wait=True)
         return self._merger.take()
 
     def send(self, type: str, /, **values: Any) -> Matches:
@@ -166,25 +180,25 @@ class ParallelEngine:
     def poll(self) -> Matches:
         """Return the matches that were found since the last call; errors as for :meth:`process`."""
         self._check_open()
-        with self._signals:
-            self._dispatch()
-        self._receive(wait=False)
-        return self._merger.take()
-
-    def flush(self) -> Matches:
-        """End the stream: wait for all instances, and return the remaining matches; errors as for :meth:`process`."""
-        if not self._ended:
-            self._check_open()
+        with self._closing_after_failure():
             with self._signals:
                 self._dispatch()
-                last, begun = self._splitter.finish()
-                if begun is not None:
-                    self._scheduler.forget(begun)
-                if last is not None:
-                    self._scheduler.end(last)
-                self._ended = True
-        while not self._scheduler.is_idle:
-            self._receive(wait=True)
+            self._scheduler.receive(wait=False)
+        return self._merger.take()
+
+    def flush(self, *, complete: bool = True) -> Matches:
+        """End the stream: wait for all instances, and return the remaining matches.
+
+        Parameters and errors as for `Engine.flush` and :meth:`process`. An exception that a signal handler raises, such
+        as ``KeyboardInterrupt``, ends the wait; the call can be repeated.
+        """
+        self._check_not_closed()
+        with self._closing_after_failure():
+            if not self._ended:
+                with self._signals:
+                    self._end(complete)
+            while not self._scheduler.is_idle:
+                self._scheduler.receive(wait=True)
         return self._merger.take()
 
     def close(self) -> None:
@@ -230,7 +244,8 @@ class ParallelEngine:
         dict
             ``events``: taken so far; ``slices``: begun so far; ``overlap``: share of the events that a second slice
             contains as well; ``waiting_events``: sent to instances, and not answered; ``kept_events``: held in case an
-            instance dies; ``waiting_matches``: those that wait for older slices; ``restarts``: of slices whose instance
+            instance dies, and ``kept_bytes``; ``peak_partial_matches``: the largest number in a slice that has
+            ended; ``waiting_matches``: those that wait for older slices; ``restarts``: of slices whose instance
             died; ``instances``: for each its ``number``, ``process`` (id, None for a thread), ``slices`` (numbers of
             those that it runs), ``waiting_events`` and ``leaving``.
         """
@@ -239,8 +254,10 @@ class ParallelEngine:
             "events": self._events,
             "slices": splitter.slices,
             "overlap": splitter.fed / splitter.position - 1 if splitter.position else 0.0,
-            "waiting_events": scheduler.outstanding + sum(map(len, self._gathered)),
+            "waiting_events": self._waiting_events,
             "kept_events": scheduler.kept,
+            "kept_bytes": scheduler.kept_bytes,
+            "peak_partial_matches": scheduler.peak,
             "waiting_matches": self._merger.waiting,
             "restarts": scheduler.restarts,
             "instances": [
@@ -252,9 +269,12 @@ class ParallelEngine:
 
     # ------------------------------------------------------------------- parts
 
-    def _check_open(self) -> None:
+    def _check_not_closed(self) -> None:
         if self._closed:
             raise ValidationError("the engine is closed; create a new ParallelEngine")
+
+    def _check_open(self) -> None:
+        self._check_not_closed()
         if self._ended:
             raise ValidationError("the stream has ended with flush(); create a new ParallelEngine for another stream")
 
@@ -282,17 +302,34 @@ class ParallelEngine:
     def _is_full(self) -> bool:
         """True if the stream is so far ahead of the instances that it has to wait."""
         scheduler = self._scheduler
-        ahead = scheduler.newest - self._merger.oldest
-        return scheduler.outstanding > self._queue_limit or (
-            scheduler.outstanding > 0 and ahead > _AHEAD * len(scheduler.instances)
-        )
+        if self._waiting_events > self._queue_limit:
+            return True
+        return scheduler.outstanding > 0 and scheduler.newest - self._merger.oldest > _AHEAD * len(scheduler.instances)
 
-    def _receive(self, *, wait: bool) -> None:
+    @property
+    def _waiting_events(self) -> int:
+        return self._scheduler.outstanding + sum(map(len, self._gathered))
+
+    def _end(self, complete: bool) -> None:
+        self._dispatch()
+        last, begun = self._splitter.finish()
+        if begun is not None:
+            self._scheduler.forget(begun)
+        if last is not None:
+            self._scheduler.end(last, complete=complete)
+        self._ended = True
+
+    @contextmanager
+    def _closing_after_failure(self) -> Iterator[None]:
+        """Close the engine if an instance fails, or if there is no memory to send something to it."""
         try:
-            self._scheduler.receive(wait=wait)
+            yield
         except InstanceError:
             self.close()
             raise
+        except MemoryError as error:
+            self.close()
+            raise InstanceError(f"{error}; use smaller batches or a smaller queue_limit", self._merger.take()) from None
 
 
 def _check_count(option: str, value: object, most: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from fastcep.errors import FastcepError
 from fastcep.parallel.channel import Channel, packed, unpacked
 from fastcep.parallel.slice_run import SliceRun
 from fastcep.query import ast, parse_document
@@ -28,7 +29,8 @@ def serve(channel: Channel, queries: list[ast.Query] | None = None) -> None:
     channel
         Connection to the engine.
     queries
-        Queries over plain events; None: the first message has their text.
+        Queries over plain events, and those that find windows longer than slices allow; None: the first message has
+        their text.
     """
     try:
         _Instance(channel, queries).run()
@@ -42,13 +44,14 @@ class _Instance:
     def __init__(self, channel: Channel, queries: list[ast.Query] | None) -> None:
         self._channel, self._queries = channel, queries
         self._options: dict[str, Any] = {}
+        self._count = 0
         self._runs: dict[int, SliceRun] = {}
 
     def run(self) -> None:
         while (message := self._channel.receive()) is not None:
             header, data = message
             if "options" in header:
-                self._options = header["options"]
+                self._options, self._count = header["options"], header["queries"]
                 if self._queries is None:
                     self._queries = list(parse_document(bytes(data).decode()).queries)
             elif "feeds" in header:
@@ -61,17 +64,23 @@ class _Instance:
             number = feed["slice"]
             try:
                 tables = self._matches(feed, events)
+                answer = {"slice": number, "events": feed["last"] - feed["first"], "ends": feed["ends"]}
+                if feed["ends"]:
+                    answer["peak"] = self._runs.pop(number).peak
+                self._channel.send(answer, packed(tables) if any(map(len, tables)) else None)
+            except ConnectionError:
+                raise
             except Exception as error:  # the engine raises it
-                self._channel.send({"slice": number, "error": f"{type(error).__name__}: {error}"[:_MESSAGE]})
+                text = str(error) if isinstance(error, FastcepError) else f"{type(error).__name__}: {error}"
+                self._channel.send({"slice": number, "error": text[:_MESSAGE]})
                 return
-            reply = {"slice": number, "events": feed["last"] - feed["first"], "ends": feed["ends"]}
-            self._channel.send(reply, packed(tables) if any(map(len, tables)) else None)
 
     def _matches(self, feed: dict[str, Any], events: pa.Table | None) -> list[pa.Table]:
         number = feed["slice"]
         if number not in self._runs:
             assert self._queries is not None
-            self._runs[number] = SliceRun(self._queries, self._options, feed["position"], feed["owns"])
+            queries, watches = self._queries[: self._count], self._queries[self._count :]
+            self._runs[number] = SliceRun(queries, watches, self._options, feed["position"], feed["owns"])
         run = self._runs[number]
         if feed["start"] is not None:
             run.start(feed["start"])
@@ -80,6 +89,5 @@ class _Instance:
         if events is not None and feed["last"] > feed["first"]:
             found.append(run.process(events.slice(feed["first"], feed["last"] - feed["first"])))
         if feed["ends"]:
-            found.append(run.end(feed["stop"] is None))
-            del self._runs[number]
+            found.append(run.end(feed.get("complete", True)))
         return [pa.concat_tables(of_query) for of_query in zip(*found, strict=True)]

@@ -97,13 +97,17 @@ class Instance:
         self.send()
 
     def send(self) -> None:
-        """Send the messages that the instance can take now. One that has ended gets none; `receive` notices it."""
+        """Send the messages that the instance can take now; one that has ended gets none.
+
+        Raises
+        ------
+        MemoryError
+            If the system has no memory for a message.
+        """
         try:
             while self._unsent and self.channel.send(*self._unsent[0]):
                 self._unsent.popleft()
-        except OSError as error:
-            if not isinstance(error, ConnectionError | BrokenPipeError):
-                raise
+        except ConnectionError:  # the scheduler notices it when it receives
             self._unsent.clear()
 
     def end(self) -> str:
@@ -119,8 +123,8 @@ class Starter:
     ----------
     workers
         ``processes`` or ``threads``.
-    queries
-        Queries over plain events.
+    queries, watches
+        Queries over plain events, and those that find windows longer than slices allow.
     options
         Options of their engines, as JSON values.
 
@@ -130,15 +134,18 @@ class Starter:
         If the system cannot run them.
     """
 
-    def __init__(self, workers: Workers, queries: Sequence[ast.Query], options: dict[str, Any]) -> None:
+    def __init__(
+        self, workers: Workers, queries: Sequence[ast.Query], watches: Sequence[ast.Query], options: dict[str, Any]
+    ) -> None:
         if not sys.platform.startswith("linux"):
             raise ValidationError(
                 f"instances need Linux, and this is {sys.platform}; use Engine, for keyed queries with threads=…"
             )
-        self._workers, self._queries, self._options = workers, list(queries), options
+        self._workers, self._queries = workers, [*queries, *watches]
+        self._header = {"options": options, "queries": len(queries)}
         self._started = 0
         schema: Schema = queries[0].schema
-        self._text = document_text(Document(schema, tuple(queries))).encode() if workers == "processes" else b""
+        self._text = document_text(Document(schema, tuple(self._queries))).encode() if workers == "processes" else b""
 
     def start(self) -> Instance:
         """Start an instance.
@@ -157,7 +164,7 @@ class Starter:
             raise
         instance = Instance(self._started, here, worker)
         self._started += 1
-        instance.post({"options": self._options}, self._text or None)
+        instance.post(self._header, self._text or None)
         return instance
 
     def _thread(self, channel: Channel) -> _Thread:

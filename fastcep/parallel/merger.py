@@ -1,8 +1,8 @@
 """Put the matches of the slices in the order of a single engine.
 
 Slices own consecutive times, and each answers in the order of its events. So the merger passes on the answers of the
-oldest unfinished slice as they come, and keeps those of younger ones until it is their turn. Answers have numbers within
-their slice: if a slice is run again elsewhere, those that were received before are ignored.
+oldest unfinished slice as they come, and keeps those of younger ones until it is their turn. The answers of a slice are
+counted: if it is run again elsewhere, those that were received before are ignored.
 """
 
 from __future__ import annotations

@@ -64,8 +64,10 @@ class Scheduler:
     ----------
     instances
         All instances, also those that are leaving.
-    kept
-        Number of events that are held for slices that have not ended.
+    kept, kept_bytes
+        Number and bytes of the events that are held for slices that have not ended.
+    peak
+        Largest number of partial matches in a slice that has ended.
     restarts
         Number of times that a slice was run again.
     """
@@ -77,7 +79,7 @@ class Scheduler:
         self._signals = Signals()
         self._deaths = 0  # in succession, without an answer
         self.instances: list[Instance] = []
-        self.kept = self.restarts = 0
+        self.kept = self.kept_bytes = self.peak = self.restarts = 0
 
     @property
     def outstanding(self) -> int:
@@ -141,6 +143,7 @@ class Scheduler:
         """Send the next events of the stream to the instances that run their slices, to each instance once."""
         piece = _Piece(packed([events]), len(events), len({feed.slice.number for feed in feeds}))
         self.kept += piece.size
+        self.kept_bytes += piece.data.size
         messages: dict[Instance, list[dict[str, Any]]] = {}
         for feed in feeds:
             assignment = self._assignment(feed.slice)
@@ -151,10 +154,10 @@ class Scheduler:
         for instance, headers in messages.items():
             instance.post({"feeds": headers}, piece.data)
 
-    def end(self, last: Slice) -> None:
-        """End the stream with its last slice."""
+    def end(self, last: Slice, *, complete: bool) -> None:
+        """End the stream with its last slice; see `Engine.flush` for ``complete``."""
         assignment = self._assignment(last)
-        header = _header(last, 0, 0, True)
+        header = _header(last, 0, 0, True) | {"complete": complete}
         assignment.sent.append((None, header))
         assignment.instance.post({"feeds": [header]})
 
@@ -196,8 +199,8 @@ class Scheduler:
                     self._read(key.data)
 
     def _read(self, instance: Instance) -> None:
-        """Take all answers of an instance that have come."""
-        while True:
+        """Take all answers of an instance that have come; the last one may end it."""
+        while instance in self.instances:
             try:
                 message = instance.channel.receive()
             except BlockingIOError:
@@ -213,12 +216,12 @@ class Scheduler:
                     f"instance {instance.number}, slice {number} of the stream: {answer['error']}",
                     self._merger.take(),
                 )
-            if number not in self._slices:  # it was forgotten
-                instance.outstanding -= answer["events"]
-                continue
             instance.outstanding -= answer["events"]
+            if number not in self._slices:  # it was forgotten
+                continue
             self._merger.add(number, None if data is None else unpacked(data, self._queries), answer["ends"])
             if answer["ends"]:
+                self.peak = max(self.peak, answer["peak"])
                 self._settle(number)
 
     def _settle(self, number: int) -> None:
@@ -228,7 +231,9 @@ class Scheduler:
             return
         for piece in {id(piece): piece for piece, _ in assignment.sent if piece is not None}.values():
             piece.slices -= 1
-            self.kept -= piece.size * (piece.slices == 0)
+            if piece.slices == 0:
+                self.kept -= piece.size
+                self.kept_bytes -= piece.data.size
         assignment.instance.slices.discard(number)
         self._end_if_done(assignment.instance)
 
@@ -237,7 +242,8 @@ class Scheduler:
         how = self._remove(dead)
         self._deaths += 1
         if self._deaths > _MOST_DEATHS:
-            raise InstanceError(f"{self._deaths} instances have died without an answer; the last one {how}", self._merger.take())
+            message = f"{self._deaths} instances have died without an answer; the last one {how}"
+            raise InstanceError(message, self._merger.take())
         if not dead.is_leaving or all(instance.is_leaving for instance in self.instances):
             self._start()
         for number in sorted(dead.slices):

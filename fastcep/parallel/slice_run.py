@@ -6,7 +6,7 @@ A run depends on nothing but its events, so that it can be repeated in another i
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,11 @@ import pyarrow as pa
 
 from fastcep._core.memory.vectors import repeated
 from fastcep.engine import Engine, Matches
+from fastcep.engine.longest_windows import check_longest
 from fastcep.engine.matches import QueryMatches, read
 from fastcep.events.convert import from_numpy
+from fastcep.query import ast
+from fastcep.query.plain_schema import TIME
 
 __all__ = ["EVENT", "MOMENT", "SliceRun"]
 
@@ -32,8 +35,8 @@ class SliceRun:
 
     Parameters
     ----------
-    queries
-        Queries over plain events.
+    queries, watches
+        Queries over plain events, and those that find windows longer than slices allow.
     options
         Options of the engine.
     position
@@ -42,11 +45,16 @@ class SliceRun:
         Whether the slice owns matches from its begin on.
     """
 
-    def __init__(self, queries: Iterable[Any], options: dict[str, Any], position: int, owns: bool) -> None:
+    def __init__(
+        self, queries: Sequence[ast.Query], watches: Sequence[ast.Query], options: dict[str, Any], position: int,
+        owns: bool,
+    ) -> None:  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the user has seen the warnings of the same queries
-            self._engine = Engine(list(queries), shedder=None, **options)
+            self._engine = Engine([*queries, *watches], shedder=None, **options)
         self._engine._stream.begin_at(position)
+        self._queries = len(queries)
+        self._last = 0
         self._owns, self._start = owns, None if owns else 0
         self.stop: int | None = None
 
@@ -56,17 +64,27 @@ class SliceRun:
 
     def process(self, events: pa.Table) -> list[pa.Table]:
         """Return the owned matches that events complete, one table per query."""
+        self._last = events[TIME][-1].as_py()
         return self._owned(self._engine.process(events))
 
-    def end(self, last: bool) -> list[pa.Table]:
-        """Return the owned matches that wait for the `stop` of the slice, or for the end of the stream if ``last``."""
-        if last:
-            return self._owned(self._engine.flush())
-        assert self.stop is not None
+    def end(self, complete: bool) -> list[pa.Table]:
+        """Return the owned matches that wait for the `stop` of the slice, or without one for the end of the stream.
+
+        ``complete`` as for `Engine.flush`.
+        """
+        if self.stop is None:
+            return self._owned(self._engine.flush(complete=complete))
         return self._owned(self._engine.advance(self.stop))
 
+    @property
+    def peak(self) -> int:
+        """Largest number of partial matches so far."""
+        return int(self._engine.metrics()["peak_partial_matches"])
+
     def _owned(self, matches: Matches) -> list[pa.Table]:
-        return [self._table(read(part)) for part in matches._parts]
+        for longer in matches._parts[self._queries :]:
+            check_longest(read(longer), self._last if self.stop is None else self.stop, "stream")
+        return [self._table(read(part)) for part in matches._parts[: self._queries]]
 
     def _table(self, part: QueryMatches) -> pa.Table:
         times, events = repeated(part.times, part.counts), repeated(part.detected, part.counts)

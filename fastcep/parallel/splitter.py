@@ -175,7 +175,7 @@ class Splitter:
         return begin if begin < len(times) else None
 
     def _start_row(self, slice_: Slice, times: Ints, row: int) -> int | None:
-        """Return the row of the first event that a slice may own: it has its context, and no event before has its time."""
+        """Return the row of the first event that a slice may own: after its context, later than the event before."""
         row = max(row, slice_.position + max(self._context.events, 1) - self.position)
         if row >= len(times):
             return None

@@ -19,15 +19,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from fastcep.engine import Engine
+from fastcep.engine.longest_windows import longest_windows
 from fastcep.engine.queries import Buildable, built_queries
 from fastcep.errors import ValidationError
-from fastcep.events import parse_duration
 from fastcep.option_types import SlicingMode
 from fastcep.query import ast
 from fastcep.query.plain_schema import columns_read, plain_query
 from fastcep.spark.functions import ship_functions
 from fastcep.spark.slice_assignment import assign_slices
-from fastcep.spark.slice_task import ORDER, Detection, longest_windows, match_schema
+from fastcep.spark.slice_task import ORDER, Detection, match_schema
 from fastcep.spark.slicing import job_of
 
 __all__ = ["detect", "explain", "in_order", "one_query"]
@@ -89,7 +89,7 @@ def detect(
     built = one_query(query, attributes)
     options = _checked(options)
     plain = plain_query(built, columns_read(built))
-    limit, longest = _longest(plain, longest_window)
+    limit, longest = longest_windows(plain, longest_window)
     job = job_of(frame, built, order_by, slicing, slices, limit)
     schema = match_schema(Engine(plain, **options))  # Engine rejects queries that it cannot run
     task = Detection(plain, job.cut.slices, schema, job.events.numbered, options, ship_functions(built), longest)
@@ -128,7 +128,7 @@ def explain(
         As for `detect`.
     """
     built = one_query(query)
-    job = job_of(frame, built, order_by, slicing, slices, _longest(built, longest_window)[0])
+    job = job_of(frame, built, order_by, slicing, slices, longest_windows(built, longest_window)[0])
     return f"{Engine(built).explain()}\n{job.description()}"
 
 
@@ -138,20 +138,6 @@ def one_query(query: ast.Query | Buildable, attributes: bool = False) -> ast.Que
     if len(built) != 1:
         raise ValidationError(f"found {len(built)} queries, expected one; pass them one at a time")
     return built[0]
-
-
-def _longest(query: ast.Query, longest_window: str | timedelta | None) -> tuple[int | None, ast.Query | None]:
-    """Return the maximum length of windows in ns, and a query that finds longer ones."""
-    if longest_window is None:
-        return None, None
-    limit = parse_duration(longest_window)
-    longer = longest_windows(query, limit)
-    if longer is None:
-        raise ValidationError(
-            f"longest_window={longest_window!r}: query {query.name!r} has no windows that open and close on events "
-            "(OPEN ON … CLOSE ON …); omit it"
-        )
-    return limit, longer
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:

@@ -16,16 +16,16 @@ import pyarrow.compute as pc
 
 from fastcep._core.memory.vectors import repeated
 from fastcep.engine import Engine
+from fastcep.engine.longest_windows import check_longest
 from fastcep.engine.matches import QueryMatches, read
 from fastcep.engine.partitioned_matcher import created_at
 from fastcep.errors import ValidationError
-from fastcep.events import format_duration
 from fastcep.events.convert import from_numpy
 from fastcep.query import ast
 from fastcep.spark.functions import NO_FUNCTIONS, ShippedFunctions
 from fastcep.spark.slices import Slice
 
-__all__ = ["ORDER", "Detection", "Numbering", "longest_windows", "match_schema", "without_column"]
+__all__ = ["ORDER", "Detection", "Numbering", "match_schema", "without_column"]
 
 #: The column with the order of a match among all matches, and its fields.
 ORDER = "match_order"
@@ -147,7 +147,7 @@ class _Run:
     def _owned_matches(self, matches: Any) -> Iterator[pa.RecordBatch]:
         part, *long_windows = (read(query_matches) for query_matches in matches._parts)
         for window_matches in long_windows:
-            self._check_windows(window_matches)
+            check_longest(window_matches, self._last if self._slice.stop is None else self._slice.stop, self._origin)
         if not part.n:
             return
         times = repeated(part.times, part.counts)
@@ -163,18 +163,6 @@ class _Run:
             table = table.filter(from_numpy(owned))
         yield from table.combine_chunks().to_batches()
 
-    def _check_windows(self, longer: QueryMatches) -> None:
-        """Raise ValidationError for a window that exceeded the maximum length before the end of the slice."""
-        times = repeated(longer.times, longer.counts)
-        exceeded = np.flatnonzero(times <= (self._last if self._slice.stop is None else self._slice.stop))
-        if len(exceeded):
-            assert isinstance(longer.query.window, ast.TimeWindow)
-            allowed = format_duration(longer.query.window.nanoseconds)
-            raise ValidationError(
-                f"{self._origin}: the window that event {longer.bindings.values[0][exceeded[0]]} opens is not closed "
-                f"within longest_window={allowed!r}; increase it"
-            )
-
     def _table(self, part: QueryMatches, times: Ints) -> pa.Table:
         waited = repeated(part.detected, part.counts) < 0
         last = created_at(part.bindings.values, part.bindings.lengths, part.n)
@@ -189,19 +177,6 @@ class _Run:
         name = pa.array([part.query.name] * part.n, pa.string())
         columns = {"query": name, **columns, ORDER: order}
         return pa.table({field.name: pc.cast(columns[field.name], field.type) for field in self._schema})
-
-
-def longest_windows(query: ast.Query, nanoseconds: int) -> ast.Query | None:
-    """Return a query that finds windows longer than a time; None if events do not open and close the windows."""
-    window = query.window
-    if not isinstance(window, ast.ExplicitWindow) or not window.opening.types or not window.closing.types:
-        return None
-    opening, closing = window.opening, window.closing
-    wheres = [where for where in (opening.where, closing.where) if where is not None]
-    where = ast.Binary("AND", *wheres) if len(wheres) == 2 else next(iter(wheres), None)
-    pattern = ast.Sequence((ast.Variable(opening.types, opening.variable or "o"),
-                            ast.Negation(closing.types, closing.variable or "c")))  # fmt: skip
-    return ast.Query(f"{query.name} longest", pattern, ast.TimeWindow(nanoseconds), where, schema=query.schema)
 
 
 def match_schema(engine: Engine) -> pa.Schema:

@@ -19,6 +19,14 @@ from matrix.execute import Outcome
 from matrix.refusals import OF_SLICES, refusal_of
 
 
+def longest_window(queries: Sequence[ast.Query], events: Sequence[Event]) -> str | None:
+    """Return the length of the stream, if a query has windows that events open and close."""
+    windows = [query.window for query in queries if isinstance(query.window, ast.ExplicitWindow)]
+    if not any(window.opening.types and window.closing.types for window in windows):
+        return None
+    return f"{max(1, events[-1].time - events[0].time) if events else 1}ns"
+
+
 def parallel_outcome(
     queries: Sequence[ast.Query], events: Sequence[Event], sizes: Sequence[int], wanted: int, outcome: Outcome
 ) -> None:
@@ -36,6 +44,7 @@ def parallel_outcome(
             engine = quiet(
                 ParallelEngine, list(queries), instances=wanted, workers="threads",
                 slice_events=choices.choice([1, 2, 4]), queue_limit=choices.choice([1, 5, 1000]),
+                longest_window=longest_window(queries, events),
             )  # fmt: skip
         except ValidationError as error:
             refusal = refusal_of(str(error), OF_SLICES)

@@ -1,0 +1,48 @@
+"""Streams and queries for tests of instances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+import fastcep as fc
+
+SCHEMA = fc.Schema(
+    {kind: {"k": "int64", "name": "string", "price": "float64"} for kind in "ABC"}, time="ts", type="type",
+    time_unit="us",
+)  # fmt: skip
+QUERY = fc.parse(
+    "PATTERN SEQ(A a, B+ b[], C c) WHERE [k] AND b[i].price > a.price WITHIN 200us "
+    "RETURN a.name AS name, SUM(b[].price) AS total", SCHEMA,
+)  # fmt: skip
+
+
+def stream(events: int, seed: int = 0) -> pa.Table:
+    """Draw events with ties in time, nulls and texts."""
+    random = np.random.default_rng(seed)
+    prices = random.normal(size=events).round(2)
+    return pa.table({
+        "ts": np.cumsum(random.integers(0, 6, events)),
+        "type": random.choice(list("ABC"), events),
+        "k": random.integers(0, 6, events),
+        "name": random.choice(["x", "y", "é", ""], events),
+        "price": pa.array(prices, mask=random.random(events) < 0.05),
+    })  # fmt: skip
+
+
+def batches(table: pa.Table, size: int) -> list[pa.Table]:
+    """Divide a table."""
+    return [table.slice(at, size) for at in range(0, len(table), size)]
+
+
+def joined(matches: Iterable[fc.Matches]) -> pa.Table:
+    """Return the matches of all calls."""
+    return pa.concat_tables([part.to_arrow() for part in matches]).unify_dictionaries().combine_chunks()
+
+
+def of_one_engine(query: object, table: pa.Table, size: int) -> pa.Table:
+    """Return the matches of a single engine."""
+    engine = fc.Engine(query)
+    return joined([*(engine.process(batch) for batch in batches(table, size)), engine.flush()])
