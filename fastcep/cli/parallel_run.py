@@ -9,15 +9,46 @@ from typing import TYPE_CHECKING
 from fastcep.cli.inputs import each
 from fastcep.engine.signals import Signals
 from fastcep.errors import InstanceError
+from fastcep.io import Live
 from fastcep.parallel import ParallelEngine
 
 if TYPE_CHECKING:
     from fastcep.cli.display import Display
     from fastcep.cli.job import Job
+    from fastcep.cli.sink import TableWriter
     from fastcep.cli.summary import Summary
     from fastcep.engine import Matches
 
 __all__ = ["run_in_parallel"]
+
+#: Time in seconds after which matches are taken while standard input is silent.
+_QUIET = 0.1
+
+
+class _Sink:
+    """Receiver of the matches."""
+
+    def __init__(self, engine: ParallelEngine, summary: Summary, writer: TableWriter | None, display: Display) -> None:
+        self._engine, self._summary, self._writer, self._display = engine, summary, writer, display
+        self._signals = Signals()
+
+    def take(self, matches: Matches) -> None:
+        """Count, write and print the matches of one call; no interrupt is raised meanwhile."""
+        summary, metrics = self._summary, self._engine.metrics()
+        with self._signals:
+            summary.matches += len(matches)
+            for name, count in matches.counts().items():
+                summary.matches_by_query[name] += count
+            summary.events, summary.peak_partial_matches = metrics["events"], metrics["peak_partial_matches"]
+            summary.memory_bytes = max(summary.memory_bytes, metrics["kept_bytes"])
+            show = self._display.wants(len(matches))
+            if show or self._writer is not None:
+                table = matches.to_arrow()
+                if self._writer is not None:
+                    self._writer.write(table)
+                if show:
+                    self._display.print(table)
+            self._display.update(summary)
 
 
 def run_in_parallel(
@@ -32,7 +63,7 @@ def run_in_parallel(
     summary, error
         The summary, and the error or interrupt that ended the run early; None without one.
     """
-    summary = job.summary()
+    summary, ended = job.summary(), None
     with ExitStack() as stack:
         engine = stack.enter_context(
             ParallelEngine(job.queries, instances=instances, attributes=attributes, index=job.engine["index"])
@@ -40,35 +71,16 @@ def run_in_parallel(
         writer = job.outputs.open()
         if writer is not None:
             stack.enter_context(writer)
-        start, signals, ended = perf_counter(), Signals(), None
-        source = stack.enter_context(job.open())
-
-        def take(matches: Matches) -> None:
-            with signals:  # no interrupt inside a write
-                summary.matches += len(matches)
-                for name, count in matches.counts().items():
-                    summary.matches_by_query[name] += count
-                metrics = engine.metrics()
-                summary.events, summary.bad_rows = metrics["events"], source.bad_rows
-                summary.peak_partial_matches = metrics["peak_partial_matches"]
-                summary.memory_bytes = max(summary.memory_bytes, metrics["kept_bytes"])
-                show = display.wants(len(matches))
-                if show or writer is not None:
-                    table = matches.to_arrow()
-                    if writer is not None:
-                        writer.write(table)
-                    if show:
-                        display.print(table)
-                display.update(summary)
-
+        sink, start = _Sink(engine, summary, writer, display), perf_counter()
+        live = Live(_QUIET, lambda: sink.take(engine.poll())) if list(job.sources) == ["-"] else None
         try:
+            source = stack.enter_context(job.open(live))
             for matches in each(engine, source):
-                take(matches)
+                summary.bad_rows = source.bad_rows
+                sink.take(matches)
+            summary.bad_rows = source.bad_rows
         except (Exception, KeyboardInterrupt) as error:
             ended = error
-        if not isinstance(ended, InstanceError):
-            take(engine.flush(complete=ended is None))
-        else:
-            take(ended.matches)
+        sink.take(ended.matches if isinstance(ended, InstanceError) else engine.flush(complete=ended is None))
         summary.stop(perf_counter() - start)
     return summary, ended

@@ -154,11 +154,17 @@ class Stream:
         self.memory.hold(running)
         self.configure()
 
-    def begin_at(self, position: int) -> None:
-        """Number the events from ``position`` on, where they begin in a longer stream; call it before any event."""
+    def begin_at(self, position: int, stores: Sequence[str] | None) -> None:
+        """Number the events from ``position`` on, where they begin in a longer stream; call it before any event.
+
+        ``stores`` are those that the queries have without a trial; None: as the options say.
+        """
         assert self.loop.time is None
         self.loop.position, self.queries.ring = position, None
         self.run([self.queries.prepare(query, position) for query in self.query_list()])
+        if stores is not None:
+            self.queries.settle(stores, position)
+            self.configure()
 
     def stop(self, old: RunningQuery, rest: Sequence[RunningQuery], complete: bool) -> Matches:
         """Run the rest, without one of the queries; return the matches that this query has left."""

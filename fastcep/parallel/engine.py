@@ -96,7 +96,7 @@ class ParallelEngine:
         instances: int = 2,
         workers: Workers = "processes",
         queue_limit: int = 1_000_000,
-        slice_events: int = 8_192,
+        slice_events: int = 16_384,
         longest_window: str | timedelta | None = None,
         attributes: bool = False,
         store: Store = "auto",

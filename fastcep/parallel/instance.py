@@ -46,6 +46,7 @@ class _Instance:
         self._options: dict[str, Any] = {}
         self._count = 0
         self._runs: dict[int, SliceRun] = {}
+        self._stores: list[str] | None = None
 
     def run(self) -> None:
         while (message := self._channel.receive()) is not None:
@@ -66,7 +67,8 @@ class _Instance:
                 tables = self._matches(feed, events)
                 answer = {"slice": number, "events": feed["last"] - feed["first"], "ends": feed["ends"]}
                 if feed["ends"]:
-                    answer["peak"] = self._runs.pop(number).peak
+                    run = self._runs.pop(number)
+                    answer["peak"], self._stores = run.peak, run.stores
                 self._channel.send(answer, packed(tables) if any(map(len, tables)) else None)
             except ConnectionError:
                 raise
@@ -80,7 +82,9 @@ class _Instance:
         if number not in self._runs:
             assert self._queries is not None
             queries, watches = self._queries[: self._count], self._queries[self._count :]
-            self._runs[number] = SliceRun(queries, watches, self._options, feed["position"], feed["owns"])
+            self._runs[number] = SliceRun(
+                queries, watches, self._options, self._stores, feed["position"], feed["owns"]
+            )
         run = self._runs[number]
         if feed["start"] is not None:
             run.start(feed["start"])

@@ -39,6 +39,8 @@ class SliceRun:
         Queries over plain events, and those that find windows longer than slices allow.
     options
         Options of the engine.
+    stores
+        Store of each query, if a trial in an earlier slice has chosen it; otherwise None.
     position
         Position of the slice's first event in the stream.
     owns
@@ -46,13 +48,13 @@ class SliceRun:
     """
 
     def __init__(
-        self, queries: Sequence[ast.Query], watches: Sequence[ast.Query], options: dict[str, Any], position: int,
-        owns: bool,
+        self, queries: Sequence[ast.Query], watches: Sequence[ast.Query], options: dict[str, Any],
+        stores: Sequence[str] | None, position: int, owns: bool,
     ) -> None:  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the user has seen the warnings of the same queries
             self._engine = Engine([*queries, *watches], shedder=None, **options)
-        self._engine._stream.begin_at(position)
+        self._engine._stream.begin_at(position, stores)
         self._queries = len(queries)
         self._last = 0
         self._owns, self._start = owns, None if owns else 0
@@ -75,6 +77,12 @@ class SliceRun:
         if self.stop is None:
             return self._owned(self._engine.flush(complete=complete))
         return self._owned(self._engine.advance(self.stop))
+
+    @property
+    def stores(self) -> list[str] | None:
+        """Store of each query; None while a trial goes on."""
+        running = self._engine._stream.queries.running
+        return None if any(item.trial is not None for item in running) else [item.plan.store for item in running]
 
     @property
     def peak(self) -> int:

@@ -106,7 +106,7 @@ def test_processes_that_do_not_start() -> None:
     with patch.object(sys, "executable", "/bin/false"):
         engine = ParallelEngine(QUERY, instances=1)
         with pytest.raises(
-            fc.InstanceError, match="3 instances have died while they ran slice 0, .* ended with code"
+            fc.InstanceError, match=r"3 instances have died while they ran slice 0, .* ended with code"
         ):
             engine.process(stream(10))
             engine.flush()
