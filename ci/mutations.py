@@ -59,7 +59,8 @@ TESTS = {
         "tests/overload/test_whole_windows.py",
         "tests/shedding/test_auto.py::test_drops_in_windows_are_tried_where_windows_are_isolated",
         "tests/shedding/test_auto.py::test_a_model_that_misses_the_bound_counts_for_less",
-        "tests/spark/test_slices.py",
+        "tests/spark/test_slices.py", "tests/parallel/test_splitter.py", "tests/parallel/test_parallel_engine.py",
+        "tests/parallel/test_processes.py",
     ],
 }  # fmt: skip
 

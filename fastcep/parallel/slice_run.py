@@ -100,6 +100,4 @@ class SliceRun:
         owned = np.full(part.n, self._owns)
         if self._start is not None:
             owned &= times >= self._start
-        if self.stop is not None:
-            owned &= times < self.stop
         return table if owned.all() else table.filter(from_numpy(owned))

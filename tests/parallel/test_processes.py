@@ -74,6 +74,22 @@ def test_instances_are_killed_at_ten_points() -> None:
     killed_run(seed=1, kills=10)
 
 
+def test_matches_of_a_slice_that_is_run_again_come_once() -> None:
+    table = stream(6_000)
+    found = []
+    with ParallelEngine(QUERY, instances=1) as engine:
+        for number, part in enumerate(batches(table, 2_000)):
+            found.append(engine.process(part))
+            while engine.metrics()["waiting_events"]:
+                found.append(engine.poll())
+            if number < 2:  # three deaths would end the slice
+                os.kill(processes(engine)[0], signal.SIGKILL)
+        assert sum(map(len, found)) > 100, "the slice has answered before its instance dies"
+        found.append(engine.flush())
+        assert engine.metrics()["restarts"] > 1
+    assert joined(found).equals(of_one_engine(QUERY, table, 2_000))
+
+
 @pytest.mark.slow
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(2, 7))
