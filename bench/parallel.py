@@ -54,7 +54,7 @@ def timed(make: Callable[[], Any], table: pa.Table) -> tuple[float, float, int]:
         engine.process(table.slice(0, 0))
         engine.process(table.slice(0, BATCH))  # instances have started when they have answered it
         while isinstance(engine, ParallelEngine) and engine.metrics()["waiting_events"]:
-            engine.poll()
+            engine.poll("1s")
         wall, cpu = time.perf_counter(), time.process_time()
         matches = sum(
             len(engine.process(table.slice(at, BATCH)).to_arrow()) for at in range(BATCH, len(table), BATCH)

@@ -27,7 +27,7 @@ from fastcep.engine.order import check_order, one_event
 from fastcep.engine.queries import Buildable, built_queries
 from fastcep.engine.signals import Signals
 from fastcep.errors import InstanceError, ValidationError
-from fastcep.events import EventBatch, StringTable
+from fastcep.events import EventBatch, StringTable, parse_duration
 from fastcep.option_types import Index, Store
 from fastcep.parallel.instances import Starter, Workers
 from fastcep.parallel.merger import Merger
@@ -166,24 +166,28 @@ class ParallelEngine:
             if len(batch):
                 with self._signals:
                     self._take(batch, strings)
-            self._scheduler.receive(wait=False)
+            self._scheduler.receive(0)
             while self._is_full:
                 with self._signals:
                     self._dispatch()
-                self._scheduler.receive(wait=True)
+                self._scheduler.receive(None)
         return self._merger.take()
 
     def send(self, type: str, /, **values: Any) -> Matches:
         """Take one event, and return the matches that were found since the last call; see `Engine.send`."""
         return self.process(one_event(self._schema, type, values), origin="event")
 
-    def poll(self) -> Matches:
-        """Return the matches that were found since the last call; errors as for :meth:`process`."""
+    def poll(self, timeout: str | timedelta = "0s") -> Matches:
+        """Return the matches that were found since the last call; errors as for :meth:`process`.
+
+        If events wait for the instances, and no answer has come, wait for one up to `timeout`.
+        """
         self._check_open()
+        seconds = parse_duration(timeout) / 1e9
         with self._closing_after_failure():
             with self._signals:
                 self._dispatch()
-            self._scheduler.receive(wait=False)
+            self._scheduler.receive(seconds if self._scheduler.outstanding else 0)
         return self._merger.take()
 
     def flush(self, *, complete: bool = True) -> Matches:
@@ -198,7 +202,7 @@ class ParallelEngine:
                 with self._signals:
                     self._end(complete)
             while not self._scheduler.is_idle:
-                self._scheduler.receive(wait=True)
+                self._scheduler.receive(None)
         return self._merger.take()
 
     def close(self) -> None:

@@ -179,8 +179,8 @@ class Scheduler:
 
     # --------------------------------------------------------------- receiving
 
-    def receive(self, *, wait: bool) -> None:
-        """Take the answers that have come; ``wait`` for the first one if there is none.
+    def receive(self, timeout: float | None) -> None:
+        """Take the answers that have come; if there is none, wait for the first one up to ``timeout`` s, None: forever.
 
         Raises
         ------
@@ -190,7 +190,7 @@ class Scheduler:
         for instance in self.instances:
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if instance.has_unsent else 0)
             self._selector.modify(instance.channel, events, instance)
-        ready = self._selector.select(None if wait else 0)
+        ready = self._selector.select(timeout)
         with self._signals:
             for key, events in ready:
                 if events & selectors.EVENT_WRITE:

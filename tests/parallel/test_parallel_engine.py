@@ -63,7 +63,7 @@ def test_send_and_poll() -> None:
         for number in range(30):
             found += len(engine.send("ABC"[number % 3], ts=number, k=1, name="x", price=float(number)))
         while not found:
-            found += len(engine.poll())
+            found += len(engine.poll("1s"))
         assert found + len(engine.flush()) == len(of_one_engine(QUERY, small(30), 30))
 
 

@@ -70,6 +70,7 @@ def killed_run(seed: int, kills: int, **options: Any) -> None:
     assert not any(map(is_running, started))
 
 
+@pytest.mark.thorough
 def test_instances_are_killed_at_ten_points() -> None:
     killed_run(seed=1, kills=10)
 
@@ -81,7 +82,7 @@ def test_matches_of_a_slice_that_is_run_again_come_once() -> None:
         for number, part in enumerate(batches(table, 2_000)):
             found.append(engine.process(part))
             while engine.metrics()["waiting_events"]:
-                found.append(engine.poll())
+                found.append(engine.poll("1s"))
             if number < 2:  # three deaths would end the slice
                 os.kill(processes(engine)[0], signal.SIGKILL)
         assert sum(map(len, found)) > 100, "the slice has answered before its instance dies"
@@ -172,6 +173,7 @@ def started_by_script(action: str) -> tuple[subprocess.Popen[str], list[int]]:
     return process, instances
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_instances_end_with_the_process_that_started_them(number: signal.Signals) -> None:
     process, instances = started_by_script("time.sleep(600)")
@@ -180,6 +182,7 @@ def test_instances_end_with_the_process_that_started_them(number: signal.Signals
     eventually(lambda: not any(map(is_running, instances)))
 
 
+@pytest.mark.thorough
 def test_ctrl_c_while_it_waits() -> None:
     """A call that waits for instances ends, and the engine can be asked again, or closed."""
     action = """
@@ -200,6 +203,7 @@ def test_ctrl_c_while_it_waits() -> None:
     eventually(lambda: not any(map(is_running, instances)))
 
 
+@pytest.mark.thorough
 def test_shared_memory_is_full() -> None:
     action = """
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
