@@ -64,8 +64,9 @@ class ParallelEngine:
         ``processes``, or ``threads`` of this process, which start faster and can call user functions; they share
         Python's global lock wherever an engine runs Python code.
     queue_limit
-        Number of events that may wait for the instances; :meth:`process` waits when there are more. A slice has at most
-        this number divided by `instances`, unless its context is longer, so that all instances have work.
+        Number of events that may wait for the instances, and of matches that may wait for older slices; :meth:`process`
+        waits when there are more. A slice has at most this number of events divided by `instances`, unless its context
+        is longer, so that all instances have work.
     slice_events
         Smallest number of events from the beginning of a slice to that of the next one. Fewer let the instances share
         a short stream, and more cost less for slices.
@@ -120,7 +121,8 @@ class ParallelEngine:
             [plain_query(query, self._columns, numbered=numbered) for query in queries] for queries in (built, watches)
         )
         self._queue_limit = queue_limit
-        self._splitter = Splitter(context, slice_events, max(slice_events, queue_limit // instances))
+        self._slice_events = slice_events
+        self._splitter = Splitter(context, slice_events, self._most_events(instances))
         self._merger = Merger(built, self._engine._stream.queries.nothings)
         starter = Starter(workers, plain, watches, {"store": store, "index": index})
         self._scheduler = Scheduler(starter, self._merger, len(built))
@@ -166,11 +168,15 @@ class ParallelEngine:
             if len(batch):
                 with self._signals:
                     self._take(batch, strings)
-            self._scheduler.receive(0)
-            while self._is_full:
-                with self._signals:
-                    self._dispatch()
-                self._scheduler.receive(None)
+            try:
+                self._scheduler.receive(0)
+                while self._is_full:
+                    with self._signals:
+                        self._dispatch()
+                    self._scheduler.receive(None)
+            except KeyboardInterrupt as error:
+                error.add_note("fastcep: the batch was taken as a whole; its matches come with later calls")
+                raise
         return self._merger.take()
 
     def send(self, type: str, /, **values: Any) -> Matches:
@@ -233,6 +239,7 @@ class ParallelEngine:
         _check_count("instances", instances, _MOST_INSTANCES)
         with self._signals:
             self._scheduler.resize(instances)
+            self._splitter.most = self._most_events(instances)
 
     # ----------------------------------------------------------------- views
 
@@ -273,6 +280,10 @@ class ParallelEngine:
 
     # ------------------------------------------------------------------- parts
 
+    def _most_events(self, instances: int) -> int:
+        """Return the largest number of events from the beginning of a slice to that of the next one."""
+        return max(self._slice_events, self._queue_limit // instances)
+
     def _check_not_closed(self) -> None:
         if self._closed:
             raise ValidationError("the engine is closed; create a new ParallelEngine")
@@ -308,7 +319,8 @@ class ParallelEngine:
         scheduler = self._scheduler
         if self._waiting_events > self._queue_limit:
             return True
-        return scheduler.outstanding > 0 and scheduler.newest - self._merger.oldest > _AHEAD * len(scheduler.instances)
+        ahead = scheduler.newest - self._merger.oldest > _AHEAD * len(scheduler.instances)
+        return scheduler.outstanding > 0 and (ahead or self._merger.waiting > self._queue_limit)
 
     @property
     def _waiting_events(self) -> int:

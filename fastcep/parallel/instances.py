@@ -29,6 +29,10 @@ Workers = Literal["processes", "threads"]
 class _Worker(Protocol):
     """A process or a thread."""
 
+    def stop(self) -> None:
+        """Let it end at once, if it can."""
+        ...
+
     def ended(self) -> str:
         """Return how it ended, once its channel is closed."""
         ...
@@ -38,6 +42,9 @@ class _Worker(Protocol):
 class _Process:
     process: subprocess.Popen[bytes]
 
+    def stop(self) -> None:
+        self.process.kill()
+
     def ended(self) -> str:
         code = self.process.wait()
         return f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
@@ -46,6 +53,9 @@ class _Process:
 @dataclass
 class _Thread:
     thread: Thread
+
+    def stop(self) -> None:
+        """Do nothing: a thread ends after the events that it matches."""
 
     def ended(self) -> str:
         self.thread.join()

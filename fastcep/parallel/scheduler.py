@@ -131,6 +131,7 @@ class Scheduler:
             with suppress(KeyError, ValueError):
                 self._selector.unregister(instance.channel)
             instance.channel.close()
+            instance.worker.stop()
         for instance in self.instances:  # all of them end at the same time
             instance.end()
         self.instances = []

@@ -98,6 +98,8 @@ class Splitter:
 
     Attributes
     ----------
+    most
+        The parameter; it may change.
     position
         Number of events so far.
     slices
@@ -107,7 +109,7 @@ class Splitter:
     """
 
     def __init__(self, context: Context, least: int, most: int) -> None:
-        self._context, self._least, self._most = context, least, most
+        self._context, self._least, self.most = context, least, most
         self._current: Slice | None = None
         self._next: Slice | None = None
         self._last_time = 0
@@ -161,7 +163,7 @@ class Splitter:
     def _begin_row(self, times: Ints, row: int) -> int | None:
         """Return the row of the first event from ``row`` on with which the next slice may begin."""
         assert self._current is not None
-        size = max(self._least, min(_CONTEXTS * self.context_events, self._most))
+        size = max(self._least, min(_CONTEXTS * self.context_events, self.most))
         position = max(self._current.position + size, self.position + row)
         if every := self._context.every_events:
             position = -(-position // every) * every

@@ -149,6 +149,29 @@ def test_windows_that_events_close() -> None:
             engine.flush()
 
 
+def test_windows_that_functions_open_and_close() -> None:
+    """The predicates of the paper, which open and close a selection, are conditions of WINDOW, also in Python."""
+
+    @fc.function("bool(float64)", replace=True)
+    def is_high(value: float) -> bool:
+        return value > 1.5
+
+    @fc.function("bool(float64, float64)", replace=True)
+    def is_lower(value: float, other: float) -> bool:
+        return value < other - 1.0
+
+    query = fc.parse(
+        "PATTERN SEQ(B b, C c) WHERE b.k = c.k WINDOW OPEN ON A w WHERE is_high(w.price) "
+        "CLOSE ON (A|B|C) z WHERE is_lower(z.price, w.price)", SCHEMA,
+    )  # fmt: skip
+    table = stream(4_000, seed=4)
+    with threads(query, longest_window="500us", slice_events=50, instances=3) as engine:
+        found = joined([*(engine.process(batch) for batch in batches(table, 333)), engine.flush()])
+        assert engine.metrics()["slices"] > 2
+    assert len(found) > 50
+    assert found.equals(of_one_engine(query, table, 333))
+
+
 OVERTAKING = """
 PATTERN SEQ(Pos1 a, Pos2 b) WHERE a.id = b.id
 WINDOW OPEN ON Pos1 w CLOSE ON Pos2 z WHERE z.id = w.id
