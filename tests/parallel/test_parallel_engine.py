@@ -158,15 +158,15 @@ def test_windows_that_functions_open_and_close() -> None:
 
     @fc.function("bool(float64, float64)", replace=True)
     def is_lower(value: float, other: float) -> bool:
-        return value < other - 1.0
+        return value < other - 3.5
 
     query = fc.parse(
         "PATTERN SEQ(B b, C c) WHERE b.k = c.k WINDOW OPEN ON A w WHERE is_high(w.price) "
         "CLOSE ON (A|B|C) z WHERE is_lower(z.price, w.price)", SCHEMA,
     )  # fmt: skip
-    table = stream(4_000, seed=4)
-    with threads(query, longest_window="500us", slice_events=50, instances=3) as engine:
-        found = joined([*(engine.process(batch) for batch in batches(table, 333)), engine.flush()])
+    table = stream(30_000, seed=4)
+    with threads(query, longest_window="2ms", slice_events=50, instances=3) as engine:
+        found = joined([*(engine.process(batch) for batch in batches(table, 3_333)), engine.flush()])
         assert engine.metrics()["slices"] > 2
     assert len(found) > 50
     assert found.equals(of_one_engine(query, table, 333))
