@@ -28,6 +28,8 @@ __all__ = ["Scheduler"]
 
 #: Number of instances that may die in succession without an answer, or with the same slice.
 _MOST_DEATHS = 3
+#: Number of feeds in a message, which must fit into a packet.
+_MOST_FEEDS = 200
 
 
 @dataclass(eq=False)
@@ -153,7 +155,8 @@ class Scheduler:
             assignment.instance.outstanding += feed.last - feed.first
             messages.setdefault(assignment.instance, []).append(header)
         for instance, headers in messages.items():
-            instance.post({"feeds": headers}, piece.data)
+            for first in range(0, len(headers), _MOST_FEEDS):  # rarely more than one message
+                instance.post({"feeds": headers[first : first + _MOST_FEEDS]}, piece.data)
 
     def end(self, last: Slice, *, complete: bool) -> None:
         """End the stream with its last slice; see `Engine.flush` for ``complete``."""

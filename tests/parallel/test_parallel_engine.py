@@ -101,6 +101,16 @@ def test_the_queue_is_limited() -> None:
             assert engine.metrics()["kept_events"] < 3_000
 
 
+def test_slices_of_one_event() -> None:
+    """A message has a limited number of feeds."""
+    query = fc.parse("PATTERN SEQ(A a) WITHIN 0us", SCHEMA)
+    table = stream(20_000)
+    with threads(query, slice_events=1) as engine:
+        found = joined([engine.process(table), engine.flush()])
+        assert engine.metrics()["slices"] > 1_000
+    assert found.equals(of_one_engine(query, table, 20_000))
+
+
 def test_an_empty_stream() -> None:
     with threads(QUERY) as engine:
         assert len(engine.process(stream(0))) == 0
