@@ -79,10 +79,10 @@ def matches_of_records(record: Lineage, matches: pa.Table, sequence: Ints) -> In
         The sum is the number of matches.
     """
     of_records = _hashes_of_records(record, sequence)[record.matches]
-    distinct, places, records = np.unique(of_records, return_inverse=True, return_counts=True)
+    distinct, places = np.unique(of_records, return_inverse=True)
     rows = np.bincount(np.searchsorted(distinct, _hashes_of_rows(record, matches)), minlength=len(distinct))
     matched = np.zeros(len(record.parents), np.int64)
-    matched[record.matches] = (rows // records)[places]
+    matched[record.matches] = rows[places]
     return matched
 
 
