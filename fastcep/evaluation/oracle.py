@@ -94,7 +94,8 @@ class Hindsight:
 
     def kept(self, step: int | Ints) -> Bits:
         """Return for each record whether it is a match that is kept before a step; steps may differ by record."""
-        return (((self.lost > step) | (self.lost == 0)) & (self.matched > 0)).astype(np.uint8)
+        is_kept = (self.lost > step) | (self.lost == 0)
+        return np.where(is_kept & (self.matched > 0), 1, 0).astype(np.uint8)
 
     def found(self, kept: Bits) -> int:
         """Return the number of matches of the records that are kept."""

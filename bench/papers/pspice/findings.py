@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bench.papers.results import PartResult
-from bench.papers.sentences import Parts, invalid_points, join_words, ratio, spaced, value_of, verdict
+from bench.papers.sentences import (
+    Parts,
+    invalid_points,
+    join_words,
+    oracle_exceeded,
+    ratio,
+    spaced,
+    value_of,
+    verdict,
+)
 from bench.papers.strategies import PSPICE, PSPICE_PROBABILITY, RENEWED
 
 __all__ = [
@@ -36,7 +45,7 @@ def over_match_probability(parts: Parts, is_sequence: bool) -> list[str]:
             f"negatives are {join_words(_range(part, shedder) for shedder in part.shedders)}."
         )
         sentences += [_comparison(part, other, goals.get(other)) for other in ("pm-bl", "e-bl")]
-        sentences += [_bound_used(part), invalid_points(part)]
+        sentences += [_bound_used(part), invalid_points(part), *_above_oracle(part)]
     return sentences
 
 
@@ -55,6 +64,7 @@ def over_rates(parts: Parts) -> list[str]:
             f"{spaced(last)} of the maximum rate, the false negatives are {values}. {_comparison(part, 'pm-bl', None)} "
             f"{_comparison(part, 'e-bl', None)} {_bound_used(part)} {invalid_points(part)}"
         )
+        sentences += _above_oracle(part)
     return sentences
 
 
@@ -218,6 +228,11 @@ def _bound_used(part: PartResult) -> str:
         f"The mean latency of pspice is {min(used):.2f} to {max(used):.2f} of the bound (goal ≥ {_USED:g}: "
         f"{verdict(min(used) >= _USED)})."
     )
+
+
+def _above_oracle(part: PartResult) -> list[str]:
+    """Return a sentence on the points at which a strategy finds more than the oracle, if the oracle ran."""
+    return oracle_exceeded(part) if "oracle" in part.references else []
 
 
 def _mean(values: Iterable[float]) -> float:
