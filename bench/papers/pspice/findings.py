@@ -23,9 +23,9 @@ __all__ = [
 ]  # fmt: skip
 
 MISSING = "false_negatives"
-#: Goals: share of the bound that is used, share of events that may be late on the wall clock, largest overhead, and
-#: largest time in s to build a model.
-_USED, _LATE, _OVERHEAD, _BUILD = 0.95, 0.001, 0.01, 0.5
+#: Goals: share of the bound that is used, share of events that may be late on the wall clock, largest overhead,
+#: largest time in s to build a model, and largest share of the time for counting.
+_USED, _LATE, _OVERHEAD, _BUILD, _COUNTING = 0.95, 0.001, 0.01, 0.5, 0.02
 #: False negatives relative to those of pspice-- below which pspice is clearly better.
 _CLEARLY = 0.9
 #: Match probabilities below which pspice should be better than the baselines.
@@ -162,8 +162,21 @@ def overheads(parts: Parts) -> list[str]:
         f"{largest:.2%} (goal ≤ {_OVERHEAD:.0%}: {verdict(largest <= _OVERHEAD)}).",
         f"A model for windows of {int(longest):,} events is built in {seconds[longest]:.3f} s (goal < {_BUILD:g} s: "
         f"{verdict(seconds[longest] < _BUILD)}), for {int(build.targets[0]):,} in {seconds[build.targets[0]]:.3f} s.",
+        *_counting([part for name, part in parts.items() if name.startswith("counting")]),
         invalid_points(decisions),
     ]  # fmt: skip
+
+
+def _counting(parts: list[PartResult]) -> list[str]:
+    """Return a sentence on the time for counting, if it was measured."""
+    if not parts:
+        return []
+    largest = max(max(part.values(PSPICE, "overhead")) for part in parts)
+    single = max(row["overhead"] for part in parts for row in part.rows)
+    return [
+        f"Counting takes at most {largest:.2%} of the time, and {single:.2%} on a single stream (goal < "
+        f"{_COUNTING:.0%}: {verdict(single < _COUNTING)})."
+    ]
 
 
 def _probabilities(part: PartResult) -> list[float]:
