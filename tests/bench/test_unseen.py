@@ -191,8 +191,8 @@ def test_the_table_of_kinds() -> None:
     stored = {"columns": list(COLUMNS), "rows": near + far}
     text = "\n".join(kinds({"parts": {"kinds": {"1": {"sequence, WITHIN 1": stored}}}}))
     figures = (
-        "| 0.850 / 0.80 / 0.20, best in 2 | – | – | 0.500 / 0.50 / 0.20, best in 0 (1) | 0.600 / 0.60 / 0.10, best in 0 "
-        "| 0.795 / 0.70 / 0.20 |"
+        "| 0.850 / 0.80 / 0.20, best in 2 | – | – | 0.500 / 0.50 / 0.20, best in 0 (1) "
+        "| 0.600 / 0.60 / 0.10, best in 0 | 0.795 / 0.70 / 0.20 |"
     )
     assert f"| sequence, WITHIN | 2 {figures}" in text
     assert "0 more cells are left out" in text

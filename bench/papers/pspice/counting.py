@@ -1,4 +1,4 @@
-"""Time that counting the children of partial matches takes while pSPICE sheds, from which it sees that a stream changes."""
+"""Time for counting the children of partial matches, by which pSPICE sees that the stream changes."""
 
 from __future__ import annotations
 

@@ -106,8 +106,8 @@ FIG9 = Figure(
     "*Decisions*: the time for decisions and for dropping partial matches, as a share of the busy time, "
     f"where {QUEUE:,} events take 1 s and a decision takes its measured 30 us. *Building the model*: the time on the "
     "wall clock from the transition counts to the tables of the model, the median of five. *Counting*: the CPU time "
-    "for counting children, by which `pspice` sees that the stream changes, as a share of that of the run; the median of "
-    "nine pairs of runs with and without it, in turns in one process, with a constant demand of 1/6 of the work.",
+    "for counting children, by which `pspice` sees that the stream changes, as a share of that of the run; the median "
+    "of nine pairs of runs with and without it, in turns in one process, with a constant demand of 1/6 of the work.",
     (_DECISIONS, _BUILD, *COUNTING),
     (
         Picture(
