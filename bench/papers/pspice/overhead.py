@@ -107,7 +107,8 @@ FIG9 = Figure(
     f"where {QUEUE:,} events take 1 s and a decision takes its measured 30 us. *Building the model*: the time on the "
     "wall clock from the transition counts to the tables of the model, the median of five. *Counting*: the CPU time "
     "for counting children, by which `pspice` sees that the stream changes, as a share of that of the run; the median "
-    "of nine pairs of runs with and without it, in turns in one process, with a constant demand of 1/6 of the work.",
+    "of five pairs of runs with and without it, in turns in one process, with a constant demand of 1/6 of the work, "
+    "after the first third of the events.",
     (_DECISIONS, _BUILD, *COUNTING),
     (
         Picture(
