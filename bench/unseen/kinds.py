@@ -138,7 +138,8 @@ def kinds(results: dict[str, Any]) -> list[str]:
         "## Kinds of queries\n",
         "Which shedder suits which kind of query. For each kind, streams and queries are drawn at random; *positions "
         "matter* sorts the types in each window, otherwise they are mixed. "
-        + (_REAL if any(_kind(cell) == REAL_KIND for cell in cells) else "") + "Bounds are 80, 50 and 25 % of the mean latency without shedding, decisions are free. Here `auto` "
+        + (_REAL if any(_kind(cell) == REAL_KIND for cell in cells) else "")
+        + "Bounds are 80, 50 and 25 % of the mean latency without shedding, decisions are free. Here `auto` "
         "begins with the models that it chooses on the history, by their recall on its last third. The three numbers "
         "are the mean recall, that in the worst cell, and what the shedder itself estimated there. They are those over "
         "the cells in which the shedder holds the bound, so they are over different cells: compare them with the "
