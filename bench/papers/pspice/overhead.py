@@ -9,7 +9,6 @@ from typing import Any
 
 from bench.papers.figures import Figure, Panel, Part, Picture, Table
 from bench.papers.pspice.cases import CASES, EVERY, QUEUE, part_of
-from bench.papers.pspice.counting import COUNTING
 from bench.papers.pspice.findings import overheads
 from bench.papers.pspice.streams import q1, quotes
 from bench.papers.strategies import PSPICE
@@ -105,11 +104,8 @@ FIG9 = Figure(
     f"Q1 over generated quotes of {_SYMBOLS} symbols, with the windows of the paper, at 120 % of the maximum rate. "
     "*Decisions*: the time for decisions and for dropping partial matches, as a share of the busy time, "
     f"where {QUEUE:,} events take 1 s and a decision takes its measured 30 us. *Building the model*: the time on the "
-    "wall clock from the transition counts to the tables of the model, the median of five. *Counting*: the CPU time "
-    "for counting children, by which `pspice` sees that the stream changes, as a share of that of the run; the median "
-    "of five pairs of runs with and without it, in turns in one process, with a constant demand of 1/6 of the work, "
-    "after the first third of the events.",
-    (_DECISIONS, _BUILD, *COUNTING),
+    "wall clock from the transition counts to the tables of the model, the median of five.",
+    (_DECISIONS, _BUILD),
     (
         Picture(
             "overhead",
@@ -122,10 +118,6 @@ FIG9 = Figure(
     ),
     (
         Table("decisions", "Overhead of decisions; columns are windows", ("overhead",)),
-        *(
-            Table(part.name, f"Time for counting, share of the run: {part.title}; columns are {columns}", ("overhead",))
-            for part, columns in zip(COUNTING, ("windows", "buses"), strict=True)
-        ),
         Table("build", "Time to build the model, s; columns are windows", ("seconds",)),
     ),
     overheads,
