@@ -14,7 +14,7 @@ from typing import Any
 from bench.papers import PAPERS
 from bench.papers.page import main as write_page
 from bench.papers.results import save
-from bench.papers.runs import run_figure
+from bench.papers.runs import run_figure, run_references
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -26,13 +26,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, help="number of seeds (default: that of each figure)")
     parser.add_argument("--jobs", type=int, default=1, help="number of figures to run in parallel")
     parser.add_argument("--reports", type=Path, help="folder for the full report of each run")
+    parser.add_argument(
+        "--references", action="store_true", help="run only the references; keep the stored results of the strategies"
+    )
     options = parser.parse_args(arguments)
+    if options.references and (options.events or options.seeds or options.reports):
+        parser.error("--references runs the references on the stored events; omit --events, --seeds and --reports")
     figures = [figure for name in ([options.paper] if options.paper else PAPERS) for figure in PAPERS[name].figures]
     names = [figure.name for figure in figures]
     for name in options.figures:
         if name not in names:
             parser.error(f"no figure {name!r}; {options.paper} has {', '.join(names)}")
     selected = [figure for figure in figures if not options.figures or figure.name in options.figures]
+    if options.references:
+        for figure in selected:
+            if any(part.references for part in figure.parts):
+                save(figure.stem, run_references(figure), keep_environment=True)
+        write_page()
+        return
     settings = {"events": options.events, "seeds": options.seeds, "reports": options.reports}
     parallel = [figure for figure in selected if options.jobs > 1 and not figure.runs_alone]
     if parallel:

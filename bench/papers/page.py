@@ -66,7 +66,7 @@ def section(figure: Figure, results: Mapping[str, Any]) -> Iterator[str]:
     figure = figure.restricted_to(parts)
     yield f"### {figure.title}\n"
     yield f"**The paper.** {figure.statement}\n"
-    yield f"**Here.** {figure.setup} {_stream_sizes(figure, parts)} Measured on {results['environment']['date']}.\n"
+    yield f"**Here.** {figure.setup} {_stream_sizes(figure, parts)} Measured on {_dates(results)}.\n"
     for picture in figure.pictures:
         yield f"![{picture.caption}](images/papers/{image_path(figure, picture).name})\n"
     for result_table in figure.tables:
@@ -103,6 +103,12 @@ def main() -> None:
     for figure in figures:
         draw(figure, part_results(results[figure.stem]))
     PAGE.write_text(page(results), encoding="utf-8")
+
+
+def _dates(results: Mapping[str, Any]) -> str:
+    """Return the date of the runs, and that of the references if only they ran later."""
+    date, later = results["environment"]["date"], results.get("references", results["environment"])["date"]
+    return str(date) if later == date else f"{date}, references on {later}"
 
 
 def _stream_sizes(figure: Figure, parts: Mapping[str, PartResult]) -> str:

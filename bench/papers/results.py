@@ -154,10 +154,25 @@ def merge_points(points: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def save(figure: str, parts: Mapping[str, Any]) -> None:
-    """Write ``results/papers/FIGURE.json``, one row per line."""
+def save(figure: str, parts: Mapping[str, Any], *, keep_environment: bool = False) -> None:
+    """Write ``results/papers/FIGURE.json``, one row per line.
+
+    Parameters
+    ----------
+    figure
+        Stem of the file.
+    parts
+        Results by part.
+    keep_environment
+        Whether only the references ran: the environment of the stored strategies stays, and ``references`` is the
+        environment of the references.
+    """
+    now = environment()
+    about = (
+        {"environment": read(figure)["environment"], "references": now} if keep_environment else {"environment": now}
+    )
     FOLDER.mkdir(parents=True, exist_ok=True)
-    results_path(figure).write_text(_lines({"environment": environment(), "parts": parts}, 4) + "\n")
+    results_path(figure).write_text(_lines({**about, "parts": parts}, 4) + "\n")
 
 
 def read(figure: str) -> dict[str, Any]:

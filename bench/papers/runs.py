@@ -17,7 +17,7 @@ from fastcep.errors import ValidationError
 from fastcep.evaluation import Report, evaluate
 from fastcep.evaluation.references import REFERENCES
 
-__all__ = ["evaluate_part", "merge_reports", "run_figure"]
+__all__ = ["evaluate_part", "merge_reports", "run_figure", "run_references"]
 
 
 def run_figure(
@@ -48,6 +48,42 @@ def run_figure(
         runs = len(parts[part.name]["rows"])
         print(f"{figure.stem} {part.name}: {runs} runs in {time.perf_counter() - begin:.0f} s", flush=True)
     return parts
+
+
+def run_references(figure: Figure) -> dict[str, Any]:
+    """Run only the references of a figure's parts; return the stored results of the strategies together with theirs.
+
+    Raises
+    ------
+    ValueError
+        If the matches, or the latencies without shedding, differ from the stored ones: the strategies must run again.
+    """
+    stored = read(figure.stem)["parts"]
+    return {part.name: _with_references(part, stored[part.name]) for part in figure.parts if part.name in stored}
+
+
+def _with_references(part: Part, stored: dict[str, Any]) -> dict[str, Any]:
+    if not part.references or (part.required_path is not None and not part.required_path.exists()):
+        return stored
+    rows, strategies = [], []
+    for label in part.points or [""]:
+        point = replace(part.at_point(label) if label else part, strategies=())
+        document = condense(evaluate_part(point, stored["events"], 1).document, (), "")
+        truth = stored["truths"][label] if label else stored["truth"]
+        if not document["truth"].items() <= truth.items():
+            raise ValueError(f"{part.name} {label}: the run without shedding differs from the stored one; run it all")
+        rows += [{**row, "target": label} if label else row for row in document["rows"]]
+        strategies = document["setting"]["strategies"]
+    names = [strategy["name"] for strategy in strategies]
+    kept = [row for row in stored["rows"] if row["shedder"] not in names]
+    setting = stored["setting"]
+    targets = setting["targets"]
+    others = [strategy for strategy in setting["strategies"] if strategy["name"] not in names]
+    return {
+        **stored,
+        "setting": {**setting, "strategies": [*others, *strategies]},
+        "rows": sorted([*kept, *rows], key=lambda row: targets.index(row["target"])),
+    }
 
 
 def _run_part(

@@ -24,14 +24,14 @@ from typing import Any
 
 from bench.unseen import wall
 from bench.unseen.cells import BOUNDS, run_case
-from bench.unseen.kinds import COMPARED, DRAWS, KINDS, AutoOfHistory, kind_case
+from bench.unseen.kinds import COMPARED, AutoOfHistory, kind_case, kind_names
 from bench.unseen.kinds import EVENTS as KIND_EVENTS
 from bench.unseen.page import main as write_page
 from bench.unseen.random_cases import CASES, random_case
 from bench.unseen.random_cases import EVENTS as RANDOM_EVENTS
 from bench.unseen.ready import ready
 from bench.unseen.real import EVENTS as REAL_EVENTS
-from bench.unseen.real import REAL, real_case
+from bench.unseen.real import REAL, WINDOWED, real_case
 from bench.unseen.results import save_case
 
 PARTS = ("real", "random", "kinds", "wall", "pauses", "ready")
@@ -67,8 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _virtual(part: str, options: argparse.Namespace) -> None:
     """Run the cases of a part, in several processes if there are several jobs, and store each when it is done."""
-    numbers = range(CASES if part == "random" else DRAWS * len(KINDS))
-    names = list(REAL) if part == "real" else [str(number) for number in numbers]
+    names = list(REAL) if part == "real" else kind_names() if part == "kinds" else [str(n) for n in range(CASES)]
     names = [name for name in names if not options.cases or name in options.cases]
     settings = {"part": part, "seed": options.seed, "events": options.events, "shared": options.shared}
     if options.jobs == 1:
@@ -98,7 +97,10 @@ def run_named(
     logging.getLogger("fastcep.shedding").setLevel(logging.ERROR)
     begin = time.perf_counter()
     if part == "kinds":
-        case = kind_case(seed, name, events or KIND_EVENTS)
+        events = events or KIND_EVENTS
+        case = real_case(name, shared, events) if name in WINDOWED else kind_case(seed, name, events)
+        if case is None:
+            return name, None
         chosen = [*COMPARED[:-1], AutoOfHistory()]
         result = run_case(case, (seed, seed + 1), chosen, costs=("free",), statistics=("mean",), bounds=BOUNDS[:3])
         return case.name, {**result, "seconds": time.perf_counter() - begin}

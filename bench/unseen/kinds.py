@@ -13,7 +13,8 @@ import pyarrow as pa
 import fastcep as fc
 from bench.shedding_page import table as table_text
 from bench.unseen.case import Case
-from bench.unseen.random_cases import HEADER, draw_query, draw_table, has_load, with_window
+from bench.unseen.random_cases import GAP, HEADER, draw_query, draw_table, has_load, with_window
+from bench.unseen.real import WINDOWED
 from bench.unseen.results import rows_of
 from bench.unseen.summary import EQUAL, Cell, cells_of
 from fastcep.evaluation import ShedderFit
@@ -21,7 +22,7 @@ from fastcep.shedding import Auto
 from fastcep.shedding.auto.trial import try_models
 from fastcep.shedding.refit.result import FitJob
 
-__all__ = ["COMPARED", "DRAWS", "EVENTS", "KINDS", "AutoOfHistory", "kind_case", "kinds"]
+__all__ = ["COMPARED", "DRAWS", "EVENTS", "KINDS", "REAL_KIND", "AutoOfHistory", "kind_case", "kind_names", "kinds"]
 
 #: Cases of each kind, and events of a case.
 DRAWS, EVENTS = 3, 50_000
@@ -29,6 +30,10 @@ DRAWS, EVENTS = 3, 50_000
 COMPARED = ("hybrid", "pspice", "espice", "rs", "ri", "auto")
 #: `auto` may have this much less recall than the best shedder.
 _CLOSE = 0.02
+_REAL = (
+    "*Real data* are quotes of five days, with three moves in windows of two minutes, and positions of football "
+    "players, with any three team mates near a fast player. "
+)
 _MOST = 12  #: number of cells in a list
 _FIRST = "STRATEGY skip_till_next\nSELECT first\nLIMIT 1 PER WINDOW\n"
 
@@ -42,10 +47,19 @@ KINDS: dict[str, tuple[tuple[str, ...], Callable[[int], str]]] = {
     "windows that do not overlap": ((), lambda n: f"WINDOW OPEN EVERY {n} EVENTS CLOSE AFTER {n} EVENTS\n"),
     "one match per window": ((), lambda n: f"WINDOW OPEN ON A o CLOSE AFTER {n} EVENTS\n{_FIRST}"),
     "positions matter": (("positions",), lambda n: f"WINDOW OPEN EVERY {n} EVENTS CLOSE AFTER {n} EVENTS\n"),
+    "ANY(n)": (("any",), lambda n: f"WINDOW OPEN ON A o CLOSE AFTER {n} EVENTS\nSTRATEGY skip_till_next\n"),
+    "windows closed after a time": ((), lambda n: f"WINDOW OPEN ON A o CLOSE AFTER {n * GAP}us\n"),
 }
+#: Kind of the cases on real data, see `bench.unseen.real.WINDOWED`.
+REAL_KIND = "real data"
 #: Traits that a stream or query has by chance.
 _BY_CHANCE, _SHARE = ("skew", "correlation", "drift", "bursts"), 0.3
 _ATTEMPTS = 200
+
+
+def kind_names() -> list[str]:
+    """Return the names of all cases: numbers, then those on real data."""
+    return [*map(str, range(DRAWS * len(KINDS))), *WINDOWED]
 
 
 def kind_case(seed: int, name: str, events: int = EVENTS) -> Case:
@@ -64,7 +78,8 @@ def kind_case(seed: int, name: str, events: int = EVENTS) -> Case:
         traits = [*own, *(trait for trait in _BY_CHANCE if rng.random() < _SHARE)]
         table, notes = draw_table(rng, events, traits)
         names = ("q", "r") if "two queries" in traits else ("q",)
-        texts = [with_window(table, draw_query(rng, query, traits), window) for query in names]
+        draw_text = _any_query if "any" in own else draw_query
+        texts = [with_window(table, draw_text(rng, query, traits), window) for query in names]
         if all(text is not None for text in texts):
             document = HEADER + "\n".join(text for text in texts if text is not None)
             if "positions" in own:
@@ -73,6 +88,15 @@ def kind_case(seed: int, name: str, events: int = EVENTS) -> Case:
                     continue
             return Case(f"{title} {draw + 1}", document, table, (*traits, *notes))
     raise RuntimeError(f"seed {seed}, {title}: {_ATTEMPTS} draws had too few matches or too little load")
+
+
+def _any_query(rng: np.random.Generator, name: str, traits: Sequence[str]) -> str:
+    """Draw a query without its window: an event, and any n later ones with different keys that fit it."""
+    number, first, later = int(rng.integers(2, 6)), *rng.choice(list("ABCD"), 2, replace=False)
+    conditions = ["b[i].v >= a.v", f"ABS(b[i].u - a.u) < {rng.integers(10, 40)}", "b[i].w < a.w"]
+    chosen = rng.choice(conditions, int(rng.integers(1, 3)), replace=False)
+    pattern = f"SEQ({first} a, ANY({number}, {later} b[] DISTINCT k))"
+    return f"QUERY {name}\nPATTERN {pattern}\nWHERE {' AND '.join(chosen)}\n"
 
 
 def _by_position(rng: np.random.Generator, table: pa.Table, document: str) -> pa.Table:
@@ -113,17 +137,20 @@ def kinds(results: dict[str, Any]) -> list[str]:
     return [
         "## Kinds of queries\n",
         "Which shedder suits which kind of query. For each kind, streams and queries are drawn at random; *positions "
-        "matter* sorts the types in each window, otherwise they are mixed. Bounds are 80, 50 and 25 % of the mean "
-        "latency without shedding, decisions are free. Here `auto` begins with the models that it chooses on the "
-        "history, by their recall on its last third. The mean recalls are those over the cells in which the shedder "
-        "holds the bound, so they are over different cells: compare them with the number of cells in which a shedder "
-        "is *best*, to 0.005, of those that hold the bound, `auto` aside. In parentheses: the number of cells in which "
-        "it does not hold it. A dash: the shedder has no model for these queries. A cell is a stream with a bound and "
-        f"a seed of the shedders; {DRAWS} streams are drawn for each kind. {len(left_out)} more cells are left out, "
-        "because no shedder holds their bound, or the stream has too few matches.\n",
+        "matter* sorts the types in each window, otherwise they are mixed. "
+        + (_REAL if any(_kind(cell) == REAL_KIND for cell in cells) else "")
+        + "Bounds are 80, 50 and 25 % of the mean latency without shedding, decisions are free. Here `auto` "
+        "begins with the models that it chooses on the history, by their recall on its last third. The three numbers "
+        "are the mean recall, that in the worst cell, and what the shedder itself estimated there. They are those over "
+        "the cells in which the shedder holds the bound, so they are over different cells: compare them with the "
+        "number of cells in which a shedder is *best*, to 0.005, of those that hold the bound, `auto` aside. In "
+        "parentheses: the number of cells in which it does not hold it. A dash: the shedder has no model for these "
+        f"queries. A cell is a stream with a bound and a seed of the shedders; {DRAWS} streams are drawn for each "
+        f"kind. {len(left_out)} more cells are left out, because no shedder holds their bound, or the stream has too "
+        "few matches.\n",
         table_text(("kind", "cells", *(f"`{name}`" for name in COMPARED)), [
             [kind, str(len(group)), *(_recall(group, name) for name in COMPARED)]
-            for kind in KINDS if (group := [cell for cell in cells if _kind(cell) == kind])
+            for kind in (*KINDS, REAL_KIND) if (group := [cell for cell in cells if _kind(cell) == kind])
         ]),
         f"`auto` is within {_CLOSE} of the best shedder that holds the bound in {len(close)} of {len(cells)} cells, "
         f"{len(close) / len(cells):.0%} (goal ≥ 90 %: {'met' if len(close) >= 0.9 * len(cells) else 'NOT met'}).\n",
@@ -155,12 +182,19 @@ def _is_close(cell: Cell) -> bool:
 
 def _recall(group: Sequence[Cell], name: str) -> str:
     rows = [cell.rows[name] for cell in group if name in cell.rows and cell.rows[name]["error"] is None]
-    held = [row["recall"] for row in rows if row["held"] and row["recall"] is not None]
+    held = [row for row in rows if row["held"] and row["recall"] is not None]
     missed = sum(not row["held"] for row in rows)
     if not rows:
         return "–"
     best = "" if name == "auto" else f", best in {sum(_is_best(cell, name) for cell in group)}"
-    return (f"{fmean(held):.3f}" if held else "–") + best + (f" ({missed})" if missed else "")
+    return (_three(held) if held else "–") + best + (f" ({missed})" if missed else "")
+
+
+def _three(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the mean recall, that of the worst row, and the recall that the shedder estimated there."""
+    worst = min(rows, key=lambda row: float(row["recall"]))
+    estimate = "unknown" if worst["estimated"] is None else f"{worst['estimated']:.2f}"
+    return f"{fmean(row['recall'] for row in rows):.3f} / {worst['recall']:.2f} / {estimate}"
 
 
 def _is_best(cell: Cell, name: str) -> bool:

@@ -16,7 +16,9 @@ import pyarrow as pa
 import fastcep as fc
 from bench.unseen.case import Case
 
-__all__ = ["CASES", "EVENTS", "HEADER", "TRAITS", "draw_query", "draw_table", "has_load", "random_case", "with_window"]
+__all__ = [
+    "CASES", "EVENTS", "GAP", "HEADER", "TRAITS", "draw_query", "draw_table", "has_load", "random_case", "with_window",
+]  # fmt: skip
 
 #: Number of cases of a seed, and of events of a case.
 CASES, EVENTS = 10, 60_000
@@ -32,7 +34,7 @@ HEADER = "STREAM TIME 'ts' UNIT us TYPE 'type'\n" + "".join(
 _WINDOWS = tuple(int(16 * 1.5**step) for step in range(16))
 _GOAL, _LIMIT = 150.0, 4_000.0
 _FEWEST_PER_EVENT, _MOST_PER_EVENT = 0.05, 40.0
-_GAP = 1_000  #: mean time between two events, us
+GAP = 1_000  #: mean time between two events, us
 _ATTEMPTS = 200
 
 Ints = npt.NDArray[np.int64]
@@ -93,7 +95,7 @@ def draw_table(rng: np.random.Generator, events: int, traits: list[str]) -> tupl
             k[change:] = rng.permutation(keys)[k[change:]]
         else:
             kinds[change:] = rng.permutation(4)[kinds[change:]]
-    gaps = rng.integers(1, 2 * _GAP, events)
+    gaps = rng.integers(1, 2 * GAP, events)
     if "bursts" in traits:
         period, length = int(rng.integers(2_000, 8_000)), int(rng.integers(200, 1_000))
         gaps = np.where(np.arange(events) % period < length, gaps // 10 + 1, gaps)
@@ -149,7 +151,7 @@ def _counted(events: int) -> str:
 
 
 def _timed(events: int) -> str:
-    return f"WITHIN {events * _GAP}us\n"
+    return f"WITHIN {events * GAP}us\n"
 
 
 def with_window(table: pa.Table, query: str, window: Callable[[int], str]) -> str | None:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from bench.unseen.case import Case
 from fastcep.datasets import bus_events, ds1, path, stock_events
 
-__all__ = ["EVENTS", "REAL", "real_case"]
+__all__ = ["EVENTS", "REAL", "WINDOWED", "real_case"]
 
 #: Largest number of events of a case.
 EVENTS = 80_000
@@ -117,6 +117,23 @@ CLOSE = (
 PATTERN SEQ(Position a, Position b, Position c)
 WHERE a.id != b.id AND a.id = c.id AND a.speed > 3 AND c.speed < a.speed - 1 AND ABS(a.x - b.x) + ABS(a.y - b.y) < 4
 WITHIN 3s
+"""
+)
+FOLLOW_IN_WINDOWS = (
+    QUOTES
+    + """QUERY follow
+PATTERN SEQ(RE a, RE b, FE c)
+WHERE a.number != b.number AND b.number = c.number AND a.change > 0.1 AND b.change > 0.05 AND c.change < -0.05
+WINDOW OPEN ON (RE|FE) o WHERE o.number < 5 CLOSE AFTER 2min
+"""
+)
+TEAM_MATES = (
+    POSITIONS
+    + """QUERY team_mates
+PATTERN SEQ(Position a, ANY(3, Position b[] DISTINCT id))
+WHERE a.speed > 4 AND b[i].id != a.id AND ABS(b[i].x - a.x) + ABS(b[i].y - a.y) < 12
+WINDOW OPEN ON Position o WHERE o.speed > 4 CLOSE AFTER 5s
+STRATEGY skip_till_next
 """
 )
 BUS_STOP = """STREAM TIME 'ts' UNIT ms TYPE 'type'
@@ -314,19 +331,26 @@ REAL: dict[str, tuple[str, str | None, Callable[[Path], pa.Table]]] = {
 }
 
 
+#: Cases with explicit windows, for the comparison of kinds of queries.
+WINDOWED: dict[str, tuple[str, str | None, Callable[[Path], pa.Table]]] = {
+    "real data 1": (FOLLOW_IN_WINDOWS, "stocks", _bars),
+    "real data 2": (TEAM_MATES, "soccer", _positions),
+}
+
+
 def real_case(name: str, shared: Path, events: int = EVENTS) -> Case | None:
     """Return the case with a name, or None if its folder is missing.
 
     Parameters
     ----------
     name
-        Key of `REAL`.
+        Key of `REAL` or `WINDOWED`.
     shared
         Folder with the data sets that are not part of the package.
     events
         Largest number of events. They are taken around the middle of the data set, whose first half is history.
     """
-    document, folder, read = REAL[name]
+    document, folder, read = (REAL | WINDOWED)[name]
     if folder is not None and not (shared / folder).is_dir():
         return None
     table = read(shared)

@@ -16,9 +16,11 @@ from fastcep.cli.common import (
     Functions,
     Index,
     Json,
+    Literal,
     Master,
     QueryFile,
     QueryName,
+    QueueShare,
     Sort,
     Spark,
     exit_codes,
@@ -110,6 +112,8 @@ def run(
         str | None, typer.Option(metavar="NAME", help="Detector of overload: latency, queue, prediction, memory.")
     ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Random seed of the shedder; 0.")] = None,
+    f: QueueShare = None,
+    literal: Literal = False,
     clock: Annotated[str, typer.Option(metavar="wall|virtual", help="Clock that measures latencies.")] = "wall",
     cost_table: ClockCosts = "measured",
     index: Index = "full",
@@ -143,7 +147,7 @@ def run(
     from fastcep.cli.late import Lateness
     from fastcep.cli.outputs import OutputOptions
     from fastcep.cli.run import run as run_command
-    from fastcep.cli.shedding import SheddingOptions
+    from fastcep.cli.shedding import ShedderOptions, SheddingOptions
     from fastcep.cli.spark import spark_options
 
     run_command(
@@ -161,7 +165,8 @@ def run(
         functions=functions,
         checkpoint=checkpoint_options(checkpoint, checkpoint_every),
         shedding=SheddingOptions(
-            latency_bound, shedder, detector, seed, clock, cost_table, on_memory_limit, index, tuple(model or ())
+            latency_bound, shedder, detector, seed, clock, cost_table, on_memory_limit, index, tuple(model or ()),
+            ShedderOptions(f, literal),
         ),
         spark=spark_options(spark, master),
         instances=instances,
@@ -235,6 +240,8 @@ def evaluate(
         typer.Option(metavar="PATH", help="Events to fit models on; by default the first half of the input."),
     ] = None,
     model: Annotated[Path | None, typer.Option(metavar="FOLDER", help="A fitted model.")] = None,
+    f: QueueShare = None,
+    literal: Literal = False,
     skip: Annotated[float, typer.Option(metavar="SHARE", help="Share of the events to skip as warm-up.")] = 0.02,
     repeats: Annotated[
         int | None, typer.Option(metavar="N", help="With --clock wall: number of repetitions of each run; 3.")
@@ -257,11 +264,12 @@ def evaluate(
     from fastcep.cli.evaluate import EvaluationOptions
     from fastcep.cli.evaluate import evaluate as evaluate_command
     from fastcep.cli.inputs import InputOptions
+    from fastcep.cli.shedding import ShedderOptions
     from fastcep.cli.spark import spark_options
 
     options = EvaluationOptions(
         shedders, bounds, rates, demands, latency_bound, statistic, seeds, clock, cost_table, index, detector,
-        history or (), model, skip, repeats,
+        history or (), model, skip, repeats, ShedderOptions(f, literal),
     )  # fmt: skip
     inputs = InputOptions(format, delimiter, encoding, sort)
     all_count = evaluate_command(
@@ -307,6 +315,9 @@ def fit(
     validate: Annotated[
         bool | None, typer.Option(help="Validate the features on the last part of the history; not with --spark.")
     ] = None,
+    equal_costs: Annotated[
+        bool, typer.Option("--equal-costs", help="espice: all events of a window cost the same, as in the paper.")
+    ] = False,
     json: Json = False,
     format: Format = None,
     delimiter: Delimiter = None,
@@ -325,7 +336,8 @@ def fit(
     from fastcep.cli.spark import spark_options
 
     fit_command(
-        file, source, output, FitOptions(kind, slices, clusters, bin, cost_table, index, seed, exclude, validate),
+        file, source, output,
+        FitOptions(kind, slices, clusters, bin, cost_table, index, seed, exclude, validate, equal_costs or None),
         inputs=InputOptions(format, delimiter, encoding, sort), name=query, json=json,
         spark=spark_options(spark, master),
     )  # fmt: skip

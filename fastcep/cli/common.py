@@ -21,9 +21,11 @@ __all__ = [
     "Functions",
     "Index",
     "Json",
+    "Literal",
     "Master",
     "QueryFile",
     "QueryName",
+    "QueueShare",
     "Sort",
     "Spark",
     "exit_codes",
@@ -58,6 +60,11 @@ Spark = Annotated[bool, typer.Option("--spark", help="Run on Spark; needs fastce
 Master = Annotated[
     str | None, typer.Option("--master", metavar="URL", help="With --spark: master URL; local[*], all cores here.")
 ]
+QueueShare = Annotated[
+    str | None,
+    typer.Option("--f", metavar="SHARE|auto", help="espice: share of the longest queue at which shedding begins; 0.8."),
+]
+Literal = Annotated[bool, typer.Option("--literal", help="espice: follow the paper to the letter.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")]
 
 

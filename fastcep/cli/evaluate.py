@@ -8,22 +8,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fastcep.cli.all_events import read_all, sort_hint
 from fastcep.cli.inputs import InputOptions
 from fastcep.cli.outputs import check_apart, check_not_read
 from fastcep.cli.run import load
+from fastcep.cli.shedding import ShedderOptions, has_option
 from fastcep.errors import ValidationError
 from fastcep.evaluation import Report
 from fastcep.evaluation import evaluate as run_evaluation
+from fastcep.evaluation.strategies import NamedFactory, label_of
 from fastcep.io.write.target import check_target
 from fastcep.overload.costs import NAMES
+from fastcep.shedding.names import SHEDDERS
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from fastcep.cli.spark import SparkOptions
     from fastcep.engine.runner import Runner
+    from fastcep.evaluation import ShedderFactory
     from fastcep.option_types import Clock, Index, Statistic
+    from fastcep.overload.costs import CostTable
+    from fastcep.query import ast
 
 __all__ = ["EvaluationOptions", "evaluate"]
 
@@ -50,6 +58,35 @@ class EvaluationOptions:
     model: Path | None = None
     skip: float = 0.02
     repeats: int | None = None
+    own: ShedderOptions = field(default_factory=ShedderOptions)
+
+
+@dataclass(frozen=True)
+class FitWithOptions:
+    """Shedder of a name that is fitted, and then gets options.
+
+    Attributes
+    ----------
+    name
+        Name of the shedder.
+    options
+        Pairs of a name and a value.
+    """
+
+    name: str
+    options: tuple[tuple[str, Any], ...]
+
+    @property
+    def label(self) -> str:
+        """Label of the shedder in reports."""
+        return label_of(SHEDDERS[self.name])
+
+    def fit(
+        self, queries: Sequence[ast.Query], history: pa.Table, *, cost_table: CostTable, index: Index
+    ) -> ShedderFactory:
+        """Fit models on history; return a factory of shedders with the options."""
+        factory = SHEDDERS[self.name].fit(queries, history, cost_table=cost_table, index=index)
+        return partial(factory, **dict(self.options))
 
 
 def evaluate(
@@ -110,18 +147,23 @@ def evaluate(
     check_not_read({"the query file": file, "--functions": functions, "--cost-table": cost_file}, targets)
     for path in filter(None, targets.values()):
         check_target(path)
+    shedders = _with_options(_split(options.shedders) or [], options.own, options.model)
+    others = [item for item in shedders if isinstance(item, str)]
+    # A factory has its model already; `evaluate` rejects a model that no shedder takes.
+    is_used = len(others) < len(shedders) and not any(has_option(name, "model") for name in others)
+    model = None if is_used else options.model
     schema, queries = load(file, name)
     events = read_all(inputs, sources, schema, "an evaluation")
     history = read_all(inputs, options.history, schema, "a fit") if options.history else None
     with _progress() as progress, _runner(jobs, functions, spark) as runner, sort_hint():
         report = run_evaluation(
             queries, events,
-            shedders=_split(options.shedders) or [], bounds=_split(options.bounds), rates=_rates(options.rates),
+            shedders=shedders, bounds=_split(options.bounds), rates=_rates(options.rates),
             demands=_split(options.demands), statistic=cast("Statistic", options.statistic),
             latency_bound=options.latency_bound, seeds=options.seeds,
             clock=cast("Clock", options.clock), cost_table=options.cost_table,
             index=cast("Index", options.index),
-            detector=_split(options.detector), history=history, model=options.model, skip=options.skip,
+            detector=_split(options.detector), history=history, model=model, skip=options.skip,
             repeats=options.repeats, runner=runner, progress=progress,
             source=", ".join("standard input" if source == "-" else Path(source).name for source in sources),
         )  # fmt: skip
@@ -131,6 +173,43 @@ def evaluate(
         report.to_html(page)
     _print_report(report, json)
     return _report_excluded(report)
+
+
+def _with_options(shedders: Sequence[str], options: ShedderOptions, model: Path | None) -> list[Any]:
+    """Return strategies for `fastcep.evaluate`: names, and objects for the shedders that have the given options.
+
+    Parameters
+    ----------
+    shedders
+        Names of shedders and references.
+    options
+        Options that only some shedders have.
+    model
+        Folder of a model for the shedders that need one; None: they are fitted.
+
+    Raises
+    ------
+    ValidationError
+        If none of the shedders has an option.
+    """
+    given = options.given()
+    for name in given:
+        if not any(has_option(spelling, name) for spelling in shedders):
+            raise ValidationError(
+                f"--{name}: none of the shedders {', '.join(shedders)} has such an option; leave it out, or add espice "
+                "to --shedders"
+            )
+    strategies: list[Any] = []
+    for spelling in shedders:
+        own = tuple((name, value) for name, value in given.items() if has_option(spelling, name))
+        if not own:
+            strategies.append(spelling)
+        elif model is None and hasattr(SHEDDERS[spelling], "fit"):
+            strategies.append(FitWithOptions(spelling, own))
+        else:
+            needed = (("model", str(model)),) if model is not None and has_option(spelling, "model") else ()
+            strategies.append(NamedFactory(spelling, (*needed, *own)))
+    return strategies
 
 
 def _split(text: str | None) -> list[str] | None:

@@ -44,6 +44,7 @@ class FitOptions:
     seed: int | None = None
     exclude: str | None = None
     validate: bool | None = None
+    equal_costs: bool | None = None
 
     def arguments(self) -> dict[str, Any]:
         """Return the keyword arguments of `fastcep.fit`: the kind, and the options that were given.
@@ -57,7 +58,7 @@ class FitOptions:
         given: dict[str, Any] = {
             "slices": self.slices, "clusters": None if self.clusters is None else _clusters(self.clusters),
             "bin": self.bin, "seed": self.seed, "validate": self.validate, "cost_table": self.cost_table,
-            "index": self.index,
+            "index": self.index, "equal_costs": self.equal_costs,
             "exclude": None if self.exclude is None else _names(self.exclude),
         }  # fmt: skip
         given = {name: value for name, value in given.items() if value is not None}

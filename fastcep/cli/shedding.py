@@ -1,9 +1,9 @@
-"""Options of ``fastcep run`` for load shedding."""
+"""Options of ``fastcep run`` for load shedding, and options of single shedders for ``run`` and ``evaluate``."""
 
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,37 @@ from fastcep.errors import ValidationError
 from fastcep.shedding import by_name, detector_by_name
 from fastcep.shedding.names import SHEDDERS
 
-__all__ = ["SheddingOptions"]
+__all__ = ["ShedderOptions", "SheddingOptions", "has_option"]
+
+
+@dataclass(frozen=True)
+class ShedderOptions:
+    """Options that only some shedders have.
+
+    Attributes
+    ----------
+    f
+        Share of the longest queue at which ``espice`` begins to shed: a number as text, or ``auto``; None: the default.
+    literal
+        Whether ``espice`` follows the paper to the letter.
+    """
+
+    f: str | None = None
+    literal: bool = False
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that were given, by name; raise `ValidationError` if f is not a number."""
+        return ({} if self.f is None else {"f": _share(self.f)}) | ({"literal": True} if self.literal else {})
+
+    def of(self, spelling: str) -> dict[str, Any]:
+        """Return the given options for a shedder; raise `ValidationError` for one that it does not have."""
+        given = self.given()
+        for name in given:
+            if not has_option(spelling, name):
+                raise ValidationError(
+                    f"--{name}: shedder {spelling!r} has no such option; leave it out, or give --shedder espice"
+                )
+        return given
 
 
 @dataclass(frozen=True)
@@ -38,6 +68,8 @@ class SheddingOptions:
         Equalities that index partial matches: ``full``, ``key`` or ``off``.
     models
         Folders of models for the shedder.
+    own
+        Options that only some shedders have.
     """
 
     latency_bound: str | None = None
@@ -49,6 +81,7 @@ class SheddingOptions:
     on_memory_limit: str = "raise"
     index: str = "full"
     models: tuple[Path, ...] = ()
+    own: ShedderOptions = field(default_factory=ShedderOptions)
 
     def engine(self) -> dict[str, Any]:
         """Return the options of the engine.
@@ -56,7 +89,7 @@ class SheddingOptions:
         Raises
         ------
         ValidationError
-            If the shedder or detector is unknown, or a seed or model does not fit the shedder.
+            If the shedder or detector is unknown, or a seed, model or option does not fit the shedder.
         """
         spelling = self.shedder or "auto"
         if self.shedder is None and not self._sheds:
@@ -72,11 +105,16 @@ class SheddingOptions:
             raise ValidationError(
                 f"--shedder {self.shedder} needs a model; create one with fastcep fit, and give --model FOLDER"
             )
+        options = self.own.of(spelling)
         model_option = {"model": list(self.models)} if self.models else {}
+        shedder = None if spelling == "none" else by_name(spelling, seed=self.seed or 0, **model_option, **options)
+        detector = None if self.detector is None else detector_by_name(self.detector)
+        if shedder is not None and self.detector == "queue" and options.get("f") == "auto":
+            detector = shedder.detector("queue")  # the one that knows how to choose f
         return {
             "latency_bound": self.latency_bound,
-            "shedder": None if spelling == "none" else by_name(spelling, seed=self.seed or 0, **model_option),
-            "detector": None if self.detector is None else detector_by_name(self.detector),
+            "shedder": shedder,
+            "detector": detector,
             "clock": self.clock,
             "cost_table": self.cost_table,
             "on_memory_limit": self.on_memory_limit,
@@ -90,8 +128,7 @@ class SheddingOptions:
 
     @staticmethod
     def _takes_model(spelling: str) -> bool:
-        kind = SHEDDERS.get(spelling)
-        return kind is not None and "model" in inspect.signature(kind).parameters
+        return has_option(spelling, "model")
 
     def settings(self) -> dict[str, Any]:
         """Return the options that must not change when a run resumes, by option name."""
@@ -100,4 +137,19 @@ class SheddingOptions:
             "--seed": self.seed, "--clock": self.clock, "--cost-table": self.cost_table,
             "--on-memory-limit": self.on_memory_limit, "--index": self.index,
             "--model": [str(model) for model in self.models] or None,
+            "--f": self.own.f, "--literal": self.own.literal or None,
         }  # fmt: skip
+
+
+def has_option(spelling: str, name: str) -> bool:
+    """Return whether a shedder is known and has an option."""
+    return spelling in SHEDDERS and name in inspect.signature(SHEDDERS[spelling]).parameters
+
+
+def _share(text: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ValidationError(f"--f {text}: expected a number above 0 and below 1, such as 0.8, or auto") from None

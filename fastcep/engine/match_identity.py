@@ -21,7 +21,7 @@ from fastcep.plan import make_plan
 from fastcep.query import ast
 from fastcep.query.patterns import pattern_variables
 
-__all__ = ["Identities", "count_found", "identities", "identities_of"]
+__all__ = ["Identities", "count_found", "identities", "identities_of", "mix"]
 
 Identities = npt.NDArray[np.uint64]
 
@@ -62,12 +62,12 @@ def identities_of(table: pa.Table, query: ast.Query, number: int = 0) -> Identit
     names = ["window_id", *(variable.name for variable in ungrouped)]
     if isinstance(query.pattern, ast.Periodic):
         names.append("detected_at")  # the tick, which no bound event determines
-    hashes = np.full(len(table), _mix(np.array([number], np.uint64))[0])
+    hashes = np.full(len(table), mix(np.array([number], np.uint64))[0])
     for name in names:
-        hashes = _mix(hashes ^ _values(table[name].combine_chunks()))
+        hashes = mix(hashes ^ _values(table[name].combine_chunks()))
     for indices in groups:
-        values = [_mix(_values(table[variables[index].name].combine_chunks())) for index in indices]
-        hashes = _mix(hashes ^ np.add.reduce(values))
+        values = [mix(_values(table[variables[index].name].combine_chunks())) for index in indices]
+        hashes = mix(hashes ^ np.add.reduce(values))
     return hashes
 
 
@@ -86,7 +86,7 @@ def count_found(identities: Identities, truth: Identities) -> int:
     return int(np.count_nonzero(truth[positions] == identities))
 
 
-def _mix(values: Identities) -> Identities:
+def mix(values: Identities) -> Identities:
     """Mix the bits of each value; one-to-one."""
     values = values + _STEP
     values = (values ^ (values >> np.uint64(30))) * _MIXERS[0]
@@ -115,6 +115,6 @@ def _lists(column: Any) -> Identities:
     elements = _numbers(column.values.slice(int(ends[0]), int(ends[-1] - ends[0])))
     ends = ends - ends[0]
     positions = (np.arange(len(elements), dtype=np.int64) - np.repeat(ends[:-1], lengths)).view(np.uint64)
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_mix(elements ^ _mix(positions)), dtype=np.uint64)])
-    hashes = _mix((sums[ends[1:]] - sums[ends[:-1]]) ^ _mix(lengths.view(np.uint64)))
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mix(elements ^ mix(positions)), dtype=np.uint64)])
+    hashes = mix((sums[ends[1:]] - sums[ends[:-1]]) ^ mix(lengths.view(np.uint64)))
     return np.where(column.is_null().to_numpy(zero_copy_only=False), _NULL, hashes) if column.null_count else hashes

@@ -132,7 +132,7 @@ def evaluate(
     _check_clock(strategies, setting.clock)
     stream, fitted_on, strategies = _fitted(built, events, strategies, history, setting)
     strategies = tuple(strategy.prepared(built, stream, setting) for strategy in strategies)
-    _check_queries(built, strategies, setting.seeds)
+    _check_queries(built, strategies, setting)
     truth = truth_of(built, stream, setting)
     targets, fastest = targets_of(specs, truth, built, stream, setting)
     trial = Comparison(built, stream, setting, truth, targets, stream.bindable(built), strategies)
@@ -192,14 +192,16 @@ def _check_clock(strategies: Sequence[Strategy], clock: str) -> None:
             )
 
 
-def _check_queries(queries: Sequence[ast.Query], strategies: Sequence[Strategy], seeds: Sequence[int]) -> None:
+def _check_queries(queries: Sequence[ast.Query], strategies: Sequence[Strategy], setting: Setting) -> None:
     """Let the shedders reject queries before any run."""
     for strategy in strategies:
         check = getattr(strategy.direct, "check", None)
         if check is not None:
             check(queries)
         if strategy.factory is not None:
-            shedder = strategy.shedder(seeds[0])
+            shedder = strategy.shedder(setting.seeds[0])
+            if setting.mode != "demands":
+                setting.detectors_for(shedder)  # as an engine does first: a check may depend on it
             for query in queries:
                 shedder.check(query)
 

@@ -7,6 +7,11 @@ that reaches the target, and the exact cost of each event follows. If only some 
 queues and percentiles, it also tries to drop more in those parts of the stream only, and uses the result that loses
 less.
 
+It drops no partial match in favour of another one, so dropping must not change the others. That holds under
+``skip_till_any``, and under ``skip_till_next``: a partial match that is kept binds the first event that it can bind;
+this event is needed, so it is kept. Explicit windows that overlap share partial matches, and a record that is dropped
+is lost in all of them.
+
 The oracle shows what is possible, not how to reach it. Invariant: no strategy finds more matches at equal cost, up to
 1 % of the matches, because the greedy search need not find the optimum.
 """
@@ -14,7 +19,7 @@ The oracle shows what is possible, not how to reach it. Invariant: no strategy f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +29,7 @@ import numpy.typing as npt
 from fastcep._core.fit.clairvoyant import Clairvoyant
 from fastcep.arrivals.rate import Rate
 from fastcep.errors import ValidationError
-from fastcep.evaluation.clairvoyant_input import clairvoyant_of
+from fastcep.evaluation.clairvoyant_input import clairvoyant_of, matches_of_records
 from fastcep.evaluation.latencies import Floats, over_time, skipped, statistic_of, total
 from fastcep.evaluation.outcome import Outcome
 from fastcep.evaluation.protocols import Reference
@@ -64,14 +69,14 @@ class Hindsight:
     clairvoyant
         Cost model of a set of kept matches.
     matched
-        Whether each record is a match.
+        Number of matches that each record is, one for each explicit window that contains it; 0: none.
     lost, totals, left
         Results of `Clairvoyant.order`.
     """
 
     record: Lineage
     clairvoyant: Clairvoyant
-    matched: Bits
+    matched: Ints
     lost: Ints
     totals: Ints
     left: Ints
@@ -82,14 +87,19 @@ class Hindsight:
         setting = trial.setting
         observation = observe(trial.queries[0], trial.stream.table, cost_table=setting.costs, index=setting.index)
         (record,) = observation.records
-        clairvoyant = clairvoyant_of(record, len(trial.stream), setting.costs)
-        matched = np.zeros(len(record.parents), np.uint8)
-        matched[record.matches] = 1
+        sequence = trial.stream.sequence(trial.queries[0].schema)
+        matched = matches_of_records(record, observation.matches, sequence)
+        clairvoyant = clairvoyant_of(record, len(trial.stream), setting.costs, matched)
         return cls(record, clairvoyant, matched, *clairvoyant.order())
 
     def kept(self, step: int | Ints) -> Bits:
         """Return for each record whether it is a match that is kept before a step; steps may differ by record."""
-        return np.where((self.lost > step) | (self.lost == 0), self.matched, 0).astype(np.uint8)
+        is_kept = (self.lost > step) | (self.lost == 0)
+        return np.where(is_kept & (self.matched > 0), 1, 0).astype(np.uint8)
+
+    def found(self, kept: Bits) -> int:
+        """Return the number of matches of the records that are kept."""
+        return int(self.matched[kept.astype(bool)].sum())
 
     @cached_property
     def stored(self) -> npt.NDArray[np.bool_]:
@@ -121,14 +131,16 @@ class Oracle(Reference):
         return {"_cached": None}
 
     def check(self, queries: Sequence[ast.Query]) -> None:
-        """Raise `ValidationError` for several queries, and for one that is not monotonic or has explicit windows."""
+        """Raise `ValidationError` for several queries, and for one in which a drop may change other partial matches."""
         if len(queries) > 1:
             raise ValidationError("shedders: 'oracle' supports only one query; evaluate the queries one by one")
         (query,) = queries
-        if not is_monotonic(query) or isinstance(query.window, ast.ExplicitWindow):
+        strategy = "skip_till_any" if query.strategy == "skip_till_next" else query.strategy
+        if not is_monotonic(replace(query, strategy=strategy)):
             raise ValidationError(
-                "shedders: 'oracle' needs a monotonic query (no negation, LIMIT, SELECT or CONSUME; skip_till_any) "
-                f"WITHIN a time or number of events, which {query.name!r} is not"
+                "shedders: 'oracle' needs a query in which a drop changes no other partial match (no negation, LIMIT, "
+                "SELECT, CONSUME or AFTER MATCH SKIP; STRATEGY skip_till_any or skip_till_next), which "
+                f"{query.name!r} is not"
             )
 
     def hindsight(self, trial: Trial) -> Hindsight:
@@ -137,8 +149,7 @@ class Oracle(Reference):
         Raises
         ------
         ValidationError
-            If the trial has several queries, a query that is not monotonic or has explicit windows, or a wall clock, or
-            if it is too large.
+            If `check` rejects the queries, or if the trial has a wall clock or is too large.
         """
         if self._cached is None or self._cached[0] is not trial:
             self.check(trial.queries)
@@ -159,7 +170,7 @@ class Oracle(Reference):
         best = _Run.of(trial, target, hindsight, hindsight.kept(low))
         if target.rate is not None or (target.bound is not None and trial.setting.statistic != "mean"):
             local = _by_parts(trial, target, hindsight)
-            if local is not None and local.kept.sum() > best.kept.sum():
+            if local is not None and hindsight.found(local.kept) > hindsight.found(best.kept):
                 best = local
         return _outcome(trial, target, hindsight, best)
 
@@ -231,8 +242,9 @@ def _outcome(trial: Trial, target: Target, hindsight: Hindsight, run: _Run) -> O
     used, rows = _used(hindsight, run.kept)
     shed_by = _shed_by(trial, hindsight, used, rows)
     bindable = sum(trial.bindable[query.name].values())
+    found = hindsight.found(run.kept)
     return Outcome(
-        found=int(run.kept.sum()), right=int(run.kept.sum()),
+        found=found, right=found,
         mean=statistic_of(judged, "mean"), p95=statistic_of(judged, "p95"), p99=statistic_of(judged, "p99"),
         processing=total(run.processing), overhead=0.0, share_over=run.share_over,
         shed_events=bindable - len(used), shed_matches=int(hindsight.stored.sum() - rows.sum()),

@@ -72,7 +72,7 @@ class Setting:
             }  # fmt: skip
             return self._engine(queries, latency_bound=UNREACHABLE_BOUND, **options)
         return self._engine(
-            queries, latency_bound=target.bound, shedder=shedder, detector=self._detectors(shedder)
+            queries, latency_bound=target.bound, shedder=shedder, detector=self.detectors_for(shedder)
         )
 
     def _engine(self, queries: Sequence[ast.Query], **options: Any) -> Engine:
@@ -80,7 +80,8 @@ class Setting:
             list(queries), clock=self.clock, cost_table=self.costs, index=self.index, store=STORE, **options
         )
 
-    def _detectors(self, shedder: Shedder) -> list[Detector]:
+    def detectors_for(self, shedder: Shedder) -> list[Detector]:
+        """Return the detectors of an engine with a shedder: those of the setting, or the default ones."""
         if self.detectors:
             return [copy.deepcopy(detector) for detector in self.detectors]
         if self.mode == "rates":

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fastcep.evaluation.setting import Setting
     from fastcep.evaluation.stream import Stream
 
-__all__ = ["CopyFactory", "NamedFactory", "Strategy", "strategies_of"]
+__all__ = ["CopyFactory", "NamedFactory", "Strategy", "label_of", "strategies_of"]
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,16 @@ class NamedFactory:
     spelling: str
     options: tuple[tuple[str, Any], ...] = ()
 
+    @property
+    def name(self) -> str:
+        """Name in the report."""
+        return self.spelling
+
+    @property
+    def label(self) -> str:
+        """Label of the shedders."""
+        return label_of(SHEDDERS[self.spelling])
+
     def __call__(self, seed: int, /) -> Shedder:
         """Return a new shedder."""
         return by_name(self.spelling, seed=seed, **dict(self.options))
@@ -140,16 +150,16 @@ def _strategy(item: Any, seeds: Sequence[int], model: str | None) -> Strategy:
     if isinstance(item, str):
         return _named(item, model)
     if hasattr(item, "outcome"):
-        return Strategy(item.name, _label(item), True, direct=item)
+        return Strategy(item.name, label_of(item), True, direct=item)
     if hasattr(item, "prepare"):
-        return Strategy(item.name, _label(item), _is_reference(item), reference_fit=item)
+        return Strategy(item.name, label_of(item), _is_reference(item), reference_fit=item)
     if not isinstance(item, type) and hasattr(item, "decide"):  # a shedder, even if its class has a `fit`
         return _shedder_object(item, seeds)
     if hasattr(item, "fit"):
-        return Strategy(item.name, _label(item), _is_reference(item), fit=item)
+        return Strategy(item.name, label_of(item), _is_reference(item), fit=item)
     if callable(item):
         _check_seed(item)
-        return Strategy(_name(item), _label(item), _is_reference(item), factory=item)
+        return Strategy(_name(item), label_of(item), _is_reference(item), factory=item)
     raise ValidationError(
         f"shedders: found {item!r}; expected a name such as 'ri', a function from a seed to a shedder, a shedder, or "
         "an object with fit(queries, history)"
@@ -174,16 +184,16 @@ def _named(spelling: str, model: str | None) -> Strategy:
         return _strategy(REFERENCES[spelling](), (), model)
     kind = SHEDDERS.get(spelling)
     if kind is not None and model is not None and _takes_model(spelling):
-        return Strategy(spelling, _label(kind), factory=NamedFactory(spelling, (("model", model),)))
+        return Strategy(spelling, label_of(kind), factory=NamedFactory(spelling, (("model", model),)))
     if kind is not None and hasattr(kind, "fit"):
-        return Strategy(spelling, _label(kind), fit=cast(ShedderFit, kind))
+        return Strategy(spelling, label_of(kind), fit=cast(ShedderFit, kind))
     factory = NamedFactory(spelling)
     try:
         factory(0)
     except ValidationError as error:
         raise ValidationError(f"shedders: {error}") from None
     assert kind is not None
-    return Strategy(spelling, _label(kind), factory=factory)
+    return Strategy(spelling, label_of(kind), factory=factory)
 
 
 def _shedder_object(shedder: Shedder, seeds: Sequence[int]) -> Strategy:
@@ -192,7 +202,7 @@ def _shedder_object(shedder: Shedder, seeds: Sequence[int]) -> Strategy:
             f"shedders: {shedder!r} has seed={shedder.seed}, and seeds are {list(seeds)}: give seeds=[{shedder.seed}], "
             "or a function from a seed to a shedder"
         )
-    return Strategy(shedder.name, _label(shedder), _is_reference(shedder), factory=CopyFactory(shedder))
+    return Strategy(shedder.name, label_of(shedder), _is_reference(shedder), factory=CopyFactory(shedder))
 
 
 def _takes_model(item: Any) -> bool:
@@ -209,7 +219,7 @@ def _name(item: Any) -> str:
     return str(name)
 
 
-def _label(item: Any) -> str:
+def label_of(item: Any) -> str:
     """Return the label of a strategy, by default the words in the name of its class or function."""
     label = getattr(item, "label", None)
     if isinstance(label, str):

@@ -75,6 +75,11 @@ class Stream:
         """Return the type id of each event."""
         return EventBatch.from_data(schema, self.table, StringTable(), "events").type
 
+    def sequence(self, schema: Schema) -> npt.NDArray[np.int64]:
+        """Return the sequence number of each event."""
+        sequence = EventBatch.from_data(schema, self.table, StringTable(), "events").sequence
+        return np.arange(len(self), dtype=np.int64) if sequence is None else sequence
+
     def blocks(self) -> Iterator[pa.RecordBatch]:
         """Return the events in batches, so that only the matches of one batch are in memory."""
         return iter(self.table.to_batches(max_chunksize=_BLOCK))

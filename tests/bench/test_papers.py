@@ -27,7 +27,7 @@ from bench.papers.results import (
     results_path,
     save,
 )
-from bench.papers.runs import evaluate_part, merge_reports, run_figure
+from bench.papers.runs import evaluate_part, merge_reports, run_figure, run_references
 from bench.papers.strategies import (
     COUNTING,
     CUTTING,
@@ -208,6 +208,25 @@ def test_references_run_once_and_follow_the_strategies_of_a_target(monkeypatch) 
     expected = [*((name, seed) for name in available(part.strategies) for seed in range(2)), ("oracle", 0)]
     assert rows == [(target, *pair) for target in part.targets for pair in expected]
     assert len(report.document["series"]) == len(part.targets) * (len(available(part.strategies)) + 1)
+
+
+def test_references_alone_replace_only_their_rows(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr("bench.papers.results.FOLDER", tmp_path)
+    whole = next(figure for figure in FIGURES if figure.stem == "pspice_fig5a")
+    part = replace(whole.parts[0], strategies=("pm-bl",), points=few_points(whole.parts[0].points))
+    figure = replace(whole, parts=(part,))
+    save(figure.stem, run_figure(figure, events=8_000, seeds=2))
+    stored = read(figure.stem)
+    save(figure.stem, run_references(figure), keep_environment=True)
+    again = read(figure.stem)
+    assert again["parts"] == stored["parts"] and again["environment"] == stored["environment"]
+    assert again["references"]["date"] in "\n".join(section(figure, again))
+    (result,) = part_results(again).values()
+    assert result.shedders == ["pm-bl", "oracle"] and result.references == ["oracle"]
+    stored["parts"][part.name]["truths"][next(iter(part.points))]["matches"] += 1
+    monkeypatch.setattr(runs, "read", lambda _: stored)
+    with pytest.raises(ValueError, match="differs from the stored one"):
+        run_references(figure)
 
 
 def test_reports_on_different_events_are_not_merged() -> None:

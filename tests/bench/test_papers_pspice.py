@@ -13,7 +13,9 @@ from bench.papers import pspice
 from bench.papers.__main__ import main
 from bench.papers.figures import Part
 from bench.papers.page import cells
+from bench.papers.pspice import counting
 from bench.papers.pspice.cases import BOUND, CASES, EVERY, PREDICTION, QUEUE, part_of
+from bench.papers.pspice.counting import COUNTING
 from bench.papers.pspice.findings import over_match_probability
 from bench.papers.pspice.overhead import MODEL_WINDOWS, build_times
 from bench.papers.pspice.streams import buses, changing_quotes, q1, q1_and_q2, q2, q3, quotes
@@ -65,6 +67,16 @@ def test_the_cost_factor_changes_the_work_and_not_the_matches() -> None:
         costs.append(engine.metrics()["shedding"]["processing_latency"]["mean"])
     assert [cost / costs[0] for cost in costs[1:]] == pytest.approx(list(COMPARED), rel=0.15)
     assert q1_and_q2(85, WINDOW)[1] == q2(WINDOW)
+
+
+def test_the_time_for_counting_is_that_of_runs_with_and_without_it() -> None:
+    ((label, point),) = COUNTING[-1].points.items()
+    result = point["measure"](EVENTS, 1)
+    (row,) = result["rows"]
+    assert row["target"] == label and -0.5 < row["overhead"] < 0.5 and result["truth"]["matches"] > 0
+    model = fc.fit(CASES["q4"].query(7), CASES["q4"].history(EVENTS), kind="pspice")
+    with pytest.raises(ValueError, match="no event of 0 was counted"):
+        counting._pass(CASES["q4"].query(7), buses(EVENTS).slice(0, 0), counting._Counted(model))
 
 
 def test_match_probability_counts_every_window() -> None:

@@ -11,12 +11,12 @@ import pytest
 
 import fastcep as fc
 from bench.unseen import results, wall
-from bench.unseen.__main__ import main
+from bench.unseen.__main__ import main, run_named
 from bench.unseen.cells import COLUMNS, COSTS, UNATTAINABLE, available_shedders, run_case
-from bench.unseen.kinds import AutoOfHistory, kind_case, kinds
+from bench.unseen.kinds import AutoOfHistory, kind_case, kind_names, kinds
 from bench.unseen.page import PAGE, page
 from bench.unseen.random_cases import TRAITS, random_case
-from bench.unseen.real import REAL, real_case
+from bench.unseen.real import REAL, WINDOWED, real_case
 from bench.unseen.results import read, rows_of, save_case
 from bench.unseen.summary import cells_of, summary_of
 
@@ -158,6 +158,18 @@ def test_kinds_of_queries_are_drawn_from_the_seed() -> None:
     assert "NEG" in kind_case(1, "6", SMALL).document and len(kind_case(1, "9", SMALL).queries) == 2
 
 
+def test_kinds_with_any_and_with_windows_closed_after_a_time() -> None:
+    several, timed = kind_case(1, "24", SMALL), kind_case(1, "27", SMALL)
+    assert several.name == "ANY(n) 1" and "ANY(" in several.document and "skip_till_next" in several.document
+    assert timed.name == "windows closed after a time 1" and timed.queries[0].window.closing.nanoseconds
+    assert kind_names()[-1 - len(WINDOWED)] == "29" and kind_names()[-len(WINDOWED) :] == list(WINDOWED)
+
+
+def test_kinds_on_real_data_are_left_out_by_name_without_the_data() -> None:
+    assert all(real_case(name, NOWHERE) is None for name in WINDOWED)
+    assert run_named("real data 1", part="kinds", seed=1, events=SMALL, shared=NOWHERE) == ("real data 1", None)
+
+
 def test_types_are_at_similar_positions_where_positions_matter() -> None:
     case = kind_case(1, "21", SMALL)
     size = case.queries[0].window.closing.events
@@ -169,7 +181,7 @@ def test_types_are_at_similar_positions_where_positions_matter() -> None:
 def test_the_table_of_kinds() -> None:
     def cell(case: str, seed: int, recalls: dict[str, float | None], **missed: bool) -> list[Any]:
         rows = [
-            row(name, recall, 1.2 if missed.get(name) else 0.9) | {"seed": seed, "case": case}
+            row(name, recall, 1.2 if missed.get(name) else 0.9) | {"seed": seed, "case": case, "estimated": 0.1 * seed}
             for name, recall in recalls.items()
         ]
         return [[one[column] for column in COLUMNS] for one in rows]
@@ -178,7 +190,10 @@ def test_the_table_of_kinds() -> None:
     far = cell("sequence, WITHIN 1", 2, {"hybrid": 0.8, "rs": 0.5, "ri": 0.6, "auto": 0.7})
     stored = {"columns": list(COLUMNS), "rows": near + far}
     text = "\n".join(kinds({"parts": {"kinds": {"1": {"sequence, WITHIN 1": stored}}}}))
-    figures = "| 0.850, best in 2 | – | – | 0.500, best in 0 (1) | 0.600, best in 0 | 0.795 |"
+    figures = (
+        "| 0.850 / 0.80 / 0.20, best in 2 | – | – | 0.500 / 0.50 / 0.20, best in 0 (1) "
+        "| 0.600 / 0.60 / 0.10, best in 0 | 0.795 / 0.70 / 0.20 |"
+    )
     assert f"| sequence, WITHIN | 2 {figures}" in text
     assert "0 more cells are left out" in text
     assert "in 1 of 2 cells, 50% (goal ≥ 90 %: NOT met)" in text and "hybrid 0.80, 0.70" in text

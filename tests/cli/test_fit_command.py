@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from pathlib import Path
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 import fastcep as fc
 from fastcep.cli import app
 from fastcep.datasets import ds1
+from fastcep.shedding import ESpice
 
 runner = CliRunner()
 
@@ -250,3 +252,95 @@ def test_a_model_of_espice(recwarn: pytest.WarningsRecorder) -> None:
     assert summary["shed_events"] + summary["shed_windows"] > 0
     result = runner.invoke(app, ["fit", *common, "--output", "none", "--kind", "espice", "--slices", "2"])
     assert result.exit_code == 2 and "models of kind 'espice' have no such option" in result.stderr
+
+
+WINDOWS = "PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WINDOW OPEN EVERY 90 EVENTS CLOSE AFTER 100 EVENTS"
+
+
+@pytest.fixture
+def espice_model() -> list[str]:
+    """Return the arguments of a command on a query with explicit windows, after a fit with equal costs."""
+    Path("w.cep").write_text(cep_text(w=WINDOWS))
+    for options in (["--output", "n"], ["--output", "equal", "--equal-costs"]):
+        result = runner.invoke(app, ["fit", "w.cep", "--input", "h.csv", "--kind", "espice", *PAPER, *options])
+        assert result.exit_code == 0, result.stderr
+    return ["w.cep", "--input", "e.csv"]
+
+
+@pytest.mark.filterwarnings("ignore:model .espice.:UserWarning")
+def test_equal_costs(espice_model: list[str]) -> None:
+    usual, equal = fc.load_model("n"), fc.load_model("equal")
+    assert "effect" in usual.parts and "effect" not in equal.parts
+    result = fitted("--output", "none", "--kind", "pspice", "--equal-costs")
+    assert result.exit_code == 2 and not Path("none").exists()
+    assert "--equal-costs: models of kind 'pspice' have no such option" in result.stderr
+
+
+@pytest.mark.filterwarnings("ignore:model .espice.:UserWarning")
+def test_run_with_options_of_espice(espice_model: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    made = record_shedders(monkeypatch)
+    options = ["--latency-bound", "15ns", "--clock", "virtual", *PAPER, "--shedder", "espice", "--model", "n"]
+    for given in ([], ["--f", "0.5"], ["--literal"], ["--f", "auto", "--detector", "queue"]):
+        result = runner.invoke(app, ["run", *espice_model, "--json", *options, *given])
+        assert result.exit_code == 0, result.stderr
+    assert [(one.f, one.literal) for one in made] == [(0.8, False), (0.5, False), (0.8, True), ("auto", False)]
+
+
+@pytest.mark.filterwarnings("ignore:model .espice.:UserWarning")
+@pytest.mark.parametrize(("detector", "code"), [([], 0), (["--detector", "latency"], 2)])
+def test_f_is_chosen_by_the_own_queue_detector(detector: list[str], code: int, espice_model: list[str]) -> None:
+    options = ["--shedders", "espice", "--model", "n", "--rates", "200%", "--latency-bound", "10us", "--f", "auto"]
+    result = runner.invoke(app, ["evaluate", *espice_model, *options, "--json", *detector])
+    assert result.exit_code in (code, 1 - code), result.stderr
+    assert ("f='auto' requires the queue detector" in result.stderr) == (code == 2)
+
+
+@pytest.mark.filterwarnings("ignore:model .espice.:UserWarning")
+@pytest.mark.parametrize("models", [["--model", "n"], ["--history", "h.csv"]])
+def test_evaluate_with_options_of_espice(
+    models: list[str], espice_model: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = record_shedders(monkeypatch)
+    options = ["--shedders", "rs,espice", "--demands", "40%", *PAPER, "--json", *models]
+    shed = []
+    for given in ([], ["--f", "0.5", "--literal"]):
+        result = runner.invoke(app, ["evaluate", *espice_model, *options, *given])
+        assert result.exit_code == 0, result.stderr
+        document = json.loads(result.stdout)
+        assert [(one["name"], one["label"]) for one in document["setting"]["strategies"]][1] == ("espice", "espice")
+        shed.append([row["recall"] for row in document["rows"]])
+    assert {(one.f, one.literal) for one in made} == {(0.8, False), (0.5, True)}
+    assert shed[0][0] == shed[1][0] and shed[0][1] != shed[1][1]
+
+
+def record_shedders(monkeypatch: pytest.MonkeyPatch) -> list[ESpice]:
+    """Return a list to which each shedder that is created is appended."""
+    made: list[ESpice] = []
+    create = ESpice.__init__
+
+    def init(self: ESpice, *arguments: Any, **options: Any) -> None:
+        create(self, *arguments, **options)
+        made.append(self)
+
+    monkeypatch.setattr(ESpice, "__init__", functools.wraps(create)(init))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["run", "--shedder", "rs", "--f", "0.5"], "--f: shedder 'rs' has no such option; leave it out, or give "),
+        (["run", "--shedder", "pspice", "--model", "m", "--literal"], "--literal: shedder 'pspice' has no such option"),
+        (["run", "--literal"], "--literal: shedder 'auto' has no such option"),
+        (["run", "--shedder", "espice", "--model", "m", "--f", "half"], "--f half: expected a number above 0 and "),
+        (["run", "--shedder", "espice", "--model", "m", "--f", "1.5"], "f=1.5; expected a number above 0"),
+        (["evaluate", "--shedders", "rs,pspice", "--bounds", "50%", "--f", "0.5"],
+         "--f: none of the shedders rs, pspice has such an option; leave it out, or add espice to --shedders"),
+        (["evaluate", "--shedders", "rs", "--bounds", "50%", "--literal"], "--literal: none of the shedders rs has"),
+    ],
+)  # fmt: skip
+def test_options_of_espice_are_rejected_elsewhere(options: list[str], message: str) -> None:
+    command, *rest = options
+    bound = ["--latency-bound", "2ns"] if command == "run" else []
+    result = start(command, "--input", "e.csv", *ONE, *bound, *rest)
+    assert result.exit_code == 2 and message in result.stderr.replace("\n", " "), result.stderr

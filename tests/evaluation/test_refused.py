@@ -80,12 +80,17 @@ def test_what_a_query_does_not_mention_need_not_be_of_the_generator() -> None:
     assert generator_of(table, schema).name == "ds1"
 
 
+NEEDED = "'oracle' needs a query in which a drop changes no other partial match"
+
+
 @pytest.mark.parametrize(
     ("queries", "message"),
     [
         ([query(), query(name="q2")], "'oracle' supports only one query"),
-        ("PATTERN SEQ(A a, NEG B b, C c) WITHIN 1ms", "'oracle' needs a monotonic query"),
-        ("PATTERN SEQ(A a, B b) WINDOW OPEN ON C o CLOSE AFTER 1ms", "'oracle' needs a monotonic query"),
+        ("PATTERN SEQ(A a, NEG B b, C c) WITHIN 1ms", NEEDED),
+        ("PATTERN SEQ(A a, B b) WITHIN 1ms STRATEGY strict_contiguity", NEEDED),
+        ("PATTERN SEQ(A a, B b) WINDOW OPEN ON C o CLOSE AFTER 1ms SELECT first", NEEDED),
+        ("PATTERN SEQ(A a, B b) WINDOW OPEN ON C o CLOSE AFTER 1ms STRATEGY skip_till_next LIMIT 1 PER WINDOW", NEEDED),
     ],
 )
 def test_queries_that_the_oracle_does_not_support_are_rejected_early(

@@ -12,6 +12,8 @@ from bench.papers.pspice.findings import over_match_probability, over_rates
 
 __all__ = ["FIG5", "FIG6"]
 
+#: Reference of all parts, which runs with one seed.
+ORACLE = ("oracle",)
 RATES = ("120%", "140%", "160%", "180%", "200%")
 _MISSING = "false negatives, share"
 _QUERIES = {"q1": "sequence", "q2": "sequence with repetitions", "q3": "sequence with ANY", "q4": "ANY"}
@@ -29,7 +31,10 @@ _STATEMENTS = {
 def _over_sizes(case: Case, **fields: Any) -> Part:
     """Return a part with a point for each size of a query, at 120 % of the maximum rate."""
     points = {f"{size}": {"query": partial(case.query, size)} for size in case.sizes}
-    return part_of(case, partial(case.query, case.sizes[0]), points=points, shows_match_probability=True, **fields)
+    return part_of(
+        case, partial(case.query, case.sizes[0]), points=points, shows_match_probability=True, references=ORACLE,
+        **fields,
+    )  # fmt: skip
 
 
 def _with_prediction(case: Case) -> dict[str, Any]:
@@ -78,7 +83,9 @@ def _over_rates(case: Case, **fields: Any) -> Part:
     size = f"{case.middle:,} {'events in a window' if case.counts_windows else 'events in a match'}"
     title = f"{case.query.__name__.upper()}, {size}, {fields.pop('title', case.title)}"
     options = {**fields.pop("options", EVERY), "rates": RATES}
-    return part_of(case, case.middle_query, title=title, options=options, shows_match_probability=True, **fields)
+    return part_of(
+        case, case.middle_query, title=title, options=options, shows_match_probability=True, references=ORACLE, **fields
+    )  # fmt: skip
 
 
 def _panels(parts: tuple[Part, ...]) -> tuple[Panel, ...]:

@@ -8,7 +8,7 @@ class Clairvoyant:
         self,
         parents: Ints,
         events: Ints,
-        matched: npt.NDArray[np.uint8],
+        matched: Ints,
         first_place: Ints,
         place_from: Ints,
         place_until: Ints,

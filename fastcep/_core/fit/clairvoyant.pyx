@@ -38,7 +38,7 @@ cdef class Clairvoyant:
     events
         int64[records]: last event of each record, ascending.
     matched
-        uint8[records]: 1 if the record is a match.
+        int64[records]: number of matches that the record is, one for each explicit window that contains it; 0: none.
     first_place
         int64[records + 1]: the rows of record r are ``first_place[r]`` to ``first_place[r + 1]``.
     place_from, place_until
@@ -51,7 +51,7 @@ cdef class Clairvoyant:
         int64[6]: picoseconds per event, relevant event, partial match visited, created, refused, and match.
     """
     cdef const int64_t[::1] parents, events, first_place, place_from, place_until, probed, first_probe, probes_of
-    cdef const uint8_t[::1] matched
+    cdef const int64_t[::1] matched
     cdef int64_t[::1] prices
     cdef int64_t[::1] first_child, children      # children of r: children[first_child[r]:first_child[r + 1]], ascending
     cdef int64_t[::1] first_record               # per event: its first record
@@ -59,7 +59,7 @@ cdef class Clairvoyant:
     cdef int64_t[::1] last_child                 # per record: index in ``children`` of the last needed child; -1: none
     cdef int64_t[::1] needed                     # per record: kept matches derived from it, itself included
     cdef int64_t[::1] in_matches                 # per event: kept matches that bind it
-    cdef uint8_t[::1] kept                       # per record: 1 if it is a kept match
+    cdef int64_t[::1] kept                       # per record: kept matches that it is itself
     cdef int64_t[::1] made                       # Fenwick tree: probes that are made
     cdef int64_t[::1] met                        # Fenwick tree: differences of the numbers of rows that probes visit
     cdef double[::1] worth                       # per item: the consumption in its last ratio
@@ -99,7 +99,7 @@ cdef class Clairvoyant:
         cdef int64_t n = self.n_records, events = self.n_events, probes = self.probed.shape[0]
         self.needed, self.in_matches = np.zeros(n, np.int64), np.zeros(events, np.int64)
         self.last_child, self.place_to = np.full(n, NONE, np.int64), np.asarray(self.place_from).copy()
-        self.kept = np.asarray(kept).copy()
+        self.kept = np.where(kept, self.matched, 0)
         self.made, self.met = np.zeros(probes + 1, np.int64), np.zeros(probes + 2, np.int64)
         self.left = 0
         with nogil:
@@ -194,7 +194,7 @@ cdef class Clairvoyant:
         Parameters
         ----------
         kept
-            uint8[records]: 1 for a match that is kept.
+            uint8[records]: 1 for a record whose matches are kept.
         """
         cdef int64_t[::1] costs = np.zeros(self.n_events, np.int64)
         self._keep(kept)
@@ -218,11 +218,11 @@ cdef class Clairvoyant:
         left
             int64[steps]: number of matches left after each step.
         """
-        cdef int64_t r, e, item, n_matches = int(np.asarray(self.matched, np.int64).sum())
+        cdef int64_t r, e, item, n_matches = int(np.count_nonzero(self.matched))
         cdef int64_t[::1] totals = np.zeros(n_matches + 2, np.int64), left = np.zeros(n_matches + 2, np.int64)
         cdef double ratio
         cdef Entry entry
-        self._keep(self.matched)
+        self._keep(np.not_equal(self.matched, 0).view(np.uint8))
         self.worth = np.zeros(self.n_records + self.n_events)
         self.lost = np.zeros(self.n_records, np.int64)
         self.heap.size = 0
@@ -345,16 +345,16 @@ cdef class Clairvoyant:
                     self.stack[depth] = child
 
     cdef void _lose(self, int64_t match) noexcept nogil:
-        """Drop a match, and everything that only this match needed."""
-        cdef int64_t r = match, e, parent
+        """Drop the matches that a record is, and everything that only these matches needed."""
+        cdef int64_t r = match, e, parent, lost = self.kept[match]
         self.kept[match] = 0
         self.lost[match] = self.step
-        self.left -= 1
-        self.total -= self.prices[5]
+        self.left -= lost
+        self.total -= self.prices[5] * lost
         while r >= 0:
             e, parent = self.events[r], self.parents[r]
-            self.needed[r] -= 1
-            self.in_matches[e] -= 1
+            self.needed[r] -= lost
+            self.in_matches[e] -= lost
             if self.in_matches[e] == 0:
                 self._drop_event(e)
             elif self.ordering:

@@ -123,8 +123,8 @@ class ESpice(RefittingShedder):
         model_for(f"shedder {self.name!r}", self._stored_models, query)
         if self.f == "auto" and self._queue is None:
             raise ValidationError(
-                f"shedder {self.name!r}: f='auto' requires the queue detector of this shedder; give "
-                "detector=shedder.detector('queue'), or a number as f"
+                f"shedder {self.name!r}: f='auto' requires the queue detector of this shedder; leave "
+                "out the detector, give detector=shedder.detector('queue'), or a number as f"
             )
         self._queries[query.name] = query
 
