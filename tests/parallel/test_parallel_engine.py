@@ -214,6 +214,18 @@ def test_windows_of_two_kinds_of_period() -> None:
         threads(queries)
 
 
+def test_the_longest_window_is_for_windows_that_events_open_and_close() -> None:
+    """Other windows that events close stay refused, and queries without such windows do not matter."""
+    closed = fc.parse("QUERY one PATTERN SEQ(A a, B b) WINDOW OPEN ON A w CLOSE ON C z", SCHEMA)
+    periodic = fc.parse("QUERY two PATTERN SEQ(A a, B b) WINDOW EVERY 4us CLOSE ON C z", SCHEMA)
+    within = fc.parse("QUERY three PATTERN SEQ(A a, B b) WITHIN 4us", SCHEMA)
+    threads([closed, within], longest_window="9us").close()
+    with pytest.raises(fc.ValidationError, match="'two' cannot be cut by time: CLOSE ON an event"):
+        threads([closed, periodic], longest_window="9us")
+    with pytest.raises(fc.ValidationError, match="longest_window='9us': no query has windows that open and close"):
+        threads([within, fc.parse("QUERY four PATTERN SEQ(A a, B b) WITHIN 4us", SCHEMA)], longest_window="9us")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
