@@ -79,8 +79,8 @@ def watched_windows(
             found[query.name] = longest_windows(query, longest_window)
     if longest_window is not None and not found:
         raise ValidationError(
-            f"longest_window={longest_window!r}: no query has windows that open and close on events (OPEN ON … CLOSE ON "
-            "…); omit it"
+            f"longest_window={longest_window!r}: no query has windows that open and close on events (OPEN ON … CLOSE "
+            "ON …); omit it"
         )
     limits = [found.get(query.name, (None, None))[0] for query in queries]
     return limits, [watch for _, watch in found.values() if watch is not None]
