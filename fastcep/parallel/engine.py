@@ -13,6 +13,7 @@ scheduled, and whichever of them die.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -85,9 +86,10 @@ class ParallelEngine:
 
     Notes
     -----
-    Use it as a context manager, or call :meth:`close`: the instances end with it. They also end if this process is
-    killed. Memory: the events of slices that have not ended, at most about ``queue_limit`` and two slices with their
-    context per instance, and the matches that wait for older slices (:meth:`metrics`).
+    Use it as a context manager, or call :meth:`close`: the instances end with it. They also end if the engine is
+    dropped, and if this process ends or is killed. Memory: the events of slices that have not ended, at most about
+    ``queue_limit`` and two slices with their context per instance, and the matches that wait for older slices
+    (:meth:`metrics`).
     """
 
     def __init__(
@@ -126,6 +128,7 @@ class ParallelEngine:
         self._merger = Merger(built, self._engine._stream.queries.nothings)
         starter = Starter(workers, plain, watches, {"store": store, "index": index})
         self._scheduler = Scheduler(starter, self._merger, len(built))
+        self._finish = weakref.finalize(self, self._scheduler.close)  # also if nobody calls `close`
         self._gathered: list[pa.Table] = []
         self._time: int | None = None
         self._sequence: int | None = None
@@ -213,9 +216,8 @@ class ParallelEngine:
 
     def close(self) -> None:
         """End all instances. Matches that were not returned are lost."""
-        if not self._closed:
-            self._closed = True
-            self._scheduler.close()
+        self._closed = True
+        self._finish()
 
     def __enter__(self) -> Self:
         return self

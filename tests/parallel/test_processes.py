@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
@@ -144,6 +145,16 @@ def test_an_error_in_an_instance() -> None:
             engine.process(stream(100))
             engine.flush()
         assert not any(map(is_running, started))
+
+
+def test_an_engine_that_is_dropped() -> None:
+    engine = ParallelEngine(QUERY, instances=2)
+    engine.process(stream(100))
+    started = processes(engine)
+    assert all(map(is_running, started))
+    del engine
+    gc.collect()
+    assert not any(map(is_running, started))
 
 
 SCRIPT = """
