@@ -280,6 +280,13 @@ def test_a_stream_that_breaks_off() -> None:
     assert len(found) < len(of_one_engine(query, table, 1_000))
 
 
+def test_the_page_has_the_stored_results() -> None:
+    """After a change: ``python -m bench.parallel --page``."""
+    from bench import parallel
+
+    assert parallel.PAGE.read_text(encoding="utf-8") == parallel.page_with_results()
+
+
 def test_explain() -> None:
     with threads(QUERY) as engine:
         assert engine.explain() == fc.Engine(QUERY).explain()
