@@ -161,8 +161,8 @@ def page(results: dict[str, Any]) -> str:
         "",
         "The caller's work by itself (checking, cutting and packing, without instances, for a query that reads no "
         f"attributes) takes {min(rates) / 1e6:.0f} to {max(rates) / 1e6:.0f} million events per second with 1 to "
-        f"10,000 windows of {WINDOW:,} events open at a time; the paper reports 0.38 million, falling in proportion to the "
-        "number of windows.",
+        f"10,000 windows of {WINDOW:,} events open at a time; the paper reports 0.38 million, falling in proportion to "
+        "the number of windows.",
     ]  # fmt: skip
     return "\n".join(lines)
 

@@ -180,7 +180,7 @@ class ParallelEngine:
             except KeyboardInterrupt as error:
                 error.add_note("fastcep: the batch was taken as a whole; its matches come with later calls")
                 raise
-        return self._merger.take()
+        return self._next_matches()
 
     def send(self, type: str, /, **values: Any) -> Matches:
         """Take one event, and return the matches that were found since the last call; see `Engine.send`."""
@@ -197,7 +197,7 @@ class ParallelEngine:
             with self._signals:
                 self._dispatch()
             self._scheduler.receive(seconds if self._scheduler.outstanding else 0)
-        return self._merger.take()
+        return self._next_matches()
 
     def flush(self, *, complete: bool = True) -> Matches:
         """End the stream: wait for all instances, and return the remaining matches.
@@ -212,7 +212,7 @@ class ParallelEngine:
                     self._end(complete)
             while not self._scheduler.is_idle:
                 self._scheduler.receive(None)
-        return self._merger.take()
+        return self._next_matches()
 
     def close(self) -> None:
         """End all instances. Matches that were not returned are lost."""
@@ -294,6 +294,16 @@ class ParallelEngine:
         self._check_not_closed()
         if self._ended:
             raise ValidationError("the stream has ended with flush(); create a new ParallelEngine for another stream")
+
+    def _next_matches(self) -> Matches:
+        """Return the matches that are ready; if the handler of a signal raises, the next call returns them."""
+        try:
+            with self._signals:
+                matches = self._merger.take()
+        except BaseException:
+            self._merger.put_back()
+            raise
+        return matches
 
     def _take(self, batch: EventBatch, strings: StringTable) -> None:
         """Take the events of a batch; send them, or gather them while there are few and the instances are busy."""

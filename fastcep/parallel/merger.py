@@ -71,6 +71,7 @@ class Merger:
         self._layout = Layout(self._nothings)
         self._slices: dict[int, _Answers] = {}
         self._ready: list[list[pa.Table]] = []
+        self._taken: list[list[pa.Table]] = []
         self.oldest = self.waiting = 0
 
     def restart(self, number: int) -> None:
@@ -102,7 +103,8 @@ class Merger:
 
     def take(self) -> Matches:
         """Return the matches that are next in order, and that were not returned yet."""
-        answers, self._ready = self._ready, []
+        self._taken, self._ready = self._ready, []
+        answers = self._taken
         if not answers:
             return Matches(self._nothings, self._layout)
         parts = [
@@ -110,6 +112,10 @@ class Merger:
             for number, query in enumerate(self._queries)
         ]
         return Matches(parts, self._layout)
+
+    def put_back(self) -> None:
+        """Undo the last call of `take`."""
+        self._taken, self._ready = [], self._taken + self._ready
 
 
 def _received(query: ast.Query, table: pa.Table) -> QueryMatches:

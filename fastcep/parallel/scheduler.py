@@ -129,16 +129,17 @@ class Scheduler:
 
     def close(self) -> None:
         """End all instances."""
-        for instance in list(self.instances):
-            with suppress(KeyError, ValueError):
-                self._selector.unregister(instance.channel)
-            instance.channel.close()
-            instance.worker.stop()
-        for instance in self.instances:  # all of them end at the same time
-            instance.end()
-        self.instances = []
-        self._slices.clear()
-        self._selector.close()
+        with self._signals:
+            for instance in self.instances:
+                with suppress(KeyError, ValueError):
+                    self._selector.unregister(instance.channel)
+                instance.channel.close()
+                instance.worker.stop()
+            for instance in self.instances:  # all of them end at the same time
+                instance.end()
+            self.instances = []
+            self._slices.clear()
+            self._selector.close()
 
     # ----------------------------------------------------------------- sending
 
