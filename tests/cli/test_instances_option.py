@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -122,5 +123,6 @@ def test_ctrl_c(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate()
     assert process.returncode == 130, errors
-    assert "interrupted after" in errors
-    assert len(csv.read_csv(tmp_path / "m.csv")) == 20
+    interrupted = re.search(r"interrupted after (\d+) events", errors)
+    assert interrupted is not None, errors
+    assert len(csv.read_csv(tmp_path / "m.csv")) == int(interrupted[1]) // 2 > 0
