@@ -28,17 +28,18 @@ def columns_read(query: ast.Query, expressions: object = ()) -> frozenset[int]:
 
 
 def _strings(node: Any) -> Iterator[str]:
-    """Yield all strings in a tree of nodes."""
-    if isinstance(node, str):
-        yield node
-    elif isinstance(node, tuple | list | set | frozenset):
-        for item in node:
-            yield from _strings(item)
-    elif isinstance(node, Mapping):
-        yield from _strings(tuple(node.values()))
-    elif is_dataclass(node):
-        for item in fields(node):
-            yield from _strings(getattr(node, item.name))
+    """Yield all strings in a tree of nodes, which may be deeper than Python's recursion limit."""
+    rest = [node]
+    while rest:
+        node = rest.pop()
+        if isinstance(node, str):
+            yield node
+        elif isinstance(node, tuple | list | set | frozenset):
+            rest += node
+        elif isinstance(node, Mapping):
+            rest += node.values()
+        elif is_dataclass(node):
+            rest += [getattr(node, item.name) for item in fields(node)]
 
 
 def plain_query(query: ast.Query, columns: Collection[int] | None = None, *, numbered: bool = True) -> ast.Query:

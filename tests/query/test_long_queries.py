@@ -10,6 +10,7 @@ import pytest
 import fastcep as fc
 from fastcep.errors import ParseError, ValidationError
 from fastcep.query import ast
+from fastcep.query.plain_schema import columns_read
 
 pytestmark = pytest.mark.thorough
 
@@ -161,3 +162,10 @@ def test_texts_are_cut_in_errors() -> None:
     assert "… (5,502 characters), the query's name" in message
     path = "/" + "folder/" * 40
     assert path in str(ValidationError(f"{path}: no such file"))
+
+
+def test_the_columns_that_it_reads() -> None:
+    schema = fc.Schema({"A": {"x": "int64", "y": "int64"}}, time="ts")
+    where = " OR ".join(f"a.x < b.x - {number}" for number in range(5_000))
+    query = fc.parse(f"PATTERN SEQ(A a, A b) WHERE {where} WITHIN 9ns", schema)
+    assert columns_read(query) == {schema.column_of("A", "x")}
