@@ -9,6 +9,7 @@ are kept until it ends.
 
 from __future__ import annotations
 
+import os
 import selectors
 from collections.abc import Sequence
 from contextlib import suppress
@@ -79,6 +80,7 @@ class Scheduler:
         self._selector = selectors.DefaultSelector()
         self._slices: dict[int, _Assignment] = {}
         self._signals = Signals()
+        self._owner = os.getpid()
         self._deaths = 0  # in succession, without an answer
         self.instances: list[Instance] = []
         self.kept = self.kept_bytes = self.peak = self.restarts = 0
@@ -128,7 +130,9 @@ class Scheduler:
         return instance.end()
 
     def close(self) -> None:
-        """End all instances."""
+        """End all instances; in a forked process, do nothing: they are those of its parent."""
+        if os.getpid() != self._owner:
+            return
         with self._signals:
             for instance in self.instances:
                 with suppress(KeyError, ValueError):

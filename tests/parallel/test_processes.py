@@ -221,6 +221,23 @@ def test_ctrl_c_while_it_waits() -> None:
 
 
 @pytest.mark.thorough
+def test_a_forked_process_leaves_the_instances_alone() -> None:
+    action = """
+    import os
+    forked = os.fork()
+    if forked == 0:
+        sys.exit(0)  # what is registered for the end of the program runs
+    os.waitpid(forked, 0)
+    engine.process(stream(5_000, 1).slice(0, 0))
+    engine.flush()
+    print(*(item["process"] for item in engine.metrics()["instances"]), engine.metrics()["restarts"])
+    """
+    process, instances = started_by_script(action.strip())
+    output, errors = process.communicate(timeout=PATIENCE)
+    assert output.split() == [*map(str, instances), "0"], errors
+
+
+@pytest.mark.thorough
 def test_shared_memory_is_full() -> None:
     action = """
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
