@@ -30,6 +30,7 @@ from fastcep.engine.signals import Signals
 from fastcep.errors import InstanceError, ValidationError
 from fastcep.events import EventBatch, StringTable, parse_duration
 from fastcep.option_types import Index, Store
+from fastcep.parallel.channel import SharedMemoryError
 from fastcep.parallel.instances import Starter, Workers
 from fastcep.parallel.merger import Merger
 from fastcep.parallel.plain_events import plain_events
@@ -289,6 +290,8 @@ class ParallelEngine:
     def _check_not_closed(self) -> None:
         if self._closed:
             raise ValidationError("the engine is closed; create a new ParallelEngine")
+        if self._scheduler.is_forked:
+            raise ValidationError("the engine belongs to the parent of this process; create a new ParallelEngine")
 
     def _check_open(self) -> None:
         self._check_not_closed()
@@ -355,9 +358,9 @@ class ParallelEngine:
         except InstanceError:
             self.close()
             raise
-        except MemoryError as error:
+        except SharedMemoryError as error:
             self.close()
-            raise InstanceError(f"{error}; use smaller batches or a smaller queue_limit", self._merger.take()) from None
+            raise InstanceError(str(error), self._merger.take()) from None
 
 
 def _check_count(option: str, value: object, most: int) -> None:

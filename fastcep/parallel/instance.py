@@ -34,7 +34,7 @@ def serve(channel: Channel, queries: list[ast.Query] | None = None) -> None:
     """
     try:
         _Instance(channel, queries).run()
-    except OSError:
+    except ConnectionError:
         pass  # the other end is closed
     finally:
         channel.close()
@@ -69,12 +69,12 @@ class _Instance:
                 if feed["ends"]:
                     run = self._runs.pop(number)
                     answer["peak"], self._stores = run.peak, run.stores
-                self._channel.send(answer, packed(tables) if any(map(len, tables)) else None)
+                self._channel.send_in_time(answer, packed(tables) if any(map(len, tables)) else None)
             except ConnectionError:
                 raise
             except Exception as error:  # the engine raises it
                 text = str(error) if isinstance(error, FastcepError) else f"{type(error).__name__}: {error}"
-                self._channel.send({"slice": number, "error": text[:_MESSAGE]})
+                self._channel.send_in_time({"slice": number, "error": text[:_MESSAGE]})
                 return
 
     def _matches(self, feed: dict[str, Any], events: pa.Table | None) -> list[pa.Table]:

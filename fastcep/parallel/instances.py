@@ -111,7 +111,7 @@ class Instance:
 
         Raises
         ------
-        MemoryError
+        SharedMemoryError
             If the system has no memory for a message.
         """
         try:

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from fastcep.engine.signals import Signals
 from fastcep.errors import InstanceError
-from fastcep.parallel.channel import packed, unpacked
+from fastcep.parallel.channel import PAUSE, packed, unpacked
 from fastcep.parallel.instances import Instance, Starter
 from fastcep.parallel.merger import Merger
 from fastcep.parallel.splitter import Feed, Slice
@@ -96,6 +96,11 @@ class Scheduler:
         return max(self._slices, default=-1)
 
     @property
+    def is_forked(self) -> bool:
+        """True in a forked process."""
+        return os.getpid() != self._owner
+
+    @property
     def is_idle(self) -> bool:
         """True if all slices have ended."""
         return not self._slices
@@ -131,7 +136,7 @@ class Scheduler:
 
     def close(self) -> None:
         """End all instances; in a forked process, do nothing: they are those of its parent."""
-        if os.getpid() != self._owner:
+        if self.is_forked:
             return
         with self._signals:
             for instance in self.instances:
@@ -196,9 +201,14 @@ class Scheduler:
         InstanceError
             If a query failed, or if instances die repeatedly.
         """
+        crowded = [instance for instance in self.instances if instance.channel.is_crowded and instance.has_unsent]
         for instance in self.instances:
-            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if instance.has_unsent else 0)
-            self._selector.modify(instance.channel, events, instance)
+            writes = instance.has_unsent and instance not in crowded
+            self._selector.modify(
+                instance.channel, selectors.EVENT_READ | (selectors.EVENT_WRITE if writes else 0), instance
+            )
+        if crowded:
+            timeout = PAUSE if timeout is None else min(timeout, PAUSE)
         ready = self._selector.select(timeout)
         with self._signals:
             for key, events in ready:
@@ -206,6 +216,9 @@ class Scheduler:
                     key.data.send()
                 if events & selectors.EVENT_READ:
                     self._read(key.data)
+            for instance in crowded:
+                if instance in self.instances:
+                    instance.send()
 
     def _read(self, instance: Instance) -> None:
         """Take all answers of an instance that have come; the last one may end it."""
@@ -254,7 +267,12 @@ class Scheduler:
             message = f"{self._deaths} instances have died without an answer; the last one {how}"
             raise InstanceError(message, self._merger.take())
         if not dead.is_leaving or all(instance.is_leaving for instance in self.instances):
-            self._start()
+            try:
+                self._start()
+            except (OSError, RuntimeError) as error:  # no process, or no thread
+                raise InstanceError(
+                    f"instance {dead.number} {how}, and none can be started in its place: {error}", self._merger.take()
+                ) from None
         for number in sorted(dead.slices):
             self._run_again(number, dead, how)
 
