@@ -60,7 +60,7 @@ TESTS = {
         "tests/shedding/test_auto.py::test_drops_in_windows_are_tried_where_windows_are_isolated",
         "tests/shedding/test_auto.py::test_a_model_that_misses_the_bound_counts_for_less",
         "tests/spark/test_slices.py", "tests/parallel/test_splitter.py", "tests/parallel/test_parallel_engine.py",
-        "tests/parallel/test_processes.py",
+        "tests/parallel/test_processes.py", "tests/parallel/test_channel.py",
         "tests/evaluation/test_clairvoyant.py",
         "tests/cli/test_fit_command.py::test_options_of_espice_are_rejected_elsewhere",
     ],

@@ -36,16 +36,11 @@ _OPEN: weakref.WeakSet[Channel] = weakref.WeakSet()
 class SharedMemoryError(MemoryError):
     """The system has no memory for the data of a message, or no descriptor for it."""
 
-    def __init__(self, action: str, size: int, number: int) -> None:
-        files = number in (errno.EMFILE, errno.ENFILE)
-        remedy = "close files or raise the limit of open files (ulimit -n)" if files else (
-            "use smaller batches or a smaller queue_limit"
-        )  # fmt: skip
-        super().__init__(f"cannot {action} {size:,} bytes {_PREPOSITIONS[action]} shared memory: "
-                         f"{os.strerror(number)}; {remedy}")  # fmt: skip
-
-
-_PREPOSITIONS = {"put": "into", "get": "from"}
+    def __init__(self, action: str, number: int) -> None:
+        remedy = "use smaller batches or a smaller queue_limit"
+        if number in (errno.EMFILE, errno.ENFILE):
+            remedy = "close files or raise the limit of open files (ulimit -n)"
+        super().__init__(f"cannot {action} shared memory: {os.strerror(number)}; {remedy}")
 
 
 def packed(tables: Sequence[pa.Table]) -> pa.Buffer:
@@ -155,7 +150,7 @@ class Channel:
         header = json.loads(packet)
         if not descriptors:
             if "bytes" in header:  # Linux drops a descriptor for which the process has no number
-                raise SharedMemoryError("get", header["bytes"], errno.EMFILE)
+                raise SharedMemoryError(f"get {header['bytes']:,} bytes from", errno.EMFILE)
             return header, None
         try:
             if self._maps:
@@ -183,7 +178,7 @@ def _memory_file(data: pa.Buffer | bytes) -> int:
     except OSError as error:
         if descriptor >= 0:
             os.close(descriptor)
-        raise SharedMemoryError("put", len(view), error.errno or 0) from None
+        raise SharedMemoryError(f"put {len(view):,} bytes into", error.errno or 0) from None
     return descriptor
 
 

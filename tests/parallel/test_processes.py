@@ -238,6 +238,54 @@ def test_a_forked_process_leaves_the_instances_alone() -> None:
 
 
 @pytest.mark.thorough
+def test_a_forked_process_holds_no_connections() -> None:
+    """Otherwise an instance that leaves, or whose parent is killed, would never see the end of its connection."""
+    action = """
+    import os, signal
+    forked = os.fork()
+    if forked == 0:
+        try:
+            engine.poll()
+        except Exception as error:
+            print(error, flush=True)
+        signal.pause()
+    try:
+        engine.resize(1)
+        engine.flush()
+        print("ended", len(engine.metrics()["instances"]), flush=True)
+        os.kill(os.getpid(), signal.SIGSTOP)
+    finally:
+        os.kill(forked, signal.SIGKILL)
+    """
+    process, instances = started_by_script(action.strip())
+    assert process.stdout is not None
+    lines = sorted(process.stdout.readline().strip() for _ in range(2))
+    assert lines == ["ended 1", "the engine belongs to the parent of this process; create a new ParallelEngine"]
+    eventually(lambda: sum(map(is_running, instances)) == 1)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    (forked,) = {int(child) for child in children} - {*instances}
+    try:
+        process.kill()
+        eventually(lambda: not any(map(is_running, instances)))
+        assert is_running(forked)
+    finally:
+        os.kill(forked, signal.SIGKILL)
+        process.communicate(timeout=PATIENCE)
+
+
+def test_no_process_can_be_started_in_place_of_a_dead_one() -> None:
+    with ParallelEngine(QUERY, instances=1) as engine:
+        engine.process(stream(1_000))
+        with patch.object(sys, "executable", "/nowhere/python"):
+            os.kill(processes(engine)[0], signal.SIGKILL)
+            message = r"instance 0 ended by signal 9, and none can be started in its place: .*; the engine is closed"
+            with pytest.raises(fc.InstanceError, match=message):
+                engine.flush()
+        with pytest.raises(fc.ValidationError, match="the engine is closed"):
+            engine.flush()
+
+
+@pytest.mark.thorough
 def test_shared_memory_is_full() -> None:
     action = """
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
