@@ -7,6 +7,7 @@ import os
 import random
 import resource
 import select
+import selectors
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -97,6 +98,27 @@ def test_no_matches_are_lost_without_descriptors() -> None:
     assert len(found) == 0 < len(of_one_engine(QUERY, stream(5_000), 5_000))
 
 
+def test_the_engine_does_not_spin_while_messages_wait() -> None:
+    """It looks again after a pause, not at once because the socket has room."""
+    waits: list[float | None] = []
+    with ParallelEngine(QUERY, instances=1, workers="threads") as engine:
+        engine.process(stream(10))
+        instance, selector = engine._scheduler.instances[0], engine._scheduler._selector
+        instance.channel.is_crowded = True
+        instance._unsent.append(({"feeds": []}, None))
+
+        def recorded(timeout: float | None) -> Any:
+            waits.append(timeout)
+            assert not any(key.events & selectors.EVENT_WRITE for key in selector.get_map().values())
+            return []
+
+        with patch.object(selector, "select", recorded):
+            engine._scheduler.receive(None)
+        assert waits == [scheduler.PAUSE]
+        assert not instance.has_unsent, "it was sent"
+        engine.flush()
+
+
 def test_too_many_messages_in_transit() -> None:
     """Linux limits them for users without privileges; both sides wait until others have been received."""
     choices, failures = random.Random(1), 0
@@ -129,24 +151,3 @@ def test_waiting_ends_with_the_other_end() -> None:
         here.close()
         with pytest.raises(ConnectionError):
             there.send_in_time({}, b"data")
-
-
-def test_the_engine_does_not_spin_while_messages_wait() -> None:
-    """It looks again after a pause, not at once because the socket has room."""
-    waits: list[float | None] = []
-    with ParallelEngine(QUERY, instances=1, workers="threads") as engine:
-        engine.process(stream(10))
-        instance, selector = engine._scheduler.instances[0], engine._scheduler._selector
-        instance.channel.is_crowded = True
-        instance._unsent.append(({"feeds": []}, None))
-
-        def recorded(timeout: float | None) -> Any:
-            waits.append(timeout)
-            assert not any(key.events & select.EPOLLOUT for key in selector.get_map().values())
-            return []
-
-        with patch.object(selector, "select", recorded):
-            engine._scheduler.receive(None)
-        assert waits == [scheduler.PAUSE]
-        assert not instance.has_unsent, "it was sent"
-        engine.flush()

@@ -243,6 +243,7 @@ def test_a_forked_process_holds_no_connections() -> None:
     action = """
     import os, signal
     forked = os.fork()
+    signal.alarm(30)  # in both processes
     if forked == 0:
         try:
             engine.poll()
@@ -259,17 +260,20 @@ def test_a_forked_process_holds_no_connections() -> None:
     """
     process, instances = started_by_script(action.strip())
     assert process.stdout is not None
-    lines = sorted(process.stdout.readline().strip() for _ in range(2))
-    assert lines == ["ended 1", "the engine belongs to the parent of this process; create a new ParallelEngine"]
-    eventually(lambda: sum(map(is_running, instances)) == 1)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    (forked,) = {int(child) for child in children} - {*instances}
+    forked = 0
     try:
+        lines = sorted(process.stdout.readline().strip() for _ in range(2))
+        assert lines == ["ended 1", "the engine belongs to the parent of this process; create a new ParallelEngine"]
+        eventually(lambda: sum(map(is_running, instances)) == 1)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        (forked,) = {int(child) for child in children} - {*instances}
         process.kill()
         eventually(lambda: not any(map(is_running, instances)))
         assert is_running(forked)
     finally:
-        os.kill(forked, signal.SIGKILL)
+        process.kill()
+        if forked:
+            os.kill(forked, signal.SIGKILL)
         process.communicate(timeout=PATIENCE)
 
 
