@@ -64,9 +64,9 @@ class Signals:
             try:
                 for number in _NUMBERS:
                     handler = _get_handler(number)
-                    if callable(handler):
-                        _set_handler(number, self._note)  # runs a handler whose signal is pending, which may raise
+                    if callable(handler) and handler != self._note:
                         self._handlers[number] = handler
+                        _set_handler(number, self._note)  # runs a handler whose signal is pending, which may raise
             except BaseException:
                 self._leave()
                 raise
@@ -80,25 +80,34 @@ class Signals:
 
     def _leave(self) -> None:
         """Restore the handlers, and run those whose signals have come."""
-        for number, handler in self._handlers.items():
+        self._depth = 0
+        handlers = dict(self._handlers)
+        try:
+            try:
+                self._restore()
+            finally:
+                self._restore()  # the rest, if a signal came whose handler was restored already, and raised
+        finally:
+            self._run(handlers)
+
+    def _restore(self) -> None:
+        """Restore the handlers that are not restored yet."""
+        while self._handlers:
+            number, handler = next(iter(self._handlers.items()))
             if _get_handler(number) == self._note:  # not if the program has set another one meanwhile
                 _set_handler(number, handler)
-        self._depth = 0
-        try:
-            self._run()
-        finally:
-            self._handlers.clear()
+            del self._handlers[number]
 
     def deliver(self) -> None:
         """Run the handlers of the signals that have come; an exception of a handler is raised here."""
         call_hook()
         if self._waiting and _is_main():
-            self._run()
+            self._run(self._handlers)
 
-    def _run(self) -> None:
+    def _run(self, handlers: dict[int, _Handler]) -> None:
         while self._waiting:
             number, (_, frame) = self._waiting.popitem()
-            self._handlers[number](number, frame)
+            handlers[number](number, frame)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         """Delay a signal; run its handler at once if an earlier signal has waited too long."""

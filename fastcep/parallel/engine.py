@@ -300,11 +300,13 @@ class ParallelEngine:
 
     def _next_matches(self) -> Matches:
         """Return the matches that are ready; if the handler of a signal raises, the next call returns them."""
+        matches = None
         try:
             with self._signals:
                 matches = self._merger.take()
         except BaseException:
-            self._merger.put_back()
+            if matches is not None:
+                self._merger.put_back()
             raise
         return matches
 

@@ -103,15 +103,14 @@ class Merger:
 
     def take(self) -> Matches:
         """Return the matches that are next in order, and that were not returned yet."""
-        self._taken, self._ready = self._ready, []
-        answers = self._taken
-        if not answers:
-            return Matches(self._nothings, self._layout)
-        parts = [
+        answers = self._ready
+        parts = self._nothings if not answers else [
             _received(query, pa.concat_tables([tables[number] for tables in answers]))
             for number, query in enumerate(self._queries)
         ]
-        return Matches(parts, self._layout)
+        matches = Matches(parts, self._layout)
+        self._taken, self._ready = answers, []
+        return matches
 
     def put_back(self) -> None:
         """Undo the last call of `take`."""

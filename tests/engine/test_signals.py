@@ -190,6 +190,37 @@ def test_a_handler_that_is_set_meanwhile_stays() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
+def test_a_handler_that_raises_while_handlers_are_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other handlers are restored as well, and later calls delay them again."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    def set_and_signal(number: int, handler: Any) -> None:
+        set_handler(number, handler)
+        if handler is stop:
+            signal.raise_signal(number)
+
+    set_handler = signals._set_handler
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGALRM, signal.SIGUSR1)}
+    try:
+        signal.signal(signal.SIGALRM, stop)
+        signal.signal(signal.SIGUSR1, called := lambda *_: None)
+        waiting = Signals()
+        with monkeypatch.context() as patched, pytest.raises(TimeoutError), waiting:
+            patched.setattr(signals, "_set_handler", set_and_signal)
+        assert signal.getsignal(signal.SIGALRM) is stop
+        assert signal.getsignal(signal.SIGUSR1) is called
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        with pytest.raises(TimeoutError), waiting:
+            signal.raise_signal(signal.SIGALRM)
+            reached = True
+        assert reached
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def test_other_threads_leave_handlers_alone() -> None:
     def look() -> None:
         with Signals() as waiting:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from types import FrameType
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -320,6 +321,44 @@ def test_interrupts_lose_nothing() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert joined(found).equals(of_one_engine(QUERY, table, 300)), f"{interrupts} interrupts"
+
+
+def test_an_interrupt_before_matches_are_taken_repeats_none() -> None:
+    class Interrupted:
+        def __enter__(self) -> None:
+            raise KeyboardInterrupt
+
+        def __exit__(self, *_: object) -> None:
+            raise AssertionError
+
+    table, found = stream(4_000), []
+    with threads(QUERY, instances=2, slice_events=250, queue_limit=10) as engine:
+        for part in batches(table, 500):
+            found.append(engine.process(part))
+            with patch.object(engine, "_signals", Interrupted()), pytest.raises(KeyboardInterrupt):
+                engine._next_matches()
+        assert sum(map(len, found))
+        found.append(engine.flush())
+    assert joined(found).equals(of_one_engine(QUERY, table, 500))
+
+
+def test_an_interrupt_after_matches_are_taken_loses_none() -> None:
+    class Interrupted:
+        def __enter__(self) -> None:
+            pass
+
+        def __exit__(self, *_: object) -> None:
+            raise KeyboardInterrupt
+
+    table, found = stream(4_000), []
+    with threads(QUERY, instances=2, slice_events=250, queue_limit=10) as engine:
+        for part in batches(table, 500):
+            engine._scheduler.receive(0)
+            with patch.object(engine, "_signals", Interrupted()), pytest.raises(KeyboardInterrupt):
+                engine._next_matches()
+            found.append(engine.process(part))
+        found.append(engine.flush())
+    assert joined(found).equals(of_one_engine(QUERY, table, 500))
 
 
 def test_explain() -> None:
