@@ -237,7 +237,6 @@ def test_a_forked_process_leaves_the_instances_alone() -> None:
     assert output.split() == [*map(str, instances), "0"], errors
 
 
-@pytest.mark.thorough
 def test_a_forked_process_holds_no_connections() -> None:
     """Otherwise an instance that leaves, or whose parent is killed, would never see the end of its connection."""
     action = """
