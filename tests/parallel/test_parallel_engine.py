@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 from types import FrameType
 from unittest.mock import patch
@@ -351,12 +352,13 @@ def test_an_interrupt_after_matches_are_taken_loses_none() -> None:
             raise KeyboardInterrupt
 
     table, found = stream(4_000), []
-    with threads(QUERY, instances=2, slice_events=250, queue_limit=10) as engine:
-        for part in batches(table, 500):
-            engine._scheduler.receive(0)
-            with patch.object(engine, "_signals", Interrupted()), pytest.raises(KeyboardInterrupt):
-                engine._next_matches()
-            found.append(engine.process(part))
+    with threads(QUERY, instances=2, slice_events=250) as engine:
+        with patch.object(engine._scheduler, "receive"):  # no answer is taken yet
+            found.append(engine.process(table))
+        while not any(map(len, itertools.chain(*engine._merger._ready))):
+            engine._scheduler.receive(None)
+        with patch.object(engine, "_signals", Interrupted()), pytest.raises(KeyboardInterrupt):
+            engine._next_matches()
         found.append(engine.flush())
     assert joined(found).equals(of_one_engine(QUERY, table, 500))
 
