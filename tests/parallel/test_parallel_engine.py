@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import signal
+from collections.abc import Iterator
 from types import FrameType
 from unittest.mock import patch
 
@@ -11,9 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from parallel.streams import QUERY, SCHEMA, batches, joined, of_one_engine, stream
+from reference.user_functions import own_registry
 
 import fastcep as fc
 from fastcep.parallel import ParallelEngine
+
+
+@pytest.fixture(autouse=True)
+def registry() -> Iterator[None]:
+    """Forget the functions that a test registers."""
+    with own_registry():
+        yield
 
 
 def threads(query: object, **options: object) -> ParallelEngine:
