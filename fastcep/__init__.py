@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fastcep.engine import Engine, Matches
     from fastcep.engine.state.keygroups import key_group
     from fastcep.errors import (
+        CapacityError,
         DataError,
         FastcepError,
         InstanceError,
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULE_OF = {
+    "CapacityError": "fastcep.errors",
     "CostTable": "fastcep.overload.costs",
     "DataError": "fastcep.errors",
     "Document": "fastcep.query",

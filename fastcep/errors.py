@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
+    "CapacityError",
     "DataError",
     "FastcepError",
     "InstanceError",
@@ -165,6 +166,23 @@ class InstanceError(FastcepError):
 
     def __str__(self) -> str:
         return _readable(f"{self.args[0]}; the engine is closed, and the error's .matches are those until then")
+
+
+class CapacityError(FastcepError):
+    """No allowed number of instances keeps a queue below its limit with the required probability.
+
+    Attributes
+    ----------
+    probability
+        The highest probability that can be reached; 0 if the queue would grow without limit.
+    """
+
+    def __init__(self, message: str, probability: float) -> None:
+        super().__init__(message, probability)
+        self.probability = probability
+
+    def __str__(self) -> str:
+        return _readable(str(self.args[0]))
 
 
 class ModelError(FastcepError):

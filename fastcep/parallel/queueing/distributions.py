@@ -1,0 +1,335 @@
+"""Distributions of times between arrivals and of service times, as text, and as SciPy distributions.
+
+A time is a float64 in nanoseconds here; the public functions take durations as text, such as ``"300ms"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from fastcep.errors import DataError, ValidationError
+from fastcep.events import parse_duration
+from fastcep.events.units import NANOSECONDS
+
+__all__ = [
+    "Deterministic", "Distribution", "Exponential", "Normal", "Pareto", "Samples", "Uniform", "parse_distribution",
+    "show_time",
+]  # fmt: skip
+
+Floats = npt.NDArray[np.float64]
+Duration = str | timedelta
+
+_FORMS = (
+    "exponential:MEAN, deterministic:TIME, uniform:LOW:HIGH, normal:MEAN:DEVIATION, pareto:MINIMUM:SHAPE or "
+    'samples:FILE, with times such as "300ms"'
+)
+
+
+def show_time(ns: float) -> str:
+    """Format a time with four significant digits: ``43_212_345.6`` as ``"43.21ms"``."""
+    unit = next((unit for unit in ("s", "ms", "us") if abs(ns) >= NANOSECONDS[unit]), "ns")
+    return f"{float(f'{ns / NANOSECONDS[unit]:.4g}'):.12g}{unit}"
+
+
+class Distribution:
+    """Distribution of a time that is not negative.
+
+    Attributes
+    ----------
+    mean
+        Mean in ns.
+    """
+
+    mean: float
+
+    @property
+    def law(self) -> Any:
+        """The same distribution as a frozen one of `scipy.stats`, in ns."""
+        raise NotImplementedError
+
+    def quantiles(self, shares: Floats) -> Floats:
+        """Return the times in ns that these shares of the times do not exceed."""
+        return np.asarray(self.law.ppf(shares), np.float64)
+
+    def quantile(self, share: float) -> float:
+        """Return the time in ns that this share of the times do not exceed."""
+        return float(self.quantiles(np.array([share]))[0])
+
+    def scaled(self, factor: float) -> Distribution:
+        """Return the distribution of the times multiplied by a factor."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        """Return the form that `parse_distribution` takes, with times rounded to four digits."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Exponential(Distribution):
+    """Exponential distribution: the times between events that arrive independently at a constant rate (Poisson)."""
+
+    mean: float
+
+    @classmethod
+    def of(cls, mean: Duration) -> Self:
+        """Return the one with a mean such as ``"300ms"``."""
+        return cls(_positive("the mean", mean))
+
+    @property
+    def law(self) -> Any:  # noqa: D102
+        from scipy import stats
+
+        return stats.expon(scale=self.mean)
+
+    def scaled(self, factor: float) -> Exponential:  # noqa: D102
+        return Exponential(self.mean * factor)
+
+    def __str__(self) -> str:
+        return f"exponential:{show_time(self.mean)}"
+
+
+@dataclass(frozen=True)
+class Deterministic(Distribution):
+    """Always the same time."""
+
+    mean: float
+
+    @classmethod
+    def of(cls, time: Duration) -> Self:
+        """Return the one with a time such as ``"300ms"``."""
+        return cls(_positive("the time", time))
+
+    def quantiles(self, shares: Floats) -> Floats:  # noqa: D102
+        return np.full(len(shares), self.mean)
+
+    def scaled(self, factor: float) -> Deterministic:  # noqa: D102
+        return Deterministic(self.mean * factor)
+
+    def __str__(self) -> str:
+        return f"deterministic:{show_time(self.mean)}"
+
+
+@dataclass(frozen=True)
+class Uniform(Distribution):
+    """All times from `low` to `high` ns are equally likely."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, low: Duration, high: Duration) -> Self:
+        """Return the one between two times such as ``"100ms"`` and ``"200ms"``."""
+        first, last = _time("the lowest time", low), _positive("the highest time", high)
+        if first >= last:
+            raise ValidationError(f"uniform:{low}:{high}: expected the lower time first, and different times")
+        return cls(first, last)
+
+    @property
+    def mean(self) -> float:  # type: ignore[override]
+        """Mean in ns."""
+        return (self.low + self.high) / 2
+
+    @property
+    def law(self) -> Any:  # noqa: D102
+        from scipy import stats
+
+        return stats.uniform(self.low, self.high - self.low)
+
+    def scaled(self, factor: float) -> Uniform:  # noqa: D102
+        return Uniform(self.low * factor, self.high * factor)
+
+    def __str__(self) -> str:
+        return f"uniform:{show_time(self.low)}:{show_time(self.high)}"
+
+
+@dataclass(frozen=True)
+class Normal(Distribution):
+    """Normal distribution, of which only times above 0 count.
+
+    Attributes
+    ----------
+    center, deviation
+        Mean and standard deviation in ns before times below 0 are left out.
+    """
+
+    center: float
+    deviation: float
+
+    @classmethod
+    def of(cls, mean: Duration, deviation: Duration) -> Self:
+        """Return the one with a mean and a standard deviation such as ``"100ms"`` and ``"10ms"``."""
+        return cls(_positive("the mean", mean), _positive("the deviation", deviation))
+
+    @property
+    def mean(self) -> float:  # type: ignore[override]
+        """Mean in ns."""
+        return float(self.law.mean())
+
+    @property
+    def law(self) -> Any:  # noqa: D102
+        from scipy import stats
+
+        return stats.truncnorm(-self.center / self.deviation, np.inf, self.center, self.deviation)
+
+    def scaled(self, factor: float) -> Normal:  # noqa: D102
+        return Normal(self.center * factor, self.deviation * factor)
+
+    def __str__(self) -> str:
+        return f"normal:{show_time(self.center)}:{show_time(self.deviation)}"
+
+
+@dataclass(frozen=True)
+class Pareto(Distribution):
+    """Pareto distribution: at least `minimum` ns, longer than ``x`` with the probability ``(minimum / x) ** shape``."""
+
+    minimum: float
+    shape: float
+
+    @classmethod
+    def of(cls, minimum: Duration, shape: float | str) -> Self:
+        """Return the one with a minimum such as ``"50ms"``, and a shape above 1."""
+        try:
+            number = float(shape)
+        except ValueError:
+            number = np.nan
+        if not 1 < number < np.inf:
+            raise ValidationError(f"shape {shape!r} of a Pareto distribution: expected a number above 1 (finite mean)")
+        return cls(_positive("the minimum", minimum), number)
+
+    @property
+    def mean(self) -> float:  # type: ignore[override]
+        """Mean in ns; infinite if the shape is at most 1."""
+        return self.minimum * self.shape / (self.shape - 1) if self.shape > 1 else np.inf
+
+    @property
+    def law(self) -> Any:  # noqa: D102
+        from scipy import stats
+
+        return stats.pareto(self.shape, scale=self.minimum)
+
+    def scaled(self, factor: float) -> Pareto:  # noqa: D102
+        return Pareto(self.minimum * factor, self.shape)
+
+    def __str__(self) -> str:
+        return f"pareto:{show_time(self.minimum)}:{self.shape:.4g}"
+
+
+@dataclass(frozen=True, eq=False)
+class Samples(Distribution):
+    """Measured times, in the order in which they were measured.
+
+    Parameters
+    ----------
+    times
+        Times in ns, [n], not negative.
+    name
+        Name of the file, for messages.
+    """
+
+    times: Floats
+    name: str = "samples"
+
+    def __post_init__(self) -> None:
+        times = np.asarray(self.times, np.float64)
+        wrong = ~(np.isfinite(times) & (times >= 0))
+        if times.ndim != 1 or not len(times):
+            raise ValidationError(f"{self.name}: expected a list of at least one time in ns")
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise ValidationError(f"{self.name}: time number {at + 1} is {times[at]}; expected ns, 0 or more")
+        object.__setattr__(self, "times", times)
+
+    @cached_property
+    def mean(self) -> float:  # type: ignore[override]
+        """Mean in ns."""
+        return float(self.times.mean())
+
+    def quantiles(self, shares: Floats) -> Floats:  # noqa: D102
+        return np.quantile(self.times, shares, method="inverted_cdf")
+
+    def scaled(self, factor: float) -> Samples:  # noqa: D102
+        return Samples(self.times * factor, self.name)
+
+    def __str__(self) -> str:
+        return f"samples:{self.name}"
+
+
+#: Name of a form: how it is built from its parts, and how many there are.
+_KINDS: dict[str, tuple[Callable[..., Distribution], int]] = {
+    "exponential": (Exponential.of, 1),
+    "deterministic": (Deterministic.of, 1),
+    "uniform": (Uniform.of, 2),
+    "normal": (Normal.of, 2),
+    "pareto": (Pareto.of, 2),
+}
+
+
+def parse_distribution(text: str) -> Distribution:
+    """Parse a distribution.
+
+    Parameters
+    ----------
+    text
+        ``exponential:MEAN``, ``deterministic:TIME``, ``uniform:LOW:HIGH``, ``normal:MEAN:DEVIATION``,
+        ``pareto:MINIMUM:SHAPE``, all with times such as ``300ms``; or ``samples:FILE``, a text file with one time per
+        line.
+
+    Raises
+    ------
+    ValidationError
+        If the text is something else.
+    DataError
+        If a line of the file is no time.
+    FileNotFoundError
+        If there is no such file.
+    """
+    kind, _, rest = text.partition(":")
+    if kind == "samples" and rest:
+        return read_samples(Path(rest))
+    parts = rest.split(":")
+    if kind not in _KINDS or len(parts) != _KINDS[kind][1] or not all(parts):
+        raise ValidationError(f"{text!r} is no distribution; expected {_FORMS}")
+    try:
+        return _KINDS[kind][0](*parts)
+    except ValidationError as error:
+        raise ValidationError(f"{text!r}: {error}") from None
+
+
+def read_samples(path: Path) -> Samples:
+    """Read a text file with one time per line, such as ``12.5ms``; empty lines are left out."""
+    times = []
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: expected a text file with one time per line, such as 12.5ms") from None
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                times.append(parse_duration(line))
+            except ValidationError as error:
+                raise DataError(f"{path}, line {number}: {error}") from None
+    if not times:
+        raise DataError(f"{path} is empty; expected one time per line, such as 12.5ms")
+    return Samples(np.array(times, np.float64), str(path))
+
+
+def _time(name: str, value: Duration) -> float:
+    try:
+        return float(parse_duration(value))
+    except ValidationError as error:
+        raise ValidationError(f"{name}: {error}") from None
+
+
+def _positive(name: str, value: Duration) -> float:
+    time = _time(name, value)
+    if time <= 0:
+        raise ValidationError(f"{name} is {value}; expected more than 0")
+    return time

@@ -1,0 +1,211 @@
+"""The smallest number of instances that keeps a queue below a limit with a given probability (paper 5, section V-C)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from fastcep.errors import CapacityError, ValidationError
+from fastcep.parallel.queueing.bounds import arrival_bound, service_bound
+from fastcep.parallel.queueing.distributions import (
+    Deterministic,
+    Distribution,
+    Exponential,
+    Samples,
+    parse_distribution,
+    show_time,
+)
+from fastcep.parallel.queueing.fitting import Fit, fit
+from fastcep.parallel.queueing.stationary import exponential_service, fixed_service
+from fastcep.parallel.queueing.trace import share_within
+
+__all__ = ["Degree", "Method", "degree"]
+
+#: Way in which the probability is found: a formula, or the recorded arrivals themselves.
+Method = Literal["M/M/c", "M/D/c", "trace"]
+
+_MOST_INSTANCES = 1_000
+_MOST_EVENTS = 10_000_000
+
+
+@dataclass(frozen=True)
+class Degree:
+    """Result of `degree`.
+
+    Attributes
+    ----------
+    instances
+        Smallest number of instances that is sufficient.
+    probability
+        Probability that at most `buffer_limit` events wait or are being processed at an arbitrary time.
+    probability_with_fewer
+        The same with one instance less; 0 if the queue would grow without limit.
+    utilisation
+        Share of the time for which an instance is busy.
+    method
+        ``M/M/c`` or ``M/D/c``, the formulas for exponential and constant service times; or ``trace``: the queue that the
+        recorded arrivals would have had, because they fit no distribution.
+    arrival, service
+        Distributions that the method uses: those that were given, or bounds of them.
+    arrival_fit, service_fit
+        Families found for samples; None without samples.
+    """
+
+    instances: int
+    probability: float
+    probability_with_fewer: float
+    utilisation: float
+    method: Method
+    arrival: Distribution
+    service: Distribution
+    arrival_fit: Fit | None = None
+    service_fit: Fit | None = None
+
+
+def degree(
+    arrival: Distribution | str | npt.NDArray[np.float64],
+    service: Distribution | str | npt.NDArray[np.float64],
+    buffer_limit: int,
+    probability: float,
+    *,
+    most: int = _MOST_INSTANCES,
+) -> Degree:
+    """Return the smallest number of instances that keeps a queue below a limit with a given probability.
+
+    Parameters
+    ----------
+    arrival
+        Times between events: a distribution, its text such as ``"exponential:100ms"`` (see `parse_distribution`), or
+        measured times in ns in the order of arrival, float64[n].
+    service
+        Time that an instance takes for an event; in the same forms.
+    buffer_limit
+        Largest number of events that may be there, including those that are being processed.
+    probability
+        Probability with which the limit must hold at an arbitrary time, above 0 and below 1.
+    most
+        Largest number of instances.
+
+    Raises
+    ------
+    CapacityError
+        If no number of instances, or none up to `most`, is sufficient; its message says by how much.
+    ValidationError
+        If a distribution or an option is invalid, or there are too few samples.
+
+    Notes
+    -----
+    The formulas are for Poisson arrivals (M), exponential (M) or constant (D) service times, and events that go to the
+    first free instance. Other distributions are replaced by bounds, see `bounds`; samples by the distribution that fits
+    them. If none does, the queue that these arrivals would have had is computed.
+    """
+    check_target(buffer_limit, probability, most)
+    times, arrival_fit = _fitted(_distribution("arrival", arrival))
+    work, service_fit = _fitted(_distribution("service", service))
+    if isinstance(work, Samples):  # fits no family: its 99th percentile bounds it
+        service_fit = None
+    law = service_bound(work)
+    if law.mean <= 0:
+        raise ValidationError(f"the service time {service} is 0; expected more")
+    method: Method
+    bound: Distribution
+    if isinstance(times, Samples):
+        method, bound, law = "trace", times, Deterministic(law.quantile(0.99))
+        arrivals = np.cumsum(times.times)
+
+        @cache
+        def within(instances: int) -> float:
+            return share_within(arrivals, law.mean, instances, buffer_limit)
+    else:
+        method, bound = ("M/M/c" if isinstance(law, Exponential) else "M/D/c"), arrival_bound(times)
+        formula = exponential_service if method == "M/M/c" else fixed_service
+
+        @cache
+        def within(instances: int) -> float:
+            return float(formula(load, instances, buffer_limit)[-1])
+
+    load = law.mean / bound.mean
+    if method != "trace":
+        _check_reachable(load, buffer_limit, probability, bound, law)
+    instances = _least(within, load, buffer_limit, probability, most)
+    fewer = within(instances - 1) if instances - 1 > load else 0.0
+    return Degree(
+        instances, within(instances), fewer, load / instances, method, bound, law, arrival_fit, service_fit
+    )
+
+
+def check_target(buffer_limit: int, probability: float, most: int) -> None:
+    """Raise a ValidationError if a limit, a probability or a largest number of instances makes no sense."""
+    for name, value, largest in (("buffer_limit", buffer_limit, _MOST_EVENTS), ("most", most, _MOST_INSTANCES)):
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
+            raise ValidationError(f"{name}={value!r}: expected a whole number from 1 to {largest:,}")
+    if isinstance(probability, bool) or not isinstance(probability, int | float) or not 0 < probability < 1:
+        raise ValidationError(
+            f"probability={probability!r}: expected a number above 0 and below 1, such as 0.95; no number of instances "
+            "keeps a limit with certainty"
+        )
+
+
+def _distribution(name: str, value: Distribution | str | npt.NDArray[np.float64]) -> Distribution:
+    if isinstance(value, Distribution):
+        return value
+    if isinstance(value, str):
+        try:
+            return parse_distribution(value)
+        except ValidationError as error:
+            raise ValidationError(f"{name}: {error}") from None
+    return Samples(np.asarray(value), name)
+
+
+def _fitted(of: Distribution) -> tuple[Distribution, Fit | None]:
+    """Replace samples by the distribution that fits them, if one does."""
+    if not isinstance(of, Samples):
+        return of, None
+    found = fit(of)
+    return (found.distribution if found.is_accepted else of), found
+
+
+def _check_reachable(load: float, limit: int, probability: float, arrival: Distribution, service: Distribution) -> None:
+    """With more and more instances, no event waits, and the number being processed has a Poisson distribution."""
+    best = float(stats.poisson.cdf(limit, load))
+    if best < probability:
+        raise CapacityError(
+            f"no number of instances is sufficient: {load:.4g} events are being processed at a time on average, as one "
+            f"arrives every {show_time(arrival.mean)} and takes {show_time(service.mean)}; so at most {limit} are there "
+            f"with a probability of {best:.3g} at best, and {probability:g} is required; give a limit of at least "
+            f"{int(stats.poisson.ppf(probability, load))}, or make the query faster",
+            best,
+        )
+
+
+def _least(within: Callable[[int], float], load: float, limit: int, probability: float, most: int) -> int:
+    """Return the smallest number of instances, by doubling and bisection: the probability increases with the number."""
+    low = int(load)  # not sufficient: the queue would grow without limit
+    if low >= most:
+        raise CapacityError(
+            f"the system is unstable: the load keeps {load:.4g} instances busy, and at most {most} are allowed, so the "
+            f"queue would grow without limit; allow at least {low + 1}, or make the query faster by a factor of "
+            f"{load / most:.3g}",
+            0.0,
+        )
+    step, high = 1, low + 1
+    while within(high) < probability:
+        if high == most:
+            raise CapacityError(
+                f"no number of instances up to {most} is sufficient: with {most}, at most {limit} events are there "
+                f"with a probability of {within(most):.3g}, and {probability:g} is required; allow more instances or "
+                "a larger limit",
+                within(most),
+            )
+        low, step = high, 2 * step
+        high = min(high + step, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if within(middle) < probability else (low, middle)
+    return high
