@@ -7,6 +7,7 @@ cost. The master has no part in this. It only holds the total, and starts execut
 
 from __future__ import annotations
 
+import math
 from threading import RLock
 from time import monotonic, sleep
 
@@ -18,7 +19,8 @@ from fastcep.spark.executor_backend import Executor, ExecutorBackend
 
 __all__ = ["ExecutorPool"]
 
-_POLL = 0.1  # seconds
+_POLL = 0.1  #: seconds between two looks of `wait`
+_REPEAT = 1.0  #: seconds after which a request is repeated while executors are missing
 
 
 class ExecutorPool:
@@ -66,6 +68,7 @@ class ExecutorPool:
         self._lock = RLock()
         self._total: int | None = None  # that of the last `resize`
         self._acknowledged = False  # the master knows the total
+        self._requested = -math.inf  # when it was sent to the master
         self._chosen: dict[int, float] = {}  # busy executors of the surplus, and when they were chosen
 
     def resize(self, instances: int) -> None:
@@ -113,6 +116,9 @@ class ExecutorPool:
     def wait(self, timeout: float) -> bool:
         """Wait until the number of executors is reached and none is leaving.
 
+        The driver does not know of an executor that the master has started and that is not connected yet. If it is of
+        the surplus, because the number was reduced in the meantime, a later :meth:`counts` ends it.
+
         Parameters
         ----------
         timeout
@@ -146,16 +152,17 @@ class ExecutorPool:
         active = [executor for executor in executors if executor.active]
         total = len(active) if self._total is None else self._total
         starting = max(0, total - len(active))
-        if self._total is not None and (starting or not self._acknowledged):
+        now = monotonic()
+        if self._total is not None and not (self._acknowledged and (not starting or now - self._requested < _REPEAT)):
             self._acknowledged = self._backend.request(total)
+            self._requested = now
         if self._acknowledged:  # otherwise the master could replace those that end
-            self._end_surplus(active, len(active) - total)
+            self._end_surplus(active, len(active) - total, now)
         ready = min(total, len(active))
         return InstanceCounts(ready=ready, starting=starting, leaving=len(executors) - ready)
 
-    def _end_surplus(self, active: list[Executor], surplus: int) -> None:
+    def _end_surplus(self, active: list[Executor], surplus: int, now: float) -> None:
         """Choose the executors of the surplus, and drain those without a task or whose grace period is over."""
-        now = monotonic()
         active = sorted(active, key=lambda one: (one.busy, one.number not in self._chosen, -one.number))
         chosen = active[: max(0, surplus)]
         since = {one.number: self._chosen.get(one.number, now) for one in chosen}

@@ -147,19 +147,25 @@ def test_a_lost_executor_takes_back_one_that_is_leaving(backend: Backend, clock:
     assert backend.drained == []
 
 
-def test_a_request_is_repeated_while_executors_are_missing(backend: Backend) -> None:
+def test_a_request_is_repeated_while_executors_are_missing(backend: Backend, clock: Clock) -> None:
     backend.start(0)
     pool = pool_of()
     pool.resize(2)
+    clock.seconds += 0.9
+    assert pool.counts() == InstanceCounts(ready=1, starting=1)
+    assert backend.requests == [2]
+    clock.seconds += 0.1
     assert pool.counts() == InstanceCounts(ready=1, starting=1)
     assert backend.requests == [2, 2]
+    clock.seconds += 1
     backend.start(1)
     assert pool.counts() == InstanceCounts(ready=2)
     assert pool.counts() == InstanceCounts(ready=2)
     assert backend.requests == [2, 2]
     backend.end(0)
     assert pool.counts() == InstanceCounts(ready=1, starting=1)
-    assert backend.requests == [2, 2, 2]
+    pool.resize(2)  # repeats it at once
+    assert backend.requests == [2, 2, 2, 2]
 
 
 def test_no_executor_ends_before_the_master_knows_the_number(backend: Backend) -> None:
