@@ -126,6 +126,7 @@ _MODULE_OF = {
 _PACKAGES = ("arrivals", "datasets", "evaluation", "parallel", "query", "shedding")
 
 __all__ = [
+    "CapacityError",
     "CostTable",
     "DataError",
     "Document",

@@ -156,12 +156,14 @@ class WindowSplit:
 
 
 class CpuRule:
-    """The rule that the paper compares with: one instance more above 70 % CPU in two frames of 5 s, one less below 50 %.
+    """The rule that the paper compares with: an instance more above 70 % CPU in two frames of 5 s, one less below 50 %.
 
     Implements `Policy`.
     """
 
-    def __init__(self, pool: InstancePool, workers: Callable[[], Sequence[Worker]], first: int, frame: float = 5e9) -> None:
+    def __init__(
+        self, pool: InstancePool, workers: Callable[[], Sequence[Worker]], first: int, frame: float = 5e9
+    ) -> None:
         self._pool, self._workers, self._wanted, self._frame = pool, workers, first, frame
         self._busy: dict[Worker, float] = {}
         self._last = 0.0

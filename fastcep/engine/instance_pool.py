@@ -31,8 +31,8 @@ class InstanceCounts:
 class InstancePool(Protocol):
     """Instances that share work.
 
-    A pool takes absolute numbers only: a request that was lost, or that an instance's end made wrong, is repaired by the
-    next one.
+    A pool takes absolute numbers only: the next request repairs one that was lost, or that the end of an instance made
+    wrong.
     """
 
     def resize(self, instances: int) -> None:

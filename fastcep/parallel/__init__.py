@@ -1,5 +1,63 @@
-"""Run queries in several processes or threads of one machine, with the result of a single engine."""
+"""Several instances of an engine: on one machine, with the result of a single one, and how many of them are needed.
 
-from fastcep.parallel.engine import ParallelEngine
+Names are imported on first use.
+"""
 
-__all__ = ["ParallelEngine"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fastcep.parallel.adaptation.forecast import forecast
+    from fastcep.parallel.adaptation.loop import AdaptationLoop
+    from fastcep.parallel.adaptation.options import Adaptation
+    from fastcep.parallel.adaptation.simulation import simulate
+    from fastcep.parallel.engine import ParallelEngine
+    from fastcep.parallel.profiling import measure_profile
+    from fastcep.parallel.queueing.distributions import (
+        Deterministic,
+        Distribution,
+        Exponential,
+        Normal,
+        Pareto,
+        Samples,
+        Uniform,
+        parse_distribution,
+    )
+    from fastcep.parallel.queueing.fitting import fit
+    from fastcep.parallel.queueing.instance_count import Degree, degree
+    from fastcep.parallel.queueing.profile import Profile, ProfilePoint
+
+__all__ = [
+    "Adaptation", "AdaptationLoop", "Degree", "Deterministic", "Distribution", "Exponential", "Normal",
+    "ParallelEngine", "Pareto", "Profile", "ProfilePoint", "Samples", "Uniform", "degree", "fit", "forecast",
+    "measure_profile", "parse_distribution", "simulate",
+]  # fmt: skip
+
+_MODULE_OF = {
+    "Adaptation": "adaptation.options",
+    "AdaptationLoop": "adaptation.loop",
+    "Degree": "queueing.instance_count",
+    "ParallelEngine": "engine",
+    "Profile": "queueing.profile",
+    "ProfilePoint": "queueing.profile",
+    "degree": "queueing.instance_count",
+    "fit": "queueing.fitting",
+    "forecast": "adaptation.forecast",
+    "measure_profile": "profiling",
+    "simulate": "adaptation.simulation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from fastcep.parallel.extra import load
+
+    value = getattr(load(f"{__name__}.{_MODULE_OF.get(name, 'queueing.distributions')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

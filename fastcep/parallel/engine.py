@@ -17,20 +17,24 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Self, get_args
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep.engine import Engine, Matches
+from fastcep.engine.instance_pool import InstanceCounts
 from fastcep.engine.order import check_order, one_event
 from fastcep.engine.queries import Buildable, built_queries
 from fastcep.engine.signals import Signals
 from fastcep.errors import InstanceError, ValidationError
 from fastcep.events import EventBatch, StringTable, parse_duration
 from fastcep.option_types import Index, Store
+from fastcep.parallel.adaptation.options import Adaptation
 from fastcep.parallel.channel import SharedMemoryError
+from fastcep.parallel.extra import load
 from fastcep.parallel.instances import Starter, Workers
 from fastcep.parallel.merger import Merger
 from fastcep.parallel.plain_events import plain_events
@@ -39,6 +43,9 @@ from fastcep.parallel.scheduler import Scheduler
 from fastcep.parallel.splitter import Splitter
 from fastcep.query import ast
 from fastcep.query.plain_schema import TIME, columns_read, plain_query
+
+if TYPE_CHECKING:
+    from fastcep.parallel.adaptation.live import LiveAdaptation
 
 __all__ = ["ParallelEngine"]
 
@@ -61,7 +68,8 @@ class ParallelEngine:
         As for `Engine`. Each query must allow slices of time: no ``WITHIN UNBOUNDED``, ``CONSUME consumed`` and
         ``AFTER MATCH`` only in explicit windows, ``CLOSE ON`` only with `longest_window`; :meth:`explain` shows it.
     instances
-        Number of instances.
+        Number of instances; or an `Adaptation`, with which the number follows the load: it is the smallest one that
+        keeps the number of waiting events below a limit with a given probability.
     workers
         ``processes``, or ``threads`` of this process, which start faster and can call user functions; they share
         Python's global lock wherever an engine runs Python code.
@@ -97,7 +105,7 @@ class ParallelEngine:
         self,
         queries: ast.Query | Buildable | Sequence[ast.Query | Buildable],
         *,
-        instances: int = 2,
+        instances: int | Adaptation = 2,
         workers: Workers = "processes",
         queue_limit: int = 1_000_000,
         slice_events: int = 16_384,
@@ -108,9 +116,19 @@ class ParallelEngine:
     ) -> None:
         if workers not in get_args(Workers):
             raise ValidationError(f"workers={workers!r}: expected 'processes' or 'threads'")
-        _check_count("instances", instances, _MOST_INSTANCES)
+        adaptation = instances if isinstance(instances, Adaptation) else None
+        _check_count("instances", instances if adaptation is None else adaptation.largest, _MOST_INSTANCES)
+        first = instances if isinstance(instances, int) else instances.first
         _check_count("queue_limit", queue_limit, 1 << 40)
         _check_count("slice_events", slice_events, 1 << 40)
+        if adaptation is not None:
+            if adaptation.buffer_limit > queue_limit:
+                raise ValidationError(
+                    f"buffer_limit={adaptation.buffer_limit}: expected at most queue_limit, which is {queue_limit}, as "
+                    "process() waits for the instances beyond it"
+                )
+            # Half of the limit is for the events that wait because a slice is not divided.
+            slice_events = min(slice_events, max(1, adaptation.buffer_limit // (2 * adaptation.largest)))
         built = built_queries(queries, attributes)
         self._engine = Engine(built, store=store, index=index, shedder=None)  # checks the options; it gets no events
         limits, watches = watched_windows(built, longest_window)
@@ -125,10 +143,17 @@ class ParallelEngine:
         )
         self._queue_limit = queue_limit
         self._slice_events = slice_events
-        self._splitter = Splitter(context, slice_events, self._most_events(instances))
+        self._most_slice_events = None if adaptation is None else slice_events
+        self._piece = _PIECE if adaptation is None else max(1, min(_PIECE, adaptation.buffer_limit // 8))
+        self._splitter = Splitter(context, slice_events, self._most_events(first))
         self._merger = Merger(built, self._engine._stream.queries.nothings)
         starter = Starter(workers, plain, watches, {"store": store, "index": index})
-        self._scheduler = Scheduler(starter, self._merger, len(built))
+        self._adaptation: LiveAdaptation | None = None
+        if adaptation is not None:
+            live = load("fastcep.parallel.adaptation.live").LiveAdaptation
+            self._adaptation = live(weakref.proxy(self), adaptation, self._splitter, monotonic_ns())
+        served = None if self._adaptation is None else self._adaptation.measured.add
+        self._scheduler = Scheduler(starter, self._merger, len(built), served)
         self._finish = weakref.finalize(self, self._scheduler.close)  # also if nobody calls `close`
         self._gathered: list[pa.Table] = []
         self._time: int | None = None
@@ -137,7 +162,7 @@ class ParallelEngine:
         self._ended = self._closed = False
         self._signals = Signals()
         try:
-            self._scheduler.resize(instances)
+            self._scheduler.resize(first)
         except BaseException:
             self.close()
             raise
@@ -172,6 +197,7 @@ class ParallelEngine:
             if len(batch):
                 with self._signals:
                     self._take(batch, strings)
+            self._adapt()
             try:
                 self._scheduler.receive(0)
                 while self._is_full:
@@ -197,6 +223,7 @@ class ParallelEngine:
         with self._closing_after_failure():
             with self._signals:
                 self._dispatch()
+            self._adapt()
             self._scheduler.receive(seconds if self._scheduler.outstanding else 0)
         return self._next_matches()
 
@@ -237,12 +264,20 @@ class ParallelEngine:
             If the number is invalid, or after :meth:`flush` or :meth:`close`.
         OSError
             If a process cannot be started.
+
+        Notes
+        -----
+        With an `Adaptation`, the next decision sets the number again.
         """
         self._check_open()
         _check_count("instances", instances, _MOST_INSTANCES)
         with self._signals:
             self._scheduler.resize(instances)
             self._splitter.most = self._most_events(instances)
+
+    def counts(self) -> InstanceCounts:
+        """Return the numbers of instances that are ready, starting and leaving."""
+        return self._scheduler.counts()
 
     # ----------------------------------------------------------------- views
 
@@ -261,13 +296,16 @@ class ParallelEngine:
             instance dies, and ``kept_bytes``; ``peak_partial_matches``: the largest number in a slice that has
             ended; ``waiting_matches``: those that wait for older slices; ``restarts``: of slices whose instance
             died; ``instances``: for each its ``number``, ``process`` (id, None for a thread), ``slices`` (numbers of
-            those that it runs), ``waiting_events`` and ``leaving``.
+            those that it runs), ``waiting_events``, ``ready`` and ``leaving``. With an `Adaptation` also
+            ``adaptation``: ``wanted_instances``; and of the last decision, None before it, ``rate`` and ``forecast`` in
+            events/s, ``forecast_method``, ``service_ns`` for an event, ``probability`` of at most ``buffer_limit``
+            waiting events, and ``problem``, empty if the limit can be kept.
         """
         scheduler, splitter = self._scheduler, self._splitter
         return {
             "events": self._events,
             "slices": splitter.slices,
-            "overlap": splitter.fed / splitter.position - 1 if splitter.position else 0.0,
+            "overlap": splitter.overlap,
             "waiting_events": self._waiting_events,
             "kept_events": scheduler.kept,
             "kept_bytes": scheduler.kept_bytes,
@@ -276,16 +314,21 @@ class ParallelEngine:
             "restarts": scheduler.restarts,
             "instances": [
                 {"number": instance.number, "process": instance.process, "slices": sorted(instance.slices),
-                 "waiting_events": instance.outstanding, "leaving": instance.is_leaving}
+                 "waiting_events": instance.outstanding, "ready": instance.is_ready, "leaving": instance.is_leaving}
                 for instance in scheduler.instances
             ],
-        }  # fmt: skip
+        } | ({} if self._adaptation is None else {"adaptation": self._adaptation.metrics()})  # fmt: skip
 
     # ------------------------------------------------------------------- parts
 
     def _most_events(self, instances: int) -> int:
         """Return the largest number of events from the beginning of a slice to that of the next one."""
-        return max(self._slice_events, self._queue_limit // instances)
+        return self._most_slice_events or max(self._slice_events, self._queue_limit // instances)
+
+    def _adapt(self) -> None:
+        """Change the number of instances, if it is time to."""
+        if self._adaptation is not None:
+            self._adaptation.step(monotonic_ns())
 
     def _check_not_closed(self) -> None:
         if self._closed:
@@ -315,8 +358,10 @@ class ParallelEngine:
         self._events += len(batch)
         self._time = int(batch.time[-1])
         self._sequence = None if batch.sequence is None else int(batch.sequence[-1])
+        if self._adaptation is not None:
+            self._adaptation.arrived(batch.time, monotonic_ns())
         self._gathered.append(plain_events(batch, strings, self._columns))
-        if not self._scheduler.outstanding or sum(map(len, self._gathered)) >= _PIECE:
+        if not self._scheduler.outstanding or sum(map(len, self._gathered)) >= self._piece:
             self._dispatch()
 
     def _dispatch(self) -> None:
@@ -325,8 +370,8 @@ class ParallelEngine:
             return
         events = pa.concat_tables(self._gathered).combine_chunks()
         self._gathered = []
-        for first in range(0, len(events), _PIECE):
-            piece = events.slice(first, _PIECE)
+        for first in range(0, len(events), self._piece):
+            piece = events.slice(first, self._piece)
             times = piece[TIME].to_numpy() if len(piece) else np.empty(0, np.int64)
             self._scheduler.dispatch(piece, self._splitter.split(times))
 

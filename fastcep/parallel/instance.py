@@ -6,6 +6,7 @@ is closed, for whatever reason.
 
 from __future__ import annotations
 
+from time import perf_counter_ns
 from typing import Any
 
 import pyarrow as pa
@@ -55,6 +56,7 @@ class _Instance:
                 self._options, self._count = header["options"], header["queries"]
                 if self._queries is None:
                     self._queries = list(parse_document(bytes(data).decode()).queries)
+                self._channel.send_in_time({"ready": True})
             elif "feeds" in header:
                 self._feed(header["feeds"], None if data is None else unpacked(data, 1)[0])
             else:
@@ -63,9 +65,11 @@ class _Instance:
     def _feed(self, feeds: list[dict[str, Any]], events: pa.Table | None) -> None:
         for feed in feeds:
             number = feed["slice"]
+            start = perf_counter_ns()
             try:
                 tables = self._matches(feed, events)
                 answer = {"slice": number, "events": feed["last"] - feed["first"], "ends": feed["ends"]}
+                answer["nanoseconds"] = perf_counter_ns() - start
                 if feed["ends"]:
                     run = self._runs.pop(number)
                     answer["peak"], self._stores = run.peak, run.stores

@@ -80,6 +80,8 @@ class Instance:
         Numbers of the slices that it runs.
     outstanding
         Number of events that were sent, or wait to be sent, and that it has not answered yet.
+    is_ready
+        Whether it has started.
     is_leaving
         Whether it gets no more slices, and ends when it has finished those that it has.
     """
@@ -88,7 +90,7 @@ class Instance:
         self.number, self.channel, self.worker = number, channel, worker
         self.slices: set[int] = set()
         self.outstanding = 0
-        self.is_leaving = False
+        self.is_ready = self.is_leaving = False
         self._unsent: deque[tuple[dict[str, Any], pa.Buffer | bytes | None]] = deque()
 
     @property

@@ -1,8 +1,8 @@
 """Measure the service time of queries at different arrival rates, on this machine.
 
-The times of the given events are stretched or compressed to each rate, so that a window holds as many events as at that
-rate. The engine is the one that an instance runs. The first window of events is not measured, because the engine's state
-is still growing.
+The times of the given events are stretched or compressed to each rate, so that a window holds as many events as at
+that rate. The engine is the one that an instance runs. The first window of events is not measured, because the state of
+the engine is still growing.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, StringTable
 from fastcep.events.convert import from_numpy
 from fastcep.parallel.plain_events import plain_events
-from fastcep.parallel.queueing.fitting import LEAST_SAMPLES
 from fastcep.parallel.queueing.profile import Profile, ProfilePoint
+from fastcep.parallel.queueing.target import LEAST_SAMPLES
 from fastcep.plan import Plan
 from fastcep.plan.slicing import Context, slicing_of
 from fastcep.query import ast

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import os
 import selectors
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from fastcep.engine.instance_pool import InstanceCounts
 from fastcep.engine.signals import Signals
 from fastcep.errors import InstanceError
 from fastcep.parallel.channel import PAUSE, packed, unpacked
@@ -62,6 +63,8 @@ class Scheduler:
         Gets their answers.
     queries
         Number of queries.
+    served
+        Function that gets the number of events of each answer, and the time in ns that the instance took for them.
 
     Attributes
     ----------
@@ -75,8 +78,10 @@ class Scheduler:
         Number of times that a slice was run again.
     """
 
-    def __init__(self, starter: Starter, merger: Merger, queries: int) -> None:
-        self._starter, self._merger, self._queries = starter, merger, queries
+    def __init__(
+        self, starter: Starter, merger: Merger, queries: int, served: Callable[[int, int], None] | None = None
+    ) -> None:
+        self._starter, self._merger, self._queries, self._served = starter, merger, queries, served
         self._selector = selectors.DefaultSelector()
         self._slices: dict[int, _Assignment] = {}
         self._signals = Signals()
@@ -106,6 +111,12 @@ class Scheduler:
         return not self._slices
 
     # --------------------------------------------------------------- instances
+
+    def counts(self) -> InstanceCounts:
+        """Return the numbers of instances that are ready, starting and leaving."""
+        leaving = sum(instance.is_leaving for instance in self.instances)
+        ready = sum(instance.is_ready and not instance.is_leaving for instance in self.instances)
+        return InstanceCounts(ready, len(self.instances) - leaving - ready, leaving)
 
     def resize(self, number: int) -> None:
         """Start instances, or let surplus ones leave, until ``number`` of them take new slices."""
@@ -185,8 +196,9 @@ class Scheduler:
         return self._slices[of.number]
 
     def _assign(self, number: int) -> Instance:
-        """Assign a slice to the instance with the fewest outstanding events."""
+        """Assign a slice to the instance with the fewest outstanding events, if possible of those that have started."""
         staying = [instance for instance in self.instances if not instance.is_leaving]
+        staying = [instance for instance in staying if instance.is_ready] or staying
         instance = min(staying, key=lambda instance: (instance.outstanding, len(instance.slices)))
         instance.slices.add(number)
         return instance
@@ -230,8 +242,11 @@ class Scheduler:
             if message is None:
                 self._replace(instance)
                 return
-            self._deaths = 0
             answer, data = message
+            if "ready" in answer:
+                instance.is_ready = True
+                continue
+            self._deaths = 0
             number = answer["slice"]
             if "error" in answer:
                 raise InstanceError(
@@ -239,6 +254,8 @@ class Scheduler:
                     self._merger.take(),
                 )
             instance.outstanding -= answer["events"]
+            if self._served is not None:
+                self._served(answer["events"], answer["nanoseconds"])
             if number not in self._slices:  # it was forgotten
                 continue
             self._merger.add(number, None if data is None else unpacked(data, self._queries), answer["ends"])

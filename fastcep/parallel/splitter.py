@@ -116,6 +116,11 @@ class Splitter:
         self.context_events = 0  #: of the last slice whose start is known
         self.position = self.slices = self.fed = 0
 
+    @property
+    def overlap(self) -> float:
+        """Share of the events that a second slice contains as well."""
+        return self.fed / self.position - 1 if self.position else 0.0
+
     def split(self, times: Ints) -> list[Feed]:
         """Return the parts of the next batch, given the times of its events, int64[n] ns, ascending.
 

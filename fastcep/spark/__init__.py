@@ -18,10 +18,12 @@ if not hasattr(DataFrame, "repartitionById"):
 
 from fastcep.spark.counts import counts_table, position_counts, transition_counts
 from fastcep.spark.detect import detect, explain, in_order
+from fastcep.spark.executors import ExecutorPool
 from fastcep.spark.fit import fit
 from fastcep.spark.runner import SparkRunner
 
 __all__ = [
+    "ExecutorPool",
     "SparkRunner",
     "counts_table",
     "detect",

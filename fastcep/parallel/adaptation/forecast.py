@@ -6,20 +6,21 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from fastcep.errors import ValidationError
+from fastcep.parallel.extra import load
 
 __all__ = ["Forecast", "Method", "check_method", "forecast"]
 
 Floats = npt.NDArray[np.float64]
 
-#: ``naive``: the last value; ``seasonal``: the value one period before; ``trend``: the line through the last 20 values;
-#: ``smoothing``: exponential smoothing with a damped trend (Holt); ``arima``: ARIMA(1, 1, 0). ``auto``: the one with the
-#: smallest error in a back-test.
+#: ``naive``: the last value; ``seasonal``: the value one period before; ``trend``: the line through the last 20
+#: values; ``smoothing``: exponential smoothing with a damped trend (Holt); ``arima``: ARIMA(1, 1, 0). ``auto``: the one
+#: with the smallest error in a back-test.
 Method = Literal["auto", "naive", "seasonal", "trend", "smoothing", "arima"]
 
 #: Values that methods are fitted on, and forecasts whose errors are compared.
@@ -76,9 +77,10 @@ def forecast(history: Floats, steps: int = 1, *, method: Method = "auto", period
 
     Notes
     -----
-    The methods work on logarithms, because rates change by factors, except ``trend``: a straight line grows less. The back-test repeats the forecasts of the last 12
-    values, each from the values before it. A method without enough values, or whose fit fails, is left out; ``naive``
-    never is. (Hyndman, Athanasopoulos, *Forecasting: principles and practice*, sections 5.2, 8 and 9.)
+    The methods work on logarithms, because rates change by factors, except ``trend``: a straight line grows less. The
+    back-test repeats the forecasts of the last 12 values, each from the values before it. A method without enough
+    values, or whose fit fails, is left out; ``naive`` never is. (Hyndman, Athanasopoulos, *Forecasting: principles and
+    practice*, sections 5.2, 8 and 9.)
     """
     check_method(method, period)
     if not len(history):
@@ -138,23 +140,21 @@ def _trend(values: Floats, steps: int) -> float:
 
 
 def _smoothing(values: Floats, steps: int) -> float:
-    from statsmodels.tsa.holtwinters import Holt
-
-    return _fitted(lambda: Holt(values[-_FITTED:], damped_trend=True, initialization_method="estimated").fit(), steps)
+    holt = load("statsmodels.tsa.holtwinters").Holt
+    return _fitted(lambda: holt(values[-_FITTED:], damped_trend=True, initialization_method="estimated").fit(), steps)
 
 
 def _arima(values: Floats, steps: int) -> float:
-    from statsmodels.tsa.arima.model import ARIMA
+    arima = load("statsmodels.tsa.arima.model").ARIMA
+    return _fitted(lambda: arima(values[-_FITTED:], order=(1, 1, 0)).fit(), steps)
 
-    return _fitted(lambda: ARIMA(values[-_FITTED:], order=(1, 1, 0)).fit(), steps)
 
-
-def _fitted(fit: Callable[[], object], steps: int) -> float:
+def _fitted(fit: Callable[[], Any], steps: int) -> float:
     """Return the forecast of a fitted model; infinite if it cannot be fitted, for example to constant values."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of convergence: the back-test decides whether a fit is of use
         try:
-            value = float(fit().forecast(steps)[-1])  # type: ignore[attr-defined]
+            value = float(fit().forecast(steps)[-1])
         except (ValueError, np.linalg.LinAlgError, ZeroDivisionError, IndexError):
             return np.inf
     return value if np.isfinite(value) else np.inf

@@ -14,11 +14,9 @@ Everything stored is bounded: the last `Adaptation.samples` times, the last 500 
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 
 import numpy as np
 import numpy.typing as npt
@@ -26,91 +24,23 @@ import numpy.typing as npt
 from fastcep.engine.instance_pool import InstancePool
 from fastcep.errors import CapacityError, ValidationError
 from fastcep.events import parse_duration
-from fastcep.parallel.adaptation.forecast import Forecast, Method, check_method, forecast
+from fastcep.parallel.adaptation.forecast import Forecast, Method, forecast
+from fastcep.parallel.adaptation.options import KEPT, Adaptation
 from fastcep.parallel.queueing.distributions import Distribution, Samples
-from fastcep.parallel.queueing.fitting import LEAST_SAMPLES
-from fastcep.parallel.queueing.instance_count import Degree, check_target, degree
+from fastcep.parallel.queueing.instance_count import Degree, degree
+from fastcep.parallel.queueing.target import LEAST_SAMPLES
 
-__all__ = ["Adaptation", "AdaptationLoop", "Decision", "Service"]
+__all__ = ["AdaptationLoop", "Decision", "Service"]
 
 Floats = npt.NDArray[np.float64]
 
 #: Distribution of the service time at a rate in events/s; None: not known yet.
 Service = Callable[[float], Distribution | None]
 
-_KEPT = 500
 #: Number of decisions after which the method of the forecast is chosen again, which takes about 0.3 s.
 _CHOSEN_AGAIN = 5
 #: Share of the highest probability that is good enough if the required one cannot be reached.
 _NEARLY = 0.99
-
-
-@dataclass(frozen=True)
-class Adaptation:
-    """Options of an adaptation loop.
-
-    Attributes
-    ----------
-    buffer_limit
-        Largest number of events that should wait or be processed at a time.
-    probability
-        Probability with which this must hold at an arbitrary time.
-    least, most
-        Smallest and largest number of instances; None: as many as processors can be used.
-    initial
-        Number of instances before the first decision; None: `least`.
-    samples
-        Number of times between events from which their distribution is found (the paper's *slength*). 1,600 give the
-        mean to ±5 %, and 400 to ±10 %; more of them notice a change later.
-    interval
-        Time between two decisions (the paper's *sfreq*), such as ``"10s"``; None: a decision each time that `samples`
-        more events have arrived.
-    horizon
-        Time that a new instance takes to start (the paper's *TH*).
-    forecast, period
-        Method of the forecast, see `forecast`, and the number of intervals in a season.
-
-    Raises
-    ------
-    ValidationError
-        If an option is invalid.
-    """
-
-    buffer_limit: int
-    probability: float = 0.95
-    least: int = 1
-    most: int | None = None
-    initial: int | None = None
-    samples: int = 1_600
-    interval: str | timedelta | None = "10s"
-    horizon: str | timedelta = "5s"
-    forecast: Method = "auto"
-    period: int | None = None
-
-    def __post_init__(self) -> None:
-        check_target(self.buffer_limit, self.probability, self.largest)
-        for name, value, low, high in (
-            ("least", self.least, 1, self.largest),
-            ("initial", self.first, self.least, self.largest),
-            ("samples", self.samples, LEAST_SAMPLES, 1_000_000),
-            ("period", 2 if self.period is None else self.period, 2, _KEPT),
-        ):
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise ValidationError(f"{name}={value!r}: expected a whole number from {low:,} to {high:,}")
-        if self.interval is not None and parse_duration(self.interval) <= 0:
-            raise ValidationError(f"interval={self.interval!r}: expected more than 0, or None")
-        parse_duration(self.horizon)
-        check_method(self.forecast, self.period)
-
-    @property
-    def largest(self) -> int:
-        """Largest number of instances."""
-        return len(os.sched_getaffinity(0)) if self.most is None else self.most
-
-    @property
-    def first(self) -> int:
-        """Number of instances before the first decision."""
-        return self.least if self.initial is None else self.initial
 
 
 @dataclass(frozen=True)
@@ -168,8 +98,8 @@ class AdaptationLoop:
         self._pool, self._service, self.options = pool, service, options
         self._interval = None if options.interval is None else parse_duration(options.interval)
         self._horizon = parse_duration(options.horizon)
-        self.decisions: deque[Decision] = deque(maxlen=_KEPT)
-        self._rates: deque[float] = deque(maxlen=_KEPT)
+        self.decisions: deque[Decision] = deque(maxlen=KEPT)
+        self._rates: deque[float] = deque(maxlen=KEPT)
         self._gaps = np.empty(0)
         self._recent: list[Floats] = []  # after `_gaps`
         self._arrived = self._recent_count = 0

@@ -13,7 +13,7 @@ events.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep.engine.instance_pool import InstanceCounts, InstancePool
+from fastcep.parallel.extra import load
 from fastcep.parallel.splitter import Slice, Splitter
 from fastcep.plan.slicing import Context
 
@@ -228,7 +229,7 @@ class _Pool:
             wake, worker.wake = worker.wake, None
             wake.succeed()
 
-    def _start(self, order: object) -> Iterator[Any]:
+    def _start(self, order: object) -> Generator[Any, Any, None]:
         yield self._environment.timeout(self._start_time)
         if order in self._starting:  # not cancelled meanwhile
             self._starting.remove(order)
@@ -240,7 +241,7 @@ class _Pool:
         self.workers.append(worker)
         self._environment.process(self._run(worker))
 
-    def _run(self, worker: Worker) -> Iterator[Any]:
+    def _run(self, worker: Worker) -> Generator[Any, Any, None]:
         environment = self._environment
         while True:
             jobs = worker.jobs if worker.jobs else () if worker.is_leaving else self.shared
@@ -300,15 +301,13 @@ def simulate(
     counted
         Events whose arrivals the policy gets, bool[n]; None: all.
     """
-    import simpy
-
-    environment = simpy.Environment()
+    environment = load("simpy").Environment()
     pool = _Pool(environment, division, start_time, first)
     acting = policy(pool, lambda: pool.workers)
     log: list[float] = []
     flags = np.ones(len(arrivals), bool) if counted is None else counted
 
-    def arrive() -> Iterator[Any]:
+    def arrive() -> Generator[Any, Any, None]:
         last = 0.0
         for event, (time, counts) in enumerate(zip(arrivals.tolist(), flags.tolist(), strict=True)):
             yield environment.timeout(max(0.0, time - environment.now))
@@ -319,7 +318,7 @@ def simulate(
                 log.append(time - last)
                 last = time
 
-    def act() -> Iterator[Any]:
+    def act() -> Generator[Any, Any, None]:
         while True:
             yield environment.timeout(step_every)
             if log:
@@ -329,7 +328,7 @@ def simulate(
 
     seen: list[tuple[float, int, int, int]] = []
 
-    def look() -> Iterator[Any]:
+    def look() -> Generator[Any, Any, None]:
         while True:
             yield environment.timeout(sample_every)
             counts = pool.counts()

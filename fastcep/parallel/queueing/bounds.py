@@ -46,7 +46,9 @@ def arrival_bound(times: Distribution) -> Exponential:
     low, high = shares[max(least - 1, 0)], shares[min(least + 1, _POINTS - 1)]
     mean = values[least]
     if low < high:
-        found = optimize.minimize_scalar(lambda share: largest(np.array([share]))[0], bounds=(low, high), method="bounded", options={"xatol": 1e-10})
+        found = optimize.minimize_scalar(
+            lambda share: largest(np.array([share]))[0], bounds=(low, high), method="bounded", options={"xatol": 1e-10}
+        )
         mean = min(mean, float(found.fun))
     if not mean > 0:
         raise ValidationError(

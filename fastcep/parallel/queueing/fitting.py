@@ -2,9 +2,9 @@
 
 The parameters of the exponential, uniform and normal distribution are found from mean and variance, those of the Pareto
 distribution by maximum likelihood. Of the families, the one whose distribution function is closest to that of the times
-is chosen (Kolmogorov-Smirnov distance). A test decides then whether the times can come from it at all: Lilliefors' test,
-which has tables for exponential and normal distributions with estimated parameters, and otherwise the chi-square test
-of homogeneity with times drawn from the fitted distribution.
+is chosen (Kolmogorov-Smirnov distance). A test decides then whether the times can come from it at all: the test of
+Lilliefors, which has tables for exponential and normal distributions with estimated parameters, and otherwise the
+chi-square test of homogeneity with times drawn from the fitted distribution.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from fastcep.errors import ValidationError
+from fastcep.parallel.extra import load
 from fastcep.parallel.queueing.distributions import (
     Deterministic,
     Distribution,
@@ -26,13 +27,12 @@ from fastcep.parallel.queueing.distributions import (
     Samples,
     Uniform,
 )
+from fastcep.parallel.queueing.target import LEAST_SAMPLES
 
-__all__ = ["LEAST_SAMPLES", "Fit", "fit"]
+__all__ = ["Fit", "fit"]
 
 Floats = npt.NDArray[np.float64]
 
-#: Smallest number of times; their mean is then within 20 % of the true one with a probability of 95 % (exponential).
-LEAST_SAMPLES = 100
 #: Times within this share of their mean are constant.
 _CONSTANT = 0.01
 #: Probability of the test below which a family is rejected.
@@ -110,15 +110,14 @@ def fit(times: Floats | Samples, *, seed: int = 0) -> Fit:
 
 def _lilliefors(kind: str) -> Callable[[Floats, Distribution, int], float]:
     def probability(values: Floats, family: Distribution, seed: int) -> float:
-        from statsmodels.stats.diagnostic import lilliefors
-
+        lilliefors = load("statsmodels.stats.diagnostic").lilliefors
         return float(lilliefors(values, dist=kind, pvalmethod="table")[1])
 
     return probability
 
 
 def _homogeneity(values: Floats, family: Distribution, seed: int) -> float:
-    """Chi-square test of the hypothesis that the times and times drawn from a distribution have the same distribution."""
+    """Return the probability of the chi-square test that measured and drawn times have the same distribution."""
     drawn = family.law.rvs(len(values), random_state=np.random.default_rng(seed))
     edges = family.law.ppf(np.linspace(0, 1, min(_BINS, len(values) // 5) + 1))
     edges[0], edges[-1] = 0, np.inf

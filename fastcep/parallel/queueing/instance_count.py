@@ -23,15 +23,13 @@ from fastcep.parallel.queueing.distributions import (
 )
 from fastcep.parallel.queueing.fitting import Fit, fit
 from fastcep.parallel.queueing.stationary import exponential_service, fixed_service
+from fastcep.parallel.queueing.target import MOST_INSTANCES, check_target
 from fastcep.parallel.queueing.trace import share_within
 
 __all__ = ["Degree", "Method", "degree"]
 
 #: Way in which the probability is found: a formula, or the recorded arrivals themselves.
 Method = Literal["M/M/c", "M/D/c", "trace"]
-
-_MOST_INSTANCES = 1_000
-_MOST_EVENTS = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,8 @@ class Degree:
     utilisation
         Share of the time for which an instance is busy.
     method
-        ``M/M/c`` or ``M/D/c``, the formulas for exponential and constant service times; or ``trace``: the queue that the
-        recorded arrivals would have had, because they fit no distribution.
+        ``M/M/c`` or ``M/D/c``, the formulas for exponential and constant service times; or ``trace``: the queue that
+        the recorded arrivals would have had, because they fit no distribution.
     arrival, service
         Distributions that the method uses: those that were given, or bounds of them.
     arrival_fit, service_fit
@@ -74,7 +72,7 @@ def degree(
     buffer_limit: int,
     probability: float,
     *,
-    most: int = _MOST_INSTANCES,
+    most: int = MOST_INSTANCES,
 ) -> Degree:
     """Return the smallest number of instances that keeps a queue below a limit with a given probability.
 
@@ -140,18 +138,6 @@ def degree(
     )
 
 
-def check_target(buffer_limit: int, probability: float, most: int) -> None:
-    """Raise a ValidationError if a limit, a probability or a largest number of instances makes no sense."""
-    for name, value, largest in (("buffer_limit", buffer_limit, _MOST_EVENTS), ("most", most, _MOST_INSTANCES)):
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
-            raise ValidationError(f"{name}={value!r}: expected a whole number from 1 to {largest:,}")
-    if isinstance(probability, bool) or not isinstance(probability, int | float) or not 0 < probability < 1:
-        raise ValidationError(
-            f"probability={probability!r}: expected a number above 0 and below 1, such as 0.95; no number of instances "
-            "keeps a limit with certainty"
-        )
-
-
 def _distribution(name: str, value: Distribution | str | npt.NDArray[np.float64]) -> Distribution:
     if isinstance(value, Distribution):
         return value
@@ -177,9 +163,9 @@ def _check_reachable(load: float, limit: int, probability: float, arrival: Distr
     if best < probability:
         raise CapacityError(
             f"no number of instances is sufficient: {load:.4g} events are being processed at a time on average, as one "
-            f"arrives every {show_time(arrival.mean)} and takes {show_time(service.mean)}; so at most {limit} are there "
-            f"with a probability of {best:.3g} at best, and {probability:g} is required; give a limit of at least "
-            f"{int(stats.poisson.ppf(probability, load))}, or make the query faster",
+            f"arrives every {show_time(arrival.mean)} and takes {show_time(service.mean)}; so at most {limit} are "
+            f"there with a probability of {best:.3g} at best, and {probability:g} is required; give a limit of at "
+            f"least {int(stats.poisson.ppf(probability, load))}, or make the query faster",
             best,
         )
 

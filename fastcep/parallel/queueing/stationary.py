@@ -44,7 +44,8 @@ def exponential_service(load: float, instances: int, limit: int) -> Floats:
     ratio = load / instances
     all_busy = blocked / (1 - ratio * (1 - blocked))  # Erlang C: P(N >= c)
     free = (1 - all_busy) * stats.poisson.cdf(n, load) / stats.poisson.cdf(instances - 1, load)
-    return np.where(n < instances, free, 1 - all_busy * ratio ** np.maximum(n - instances + 1, 0))
+    queued = 1 - all_busy * ratio ** np.maximum(n - instances + 1, 0)
+    return np.asarray(np.where(n < instances, free, queued), np.float64)
 
 
 def fixed_service(load: float, instances: int, limit: int) -> Floats:

@@ -1,0 +1,89 @@
+"""Options of the adaptation loop."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+
+from fastcep.errors import ValidationError
+from fastcep.events import parse_duration
+from fastcep.parallel.adaptation.forecast import Method, check_method
+from fastcep.parallel.queueing.profile import Profile
+from fastcep.parallel.queueing.target import LEAST_SAMPLES, check_target
+
+__all__ = ["KEPT", "Adaptation"]
+
+#: Number of rates and decisions that a loop keeps.
+KEPT = 500
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """Options of an adaptation loop.
+
+    Attributes
+    ----------
+    buffer_limit
+        Largest number of events that should wait or be processed at a time.
+    probability
+        Probability with which this must hold at an arbitrary time.
+    least, most
+        Smallest and largest number of instances; None: as many as processors can be used.
+    initial
+        Number of instances before the first decision; None: `least`.
+    samples
+        Number of times between events from which their distribution is found (the paper's *slength*). 1,600 give the
+        mean to ±5 %, and 400 to ±10 %; more of them notice a change later.
+    interval
+        Time between two decisions (the paper's *sfreq*), such as ``"10s"``; None: a decision each time that `samples`
+        more events have arrived.
+    horizon
+        Time that a new instance takes to start (the paper's *TH*).
+    forecast, period
+        Method of the forecast, see `forecast`, and the number of intervals in a season.
+    profile
+        Service times by rate; None: those that the instances of a `ParallelEngine` measure while they run.
+
+    Raises
+    ------
+    ValidationError
+        If an option is invalid.
+    """
+
+    buffer_limit: int
+    probability: float = 0.95
+    least: int = 1
+    most: int | None = None
+    initial: int | None = None
+    samples: int = 1_600
+    interval: str | timedelta | None = "10s"
+    horizon: str | timedelta = "5s"
+    forecast: Method = "auto"
+    period: int | None = None
+    profile: Profile | None = None
+
+    def __post_init__(self) -> None:
+        check_target(self.buffer_limit, self.probability, self.largest)
+        for name, value, low, high in (
+            ("least", self.least, 1, self.largest),
+            ("initial", self.first, self.least, self.largest),
+            ("samples", self.samples, LEAST_SAMPLES, 1_000_000),
+            ("period", 2 if self.period is None else self.period, 2, KEPT),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise ValidationError(f"{name}={value!r}: expected a whole number from {low:,} to {high:,}")
+        if self.interval is not None and parse_duration(self.interval) <= 0:
+            raise ValidationError(f"interval={self.interval!r}: expected more than 0, or None")
+        parse_duration(self.horizon)
+        check_method(self.forecast, self.period)
+
+    @property
+    def largest(self) -> int:
+        """Largest number of instances."""
+        return len(os.sched_getaffinity(0)) if self.most is None else self.most
+
+    @property
+    def first(self) -> int:
+        """Number of instances before the first decision."""
+        return self.least if self.initial is None else self.initial
