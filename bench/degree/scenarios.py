@@ -13,7 +13,9 @@ from fastcep.engine.instance_pool import InstancePool
 from fastcep.parallel import Adaptation, AdaptationLoop, degree, parse_distribution, simulate
 from fastcep.parallel.adaptation.simulation import Division, Policy, SharedQueue, Simulation, Worker
 
-__all__ = ["BUFFER_LIMIT", "POLICIES", "approximation", "run", "summary"]
+__all__ = [
+    "APPROXIMATED", "BUFFER_LIMIT", "POLICIES", "approximation", "distribution", "run", "series", "summary",
+]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 
@@ -22,7 +24,7 @@ _MOST = 100
 
 #: Policies of a run: the paper's loop; the loop with a horizon that includes the longest window, 15 minutes; the rule.
 POLICIES: dict[str, dict[str, Any]] = {
-    "paper": {"horizon": "60s", "forecast": "naive"},
+    "paper": {"horizon": "60s", "forecast": "naive", "margin": 0},
     "window": {"horizon": "16min", "forecast": "trend"},
     "auto": {"horizon": "16min", "forecast": "auto"},
     "cpu": {},

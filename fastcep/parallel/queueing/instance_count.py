@@ -129,7 +129,7 @@ class _Goal:
 
 
 def _fewest(ways: list[Callable[[], Degree]]) -> Degree:
-    """Return the result with the fewest instances, as each is sufficient; without any, raise the error nearest to it."""
+    """Return the result with the fewest instances, as each is sufficient; without any, raise the nearest error."""
     found: list[Degree] = []
     errors: list[CapacityError] = []
     for way in ways:
