@@ -40,8 +40,10 @@ def departures(arrivals: Floats, service: float, instances: int) -> Floats:
 
 def share_within(arrivals: Floats, service: float, instances: int, limit: int) -> float:
     """Return the share of the time, from the first to the last arrival, in which at most `limit` events are there."""
-    if len(arrivals) <= limit + 1 or arrivals[-1] <= arrivals[0]:
-        return 1.0 if len(arrivals) <= limit else 0.0
+    if len(arrivals) <= limit:
+        return 1.0
+    if arrivals[-1] <= arrivals[0]:
+        return 0.0
     leaves = departures(arrivals, service, instances)
     # From arrival i on there are more than `limit` events until event i - limit leaves, or event i + 1 arrives.
     over = np.minimum(leaves[: -limit - 1], arrivals[limit + 1 :]) - arrivals[limit:-1]
