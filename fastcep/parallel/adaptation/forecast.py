@@ -73,7 +73,7 @@ def forecast(history: Floats, steps: int = 1, *, method: Method = "auto", period
     Raises
     ------
     ValidationError
-        If the history is empty, or an option is invalid.
+        If the history is empty, a value is not above 0, or an option is invalid.
 
     Notes
     -----
@@ -83,8 +83,16 @@ def forecast(history: Floats, steps: int = 1, *, method: Method = "auto", period
     practice*, sections 5.2, 8 and 9.)
     """
     check_method(method, period)
-    if not len(history):
-        raise ValidationError("the history is empty; expected at least one value")
+    history = np.asarray(history, np.float64)
+    if history.ndim != 1 or not len(history):
+        raise ValidationError(f"the history has the shape {history.shape}; expected a list of at least one value")
+    wrong = ~((history > 0) & (history < np.inf))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise ValidationError(f"value number {at + 1} of the history is {history[at]}; expected a finite one above 0")
+    for name, count, least in (("steps", steps, 1), ("period", 2 if period is None else period, 2)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < least:
+            raise ValidationError(f"{name}={count!r}: expected a whole number, {least} or more")
     values = np.log(history)
     methods = _methods(len(values), steps, period)
     if method != "auto":
