@@ -110,7 +110,7 @@ def degree(
         service_fit = None
     law = service_bound(work)
     if law.mean <= 0:
-        raise ValidationError(f"the service time {service} is 0; expected more")
+        raise ValidationError(f"{work}: the time that 99 % of the service times do not exceed is 0; expected more")
     method: Method
     bound: Distribution
     if isinstance(times, Samples):
@@ -146,7 +146,7 @@ def _distribution(name: str, value: Distribution | str | npt.NDArray[np.float64]
             return parse_distribution(value)
         except ValidationError as error:
             raise ValidationError(f"{name}: {error}") from None
-    return Samples(np.asarray(value), name)
+    return Samples(value, name)
 
 
 def _fitted(of: Distribution) -> tuple[Distribution, Fit | None]:
@@ -176,8 +176,8 @@ def _least(within: Callable[[int], float], load: float, limit: int, probability:
     if low >= most:
         raise CapacityError(
             f"the system is unstable: the load keeps {load:.4g} instances busy, and at most {most} are allowed, so the "
-            f"queue would grow without limit; allow at least {low + 1}, or make the query faster by a factor of "
-            f"{load / most:.3g}",
+            f"queue would grow without limit; allow at least {low + 1}, or make the query faster by a factor of more "
+            f"than {load / most:.3g}",
             0.0,
         )
     step, high = 1, low + 1
