@@ -39,8 +39,8 @@ def show_time(ns: float) -> str:
     return f"{float(f'{ns / NANOSECONDS[unit]:.4g}'):.12g}{unit}"
 
 
-#: Range of times and parameters that are not 0: squares and ratios are still finite, and not 0.
-_SHORTEST, _LONGEST = 1e-100, 1e100
+#: Range of times and parameters that are not 0, so that their squares and ratios can be computed with.
+_SHORTEST, _LONGEST = 1e-12, 1e20
 
 
 class Distribution:

@@ -31,6 +31,9 @@ __all__ = ["Degree", "Method", "degree"]
 #: Way in which the probability is found: a formula, or the recorded arrivals themselves.
 Method = Literal["M/M/c", "M/D/c", "trace"]
 
+#: Load up to which SciPy computes quantiles of the Poisson distribution.
+_HUGE = 1e18
+
 
 @dataclass(frozen=True)
 class Degree:
@@ -165,7 +168,7 @@ def _check_reachable(load: float, limit: int, probability: float, arrival: Distr
             f"no number of instances is sufficient: {load:.4g} events are being processed at a time on average, as one "
             f"arrives every {show_time(arrival.mean)} and takes {show_time(service.mean)}; so at most {limit} are "
             f"there with a probability of {best:.3g} at best, and {probability:g} is required; give a limit of at "
-            f"least {int(stats.poisson.ppf(probability, load))}, or make the query faster",
+            f"least {int(stats.poisson.ppf(probability, min(load, _HUGE)))}, or make the query faster",
             best,
         )
 
