@@ -58,9 +58,9 @@ SERVICES = st.sampled_from([Exponential, Deterministic])
 
 
 def instances_of(service: Distribution, limit: int, probability: float) -> float:
-    """Return the number of instances for arrivals every 1 ms, infinite if there is none."""
+    """Return the number of instances for arrivals every 1 ns, infinite if there is none."""
     try:
-        return degree(Exponential(1e6), service, limit, probability).instances
+        return degree(Exponential(1.0), service, limit, probability).instances
     except CapacityError:
         return np.inf
 
@@ -69,11 +69,11 @@ def instances_of(service: Distribution, limit: int, probability: float) -> float
 def test_it_is_the_smallest_number(load: float, probability: float, limit: int, service: type[Any]) -> None:
     formula = exponential_service if service is Exponential else fixed_service
     numbers = range(int(load) + 1, int(load) + 200)
-    found = instances_of(service(load * 1e6), limit, probability)
+    found = instances_of(service(load), limit, probability)
     expected = next((n for n in numbers if formula(load, n, limit)[-1] >= probability), np.inf)
     if expected != np.inf:  # the probability is reached by any of these numbers
         assert found == expected
-        result = degree(Exponential(1e6), service(load * 1e6), limit, probability)
+        result = degree(Exponential(1.0), service(load), limit, probability)
         assert result.probability == formula(load, result.instances, limit)[-1] >= probability
         assert result.probability_with_fewer < probability
         if result.instances == int(load) + 1:
@@ -82,12 +82,12 @@ def test_it_is_the_smallest_number(load: float, probability: float, limit: int, 
 
 @given(LOADS, PROBABILITIES, st.integers(1, 150), SERVICES, st.data())
 def test_it_is_monotone(load: float, probability: float, limit: int, service: type[Any], data: st.DataObject) -> None:
-    found = instances_of(service(load * 1e6), limit, probability)
+    found = instances_of(service(load), limit, probability)
     assume(found < np.inf)
     less = data.draw(st.floats(0.1, 0.999), "less")
-    assert instances_of(service(load * less * 1e6), limit, probability) <= found, "less load"
-    assert instances_of(service(load * 1e6), limit, probability * less) <= found, "a lower probability"
-    assert instances_of(service(load * 1e6), limit + data.draw(st.integers(1, 50)), probability) <= found, "more room"
+    assert instances_of(service(load * less), limit, probability) <= found, "less load"
+    assert instances_of(service(load), limit, probability * less) <= found, "a lower probability"
+    assert instances_of(service(load), limit + data.draw(st.integers(1, 50)), probability) <= found, "more room"
 
 
 @given(st.sampled_from([0.4, 4.4, 12.0]), st.integers(5, 40), st.integers(0, 2**32 - 1))
