@@ -63,7 +63,7 @@ class Fit:
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the times can come from the distribution: its test does not reject it at 1 %."""
+        """True if the times can come from the distribution: its test does not reject it at 1 %."""
         return self.probability >= _REJECTED
 
 

@@ -136,9 +136,7 @@ def degree(
         _check_reachable(load, buffer_limit, probability, bound, law)
     instances = _least(within, load, buffer_limit, probability, most)
     fewer = within(instances - 1) if instances - 1 > load else 0.0
-    return Degree(
-        instances, within(instances), fewer, load / instances, method, bound, law, arrival_fit, service_fit
-    )
+    return Degree(instances, within(instances), fewer, load / instances, method, bound, law, arrival_fit, service_fit)
 
 
 def _distribution(name: str, value: Distribution | str | npt.NDArray[np.float64]) -> Distribution:
