@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -57,7 +58,7 @@ def simulated_share(arrivals: Sequence[float], service: float, instances: int, l
     leaves = simulated_departures(arrivals, service, instances)
     changes = sorted({*arrivals, *(leave for leave in leaves if leave < arrivals[-1])})
     within = 0.0
-    for start, stop in zip(changes, changes[1:], strict=False):
+    for start, stop in itertools.pairwise(changes):
         there = sum(arrival <= start < leave for arrival, leave in zip(arrivals, leaves, strict=True))
         within += (stop - start) * (there <= limit)
     return within / (arrivals[-1] - arrivals[0])

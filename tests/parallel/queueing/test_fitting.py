@@ -95,7 +95,7 @@ def test_the_result_depends_on_the_seed_only() -> None:
 
 def test_too_few_times() -> None:
     assert fit(drawn(Exponential(1e8), 100, 1)).is_accepted
-    with pytest.raises(ValidationError, match="x.txt: 99 times; expected at least 100: 400 give the mean to ±10 %"):
+    with pytest.raises(ValidationError, match=r"x\.txt: 99 times; expected at least 100: 400 give the mean to ±10 %"):
         fit(Samples(np.ones(99), "x.txt"))
 
 

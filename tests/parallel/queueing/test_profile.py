@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -56,9 +57,9 @@ def test_beyond_the_measured_rates_the_time_never_falls(profile: Profile, first:
     lowest, highest = profile.points[0], profile.points[-1]
     ascending = [lowest.rate / far, lowest.rate / near, lowest.rate]
     times = [*map(profile.p99, ascending)]
-    assert all(0 < a <= b * (1 + 1e-6) for a, b in zip(times, times[1:], strict=False))
+    assert all(0 < a <= b * (1 + 1e-6) for a, b in itertools.pairwise(times))
     times = [*map(profile.p99, [highest.rate, highest.rate * near, highest.rate * far])]
-    assert all(a <= b * (1 + 1e-6) < np.inf for a, b in zip(times, times[1:], strict=False))
+    assert all(a <= b * (1 + 1e-6) < np.inf for a, b in itertools.pairwise(times))
 
 
 def test_one_rate() -> None:
@@ -91,7 +92,8 @@ def test_a_profile_is_stored_exactly(profile: Profile) -> None:
 
 def test_a_profile_is_loaded_as_saved(tmp_path: Path) -> None:
     path = tmp_path / "é profile.json"
-    profile = Profile((ProfilePoint(**POINT), ProfilePoint(1 / 3, 0.1, 0.2, 0.3)), {"queries": ["q"], "nested": [1, None]})
+    points = (ProfilePoint(**POINT), ProfilePoint(1 / 3, 0.1, 0.2, 0.3))
+    profile = Profile(points, {"queries": ["q"], "nested": [1, None]})
     profile.save(path)
     assert Profile.load(path) == profile
     assert Profile.load(str(path)).as_json() + "\n" == path.read_text(encoding="utf-8")
@@ -145,7 +147,7 @@ def test_broken_profiles(tmp_path: Path, text: str, message: str) -> None:
 def test_a_binary_file(tmp_path: Path) -> None:
     path = tmp_path / "profile.json"
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(ValidationError, match="is no profile of fastcep .*can't decode"):
+    with pytest.raises(ValidationError, match=r"is no profile of fastcep .*can't decode"):
         Profile.load(path)
 
 
