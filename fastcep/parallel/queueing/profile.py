@@ -43,6 +43,8 @@ class ProfilePoint:
     samples: int = 0
 
 
+#: Smallest ratio of two rates: the power between two that are closer would be rounding errors.
+_DIFFERENT = 1 + 1e-6
 _TIMES = (1e-3, 1e18)
 _TIME = number(*_TIMES)
 _CHECK = record({
@@ -68,7 +70,7 @@ class Profile:
     Raises
     ------
     ValidationError
-        If there is no point, two have the same rate, or a rate or time is not a finite number above 0.
+        If there is no point, two have the same rate (to a millionth), or a rate or time is not a finite number above 0.
     """
 
     points: tuple[ProfilePoint, ...]
@@ -83,7 +85,7 @@ class Profile:
                         f"a profile's point has {name} {value!r}; expected a finite number above 0, times in ns"
                     )
         ordered = tuple(sorted(self.points, key=lambda point: point.rate))
-        if not ordered or any(first.rate == second.rate for first, second in pairwise(ordered)):
+        if not ordered or any(second.rate < first.rate * _DIFFERENT for first, second in pairwise(ordered)):
             raise ValidationError(f"a profile of {len(ordered)} rates: expected at least one, and no rate twice")
         object.__setattr__(self, "points", ordered)
 
