@@ -165,6 +165,21 @@ def test_a_method_that_fails_at_the_last_value_is_replaced(monkeypatch: pytest.M
     assert "seasonal" in found.errors and found.method == "naive" and found.value == pytest.approx(history[-1])
 
 
+def test_models_are_fitted_with_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More threads of the linear algebra make a forecast ten times as slow on a busy machine."""
+    from threadpoolctl import threadpool_info
+
+    seen: list[int] = []
+
+    def holt(*arguments: Any, **options: Any) -> Any:
+        seen.extend(library["num_threads"] for library in threadpool_info())
+        raise ValueError
+
+    monkeypatch.setattr("statsmodels.tsa.holtwinters.Holt", holt)
+    forecast(walk(np.random.default_rng(1)), method="smoothing")
+    assert set(seen) <= {1}
+
+
 @pytest.mark.parametrize("method", ["smoothing", "arima"])
 def test_a_fit_that_fails_gives_the_last_value(monkeypatch: pytest.MonkeyPatch, method: module.Method) -> None:
     """Without a back-test, the loop still needs a rate."""

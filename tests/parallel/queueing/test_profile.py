@@ -24,7 +24,10 @@ TRAFFIC = Profile.of({rate: 1.25e9 * (rate / 5) ** 2 for rate in (0.5, 1, 2, 5)}
 
 RATES = st.floats(1e-3, 1e9)
 TIMES = st.floats(1, 1e12)
-PROFILES = st.dictionaries(RATES, TIMES, min_size=1, max_size=6).map(Profile.of)
+PROFILES = st.builds(
+    lambda lowest, ratios, times: Profile.of(zip(lowest * np.cumprod([1, *ratios]), times, strict=False)),
+    RATES, st.lists(st.floats(1.00001, 1e3), max_size=5), st.lists(TIMES, min_size=6, max_size=6),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("rate", [0.5, 0.7, 1, 1.5, 3, 5, 0.1, 20])
@@ -156,6 +159,7 @@ def test_a_binary_file(tmp_path: Path) -> None:
     [
         ({}, "a profile of 0 rates: expected at least one, and no rate twice"),
         ([(1, 2e6), (1, 3e6)], "a profile of 2 rates: expected at least one, and no rate twice"),
+        ([(1, 2e6), (1 + 1e-15, 3e6)], "a profile of 2 rates: expected at least one, and no rate twice"),
         ({-1: 1e6}, "a profile's point has rate -1.0; expected a finite number above 0"),
         ({float("nan"): 1e6}, "a profile's point has rate nan"),
         ({1: 0}, "a profile's point has mean 0.0; expected a finite number above 0, times in ns"),
