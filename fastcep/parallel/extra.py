@@ -1,4 +1,4 @@
-"""Import modules of the extra ``fastcep[degree]``: SciPy, statsmodels, SimPy, and our modules that need them."""
+"""Import modules of the extra ``fastcep[degree]`` (SciPy, statsmodels, …), and our modules that need them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastcep.errors import ValidationError
 
 __all__ = ["load"]
 
-_PACKAGES = ("scipy", "statsmodels", "simpy")
+_PACKAGES = ("scipy", "statsmodels", "simpy", "threadpoolctl")
 
 
 def load(module: str) -> Any:

@@ -25,6 +25,7 @@ from fastcep.engine.queries import Buildable, built_queries
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, StringTable
 from fastcep.events.convert import from_numpy
+from fastcep.events.units import INT64_MAX
 from fastcep.parallel.plain_events import plain_events
 from fastcep.parallel.queueing.profile import Profile, ProfilePoint
 from fastcep.parallel.queueing.target import LEAST_SAMPLES
@@ -68,7 +69,8 @@ def measure_profile(
     Raises
     ------
     ValidationError
-        If a rate is not above 0, or there are too few events to measure 100 times after the first window.
+        If a rate is not above 0 or so low that times overflow, or there are too few events to measure 100 times after
+        the first window.
     SchemaError, DataError
         If the events do not fit the schema.
     """
@@ -81,6 +83,8 @@ def measure_profile(
         raise ValidationError(f"{len(batch):,} events that last {span} ns have no rate; pass events of different times")
     if not 0 < seconds < np.inf:
         raise ValidationError(f"seconds={seconds!r}: expected a number above 0")
+    if rates is not None and not len(rates):
+        raise ValidationError("rates is empty; expected at least one rate in events per second, or None")
     natural = (len(batch) - 1) / span * 1e9
     columns = frozenset[int]().union(*map(columns_read, built))
     plain = [plain_query(query, columns, numbered=schema.sequence is not None) for query in built]
@@ -90,12 +94,16 @@ def measure_profile(
     for rate in [natural * factor for factor in _FACTORS] if rates is None else rates:
         if not 0 < rate <= 1e9:
             raise ValidationError(f"rate {rate!r}: expected events per second, above 0 and at most 1e9")
+        if (len(times) - 1) / rate > (INT64_MAX - int(times[0])) / 1e9 - 1:
+            raise ValidationError(
+                f"rate {rate!r}: {len(times):,} events would last for {(len(times) - 1) / rate:.3g} s, and times end "
+                f"after {(INT64_MAX - int(times[0])) / 1e9:.3g} s; give a higher rate"
+            )
         stretched = times[0] + np.round((times - times[0]) * (natural / rate)).astype(np.int64)
         first = _first_measured(stretched, window)
         if len(times) - first < LEAST_SAMPLES:
-            missed.append(
-                f"at {rate:g} events/s, {len(times) - first:,} of {len(times):,} events come after the first window"
-            )
+            after = max(0, len(times) - first)
+            missed.append(f"at {rate:g} events/s, {after:,} of {len(times):,} events come after the first window")
             continue
         points.append(_measure(plain, table, stretched, first, rate, seconds))
     if not points or (rates is not None and missed):

@@ -73,7 +73,7 @@ def forecast(history: Floats, steps: int = 1, *, method: Method = "auto", period
     Raises
     ------
     ValidationError
-        If the history is empty, or an option is invalid.
+        If the history is empty, a value is not above 0, or an option is invalid.
 
     Notes
     -----
@@ -83,25 +83,39 @@ def forecast(history: Floats, steps: int = 1, *, method: Method = "auto", period
     practice*, sections 5.2, 8 and 9.)
     """
     check_method(method, period)
-    if not len(history):
-        raise ValidationError("the history is empty; expected at least one value")
+    history = np.asarray(history, np.float64)
+    if history.ndim != 1 or not len(history):
+        raise ValidationError(f"the history has the shape {history.shape}; expected a list of at least one value")
+    wrong = ~((history > 0) & (history < np.inf))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise ValidationError(f"value number {at + 1} of the history is {history[at]}; expected a finite one above 0")
+    for name, count, least in (("steps", steps, 1), ("period", 2 if period is None else period, 2)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < least:
+            raise ValidationError(f"{name}={count!r}: expected a whole number, {least} or more")
     values = np.log(history)
     methods = _methods(len(values), steps, period)
     if method != "auto":
-        used = method if method in methods else "naive"
-        return Forecast(_exp(methods[used](values, steps)), used, {})
+        return _forecast(methods, method if method in methods else "naive", values, steps, {})
     first = max(_LEAST.get(name, period or 1) for name in methods)
     origins = range(max(len(values) - steps - _TESTED + 1, first), len(values) - steps + 1)
     errors = {name: _error(of, values, steps, origins) for name, of in methods.items()}
     errors = {name: error for name, error in errors.items() if np.isfinite(error)}
     best = min(errors, key=lambda name: errors[name], default="naive")
-    value = methods[best](values, steps)
-    if not np.isfinite(value):
-        best, value = "naive", values[-1]
-    return Forecast(_exp(value), best, errors)
+    return _forecast(methods, best, values, steps, errors)
 
 
 _Forecaster = Callable[[Floats, int], float]
+
+
+def _forecast(
+    methods: dict[str, _Forecaster], method: str, values: Floats, steps: int, errors: dict[str, float]
+) -> Forecast:
+    """Forecast by a method, and by the last value if its fit fails."""
+    value = methods[method](values, steps)
+    if not np.isfinite(value):
+        method, value = "naive", values[-1]
+    return Forecast(_exp(value), method, errors)
 
 
 def _methods(count: int, steps: int, period: int | None) -> dict[str, _Forecaster]:
@@ -151,7 +165,8 @@ def _arima(values: Floats, steps: int) -> float:
 
 def _fitted(fit: Callable[[], Any], steps: int) -> float:
     """Return the forecast of a fitted model; infinite if it cannot be fitted, for example to constant values."""
-    with warnings.catch_warnings():
+    # The matrices are tiny: more threads only wait for each other, which takes ten times as long on a busy machine.
+    with load("threadpoolctl").threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of convergence: the back-test decides whether a fit is of use
         try:
             value = float(fit().forecast(steps)[-1])

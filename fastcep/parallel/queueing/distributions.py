@@ -39,6 +39,10 @@ def show_time(ns: float) -> str:
     return f"{float(f'{ns / NANOSECONDS[unit]:.4g}'):.12g}{unit}"
 
 
+#: Range of times and parameters that are not 0, so that their squares and ratios can be computed with.
+_SHORTEST, _LONGEST = 1e-12, 1e20
+
+
 class Distribution:
     """Distribution of a time that is not negative.
 
@@ -78,6 +82,9 @@ class Exponential(Distribution):
 
     mean: float
 
+    def __post_init__(self) -> None:
+        _check_positive("exponential", mean=self.mean)
+
     @classmethod
     def of(cls, mean: Duration) -> Self:
         """Return the one with a mean such as ``"300ms"``."""
@@ -102,6 +109,10 @@ class Deterministic(Distribution):
 
     mean: float
 
+    def __post_init__(self) -> None:
+        if self.mean != 0:
+            _check_positive("deterministic", time=self.mean)
+
     @classmethod
     def of(cls, time: Duration) -> Self:
         """Return the one with a time such as ``"300ms"``."""
@@ -124,13 +135,17 @@ class Uniform(Distribution):
     low: float
     high: float
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.low < self.high <= _LONGEST:
+            raise ValidationError(
+                f"uniform: the lowest time is {show_time(self.low)} and the highest {show_time(self.high)}; expected "
+                "finite times, 0 or more, the lower one first"
+            )
+
     @classmethod
     def of(cls, low: Duration, high: Duration) -> Self:
         """Return the one between two times such as ``"100ms"`` and ``"200ms"``."""
-        first, last = _time("the lowest time", low), _positive("the highest time", high)
-        if first >= last:
-            raise ValidationError(f"uniform:{low}:{high}: expected the lower time first, and different times")
-        return cls(first, last)
+        return cls(_time("the lowest time", low), _positive("the highest time", high))
 
     @property
     def mean(self) -> float:  # type: ignore[override]
@@ -163,6 +178,9 @@ class Normal(Distribution):
     center: float
     deviation: float
 
+    def __post_init__(self) -> None:
+        _check_positive("normal", center=self.center, deviation=self.deviation)
+
     @classmethod
     def of(cls, mean: Duration, deviation: Duration) -> Self:
         """Return the one with a mean and a standard deviation such as ``"100ms"`` and ``"10ms"``."""
@@ -193,12 +211,15 @@ class Pareto(Distribution):
     minimum: float
     shape: float
 
+    def __post_init__(self) -> None:
+        _check_positive("pareto", minimum=self.minimum, shape=self.shape)
+
     @classmethod
     def of(cls, minimum: Duration, shape: float | str) -> Self:
         """Return the one with a minimum such as ``"50ms"``, and a shape above 1."""
         try:
             number = float(shape)
-        except ValueError:
+        except (TypeError, ValueError):
             number = np.nan
         if not 1 < number < np.inf:
             raise ValidationError(f"shape {shape!r} of a Pareto distribution: expected a number above 1 (finite mean)")
@@ -238,13 +259,22 @@ class Samples(Distribution):
     name: str = "samples"
 
     def __post_init__(self) -> None:
-        times = np.asarray(self.times, np.float64)
-        wrong = ~(np.isfinite(times) & (times >= 0))
-        if times.ndim != 1 or not len(times):
-            raise ValidationError(f"{self.name}: expected a list of at least one time in ns")
+        try:
+            values = np.asarray(self.times)
+        except ValueError:  # lists of different lengths
+            values = np.empty(0, object)
+        if values.ndim != 1 or not len(values) or values.dtype.kind not in "iuf":
+            raise ValidationError(
+                f"{self.name}: found an array of type {values.dtype} and shape {values.shape}; expected a list of at "
+                "least one time in ns, as a number"
+            )
+        times = values.astype(np.float64)
+        wrong = ~((times >= 0) & (times <= _LONGEST))
         if wrong.any():
             at = int(np.argmax(wrong))
-            raise ValidationError(f"{self.name}: time number {at + 1} is {times[at]}; expected ns, 0 or more")
+            raise ValidationError(
+                f"{self.name}: time number {at + 1} is {times[at]}; expected ns, from 0 to {_LONGEST:g}"
+            )
         object.__setattr__(self, "times", times)
 
     @cached_property
@@ -308,7 +338,7 @@ def read_samples(path: Path) -> Samples:
     times = []
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError:
+    except ValueError:  # no UTF-8, or a null byte in the name
         raise DataError(f"{path}: expected a text file with one time per line, such as 12.5ms") from None
     for number, line in enumerate(lines, 1):
         if line.strip():
@@ -319,6 +349,14 @@ def read_samples(path: Path) -> Samples:
     if not times:
         raise DataError(f"{path} is empty; expected one time per line, such as 12.5ms")
     return Samples(np.array(times, np.float64), str(path))
+
+
+def _check_positive(kind: str, **parameters: float) -> None:
+    for name, value in parameters.items():
+        if not _SHORTEST <= value <= _LONGEST:
+            raise ValidationError(
+                f"{kind}: {name} is {value}; expected a number from {_SHORTEST:g} to {_LONGEST:g} (times in ns)"
+            )
 
 
 def _time(name: str, value: Duration) -> float:

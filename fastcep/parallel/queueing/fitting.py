@@ -82,16 +82,17 @@ def fit(times: Floats | Samples, *, seed: int = 0) -> Fit:
     ValidationError
         If there are fewer than 100 times, or all are 0.
     """
-    samples = times if isinstance(times, Samples) else Samples(np.asarray(times))
+    samples = times if isinstance(times, Samples) else Samples(times)
     values = samples.times
     if len(values) < LEAST_SAMPLES:
         raise ValidationError(
             f"{samples.name}: {len(values)} times; expected at least {LEAST_SAMPLES}: 400 give the mean to ±10 %, and "
             "1,600 to ±5 %"
         )
-    mean, deviation = float(values.mean()), float(values.std())
+    mean = float(values.mean())
     if mean == 0:
         raise ValidationError(f"{samples.name}: all {len(values):,} times are 0; expected times above 0")
+    deviation = mean * float((values / mean).std())  # the square of a tiny time would be 0
     if np.abs(values - mean).max() <= _CONSTANT * mean:
         return Fit(Deterministic(mean), 0.0, 1.0, {"deterministic": 0.0})
     half = np.sqrt(3) * deviation

@@ -31,6 +31,9 @@ __all__ = ["Degree", "Method", "degree"]
 #: Way in which the probability is found: a formula, or the recorded arrivals themselves.
 Method = Literal["M/M/c", "M/D/c", "trace"]
 
+#: Load up to which SciPy computes quantiles of the Poisson distribution.
+_HUGE = 1e18
+
 
 @dataclass(frozen=True)
 class Degree:
@@ -110,7 +113,7 @@ def degree(
     arrival_fit, service_fit = (fit(of) if isinstance(of, Samples) else None for of in (times, work))
     law = service_bound(service_fit.distribution if service_fit is not None and service_fit.is_accepted else work)
     if law.mean <= 0:
-        raise ValidationError(f"the service time {service} is 0; expected more")
+        raise ValidationError(f"{work}: the time that 99 % of the service times do not exceed is 0; expected more")
     family = times if arrival_fit is None else arrival_fit.distribution if arrival_fit.is_accepted else None
     goal = _Goal(buffer_limit, probability, most)
     ways: list[Callable[[], Degree]] = []
@@ -182,7 +185,7 @@ def _distribution(name: str, value: Distribution | str | npt.NDArray[np.float64]
             return parse_distribution(value)
         except ValidationError as error:
             raise ValidationError(f"{name}: {error}") from None
-    return Samples(np.asarray(value), name)
+    return Samples(value, name)
 
 
 def _check_reachable(load: float, goal: _Goal, arrival: Distribution, service: Distribution) -> None:
@@ -193,7 +196,7 @@ def _check_reachable(load: float, goal: _Goal, arrival: Distribution, service: D
             f"no number of instances is sufficient: {load:.4g} events are being processed at a time on average, as one "
             f"arrives every {show_time(arrival.mean)} and takes {show_time(service.mean)}; so at most {goal.limit} are "
             f"there with a probability of {best:.3g} at best, and {goal.probability:g} is required; give a limit of at "
-            f"least {int(stats.poisson.ppf(goal.probability, load))}, or make the query faster",
+            f"least {int(stats.poisson.ppf(goal.probability, min(load, _HUGE)))}, or make the query faster",
             best,
         )
 
@@ -205,8 +208,8 @@ def _least(within: Callable[[int], float], load: float, goal: _Goal) -> int:
     if low >= most:
         raise CapacityError(
             f"the system is unstable: the load keeps {load:.4g} instances busy, and at most {most} are allowed, so the "
-            f"queue would grow without limit; allow at least {low + 1}, or make the query faster by a factor of "
-            f"{load / most:.3g}",
+            f"queue would grow without limit; allow at least {low + 1}, or make the query faster by a factor of more "
+            f"than {load / most:.3g}",
             0.0,
         )
     step, high = 1, low + 1

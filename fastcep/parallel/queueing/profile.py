@@ -15,7 +15,7 @@ import numpy as np
 from fastcep.errors import ValidationError
 from fastcep.io.write.target import write_text
 from fastcep.parallel.queueing.distributions import Deterministic
-from fastcep.stored import COUNT, Misfit, anything, listed, number, one_of, record
+from fastcep.stored import COUNT, anything, by_name, listed, number, one_of, record
 
 __all__ = ["Profile", "ProfilePoint"]
 
@@ -43,13 +43,16 @@ class ProfilePoint:
     samples: int = 0
 
 
-_TIME = number(1e-3, 1e18)
+#: Smallest ratio of two rates: the power between two that are closer would be rounding errors.
+_DIFFERENT = 1 + 1e-6
+_TIMES = (1e-3, 1e18)
+_TIME = number(*_TIMES)
 _CHECK = record({
     "format": one_of(_FORMAT),
     "points": listed(record(
         {"rate": number(1e-9, 1e12), "mean": _TIME, "median": _TIME, "p99": _TIME, "samples": COUNT}
     )),
-    "about": anything,
+    "about": by_name(anything),
 })  # fmt: skip
 
 
@@ -67,29 +70,44 @@ class Profile:
     Raises
     ------
     ValidationError
-        If there is no point, or two have the same rate.
+        If there is no point, two have the same rate (to a millionth), or a rate or time is not a finite number above 0.
     """
 
     points: tuple[ProfilePoint, ...]
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for point in self.points:
+            for name in ("rate", "mean", "median", "p99"):
+                value = getattr(point, name)
+                if not 0 < value < np.inf:
+                    raise ValidationError(
+                        f"a profile's point has {name} {value!r}; expected a finite number above 0, times in ns"
+                    )
         ordered = tuple(sorted(self.points, key=lambda point: point.rate))
-        if not ordered or any(first.rate == second.rate for first, second in pairwise(ordered)):
+        if not ordered or any(second.rate < first.rate * _DIFFERENT for first, second in pairwise(ordered)):
             raise ValidationError(f"a profile of {len(ordered)} rates: expected at least one, and no rate twice")
         object.__setattr__(self, "points", ordered)
 
     @classmethod
     def of(cls, p99_by_rate: Mapping[float, float] | Iterable[tuple[float, float]]) -> Profile:
         """Return a profile with the 99th percentile in ns at each rate in events/s."""
-        return cls(tuple(ProfilePoint(float(rate), p99, p99, p99) for rate, p99 in dict(p99_by_rate).items()))
+        pairs = p99_by_rate.items() if isinstance(p99_by_rate, Mapping) else p99_by_rate
+        return cls(tuple(ProfilePoint(float(rate), float(p99), float(p99), float(p99)) for rate, p99 in pairs))
 
     def p99(self, rate: float) -> float:
         """Return the 99th percentile of the service time in ns at a rate in events/s.
 
         Between two measured rates it follows a power of the rate. Beyond the lowest and the highest one it does too, by
         the power between the last two, but never falls with the rate: a window of more events takes no less.
+
+        Raises
+        ------
+        ValidationError
+            If the rate is not a finite number above 0.
         """
+        if not 0 < rate < np.inf:
+            raise ValidationError(f"rate {rate!r}: expected events per second, a finite number above 0")
         rates = np.log([point.rate for point in self.points])
         times = np.log([point.p99 for point in self.points])
         at = np.log(rate)
@@ -97,7 +115,7 @@ class Profile:
             segment = int(np.clip(np.searchsorted(rates, at) - 1, 0, len(rates) - 2))
             slope = (times[segment + 1] - times[segment]) / (rates[segment + 1] - rates[segment])
             if rates[0] <= at <= rates[-1] or slope > 0:
-                return float(np.exp(times[segment] + slope * (at - rates[segment])))
+                return float(np.exp(np.clip(times[segment] + slope * (at - rates[segment]), *np.log(_TIMES))))
         return float(np.exp(np.interp(at, rates, times)))
 
     def service(self, rate: float) -> Deterministic:
@@ -128,7 +146,7 @@ class Profile:
             stored = json.loads(Path(path).read_text(encoding="utf-8"))
             _CHECK(stored, "")
             return cls(tuple(ProfilePoint(**point) for point in stored["points"]), stored["about"])
-        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError, Misfit, ValidationError) as error:
+        except (ValueError, RecursionError, ValidationError) as error:
             raise ValidationError(
                 f"'{path}' is no profile of fastcep ({error}); write one with fastcep profile"
             ) from None

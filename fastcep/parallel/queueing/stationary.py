@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special, stats
+from scipy import optimize, special, stats
 
 __all__ = ["exponential_service", "fixed_service"]
 
@@ -39,13 +39,13 @@ def exponential_service(load: float, instances: int, limit: int) -> Floats:
         P(N <= n), by the closed form with Erlang's formulas (e.g. Bolch et al., *Queueing Networks and Markov Chains*,
         section 6.4).
     """
-    n = np.arange(limit + 1)
     blocked = stats.poisson.pmf(instances, load) / stats.poisson.cdf(instances, load)  # Erlang B
     ratio = load / instances
     all_busy = blocked / (1 - ratio * (1 - blocked))  # Erlang C: P(N >= c)
-    free = (1 - all_busy) * stats.poisson.cdf(n, load) / stats.poisson.cdf(instances - 1, load)
-    queued = 1 - all_busy * ratio ** np.maximum(n - instances + 1, 0)
-    return np.asarray(np.where(n < instances, free, queued), np.float64)
+    idle = np.arange(min(instances, limit + 1))
+    free = (1 - all_busy) * stats.poisson.cdf(idle, load) / stats.poisson.cdf(instances - 1, load)
+    queued = 1 - all_busy * ratio ** np.arange(1, limit + 2 - len(idle))
+    return np.concatenate([free, queued])
 
 
 def fixed_service(load: float, instances: int, limit: int) -> Floats:
@@ -75,8 +75,14 @@ def fixed_service(load: float, instances: int, limit: int) -> Floats:
 
     with the load a and the c - 1 roots z_k of z^c = exp(a (z - 1)) inside the unit circle, which Lambert's W function
     gives. The coefficients of Q(z) / (1 - z), the distribution function, follow from its values on a circle of a radius
-    below 1 by an FFT. The radius bounds the error of using finitely many points, whatever the utilisation.
+    below 1 by an FFT. The radius bounds the error of using finitely many points, whatever the utilisation. Beyond
+    2 c + 200, where only the smallest pole outside the unit circle counts, P(N > n) falls geometrically.
     """
+    most = 2 * instances + 200
+    if limit > most:
+        exact = fixed_service(load, instances, most)
+        tail = (1 - exact[-1]) * np.exp(-_decay(load / instances) * np.arange(1, limit - most + 1))
+        return np.concatenate([exact, 1 - tail])
     roots = _roots(load, instances)
     points = 1 << max(6, int(np.ceil(np.log2(4 * (limit + 1)))))
     least = _ALIASING ** (1 / points)
@@ -95,6 +101,12 @@ def fixed_service(load: float, instances: int, limit: int) -> Floats:
     coefficients = np.fft.fft(np.exp(values)).real[: limit + 1] / points
     cumulative = coefficients / radius ** np.arange(limit + 1)
     return np.clip(np.maximum.accumulate(cumulative), 0.0, 1.0)
+
+
+def _decay(ratio: float) -> float:
+    """Return the logarithm of the pole: s > 0 with s = ratio * (exp(s) - 1)."""
+    peak = -np.log(ratio)  # of the difference of both sides, which is negative at twice this value
+    return float(optimize.brentq(lambda s: s - ratio * np.expm1(s), peak, 2 * peak, xtol=1e-300))
 
 
 def _roots(load: float, instances: int) -> Complexes:
