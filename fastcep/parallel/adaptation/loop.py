@@ -158,7 +158,7 @@ class AdaptationLoop:
         self._last, self._arrived = now, 0
         if arrived == 0 or len(self._gaps) < LEAST_SAMPLES or not self._gaps.any():
             return None
-        rate = 1e9 * (arrived / elapsed if arrived >= self.options.samples else 1 / self._gaps.mean())
+        rate = 1e9 * (arrived / elapsed if arrived >= self.options.samples else 1 / float(self._gaps.mean()))
         self._rates.append(rate)
         expected = self._forecast(elapsed)
         service = self._service(expected.value)

@@ -1,0 +1,448 @@
+"""The adaptation of a running engine: what it measures, and a number of instances that follows the load."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from parallel.streams import QUERY, batches, joined, of_one_engine, stream
+
+import fastcep as fc
+from fastcep.engine.instance_pool import InstanceCounts, InstancePool
+from fastcep.parallel import ParallelEngine, engine as module
+from fastcep.parallel.adaptation.live import LiveAdaptation, MeasuredService
+from fastcep.parallel.adaptation.options import Adaptation
+from fastcep.parallel.channel import SharedMemoryError
+from fastcep.parallel.instances import Instance, Starter
+from fastcep.parallel.queueing.profile import Profile
+from fastcep.parallel.splitter import Splitter
+from fastcep.plan.slicing import Context
+
+SECOND = 10**9
+#: An event takes 1 ms: 400 events/s need one instance, and 800 need two.
+PROFILE = Profile.of({400: 1e6})
+
+
+class Clock:
+    """A clock that the test moves; it replaces that of the engine."""
+
+    now = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "monotonic_ns", clock)
+    return clock
+
+
+def options(**changed: Any) -> Adaptation:
+    usual: dict[str, Any] = {"buffer_limit": 4, "most": 2, "samples": 200, "interval": "1s", "horizon": "2s",
+                             "forecast": "naive", "profile": PROFILE}  # fmt: skip
+    return Adaptation(**usual | changed)
+
+
+def adapted(workers: str = "threads", **changed: Any) -> ParallelEngine:
+    return ParallelEngine(QUERY, instances=options(**changed), workers=workers)  # type: ignore[arg-type]
+
+
+# --------------------------------------------------------------------- arrivals
+
+
+class Recorder:
+    """Stands in for the loop."""
+
+    def __init__(self) -> None:
+        self.gaps: list[list[float]] = []
+
+    def arrived(self, gaps: Any) -> None:
+        self.gaps.append(gaps.tolist())
+
+
+def recorded(*arrivals: tuple[int, list[int]]) -> list[list[float]]:
+    """Return the gaps of batches: time of arrival, and times of the events."""
+    live = LiveAdaptation(Pool(), options(), Splitter(Context(0, 0), 10, 10), start=100)
+    live._loop = recorder = Recorder()  # type: ignore[assignment]
+    for now, times in arrivals:
+        live.arrived(np.array(times, np.int64), now)
+    return recorder.gaps
+
+
+class Pool:
+    """A pool without instances."""
+
+    def resize(self, instances: int) -> None:
+        pass
+
+    def counts(self) -> InstanceCounts:
+        return InstanceCounts(1)
+
+
+def test_the_time_since_the_last_batch_is_divided_by_the_times_of_the_events() -> None:
+    """The first event of a stream has no time before it."""
+    assert recorded((160, [1000, 1001, 1003]), (220, [1003, 1004, 1006])) == [[0, 20, 40], [0, 20, 40]]
+
+
+def test_equal_times() -> None:
+    assert recorded((160, [7, 7, 7]), (200, [7, 7]), (230, [9])) == [[20, 20, 20], [20, 20], [30]]
+
+
+def test_batches_at_the_same_time() -> None:
+    assert recorded((160, [7, 8]), (160, [8, 9]), (160, [9, 9])) == [[0, 60], [0, 0], [0, 0]]
+
+
+def test_times_further_apart_than_the_largest_integer() -> None:
+    low, high = -(1 << 63), (1 << 63) - 1
+    assert recorded((160, [low, high])) == [[0, 60]]
+    assert recorded((160, [low]), (220, [-1, high])) == [[60], [30, 30]]
+
+
+def test_service_times_are_means_of_blocks() -> None:
+    measured = MeasuredService(buffer_limit=40)
+    assert measured.p99() is None
+    measured.add(9, 900)
+    assert measured.p99() is None
+    measured.add(1, 1_100)
+    assert measured.p99() == 200.0
+    measured.add(0, 5)
+    measured.add(20, 5_995)
+    assert measured.p99() == pytest.approx(200 + 0.99 * 100)
+    for _ in range(400):
+        measured.add(10, 10)
+    assert measured.p99() == 1.0, "the last 400 blocks count"
+
+
+def test_blocks_of_a_small_limit() -> None:
+    measured = MeasuredService(buffer_limit=1)
+    measured.add(1, 7)
+    assert measured.p99() == 7.0
+
+
+def test_the_service_time_of_events_in_two_slices() -> None:
+    splitter = Splitter(Context(0, 0), 10, 10)
+    splitter.position, splitter.fed = 100, 150
+    live = LiveAdaptation(Pool(), options(), splitter, 0)
+    service = live._service(400.0)
+    assert service is not None
+    assert service.mean == pytest.approx(1.5e6)
+    live = LiveAdaptation(Pool(), options(profile=None), splitter, 0)
+    assert live._service(400.0) is None
+    live.measured.add(10, 1_000)
+    service = live._service(400.0)
+    assert service is not None
+    assert service.mean == pytest.approx(150)
+
+
+# ----------------------------------------------------------------------- engine
+
+
+def rates() -> Iterator[int]:
+    """Return the rate of the stream in each second."""
+    yield from [400] * 3 + [800] * 4 + [400] * 6
+
+
+def run(engine: ParallelEngine, clock: Clock, table: pa.Table) -> tuple[list[fc.Matches], list[int]]:
+    """Process a stream in batches, four a second; return the matches, and the numbers asked for."""
+    found, wanted, at = [], [], 0
+    for rate in rates():
+        for _ in range(4):
+            clock.now += SECOND // 4
+            found.append(engine.process(table.slice(at, rate // 4)))
+            at += rate // 4
+        counts = engine.counts()
+        wanted.append(engine.metrics()["adaptation"]["wanted_instances"])
+        assert counts.ready + counts.starting == wanted[-1]
+    assert at == len(table)
+    return found, wanted
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+def test_the_number_of_instances_follows_the_load(clock: Clock, workers: str) -> None:
+    """It goes from 1 to 2 and back to 1, after the horizon; the matches are those of one engine."""
+    table = stream(sum(rates()))
+    with adapted(workers, buffer_limit=20, samples=400) as engine:
+        assert isinstance(engine, InstancePool)
+        assert engine.metrics()["adaptation"] == {
+            "wanted_instances": 1, "rate": None, "forecast": None, "forecast_method": None, "service_ns": None,
+            "probability": None, "problem": "",
+        }  # fmt: skip
+        found, wanted = run(engine, clock, table)
+        metrics = engine.metrics()["adaptation"]
+        started = engine._scheduler._starter._started
+        found.append(engine.flush())
+        assert engine.metrics()["kept_events"] == 0
+        alive = {item.name for item in threading.enumerate() if item.name.startswith("fastcep-instance")}
+        assert len(alive) <= 1, "those that left have ended"
+    assert wanted == [1] * 3 + [2] * 6 + [1] * 4
+    assert started == 2
+    assert metrics["rate"] == pytest.approx(400, rel=0.01)
+    assert metrics["forecast"] == pytest.approx(metrics["rate"])
+    assert (metrics["forecast_method"], metrics["problem"]) == ("naive", "")
+    assert metrics["service_ns"] > 1e6, "events of two slices count twice"
+    assert metrics["probability"] >= 0.95
+    assert joined(found).equals(of_one_engine(QUERY, table, 1_000))
+
+
+def test_without_a_profile_the_instances_measure_the_service_time(clock: Clock) -> None:
+    table = stream(3_000)
+    with adapted(profile=None, buffer_limit=400) as engine:
+        found = []
+        for batch in batches(table, 300):
+            clock.now += SECOND
+            found.append(engine.process(batch))
+            while engine.metrics()["waiting_events"]:
+                found.append(engine.poll("1s"))
+        metrics = engine.metrics()["adaptation"]
+        assert metrics["service_ns"] > 0
+        found.append(engine.flush())
+    assert joined(found).equals(of_one_engine(QUERY, table, 300))
+
+
+def forced(engine: ParallelEngine, clock: Clock, number: int) -> None:
+    """Let the loop want a number of instances: it takes effect at the next call."""
+    assert engine._adaptation is not None
+    engine._adaptation._loop._wanted.extend([(clock.now, number), (clock.now, number)])
+
+
+class NeverReady(Instance):
+    """An instance whose start is not noticed."""
+
+    is_ready = property(lambda _: False, lambda *_: None)  # type: ignore[assignment]
+
+
+def test_an_instance_that_leaves_is_used_again() -> None:
+    table = stream(4_000)
+    with adapted(most=3) as engine:
+        found = [engine.process(table.slice(0, 500))]
+        engine.resize(3)
+        with patch.object(engine._scheduler, "receive"):  # no slice ends meanwhile
+            found.append(engine.process(table.slice(500, 2)))
+            engine.resize(1)
+            engine.resize(3)
+            assert len({item["number"] for item in engine.metrics()["instances"]} & {0, 1, 2}) >= 1
+        found += [engine.process(table.slice(502)), engine.flush()]
+    assert joined(found).equals(of_one_engine(QUERY, table, 500))
+
+
+def test_instances_that_start_leave_first() -> None:
+    """One that is ready stays, and nothing waits for one that starts."""
+    with ParallelEngine(QUERY, instances=1) as engine:
+        engine.process(stream(1_000))
+        while engine.metrics()["waiting_events"]:
+            engine.poll("1s")
+        before = engine.metrics()["instances"][0]
+        engine.resize(3)
+        assert engine.counts() == InstanceCounts(1, 2)
+        started = [item["process"] for item in engine.metrics()["instances"][1:]]
+        engine.resize(1)
+        assert engine.counts() == InstanceCounts(1)
+        assert engine.metrics()["instances"][0]["number"] == before["number"]
+        for process in started:
+            with pytest.raises(ProcessLookupError):
+                os.kill(process, 0)  # it has ended, and its status is read
+
+
+def test_flush_and_close_while_instances_start(clock: Clock) -> None:
+    table = stream(2_000)
+    with adapted("processes", most=3) as engine:
+        found = [engine.process(table)]
+        forced(engine, clock, 3)
+        clock.now += 3 * SECOND
+        found.append(engine.poll())
+        assert len(engine.metrics()["instances"]) == 3
+        found.append(engine.flush())
+        started = [item["process"] for item in engine.metrics()["instances"]]
+    assert joined(found).equals(of_one_engine(QUERY, table, 2_000))
+    for process in started:
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)
+
+
+def test_instances_are_killed_while_they_start_or_leave(clock: Clock) -> None:
+    table = stream(6_000)
+    found = []
+    with adapted("processes", most=3, buffer_limit=1_000) as engine:
+        for number, batch in enumerate(batches(table, 500)):
+            clock.now += SECOND
+            found.append(engine.process(batch))
+            if number in (1, 6):
+                forced(engine, clock, 3)
+                engine.poll()
+                victim = engine.metrics()["instances"][-1]
+                os.kill(victim["process"], signal.SIGKILL)
+            elif number in (3, 9):
+                engine.resize(1)
+                leaving = [item for item in engine.metrics()["instances"] if item["leaving"]]
+                if leaving:
+                    os.kill(leaving[0]["process"], signal.SIGKILL)
+        found.append(engine.flush())
+    assert joined(found).equals(of_one_engine(QUERY, table, 500))
+
+
+# ---------------------------------------------------------------------- failures
+
+
+def grown(engine: ParallelEngine, clock: Clock, table: pa.Table) -> list[fc.Matches]:
+    """Let enough events arrive that the next decision asks for two instances."""
+    found = [engine.process(table.slice(0, 100))]
+    clock.now += SECOND
+    return [*found, engine.process(table.slice(100, 1_000))]
+
+
+@pytest.mark.parametrize(
+    "error", [OSError("no process"), RuntimeError("can't start new thread"), SharedMemoryError("put 9 bytes into", 24),
+              fc.ValidationError("no statsmodels")],
+)  # fmt: skip
+def test_no_instance_can_be_started(clock: Clock, error: Exception) -> None:
+    """The stream goes on with those that there are, the metrics have the reason, and the next decision tries again."""
+    table = stream(3_000)
+    with adapted() as engine:
+        with patch.object(Starter, "start", side_effect=error):
+            found = grown(engine, clock, table)
+            metrics = engine.metrics()["adaptation"]
+            assert metrics["problem"] == f"the number of instances cannot be changed: {error}"
+            assert metrics["wanted_instances"] == 2
+            assert metrics["rate"] > 500
+            assert len(engine.metrics()["instances"]) == 1
+        found.append(engine.process(table.slice(1_100, 1_000)))
+        assert engine.metrics()["adaptation"]["problem"], "until the next decision"
+        clock.now += SECOND
+        found.append(engine.process(table.slice(2_100)))
+        assert not engine.metrics()["adaptation"]["problem"].startswith("the number of instances cannot")
+        assert len(engine.metrics()["instances"]) == 2
+        found.append(engine.flush())
+    assert joined(found).equals(of_one_engine(QUERY, table, 1_000))
+
+
+def test_an_interrupt_in_the_middle_of_a_decision(clock: Clock) -> None:
+    """The batch was taken as a whole, as the note says; no event and no match is lost."""
+    table = stream(3_000)
+    with adapted() as engine:
+        with patch("fastcep.parallel.adaptation.loop.degree", side_effect=KeyboardInterrupt):
+            found = [engine.process(table.slice(0, 100))]
+            clock.now += SECOND
+            with pytest.raises(KeyboardInterrupt) as caught:
+                engine.process(table.slice(100, 1_000))
+            assert caught.value.__notes__ == [
+                "fastcep: the batch was taken as a whole; its matches come with later calls"
+            ]
+            clock.now += SECOND
+            assert engine.metrics()["events"] == 1_100
+        found += [engine.process(table.slice(1_100)), engine.flush()]
+    assert joined(found).equals(of_one_engine(QUERY, table, 1_000))
+
+
+def test_a_query_that_cannot_be_sent_ends_its_process() -> None:
+    """The process of an instance that cannot get its query ends."""
+    started = []
+
+    def post(self: Instance, *_: object) -> None:
+        started.append(self.process)
+        raise SharedMemoryError("put 9 bytes into", 24)
+
+    with patch.object(Instance, "post", post), pytest.raises(SharedMemoryError, match="raise the limit of open files"):
+        ParallelEngine(QUERY, instances=1)
+    with pytest.raises(ProcessLookupError):
+        os.kill(started[0], 0)
+
+
+def test_an_engine_that_is_dropped(clock: Clock) -> None:
+    """Nothing refers to it, so its instances end at once, without a collection of cycles."""
+    gc.collect()
+    gc.disable()
+    try:
+        engine = adapted("processes", most=2)
+        clock.now += SECOND
+        engine.process(stream(500))
+        process, reference = engine.metrics()["instances"][0]["process"], weakref.ref(engine)
+        del engine
+        assert reference() is None
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)
+    finally:
+        gc.enable()
+
+
+def test_a_decision_whose_process_does_not_exist(clock: Clock) -> None:
+    table = stream(1_100)
+    with adapted("processes") as engine:
+        with patch.object(sys, "executable", "/nowhere/python"):
+            found = grown(engine, clock, table)
+            assert "/nowhere/python" in engine.metrics()["adaptation"]["problem"]
+        found.append(engine.flush())
+    assert joined(found).equals(of_one_engine(QUERY, table, 1_000))
+
+
+# ----------------------------------------------------------------------- streams
+
+
+def test_silence_and_calls_without_a_batch(clock: Clock) -> None:
+    """Fewer instances take effect in calls of `poll`, and in empty batches."""
+    table = stream(1_600)
+    with adapted(buffer_limit=20, samples=400) as engine:
+        found = []
+        for number, rate in enumerate([400, 800, 400]):
+            clock.now += SECOND
+            found.append(engine.process(table.slice(400 * number + 400 * (number == 2), rate)))
+        assert engine.metrics()["adaptation"]["wanted_instances"] == 2
+        clock.now += 2 * SECOND - 1
+        found += [engine.poll(), engine.process(table.slice(0, 0))]
+        assert engine.metrics()["adaptation"]["wanted_instances"] == 2
+        clock.now += 1
+        found.append(engine.poll())
+        assert engine.metrics()["adaptation"]["wanted_instances"] == 1
+        found.append(engine.flush())
+    assert joined(found).equals(of_one_engine(QUERY, table, 400))
+
+
+@pytest.mark.parametrize("size", [1, 7, 900])
+def test_sizes_of_batches(clock: Clock, size: int) -> None:
+    """Also with times that are all equal, and decisions by the number of events."""
+    table = stream(900)
+    same = table.set_column(0, "ts", pa.array([5] * 900))
+    for events in (table, same):
+        with adapted(interval=None, samples=100, horizon="1ms") as engine:
+            found = []
+            for batch in batches(events, size):
+                clock.now += 1_000_000 * size
+                found.append(engine.process(batch))
+            assert engine.metrics()["adaptation"]["rate"] == pytest.approx(1_000, rel=0.02)
+            found.append(engine.flush())
+        assert joined(found).equals(of_one_engine(QUERY, events, size))
+
+
+def test_a_number_set_by_hand_holds_until_the_next_decision(clock: Clock) -> None:
+    table = stream(3_000)
+    with adapted(most=2) as engine:
+        found = [engine.process(table.slice(0, 500))]
+        engine.resize(5)
+        counts = engine.counts()
+        assert counts.ready + counts.starting == 5
+        clock.now += SECOND
+        found.append(engine.process(table.slice(500, 200)))
+        counts = engine.counts()
+        assert counts.ready + counts.starting == engine.metrics()["adaptation"]["wanted_instances"] <= 2
+        found += [engine.process(table.slice(700)), engine.flush()]
+    assert joined(found).equals(of_one_engine(QUERY, table, 1_000))
+
+
+def test_options_that_do_not_fit_the_engine() -> None:
+    with pytest.raises(fc.ValidationError, match="buffer_limit=11: expected at most queue_limit, which is 10, as"):
+        ParallelEngine(QUERY, instances=options(buffer_limit=11), queue_limit=10)
+    ParallelEngine(QUERY, instances=options(buffer_limit=10), queue_limit=10, workers="threads").close()
+    with pytest.raises(fc.ValidationError, match="instances=257: expected a whole number from 1 to 256"):
+        ParallelEngine(QUERY, instances=options(most=257))
+    ParallelEngine(QUERY, instances=options(most=256), workers="threads").close()
