@@ -15,11 +15,12 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pytest
-from parallel.streams import QUERY, batches, joined, of_one_engine, stream
+from parallel.streams import QUERY, SCHEMA, batches, joined, of_one_engine, stream
 
 import fastcep as fc
 from fastcep.engine.instance_pool import InstanceCounts, InstancePool
-from fastcep.parallel import ParallelEngine, engine as module
+from fastcep.parallel import ParallelEngine
+from fastcep.parallel import engine as module
 from fastcep.parallel.adaptation.live import LiveAdaptation, MeasuredService
 from fastcep.parallel.adaptation.options import Adaptation
 from fastcep.parallel.channel import SharedMemoryError
@@ -217,23 +218,22 @@ def forced(engine: ParallelEngine, clock: Clock, number: int) -> None:
     engine._adaptation._loop._wanted.extend([(clock.now, number), (clock.now, number)])
 
 
-class NeverReady(Instance):
-    """An instance whose start is not noticed."""
-
-    is_ready = property(lambda _: False, lambda *_: None)  # type: ignore[assignment]
-
-
 def test_an_instance_that_leaves_is_used_again() -> None:
     table = stream(4_000)
     with adapted(most=3) as engine:
         found = [engine.process(table.slice(0, 500))]
         engine.resize(3)
         with patch.object(engine._scheduler, "receive"):  # no slice ends meanwhile
-            found.append(engine.process(table.slice(500, 2)))
+            found.append(engine.process(table.slice(500, 500)))
+            before = [item for item in engine.metrics()["instances"] if item["slices"]]
             engine.resize(1)
-            engine.resize(3)
-            assert len({item["number"] for item in engine.metrics()["instances"]} & {0, 1, 2}) >= 1
-        found += [engine.process(table.slice(502)), engine.flush()]
+            leaving = [item["number"] for item in engine.metrics()["instances"] if item["leaving"]]
+            assert leaving == [item["number"] for item in before if item["number"] in leaving], "the others have ended"
+            started = engine._scheduler._starter._started
+            engine.resize(1 + len(leaving))
+            assert not any(item["leaving"] for item in engine.metrics()["instances"])
+            assert engine._scheduler._starter._started == started
+        found += [engine.process(table.slice(1_000)), engine.flush()]
     assert joined(found).equals(of_one_engine(QUERY, table, 500))
 
 
@@ -411,17 +411,19 @@ def test_silence_and_calls_without_a_batch(clock: Clock) -> None:
 @pytest.mark.parametrize("size", [1, 7, 900])
 def test_sizes_of_batches(clock: Clock, size: int) -> None:
     """Also with times that are all equal, and decisions by the number of events."""
+    query = fc.parse("PATTERN SEQ(A a, B b) WHERE [k] WITHIN 9us", SCHEMA)
     table = stream(900)
     same = table.set_column(0, "ts", pa.array([5] * 900))
     for events in (table, same):
-        with adapted(interval=None, samples=100, horizon="1ms") as engine:
+        follows = options(interval=None, samples=100, horizon="1ms")
+        with ParallelEngine(query, instances=follows, workers="threads") as engine:
             found = []
             for batch in batches(events, size):
                 clock.now += 1_000_000 * size
                 found.append(engine.process(batch))
             assert engine.metrics()["adaptation"]["rate"] == pytest.approx(1_000, rel=0.02)
             found.append(engine.flush())
-        assert joined(found).equals(of_one_engine(QUERY, events, size))
+        assert joined(found).equals(of_one_engine(query, events, size))
 
 
 def test_a_number_set_by_hand_holds_until_the_next_decision(clock: Clock) -> None:
