@@ -62,6 +62,8 @@ TESTS = {
         "tests/shedding/test_auto.py::test_a_model_that_misses_the_bound_counts_for_less",
         "tests/spark/test_slices.py", "tests/parallel/test_splitter.py", "tests/parallel/test_parallel_engine.py",
         "tests/parallel/test_processes.py", "tests/parallel/test_channel.py",
+        "tests/parallel/adaptation/test_loop.py", "tests/parallel/adaptation/test_simulation.py",
+        "tests/parallel/adaptation/test_live.py",
         "tests/evaluation/test_clairvoyant.py",
         "tests/cli/test_fit_command.py::test_options_of_espice_are_rejected_elsewhere",
     ],

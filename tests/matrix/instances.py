@@ -46,7 +46,11 @@ def adapted(choices: random.Random) -> Iterator[None]:
         constant = Deterministic(1.0)
         return Degree(choices.randint(1, _MOST), 0.99, 0.9, 0.5, "M/D/c", constant, constant)
 
-    now = 0
+    def removed(self: Scheduler, instance: Instance) -> str:
+        assert not instance.slices, f"instance {instance.number} ends before its slices {instance.slices}"
+        return remove(self, instance)
+
+    now, remove = 0, Scheduler._remove
 
     def clock() -> int:
         nonlocal now
@@ -56,6 +60,7 @@ def adapted(choices: random.Random) -> Iterator[None]:
     with ExitStack() as stack:
         for module, name, value in (
             (engine_module, "monotonic_ns", clock), (loop, "degree", degree), (loop, "LEAST_SAMPLES", 1),
+            (Scheduler, "_remove", removed),
         ):  # fmt: skip
             stack.enter_context(patch.object(module, name, value))
         yield
