@@ -9,8 +9,8 @@ that they are there at the horizon. Fewer take effect after the horizon, and onl
 more: the pool has the largest number that any decision within the last horizon asked for.
 
 Invariant: the number asked of the pool depends only on the arrivals, the service times and the times of the decisions.
-Everything stored is bounded: a few times `Adaptation.samples` times, the last 500 rates, the last 500 decisions, and one
-entry per number of instances that the last horizon asked for.
+Everything stored is bounded: a few times `Adaptation.samples` times, the last 500 rates, the last 500 decisions, and
+one entry per number of instances that the last horizon asked for.
 """
 
 from __future__ import annotations

@@ -339,5 +339,5 @@ def simulate(
         environment.process(process)
     environment.run(until=float(arrivals[-1]) + 1 if len(arrivals) else 1)
     times, queue, instances, alive = np.array(seen).reshape(-1, 4).T
-    counts = (column.astype(np.int64) for column in (queue, instances, alive))
-    return Simulation(times, *counts, acting)
+    queue, instances, alive = (column.astype(np.int64) for column in (queue, instances, alive))
+    return Simulation(times, queue, instances, alive, acting)

@@ -276,14 +276,16 @@ def test_memory_is_limited() -> None:
         loop.arrived(exponential(next(sizes), 1_000 + now))
         if now % 3 == 0:
             loop.step(now * 1_000)
-        assert sum(map(len, loop._recent)) <= 300
-        assert len(loop._recent) <= 300
         assert len(loop._gaps) <= 100
     assert len(loop.decisions) == len(loop._rates) == KEPT
     assert len(loop._wanted) <= 20
-    for _ in range(3_000):
-        loop.arrived(np.empty(0))
-    assert len(loop._recent) <= 300
+    undecided, _ = made(samples=100)
+    for _ in range(1_000):
+        undecided.arrived(np.empty(0))
+        undecided.arrived(exponential(next(sizes), 1_000))
+        assert sum(map(len, undecided._recent)) <= 300
+        assert len(undecided._recent) <= 300
+    assert len(undecided._gaps) == 100
 
 
 def test_the_method_is_chosen_again_after_some_decisions() -> None:
