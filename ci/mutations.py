@@ -63,6 +63,8 @@ TESTS = {
         "tests/spark/test_slices.py", "tests/parallel/test_splitter.py", "tests/parallel/test_parallel_engine.py",
         "tests/parallel/test_processes.py", "tests/parallel/test_channel.py",
         "tests/parallel/queueing", "tests/parallel/test_profiling.py", "tests/parallel/adaptation/test_forecast.py",
+        "tests/parallel/adaptation/test_loop.py", "tests/parallel/adaptation/test_simulation.py",
+        "tests/parallel/adaptation/test_live.py", "tests/parallel/adaptation/test_adapted_engine.py",
         "tests/evaluation/test_clairvoyant.py",
         "tests/cli/test_fit_command.py::test_options_of_espice_are_rejected_elsewhere",
     ],

@@ -197,8 +197,8 @@ class ParallelEngine:
             if len(batch):
                 with self._signals:
                     self._take(batch, strings)
-            self._adapt()
             try:
+                self._adapt()
                 self._scheduler.receive(0)
                 while self._is_full:
                     with self._signals:
@@ -358,9 +358,9 @@ class ParallelEngine:
         self._events += len(batch)
         self._time = int(batch.time[-1])
         self._sequence = None if batch.sequence is None else int(batch.sequence[-1])
+        self._gathered.append(plain_events(batch, strings, self._columns))
         if self._adaptation is not None:
             self._adaptation.arrived(batch.time, monotonic_ns())
-        self._gathered.append(plain_events(batch, strings, self._columns))
         if not self._scheduler.outstanding or sum(map(len, self._gathered)) >= self._piece:
             self._dispatch()
 

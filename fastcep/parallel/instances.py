@@ -164,8 +164,8 @@ class Starter:
 
         Raises
         ------
-        OSError
-            If the process cannot be started.
+        OSError, SharedMemoryError
+            If the process cannot be started, or the query cannot be sent to it.
         """
         here, there = Channel.pair()
         try:
@@ -176,7 +176,12 @@ class Starter:
             raise
         instance = Instance(self._started, here, worker)
         self._started += 1
-        instance.post(self._header, self._text or None)
+        try:
+            instance.post(self._header, self._text or None)
+        except BaseException:
+            worker.stop()
+            instance.end()
+            raise
         return instance
 
     def _thread(self, channel: Channel) -> _Thread:

@@ -127,7 +127,8 @@ class Scheduler:
                 staying.append(instance)
         for _ in range(number - len(staying)):
             self._start()
-        for instance in sorted(staying, key=lambda instance: instance.outstanding)[: max(0, len(staying) - number)]:
+        surplus = sorted(staying, key=lambda instance: (instance.is_ready, instance.outstanding))  # starting ones first
+        for instance in surplus[: max(0, len(staying) - number)]:
             instance.is_leaving = True
             self._end_if_done(instance)
 
@@ -138,6 +139,7 @@ class Scheduler:
 
     def _end_if_done(self, instance: Instance) -> None:
         if instance.is_leaving and not instance.slices:
+            instance.worker.stop()  # it has nothing to lose, and may need seconds to start
             self._remove(instance)
 
     def _remove(self, instance: Instance) -> str:

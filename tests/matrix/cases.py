@@ -81,7 +81,10 @@ def cases(draw: Draw, focus: str | None = None) -> Case:
     few = draw(st.sampled_from([False, False, False, True] if focus is None else [True, True, False]))
     events = draw(streams(schema, most(queries), few))
     run = Run() if focus == "slices" else draw(runs(schema, events))
-    if focus == "stores":
+    if focus == "slices" and cut == "instances":
+        sizes = draw(st.sampled_from([(1,), (2,), (3, 1), (4, 0, 3)]))
+        run = replace(run, sizes=sizes, choices=draw(st.integers(0, 999)))
+    elif focus == "stores":
         trial = draw(st.sampled_from([*[None] * len(TRIALS), *TRIALS]))
         store = "factorised" if trial is None else "auto"
         run = replace(run, store=store, trial=trial, index="full", timed_out=False, shedder=None, threads=1)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep.engine.instance_pool import InstancePool
+from fastcep.errors import FastcepError
 from fastcep.parallel.adaptation.loop import AdaptationLoop
 from fastcep.parallel.adaptation.options import Adaptation
 from fastcep.parallel.queueing.distributions import Deterministic
@@ -73,6 +74,7 @@ class LiveAdaptation:
         self._loop = AdaptationLoop(pool, self._service, options, start)
         self._last = start
         self._time: int | None = None
+        self._failure = ""
 
     def arrived(self, times: Ints, now: int) -> None:
         """Log the arrival of a batch.
@@ -88,15 +90,23 @@ class LiveAdaptation:
             Time in ns.
         """
         first = times[0] if self._time is None else self._time
-        gaps = np.diff(times, prepend=first).astype(np.float64)
+        gaps = np.diff(times, prepend=first).view(np.uint64).astype(np.float64)  # may exceed the largest int64
         elapsed, total = now - self._last, gaps.sum()
         gaps = gaps * (elapsed / total) if total > 0 else np.full(len(times), elapsed / len(times))
         self._time, self._last = int(times[-1]), now
         self._loop.arrived(gaps)
 
     def step(self, now: int) -> None:
-        """Decide if a decision is due at a time in ns."""
-        self._loop.step(now)
+        """Decide if a decision is due at a time in ns.
+
+        If no decision can be made, or instances cannot be started, the present ones continue; `metrics` has the reason,
+        and the next decision tries again.
+        """
+        try:
+            if self._loop.step(now) is not None:
+                self._failure = ""
+        except (FastcepError, OSError, MemoryError, RuntimeError) as error:  # no process, no memory, or no thread
+            self._failure = f"the number of instances cannot be changed: {error}"
 
     def _service(self, rate: float) -> Deterministic | None:
         if self._options.profile is not None:
@@ -116,5 +126,5 @@ class LiveAdaptation:
             "forecast_method": None if last is None else last.forecast.method,
             "service_ns": None if last is None or last.degree is None else last.degree.service.mean,
             "probability": None if last is None or last.degree is None else last.degree.probability,
-            "problem": "" if last is None else last.problem,
+            "problem": self._failure or ("" if last is None else last.problem),
         }

@@ -9,7 +9,8 @@ that they are there at the horizon. Fewer take effect after the horizon, and onl
 more: the pool has the largest number that any decision within the last horizon asked for.
 
 Invariant: the number asked of the pool depends only on the arrivals, the service times and the times of the decisions.
-Everything stored is bounded: the last `Adaptation.samples` times, the last 500 rates, the last 500 decisions.
+Everything stored is bounded: a few times `Adaptation.samples` times, the last 500 rates, the last 500 decisions, and
+one entry per number of instances that the last horizon asked for.
 """
 
 from __future__ import annotations
@@ -104,13 +105,16 @@ class AdaptationLoop:
         self._recent: list[Floats] = []  # after `_gaps`
         self._arrived = self._recent_count = 0
         self._last = start
-        self._wanted: deque[tuple[int, int]] = deque([(start, options.first)])  # time and number; the first is in force
+        # Time and number of decisions, the numbers falling; the first is in force, the others after the horizon.
+        self._wanted: deque[tuple[int, int]] = deque([(start, options.first)])
         self._method: Method = options.forecast
         self._until_choice = 0
         self.instances = options.first  #: asked of the pool
 
     def arrived(self, gaps: Floats) -> None:
         """Log the times in ns between each of the next events and the event before it, float64[n]."""
+        if not len(gaps):
+            return
         self._arrived += len(gaps)
         self._recent.append(gaps[-self.options.samples :])
         self._recent_count += len(self._recent[-1])
@@ -124,18 +128,25 @@ class AdaptationLoop:
         ----------
         now
             Time in ns, not before that of the last call.
+
+        Raises
+        ------
+        Exception
+            Those of the pool; the decision is made then, and the next one repeats the request.
         """
-        decision = None
-        if self._is_due(now):
-            decision = self._decide(now)
-        elif len(self._wanted) > 1 and self._wanted[1][0] + self._horizon <= now:
-            self._resize(now)
+        decision = self._decide(now) if self._is_due(now) else None
+        if decision is not None or self._is_change_due(now):
+            self._let_take_effect(now)
+            self._pool.resize(self.instances)
         return decision
 
     def _is_due(self, now: int) -> bool:
         if self._interval is None:
             return self._arrived >= self.options.samples and now > self._last
         return now - self._last >= self._interval
+
+    def _is_change_due(self, now: int) -> bool:
+        return len(self._wanted) > 1 and self._wanted[1][0] + self._horizon <= now
 
     def _gather(self) -> None:
         self._gaps = np.concatenate([self._gaps, *self._recent])[-self.options.samples :]
@@ -147,7 +158,7 @@ class AdaptationLoop:
         self._last, self._arrived = now, 0
         if arrived == 0 or len(self._gaps) < LEAST_SAMPLES or not self._gaps.any():
             return None
-        rate = 1e9 * (arrived / elapsed if arrived >= self.options.samples else 1 / self._gaps.mean())
+        rate = 1e9 * (arrived / elapsed if arrived >= self.options.samples else 1 / float(self._gaps.mean()))
         self._rates.append(rate)
         expected = self._forecast(elapsed)
         error = self._gaps.std() / self._gaps.mean() / np.sqrt(max(arrived, len(self._gaps)))
@@ -157,11 +168,10 @@ class AdaptationLoop:
             return None
         found, problem = self._degree(planned, service)
         wanted = self.options.largest if found is None else max(found.instances, self.options.least)
-        self._wanted.append((now, wanted))
-        self._resize(now)
-        decision = Decision(now, rate, expected, wanted, self.instances, found, problem)
-        self.decisions.append(decision)
-        return decision
+        self._want(now, wanted)
+        self._let_take_effect(now)
+        self.decisions.append(Decision(now, rate, expected, wanted, self.instances, found, problem))
+        return self.decisions[-1]
 
     def _forecast(self, elapsed: int) -> Forecast:
         steps = max(1, -(-self._horizon // elapsed))
@@ -190,9 +200,15 @@ class AdaptationLoop:
         except (CapacityError, ValidationError):  # the queue grows without limit
             return None, problem
 
-    def _resize(self, now: int) -> None:
-        """Ask the pool for the largest number wanted within the last horizon; asking again repairs a lost request."""
-        while len(self._wanted) > 1 and self._wanted[1][0] + self._horizon <= now:
+    def _want(self, now: int, wanted: int) -> None:
+        """Add a number; it replaces smaller ones before it, which cannot be the largest any more."""
+        time = now
+        while self._wanted and self._wanted[-1][1] <= wanted:
+            time, _ = self._wanted.pop()  # what is before it stays in force as long as before
+        self._wanted.append((time, wanted))
+
+    def _let_take_effect(self, now: int) -> None:
+        """Set the number of instances to the largest wanted within the last horizon."""
+        while self._is_change_due(now):
             self._wanted.popleft()
-        self.instances = max(number for _, number in self._wanted)
-        self._pool.resize(self.instances)
+        self.instances = self._wanted[0][1]

@@ -337,6 +337,7 @@ def simulate(
 
     for process in (act(), look(), arrive()):
         environment.process(process)
-    environment.run(until=float(arrivals[-1]) + 1)
-    times, queue, instances, alive = (np.array(column) for column in zip(*seen, strict=True))
-    return Simulation(times.astype(np.float64), queue, instances, alive, acting)
+    environment.run(until=float(arrivals[-1]) + 1 if len(arrivals) else 1)
+    times, queue, instances, alive = np.array(seen).reshape(-1, 4).T
+    queue, instances, alive = (column.astype(np.int64) for column in (queue, instances, alive))
+    return Simulation(times, queue, instances, alive, acting)

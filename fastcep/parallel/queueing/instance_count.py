@@ -45,7 +45,7 @@ class Degree:
         Smallest number of instances that is sufficient.
     probability
         Probability that at most `buffer_limit` events wait or are being processed at an arbitrary time; of a ``trace``
-        the lower end of its 95 % confidence interval.
+        a lower limit, see `lowest_share_within`.
     probability_with_fewer
         The same with one instance less; 0 if the queue would grow without limit.
     utilisation

@@ -114,7 +114,7 @@ def test_regular_arrivals_need_few_instances(deviation: float) -> None:
     """Their bound alone would need an unlimited number."""
     gaps = 200e6 * np.abs(np.random.default_rng(4).normal(1, deviation, 1_600))
     found = degree(gaps, "deterministic:800ms", 15, 0.95)
-    assert (found.instances, found.method) == (5, "trace") and found.arrival_fit is not None
+    assert found.instances in (4, 5) and found.method == "trace" and found.arrival_fit is not None
     with pytest.raises(CapacityError):
         degree(found.arrival_fit.distribution, "deterministic:800ms", 15, 0.95)
 

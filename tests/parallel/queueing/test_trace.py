@@ -54,7 +54,7 @@ def test_events_at_one_time() -> None:
 
 
 def test_the_lower_limit_covers_the_share_of_other_arrivals() -> None:
-    """Of sequences of the same kind, 95 % of the lower limits are below the share of a long sequence."""
+    """Most lower limits of sequences of the same kind are below the share of a long sequence, but not far."""
     random = np.random.default_rng(11)
 
     def groups(number: int) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -62,7 +62,7 @@ def test_the_lower_limit_covers_the_share_of_other_arrivals() -> None:
 
     share = share_within(groups(400_000), 4.0, 6, 12)
     lowest = np.array([lowest_share_within(groups(1_600), 4.0, 6, 12) for _ in range(300)])
-    assert 0.88 <= (lowest <= share).mean() <= 1 and np.median(lowest) > share - 0.06
+    assert 0.85 <= (lowest <= share).mean() < 1 and np.median(lowest) > share - 0.1
 
 
 def test_the_lower_limit_of_few_arrivals_is_0() -> None:
