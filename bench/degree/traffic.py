@@ -13,12 +13,14 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.parquet as pq
 
+import fastcep.datasets
 from fastcep.engine.instance_pool import InstancePool
 from fastcep.parallel.adaptation.simulation import Worker
 from fastcep.parallel.queueing.profile import Profile
 
-__all__ = ["PROFILE", "CpuRule", "Traffic", "WindowSplit", "rush_hour", "steady"]
+__all__ = ["PROFILE", "CpuRule", "Traffic", "WindowSplit", "day", "rush_hour", "steady"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -47,34 +49,49 @@ class Traffic:
         Whether it is of position 2.
     earlier
         Vehicles that have passed position 1 before time 0, in order.
+    rates
+        Times in s, and vehicles per second; between them the rate changes linearly.
     """
 
     times: Floats
     vehicles: Ints
     leaves: npt.NDArray[np.bool_]
     earlier: Ints
+    rates: tuple[tuple[float, float], ...] = ()
 
 
 def steady(hours: float, seed: int, rate: float = 5.0) -> Traffic:
     """Return traffic of a constant rate, in vehicles per second."""
-    return _traffic(lambda t: np.full(len(t), rate), rate, hours * 3600, seed)
+    return _traffic([(-_TRAVEL, rate), (hours * 3600, rate)], hours * 3600, seed)
 
 
 def rush_hour(seed: int, low: float = 0.5, high: float = 5.0, hours: float = 6.0) -> Traffic:
     """Return traffic that grows for a third of the time, stays at its peak for a third, and falls again."""
     third = hours * 1200
-    knots = np.array([-_TRAVEL, 0, third, 2 * third, 3 * third])
-    return _traffic(lambda t: np.interp(t, knots, [low, low, high, high, low]), high, hours * 3600, seed)
+    knots = [(-_TRAVEL, low), (0.0, low), (third, high), (2 * third, high), (3 * third, low)]
+    return _traffic(knots, hours * 3600, seed)
 
 
-def _traffic(rate: Callable[[Floats], Floats], highest: float, seconds: float, seed: int) -> Traffic:
+def day(seed: int, low: float = 0.2, high: float = 5.0) -> Traffic:
+    """Return a day whose rate follows that of real trips: those of a weekday in 2014, by the half hour."""
+    starts = pq.read_table(fastcep.datasets.path("bayarea_2014"), columns=["start_date"])["start_date"].to_numpy()
+    days, first = starts.astype("datetime64[D]"), np.datetime64("2014-10-14")
+    seconds = (starts[days == first] - first).astype("timedelta64[s]").astype(int)
+    counts = np.bincount(seconds // 1800, minlength=48)
+    rates = low + (high - low) * counts / counts.max()
+    knots = [(-_TRAVEL, float(rates[0])), *((900.0 + 1800 * at, float(rate)) for at, rate in enumerate(rates))]
+    return _traffic(knots, 86_400.0, seed)
+
+
+def _traffic(knots: Sequence[tuple[float, float]], seconds: float, seed: int) -> Traffic:
+    times_of, rates = np.array(knots).T
+    highest = rates.max()
     random = np.random.default_rng(seed)
     count = random.poisson(highest * (seconds + _TRAVEL))
     enters = np.sort(random.uniform(-_TRAVEL, seconds, count))
-    enters = enters[random.random(count) < rate(enters) / highest]  # thinning: a Poisson process of a varying rate
-    speed = np.where(
-        random.random(len(enters)) < _FASTER, random.uniform(_SLOW, _FAST, len(enters)), _SLOW
-    )
+    wanted = np.interp(enters, times_of, rates)
+    enters = enters[random.random(count) < wanted / highest]  # thinning: a Poisson process of a varying rate
+    speed = np.where(random.random(len(enters)) < _FASTER, random.uniform(_SLOW, _FAST, len(enters)), _SLOW)
     leaves = enters + _ZONE / speed
     times = np.concatenate([enters, leaves])
     vehicles = np.tile(np.arange(len(enters)), 2)
@@ -84,7 +101,7 @@ def _traffic(rate: Callable[[Floats], Floats], highest: float, seconds: float, s
     within = (times >= 0) & (times <= seconds)
     earlier = vehicles[(times < 0) & ~second]
     earlier = earlier[~np.isin(earlier, vehicles[(times < 0) & second])]
-    return Traffic(times[within] * SECOND, vehicles[within], second[within], earlier)
+    return Traffic(times[within] * SECOND, vehicles[within], second[within], earlier, tuple(knots))
 
 
 @cache

@@ -135,7 +135,14 @@ def run(
         str | None, typer.Option(metavar="DURATION", help="With --checkpoint: time between two commits; 10s.")
     ] = None,
     instances: Annotated[
-        int | None, typer.Option(metavar="N", min=1, max=256, help="Match in N processes; see docs/parallel.md.")
+        str | None,
+        typer.Option(metavar="N|auto", help="Match in N processes; auto: as many as --buffer-limit needs."),
+    ] = None,
+    buffer_limit: Annotated[
+        int | None, typer.Option(metavar="N", help="With --instances auto: number of events that may wait.")
+    ] = None,
+    probability: Annotated[
+        float | None, typer.Option(metavar="P", help="With --buffer-limit: probability that it holds; 0.95.")
     ] = None,
     spark: Spark = False,
     master: Master = None,
@@ -146,6 +153,7 @@ def run(
     from fastcep.cli.inputs import InputOptions
     from fastcep.cli.late import Lateness
     from fastcep.cli.outputs import OutputOptions
+    from fastcep.cli.parallel_options import parallel_options
     from fastcep.cli.run import run as run_command
     from fastcep.cli.shedding import ShedderOptions, SheddingOptions
     from fastcep.cli.spark import spark_options
@@ -169,7 +177,7 @@ def run(
             ShedderOptions(f, literal),
         ),
         spark=spark_options(spark, master),
-        instances=instances,
+        instances=parallel_options(instances, buffer_limit, probability),
     )
 
 
@@ -357,6 +365,65 @@ def calibrate(
     from fastcep.cli.calibrate import calibrate as calibrate_command
 
     calibrate_command(output=output, seconds=seconds, json=json)
+
+
+@app.command()
+@exit_codes()
+def profile(
+    file: QueryFile,
+    source: Events,
+    rates: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Arrival rates in events/s: 100,1000; default: relative to the input."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(metavar="S", help="Time to measure at each rate.")] = 2.0,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the profile as JSON.")] = None,
+    json: Json = False,
+    format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = "utf-8",
+    sort: Sort = False,
+    query: QueryName = None,
+    functions: Functions = None,
+) -> None:
+    """Measure how long the queries of FILE.cep take for an event, at different arrival rates."""
+    load_functions(functions)
+    from fastcep.cli.inputs import InputOptions
+    from fastcep.cli.profile import profile as profile_command
+
+    profile_command(
+        file, source, rates=rates, seconds=seconds, output=output,
+        inputs=InputOptions(format, delimiter, encoding, sort), name=query, json=json,
+    )  # fmt: skip
+
+
+@app.command()
+@exit_codes()
+def degree(
+    arrival: Annotated[
+        str, typer.Option(metavar="DISTRIBUTION", help="Time between events, such as exponential:100ms, samples:FILE.")
+    ],
+    buffer_limit: Annotated[
+        int, typer.Option(metavar="N", help="Number of events that may wait or be processed at a time.")
+    ],
+    probability: Annotated[float, typer.Option(metavar="P", help="Probability that the limit holds.")],
+    service: Annotated[
+        str | None,
+        typer.Option(metavar="DISTRIBUTION", help="Time for an event, in the same forms, such as deterministic:2ms."),
+    ] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Instead of --service: times by rate, from fastcep profile.", exists=True),
+    ] = None,
+    most: Annotated[int | None, typer.Option(metavar="N", help="Largest number of instances; 1,000.")] = None,
+    json: Json = False,
+) -> None:
+    """Compute how many instances keep a queue below a limit, given how events arrive and how long they take."""
+    from fastcep.cli.degree import degree as degree_command
+
+    degree_command(
+        arrival, service, profile, buffer_limit=buffer_limit, probability=probability, most=most, json=json
+    )
 
 
 @datasets_app.command("list")

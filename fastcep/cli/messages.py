@@ -12,7 +12,9 @@ __all__ = ["in_options"]
 _NAMES = (
     "allowed_lateness|idle_timeout|memory_limit|on_memory_limit|latency_bound|cost_table|shedder|detector|clock|index"
 )
-_EVALUATE_NAMES = "bounds|rates|demands|statistic|seeds|shedders|history|model|skip|repeats"
+_EVALUATE_NAMES = (
+    "bounds|rates|demands|statistic|seeds|shedders|history|model|skip|repeats|buffer_limit|probability|most|seconds"
+)
 _OPTION = re.compile(rf"({_NAMES})\b|({_EVALUATE_NAMES})(?=[=:])")  # start of a message about an argument
 _SUGGESTION = re.compile(rf"\b({_NAMES})=(?:'(…|shed)'|…)")  # an argument that a message suggests
 

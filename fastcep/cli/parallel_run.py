@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fastcep.cli.sink import TableWriter
     from fastcep.cli.summary import Summary
     from fastcep.engine import Matches
+    from fastcep.parallel import Adaptation
 
 __all__ = ["run_in_parallel"]
 
@@ -52,7 +53,7 @@ class _Sink:
 
 
 def run_in_parallel(
-    job: Job, instances: int, attributes: bool, display: Display
+    job: Job, instances: int | Adaptation, attributes: bool, display: Display
 ) -> tuple[Summary, BaseException | None]:
     """Run a job in processes; of the engine's options it supports ``index``.
 

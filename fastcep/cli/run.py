@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fastcep.cli.durable.options import CheckpointOptions
     from fastcep.cli.spark import SparkOptions
     from fastcep.events import Schema
+    from fastcep.parallel import Adaptation
     from fastcep.query import Query
 
 __all__ = ["load", "run"]
@@ -85,7 +86,7 @@ def run(
     checkpoint: CheckpointOptions | None = None,
     shedding: SheddingOptions | None = None,
     spark: SparkOptions | None = None,
-    instances: int | None = None,
+    instances: int | Adaptation | None = None,
 ) -> Summary:
     """Run the queries of ``file`` over ``sources`` and print the first matches and a summary.
 
@@ -122,7 +123,7 @@ def run(
     spark
         Options for matching on Spark; None: do not use Spark.
     instances
-        Number of processes that match; None: use an engine in this process.
+        Number of processes that match, or the way in which it follows the load; None: use an engine in this process.
 
     Raises
     ------

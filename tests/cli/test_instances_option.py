@@ -83,6 +83,33 @@ def test_options_for_one_engine(folder: Path, options: tuple[str, ...], option: 
     assert f"{option} cannot be used with --instances; omit one of them" in result.output
 
 
+def test_as_many_as_the_load_needs(folder: Path) -> None:
+    outputs = []
+    for options in ((), ("--instances", "auto", "--buffer-limit", "100000", "--probability", "0.9")):
+        path = folder / f"{len(options)}.parquet"
+        result = run(folder, "--json", "--output", str(path), *options)
+        assert result.exit_code == 0, result.output
+        outputs.append(pq.read_table(path))
+    assert outputs[0].equals(outputs[1]) and len(outputs[0]) > 100
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--instances", "auto"), "--instances auto needs --buffer-limit"),
+        (("--instances", "2", "--buffer-limit", "9"), "--buffer-limit needs --instances auto"),
+        (("--probability", "0.9"), "--probability needs --instances auto"),
+        (("--instances", "many"), "--instances many: expected a whole number from 1 to 256, or auto"),
+        (("--instances", "257"), "--instances 257: expected a whole number from 1 to 256, or auto"),
+        (("--instances", "auto", "--buffer-limit", "0"), "--buffer-limit=0: expected a whole number"),
+        (("--instances", "auto", "--buffer-limit", "5", "--probability", "1"), "--probability=1.0: expected a number"),
+    ],
+)
+def test_wrong_numbers(folder: Path, options: tuple[str, ...], message: str) -> None:
+    result = run(folder, *options)
+    assert result.exit_code == 2 and message in result.output.replace("\n", " ")
+
+
 def test_a_query_that_cannot_be_cut(folder: Path) -> None:
     (folder / "q.cep").write_text(TRIPS.replace("WITHIN 2h", "WITHIN 2h\nCONSUME consumed"))
     result = run(folder, "--instances", "2")

@@ -277,7 +277,7 @@ def run(master: str, work: Path) -> Callable[[str], None]:
 
 @pytest.mark.cluster
 @pytest.mark.thorough
-@pytest.mark.parametrize("scenario", ["grow_and_shrink", "reuse", "killed", "too_small"])
+@pytest.mark.parametrize("scenario", ["grow_and_shrink", "reuse", "killed", "adapted", "too_small"])
 def test_on_a_cluster(run: Callable[[str], None], scenario: str) -> None:
     """See `support.executor_scenarios`."""
     run(scenario)

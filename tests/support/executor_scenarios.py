@@ -17,12 +17,14 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from threading import Thread
 
+import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import fastcep as fc
 from fastcep.engine.instance_pool import InstanceCounts
+from fastcep.parallel import Adaptation, AdaptationLoop, Profile
 from fastcep.spark import ExecutorPool
 from support.spark_cluster import HERE, executors, kill
 from support.waiting import LIMIT, wait_for
@@ -130,6 +132,29 @@ def killed(session: SparkSession, folder: Path) -> None:
     job.assert_result()
 
 
+def adapted(session: SparkSession, folder: Path) -> None:
+    """The adaptation loop: the rate doubles and halves again during a job, and executors follow: 1 → 2 → 1."""
+    pool = ExecutorPool(session, most=2, grace=0)
+    options = Adaptation(15, most=2, samples=100, interval="100s", horizon="100s", forecast="naive", margin=0)
+    loop = AdaptationLoop(pool, Profile.of({1.0: 0.8e9}).service, options, 0)
+    pool.resize(loop.instances)
+    assert pool.wait(LIMIT)
+    job = Job(session)
+    random, now = np.random.default_rng(1), 0
+    for rate, wanted in ((1.0, 1), (2.0, 2), (1.0, 2), (1.0, 1)):  # fewer only after the horizon
+        now += 100 * 10**9
+        loop.arrived(random.exponential(1e9 / rate, int(100 * rate)))
+        decision = loop.step(now)
+        assert decision is not None and decision.instances == wanted, decision
+        if wanted == 2:
+            assert pool.wait(LIMIT)
+            job.wait_for_tasks(2)
+    job.open()
+    assert pool.wait(LIMIT)
+    processes(folder, 1)
+    job.assert_result()
+
+
 def too_small(session: SparkSession, folder: Path) -> None:
     """The cluster has two cores; more executors are starting until fewer are asked for. Then the session is stopped."""
     pool = ExecutorPool(session)
@@ -167,7 +192,7 @@ def stopped(process: int) -> Iterator[None]:
         os.kill(process, signal.SIGCONT)
 
 
-SCENARIOS = {scenario.__name__: scenario for scenario in (grow_and_shrink, reuse, killed, too_small)}
+SCENARIOS = {scenario.__name__: scenario for scenario in (grow_and_shrink, reuse, killed, adapted, too_small)}
 
 if __name__ == "__main__":
     master, folder, name = sys.argv[1:]

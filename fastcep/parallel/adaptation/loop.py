@@ -54,7 +54,7 @@ class Decision:
     rate
         Events per second since the decision before, or of the last `Adaptation.samples` events, if they are more.
     forecast
-        Rate that is expected after the horizon.
+        Rate that is expected after the horizon, without the margin.
     wanted
         Number of instances that will be needed then.
     instances
@@ -150,10 +150,12 @@ class AdaptationLoop:
         rate = 1e9 * (arrived / elapsed if arrived >= self.options.samples else 1 / self._gaps.mean())
         self._rates.append(rate)
         expected = self._forecast(elapsed)
-        service = self._service(expected.value)
+        error = self._gaps.std() / self._gaps.mean() / np.sqrt(max(arrived, len(self._gaps)))
+        planned = expected.value * (1 + self.options.margin * float(error))
+        service = self._service(planned)
         if service is None:
             return None
-        found, problem = self._degree(expected.value, service)
+        found, problem = self._degree(planned, service)
         wanted = self.options.largest if found is None else max(found.instances, self.options.least)
         self._wanted.append((now, wanted))
         self._resize(now)

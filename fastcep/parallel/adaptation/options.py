@@ -44,6 +44,8 @@ class Adaptation:
         Method of the forecast, see `forecast`, and the number of intervals in a season.
     profile
         Service times by rate; None: those that the instances of a `ParallelEngine` measure while they run.
+    margin
+        Number of standard errors of the measured rate by which a higher rate is expected than the forecast.
 
     Raises
     ------
@@ -62,6 +64,7 @@ class Adaptation:
     forecast: Method = "auto"
     period: int | None = None
     profile: Profile | None = None
+    margin: float = 1.0
 
     def __post_init__(self) -> None:
         check_target(self.buffer_limit, self.probability, self.largest)
@@ -76,6 +79,8 @@ class Adaptation:
         if self.interval is not None and parse_duration(self.interval) <= 0:
             raise ValidationError(f"interval={self.interval!r}: expected more than 0, or None")
         parse_duration(self.horizon)
+        if isinstance(self.margin, bool) or not isinstance(self.margin, int | float) or not 0 <= self.margin <= 10:
+            raise ValidationError(f"margin={self.margin!r}: expected a number from 0 to 10")
         check_method(self.forecast, self.period)
 
     @property

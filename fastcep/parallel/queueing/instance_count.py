@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
@@ -24,7 +24,7 @@ from fastcep.parallel.queueing.distributions import (
 from fastcep.parallel.queueing.fitting import Fit, fit
 from fastcep.parallel.queueing.stationary import exponential_service, fixed_service
 from fastcep.parallel.queueing.target import MOST_INSTANCES, check_target
-from fastcep.parallel.queueing.trace import share_within
+from fastcep.parallel.queueing.trace import lowest_share_within
 
 __all__ = ["Degree", "Method", "degree"]
 
@@ -44,14 +44,15 @@ class Degree:
     instances
         Smallest number of instances that is sufficient.
     probability
-        Probability that at most `buffer_limit` events wait or are being processed at an arbitrary time.
+        Probability that at most `buffer_limit` events wait or are being processed at an arbitrary time; of a ``trace``
+        the lower end of its 95 % confidence interval.
     probability_with_fewer
         The same with one instance less; 0 if the queue would grow without limit.
     utilisation
         Share of the time for which an instance is busy.
     method
         ``M/M/c`` or ``M/D/c``, the formulas for exponential and constant service times; or ``trace``: the queue that
-        the recorded arrivals would have had, because they fit no distribution.
+        the recorded arrivals would have had.
     arrival, service
         Distributions that the method uses: those that were given, or bounds of them.
     arrival_fit, service_fit
@@ -104,39 +105,76 @@ def degree(
     -----
     The formulas are for Poisson arrivals (M), exponential (M) or constant (D) service times, and events that go to the
     first free instance. Other distributions are replaced by bounds, see `bounds`; samples by the distribution that fits
-    them. If none does, the queue that these arrivals would have had is computed.
+    them. If samples of arrivals are not exponential, the queue that they would have had is computed as well, and the
+    way that needs fewer instances counts: the bound of arrivals that are nearly regular is far from them.
     """
     check_target(buffer_limit, probability, most)
-    times, arrival_fit = _fitted(_distribution("arrival", arrival))
-    work, service_fit = _fitted(_distribution("service", service))
-    if isinstance(work, Samples):  # fits no family: its 99th percentile bounds it
-        service_fit = None
-    law = service_bound(work)
+    times, work = _distribution("arrival", arrival), _distribution("service", service)
+    arrival_fit, service_fit = (fit(of) if isinstance(of, Samples) else None for of in (times, work))
+    law = service_bound(service_fit.distribution if service_fit is not None and service_fit.is_accepted else work)
     if law.mean <= 0:
         raise ValidationError(f"{work}: the time that 99 % of the service times do not exceed is 0; expected more")
-    method: Method
-    bound: Distribution
-    if isinstance(times, Samples):
-        method, bound, law = "trace", times, Deterministic(law.quantile(0.99))
-        arrivals = np.cumsum(times.times)
+    family = times if arrival_fit is None else arrival_fit.distribution if arrival_fit.is_accepted else None
+    goal = _Goal(buffer_limit, probability, most)
+    ways: list[Callable[[], Degree]] = []
+    if family is not None:
+        ways.append(lambda: _by_formula(arrival_bound(family), law, goal))
+    if isinstance(times, Samples) and not isinstance(family, Exponential):
+        ways.append(lambda: _by_trace(times, Deterministic(law.quantile(0.99)), goal))
+    return replace(_fewest(ways), arrival_fit=arrival_fit, service_fit=service_fit)
 
-        @cache
-        def within(instances: int) -> float:
-            return share_within(arrivals, law.mean, instances, buffer_limit)
-    else:
-        method, bound = ("M/M/c" if isinstance(law, Exponential) else "M/D/c"), arrival_bound(times)
-        formula = exponential_service if method == "M/M/c" else fixed_service
 
-        @cache
-        def within(instances: int) -> float:
-            return float(formula(load, instances, buffer_limit)[-1])
+@dataclass(frozen=True)
+class _Goal:
+    limit: int
+    probability: float
+    most: int
 
-    load = law.mean / bound.mean
-    if method != "trace":
-        _check_reachable(load, buffer_limit, probability, bound, law)
-    instances = _least(within, load, buffer_limit, probability, most)
+
+def _fewest(ways: list[Callable[[], Degree]]) -> Degree:
+    """Return the result with the fewest instances, as each is sufficient; without any, raise the nearest error."""
+    found: list[Degree] = []
+    errors: list[CapacityError] = []
+    for way in ways:
+        try:
+            found.append(way())
+        except CapacityError as error:
+            errors.append(error)
+    if not found:
+        raise max(errors, key=lambda error: error.probability)
+    return min(found, key=lambda of: of.instances)
+
+
+def _by_formula(arrival: Exponential, service: Exponential | Deterministic, goal: _Goal) -> Degree:
+    load = service.mean / arrival.mean
+    _check_reachable(load, goal, arrival, service)
+    formula = exponential_service if isinstance(service, Exponential) else fixed_service
+
+    @cache
+    def within(instances: int) -> float:
+        return float(formula(load, instances, goal.limit)[-1])
+
+    method: Method = "M/M/c" if isinstance(service, Exponential) else "M/D/c"
+    return _degree(within, load, goal, method, arrival, service)
+
+
+def _by_trace(arrival: Samples, service: Deterministic, goal: _Goal) -> Degree:
+    arrivals = np.cumsum(arrival.times)
+
+    @cache
+    def within(instances: int) -> float:
+        return lowest_share_within(arrivals, service.mean, instances, goal.limit)
+
+    return _degree(within, service.mean / arrival.mean, goal, "trace", arrival, service)
+
+
+def _degree(
+    within: Callable[[int], float], load: float, goal: _Goal, method: Method, arrival: Distribution,
+    service: Distribution,
+) -> Degree:  # fmt: skip
+    instances = _least(within, load, goal)
     fewer = within(instances - 1) if instances - 1 > load else 0.0
-    return Degree(instances, within(instances), fewer, load / instances, method, bound, law, arrival_fit, service_fit)
+    return Degree(instances, within(instances), fewer, load / instances, method, arrival, service)
 
 
 def _distribution(name: str, value: Distribution | str | npt.NDArray[np.float64]) -> Distribution:
@@ -150,29 +188,22 @@ def _distribution(name: str, value: Distribution | str | npt.NDArray[np.float64]
     return Samples(value, name)
 
 
-def _fitted(of: Distribution) -> tuple[Distribution, Fit | None]:
-    """Replace samples by the distribution that fits them, if one does."""
-    if not isinstance(of, Samples):
-        return of, None
-    found = fit(of)
-    return (found.distribution if found.is_accepted else of), found
-
-
-def _check_reachable(load: float, limit: int, probability: float, arrival: Distribution, service: Distribution) -> None:
+def _check_reachable(load: float, goal: _Goal, arrival: Distribution, service: Distribution) -> None:
     """With more and more instances, no event waits, and the number being processed has a Poisson distribution."""
-    best = float(stats.poisson.cdf(limit, load))
-    if best < probability:
+    best = float(stats.poisson.cdf(goal.limit, load))
+    if best < goal.probability:
         raise CapacityError(
             f"no number of instances is sufficient: {load:.4g} events are being processed at a time on average, as one "
-            f"arrives every {show_time(arrival.mean)} and takes {show_time(service.mean)}; so at most {limit} are "
-            f"there with a probability of {best:.3g} at best, and {probability:g} is required; give a limit of at "
-            f"least {int(stats.poisson.ppf(probability, min(load, _HUGE)))}, or make the query faster",
+            f"arrives every {show_time(arrival.mean)} and takes {show_time(service.mean)}; so at most {goal.limit} are "
+            f"there with a probability of {best:.3g} at best, and {goal.probability:g} is required; give a limit of at "
+            f"least {int(stats.poisson.ppf(goal.probability, min(load, _HUGE)))}, or make the query faster",
             best,
         )
 
 
-def _least(within: Callable[[int], float], load: float, limit: int, probability: float, most: int) -> int:
+def _least(within: Callable[[int], float], load: float, goal: _Goal) -> int:
     """Return the smallest number of instances, by doubling and bisection: the probability increases with the number."""
+    limit, probability, most = goal.limit, goal.probability, goal.most
     low = int(load)  # not sufficient: the queue would grow without limit
     if low >= most:
         raise CapacityError(
