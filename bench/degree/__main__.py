@@ -30,7 +30,7 @@ Row = tuple[str, str, str, int, float]
 def rows() -> list[Row]:
     """Return the runs of the traffic scenario."""
     found: list[Row] = []
-    for division in ("shared", "windows"):
+    for division in ("shared", "turn", "fewest"):
         found += [("static", division, policy, 1_600, MEAN) for policy in ("paper", "window")]
         found += [("static", division, "cpu", 0, MEAN)]
         found += [
@@ -39,7 +39,7 @@ def rows() -> list[Row]:
         found += [("dynamic", division, "cpu", 0, MEAN)]
     for mean in OTHER_MEANS:
         found += [("static", "shared", "paper", 1_600, mean), ("dynamic", "shared", "paper", 400, mean)]
-        found += [("static", "windows", "window", 1_600, mean), ("dynamic", "windows", "window", 400, mean)]
+        found += [("static", "turn", "window", 1_600, mean), ("dynamic", "turn", "window", 400, mean)]
     return found
 
 
@@ -73,7 +73,7 @@ def approximations(jobs: int) -> Any:
 def one_day(jobs: int) -> Any:
     """Run a day whose rate follows that of real trips."""
     traffic = day(seed=1)
-    of = run(traffic, "window", "windows", 400, MEAN, 1)
+    of = run(traffic, "window", "turn", 400, MEAN, 1)
     rates = [[round(time / 3600, 2), round(rate, 3)] for time, rate in traffic.rates]
     return {**summary(of), "series": series(of, 480), "rates": rates}
 

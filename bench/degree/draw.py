@@ -21,7 +21,7 @@ _LOOK = {
     "window 400": ("#eaa05a", "with the window, 400 samples"), "window 1600": ("#c4511d", "with the window, 1,600"),
     "cpu 0": ("#555555", "CPU rule"),
 }  # fmt: skip
-_NAMES = {"shared": "shared queue", "windows": "whole windows"}
+_NAMES = {"shared": "shared queue", "turn": "windows in turn", "fewest": "windows to the fewest"}
 
 
 def draw(results: dict[str, Any]) -> None:
@@ -42,7 +42,7 @@ def draw(results: dict[str, Any]) -> None:
 
 
 def _figure(columns: int, height: float = 2.9, rows: int = 1) -> tuple[Figure, Any]:
-    figure = Figure(figsize=(4.4 * columns, height * rows), layout="constrained")
+    figure = Figure(figsize=(3.9 * columns, height * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
@@ -63,7 +63,7 @@ def _with_series(runs: list[dict[str, Any]], scenario: str, division: str) -> li
 
 
 def _queues(runs: list[dict[str, Any]], scenario: str) -> None:
-    figure, (all_axes,) = _figure(2)
+    figure, (all_axes,) = _figure(3)
     for axes, division in zip(all_axes, _NAMES, strict=True):
         for of in _with_series(runs, scenario, division):
             colour, name = _LOOK[f"{of['policy']} {of['samples']}"]
@@ -77,7 +77,7 @@ def _queues(runs: list[dict[str, Any]], scenario: str) -> None:
 
 
 def _instances(runs: list[dict[str, Any]], scenario: str) -> None:
-    figure, (all_axes,) = _figure(2)
+    figure, (all_axes,) = _figure(3)
     for axes, division in zip(all_axes, _NAMES, strict=True):
         for of in _with_series(runs, scenario, division):
             colour, name = _LOOK[f"{of['policy']} {of['samples']}"]

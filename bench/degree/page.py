@@ -12,7 +12,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs/degree.md"
 BEGIN, END = "<!-- results of bench.degree -->", "<!-- end of the results -->"
 
 _POLICIES = {"paper": "the paper's loop", "window": "horizon with the window", "cpu": "CPU rule"}
-_DIVISIONS = {"shared": "shared queue", "windows": "whole windows"}
+_DIVISIONS = {"shared": "shared queue", "turn": "windows in turn", "fewest": "windows to the fewest"}
 
 
 def write(results: dict[str, Any]) -> None:
@@ -91,8 +91,8 @@ def _approximations(cases: dict[str, Any]) -> list[str]:
 def _day(of: dict[str, Any]) -> list[str]:
     return [
         "### A day",
-        "Vehicles whose rate follows that of the bike trips of a Tuesday, whole windows, 400 samples: the queue had at "
-        f"most 15 events for {of['within']:.1%} of the time (95 % of the time at most {of['p95']}), with "
+        "Vehicles whose rate follows that of the bike trips of a Tuesday, windows in turn, 400 samples: the queue had "
+        f"at most 15 events for {of['within']:.1%} of the time (95 % of the time at most {of['p95']}), with "
         f"{of['degree'][0]} to {of['degree'][1]} instances, {of['instances']:.1f} on average.",
         "![A day](images/degree/day.svg)",
     ]

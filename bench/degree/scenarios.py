@@ -41,7 +41,8 @@ def run(traffic: Traffic, policy: str, division: str, samples: int, mean: float,
     policy
         Name in `POLICIES`.
     division
-        ``windows``: the paper's splitter; ``shared``: the first free instance takes an event.
+        ``turn`` and ``fewest``: the paper's splitter, which gives whole windows to the instances in turn, or to the one
+        with the fewest; ``shared``: the first free instance takes an event.
     samples
         Number of measurements of a time slice.
     mean
@@ -51,8 +52,9 @@ def run(traffic: Traffic, policy: str, division: str, samples: int, mean: float,
     """
     factors = np.clip(np.random.default_rng(seed).normal(mean, (1 - mean) / 2.326, len(traffic.times)), 0.05, None)
     split: Division
-    if division == "windows":
-        split, times, counted = WindowSplit(traffic, work_per_comparison(), factors), traffic.times, traffic.leaves
+    if division != "shared":
+        split = WindowSplit(traffic, work_per_comparison(), factors, in_turn=division == "turn")
+        times, counted = traffic.times, traffic.leaves
     else:
         times = traffic.times[traffic.leaves]
         work = np.array([PROFILE.p99(rate) for rate in _rates(times)]) * factors[traffic.leaves]

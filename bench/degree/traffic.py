@@ -73,11 +73,10 @@ def rush_hour(seed: int, low: float = 0.5, high: float = 5.0, hours: float = 6.0
 
 
 def day(seed: int, low: float = 0.2, high: float = 5.0) -> Traffic:
-    """Return a day whose rate follows that of real trips: those of a weekday in 2014, by the half hour."""
+    """Return a day whose rate follows that of real trips: those of a Tuesday in 2014, local time, by the half hour."""
     starts = pq.read_table(fastcep.datasets.path("bayarea_2014"), columns=["start_date"])["start_date"].to_numpy()
-    days, first = starts.astype("datetime64[D]"), np.datetime64("2014-10-14")
-    seconds = (starts[days == first] - first).astype("timedelta64[s]").astype(int)
-    counts = np.bincount(seconds // 1800, minlength=48)
+    seconds = (starts - np.datetime64("2014-10-14T07:00")).astype("timedelta64[s]").astype(int)  # midnight there
+    counts = np.bincount(seconds[(seconds >= 0) & (seconds < 86_400)] // 1800, minlength=48)
     rates = low + (high - low) * counts / counts.max()
     knots = [(-_TRAVEL, float(rates[0])), *((900.0 + 1800 * at, float(rate)) for at, rate in enumerate(rates))]
     return _traffic(knots, 86_400.0, seed)
@@ -115,7 +114,7 @@ def work_per_comparison() -> float:
 
 
 class WindowSplit:
-    """The paper's splitter: a window goes as a whole to the instance with the fewest open windows.
+    """The paper's splitter: a window goes as a whole to one instance.
 
     An event of position 2 goes to every instance that has an open window, and has been processed when all of them are
     done. Implements `Division`.
@@ -128,12 +127,17 @@ class WindowSplit:
         Work in ns to compare an event of position 2 with one of position 1.
     factors
         Factor of the work for each event, float64[n]; None: 1.
+    in_turn
+        The instances get windows in turn; otherwise a window goes to the one with the fewest open windows, so that a
+        new instance gets all next windows, which grow and end together.
     """
 
-    def __init__(self, traffic: Traffic, comparison: float, factors: Floats | None = None) -> None:
+    def __init__(
+        self, traffic: Traffic, comparison: float, factors: Floats | None = None, *, in_turn: bool = True
+    ) -> None:
         self._vehicles, self._leaves = traffic.vehicles.tolist(), traffic.leaves.tolist()
         self._earlier = traffic.earlier.tolist()
-        self._comparison = comparison
+        self._comparison, self._in_turn = comparison, in_turn
         self._factors = None if factors is None else factors.tolist()
         self._passed = 0  # vehicles that have passed position 1
         self._open: dict[int, tuple[Worker, int]] = {}  # vehicle: instance, `_passed` before it
@@ -165,7 +169,10 @@ class WindowSplit:
 
     def _enter(self, vehicle: int, workers: Sequence[Worker]) -> None:
         staying = [worker for worker in workers if not worker.is_leaving]
-        worker = min(staying, key=lambda worker: self._windows.get(worker, 0))
+        if self._in_turn:
+            worker = staying[self._passed % len(staying)]
+        else:
+            worker = min(staying, key=lambda worker: self._windows.get(worker, 0))
         self._open[vehicle] = (worker, self._passed)
         self._windows[worker] = self._windows.get(worker, 0) + 1
         self._before[worker] = self._before.get(worker, 0) + self._passed

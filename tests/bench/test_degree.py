@@ -66,7 +66,7 @@ def test_service_times_have_the_given_percentile() -> None:
     assert PROFILE.p99(2.5) == pytest.approx(1.25e9 / 4)
 
 
-@pytest.mark.parametrize("division", ["shared", "windows"])
+@pytest.mark.parametrize("division", ["shared", "turn", "fewest"])
 def test_the_loop_keeps_the_limit(division: str) -> None:
     of = run(steady(1.0, seed=4), "window", division, 400, 0.8, seed=4)
     figures = summary(of)

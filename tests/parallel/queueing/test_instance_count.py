@@ -22,7 +22,7 @@ from fastcep.parallel.queueing.distributions import (
 )
 from fastcep.parallel.queueing.instance_count import degree
 from fastcep.parallel.queueing.stationary import exponential_service, fixed_service
-from fastcep.parallel.queueing.trace import lowest_share_within
+from fastcep.parallel.queueing.trace import lowest_share_within, share_within
 
 
 @pytest.mark.parametrize(
@@ -102,11 +102,26 @@ def test_recorded_arrivals_give_the_smallest_number(load: float, limit: int, see
         assert lowest_share_within(np.cumsum(gaps), service.mean, 1_000, limit) < 0.9
         return
     assert found.method == "trace"
-    shares = [
-        lowest_share_within(np.cumsum(gaps), service.mean, n, limit) for n in (found.instances - 1, found.instances)
-    ]
+    numbers = (found.instances - 1, found.instances)
+    shares = [lowest_share_within(np.cumsum(gaps), service.mean, number, limit) for number in numbers]
+    assert share_within(np.cumsum(gaps), service.mean, found.instances, limit) >= shares[1]
     assert shares[1] == found.probability >= 0.9
     assert found.instances == int(load) + 1 or shares[0] == found.probability_with_fewer < 0.9
+
+
+@pytest.mark.parametrize("deviation", [0.0, 0.05, 0.2])
+def test_regular_arrivals_need_few_instances(deviation: float) -> None:
+    """Their bound alone would need an unlimited number."""
+    gaps = 200e6 * np.abs(np.random.default_rng(4).normal(1, deviation, 1_600))
+    found = degree(gaps, "deterministic:800ms", 15, 0.95)
+    assert (found.instances, found.method) == (5, "trace") and found.arrival_fit is not None
+    with pytest.raises(CapacityError):
+        degree(found.arrival_fit.distribution, "deterministic:800ms", 15, 0.95)
+
+
+def test_exponential_arrivals_are_not_evaluated_as_a_trace() -> None:
+    gaps = np.random.default_rng(2).exponential(40e6, 1_600)
+    assert degree(gaps, "deterministic:199ms", 15, 0.95).method == "M/D/c"
 
 
 def test_groups_of_events_are_not_fitted() -> None:

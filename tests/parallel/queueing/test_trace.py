@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -66,6 +68,24 @@ def test_events_at_one_time() -> None:
     assert share_within(np.zeros(5), 1.0, 2, 4) == 0.0
     assert share_within(np.empty(0), 1.0, 2, 4) == 1.0
     assert departures(np.empty(0), 1.0, 2).tolist() == []
+
+
+def test_the_lower_limit_covers_the_share_of_other_arrivals() -> None:
+    """Of sequences of the same kind, 95 % of the lower limits are below the share of a long sequence."""
+    random = np.random.default_rng(11)
+
+    def groups(number: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return np.cumsum(np.where(random.random(number) < 0.5, 0.0, random.exponential(2.0, number)))
+
+    share = share_within(groups(400_000), 4.0, 6, 12)
+    lowest = np.array([lowest_share_within(groups(1_600), 4.0, 6, 12) for _ in range(300)])
+    assert 0.88 <= (lowest <= share).mean() <= 1 and np.median(lowest) > share - 0.06
+
+
+def test_the_lower_limit_of_few_arrivals_is_0() -> None:
+    assert lowest_share_within(np.arange(10.0), 1.0, 2, 5) == 0
+    assert lowest_share_within(np.zeros(100), 1.0, 2, 5) == 0
+    assert lowest_share_within(np.arange(100.0), 1.0, 2, 5) == 1
 
 
 @pytest.mark.parametrize(
