@@ -18,7 +18,6 @@ Complexes = npt.NDArray[np.complex128]
 
 #: Error that is accepted for evaluating a generating function at finitely many points.
 _ALIASING = 1e-11
-_NEWTON_STEPS = 4
 
 
 def exponential_service(load: float, instances: int, limit: int) -> Floats:
@@ -114,7 +113,4 @@ def _roots(load: float, instances: int) -> Complexes:
     ratio = load / instances
     unit = np.exp(2j * np.pi * np.arange(1, instances) / instances)  # z = unit * exp(ratio * (z - 1))
     z = -special.lambertw(-ratio * np.exp(-ratio) * unit) / ratio
-    for _ in range(_NEWTON_STEPS):  # W is inaccurate near its branch point, at a utilisation near 1
-        image = unit * np.exp(ratio * (z - 1))
-        z = z - (z - image) / (1 - ratio * image)
     return np.asarray(z, np.complex128)

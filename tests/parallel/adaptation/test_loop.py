@@ -95,9 +95,9 @@ def test_the_margin_is_in_standard_errors_of_the_rate() -> None:
 
     def asked(rate: float) -> Deterministic:
         rates.append(rate)
-        return service(100)
+        return service(10)
 
-    gaps = exponential(400, 40)
+    gaps = exponential(400, 400)
     for margin in (0, 2):
         loop, _ = made(service=asked, margin=margin)
         loop.arrived(gaps)

@@ -46,6 +46,23 @@ def test_one_event_more_than_the_limit_is_no_time_above_it() -> None:
     assert share_within(arrivals, 100.0, 2, 1) == pytest.approx(1 / 3)
 
 
+@given(GAPS, st.integers(1, 20), st.integers(1, 8), st.integers(0, 12))
+def test_the_lower_limit_is_below_the_share(gaps: list[int], service: int, instances: int, limit: int) -> None:
+    arrivals = np.cumsum(gaps).astype(np.float64)
+    lowest = lowest_share_within(arrivals, float(service), instances, limit)
+    assert 0 <= lowest <= share_within(arrivals, float(service), instances, limit) + 1e-12
+    if len(gaps) < 17:
+        assert lowest == 0
+
+
+def test_the_lower_limit_is_below_the_probability_for_most_samples() -> None:
+    """It exceeds the true probability for few of these long sequences; for shorter ones, more often."""
+    expected = fixed_service(3.73, 5, 8)[-1]
+    sequences = [np.random.default_rng(seed).standard_exponential(16_000) for seed in range(100)]
+    lowest = np.array([lowest_share_within(np.cumsum(gaps), 3.73, 5, 8) for gaps in sequences])
+    assert (lowest > expected - 0.1).all() and (lowest > expected).sum() < 15
+
+
 def test_events_at_one_time() -> None:
     assert share_within(np.zeros(5), 1.0, 2, 5) == 1.0
     assert share_within(np.zeros(5), 1.0, 2, 4) == 0.0
