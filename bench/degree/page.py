@@ -128,6 +128,10 @@ def _streams(cases: dict[str, Any]) -> list[str]:
         "*share*: that share of the time. *Used*: family of the arrivals, or `trace`; *not reachable*: slices for "
         "which no number of instances is sufficient, because too many events arrive at once.",
         "\n".join(table),
+        "Where the arrivals stay of the same kind, the limit is kept in nine of ten slices or more, and the prediction "
+        "is near or below the share that follows. The waves, the growing rate and the Google trace change their rate "
+        "from one slice to the next, up to a factor of several hundred in the trace: there the prediction is wrong, "
+        "because the last slice says nothing about it. A loop needs a forecast for that, and shorter slices.",
     ]
 
 
