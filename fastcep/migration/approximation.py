@@ -50,8 +50,8 @@ def approximate(states: States, capacity: int, epsilon: float) -> Mask:
     needed = _bytes(len(classes.values), width)
     if needed > LARGEST_TABLE:
         raise ValidationError(
-            f"epsilon={epsilon}: the table of {len(classes.values):,} utilities takes {needed / 2**20:,.0f} MiB; expected "
-            f"at most {LARGEST_TABLE // 2**20} MiB. Give a larger epsilon, or method='dp'"
+            f"epsilon={epsilon}: the table of {len(classes.values):,} utilities takes {needed / 2**20:,.0f} MiB; "
+            f"expected at most {LARGEST_TABLE // 2**20} MiB. Give a larger epsilon, or method='dp'"
         )
     bases = np.zeros(len(classes.values), np.int64)
     least, gains = least_sizes(classes.values, classes.size, classes.starts, bases, 0, width - 1)

@@ -1,8 +1,8 @@
 """Choose the method of selection by the number of states and the variance of their sizes.
 
-Greedy is optimal if all sizes are equal, or all states fit. Otherwise its loss is at most the part of the first state
-that does not fit, so it is small if states are small against the capacity: the upper bound shows it. Only if the loss can
-be larger, a slower method is worth its time.
+Greedy is optimal if all sizes are equal, or all states fit. Otherwise its loss is less than the utility of the first
+state that does not fit, so it is small if the capacity holds many states: the upper bound shows it. A slower method is
+worth its time only if the loss can be larger.
 """
 
 from __future__ import annotations

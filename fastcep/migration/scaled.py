@@ -1,20 +1,20 @@
 """Dynamic programming over utilities that are scaled to 0..100 and rounded.
 
-The table needs only sets that are close to the *greedy prefix*: the states by descending rounded utility per byte, up to
-the first that does not fit. Let M be the largest rounded utility, 100. Among the optimal sets that consist of the
-smallest states of each utility, consider the one that differs from the prefix by the fewest states. It gains the states
-A and loses the states B.
+The table needs only sets that are close to the *greedy prefix*: the states by descending rounded utility per byte, up
+to the first that does not fit. Let M be the largest rounded utility, 100. Among the optimal sets that consist of the
+smallest states of each utility, consider the one that differs from the prefix by the fewest states. The states that it
+has and the prefix has not are its *gains*; those that only the prefix has are its *losses*.
 
-* Order A and B so that the sum of gains and losses stays between -M + 1 and M: take a gain if the sum is at most 0,
-  otherwise a loss. If a sum occurs twice, the gains and losses between the two have the same utility. The gains are not
-  denser than the losses, so they are not smaller either, and undoing both gives an optimal set that differs less. Hence
-  all sums are different, and there are at most 2 M - 1 steps until no gain or no loss is left.
-* The optimal set is better than the prefix by less than M, because the prefix and the first state that does not fit have
-  more utility than fits. So if losses are left, the sum would have to be negative in the end, which an optimal set
-  excludes; if gains are left, their utility is less than M.
+* Order gains and losses so that the sum of their utilities stays between -M + 1 and M: take a gain if the sum is at
+  most 0, otherwise a loss. If a sum occurs twice, the gains and losses between the two have the same utility. The gains
+  are not denser than the losses, so they are not smaller either, and undoing both gives an optimal set that differs by
+  fewer states. Hence all sums are different, and it takes at most 2 M - 1 steps until no gain or no loss is left.
+* If losses are left, the sum is at most 0 and ends below 0, which an optimal set excludes. If gains are left, their
+  utility is less than M: the prefix together with the first state that does not fit is at least as good as any set that
+  fits, so an optimal set is better than the prefix by at most M - 1 or, if it is equal to both, by M.
 
-With b losses, the losses have at most the utility M b, and at most that of the gains, M (2 M - 1 - b) + M. So they have at
-most M^2, and the gains less than M^2 + M. The sums of the table stay in this range, however many states there are.
+The utility of b losses is at most M b, and at most that of the gains, M (2 M - 1 - b) + M. So it is at most M^2, and
+that of the gains is at most M^2 + M. The sums of the table stay in this range, however many states there are.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def scaled_utility(states: States, capacity: int) -> Ints:
     if largest == 0:
         return np.zeros(len(states), np.int64)
     shares = np.where(fits, states.utility, 0.0) / largest
-    return np.rint(LEVELS * shares).astype(np.int64)
+    return np.asarray(np.rint(LEVELS * shares), np.int64)
 
 
 def dynamic_programming(states: States, capacity: int) -> Mask:

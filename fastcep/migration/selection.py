@@ -87,8 +87,8 @@ def plan(
     seed
         Seed of ``"random"``.
     time_budget
-        Time that ``"auto"`` may take, such as ``"200ms"``. The times of the methods are estimated, not measured, so that
-        the same states give the same plan.
+        Time that ``"auto"`` may take, such as ``"200ms"``. The times of the methods are estimated from the number of
+        states, not measured, so the same states give the same plan.
 
     Returns
     -------

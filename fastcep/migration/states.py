@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fastcep.errors import ValidationError
 
-__all__ = ["Floats", "Ints", "LARGEST_TOTAL", "States"]
+__all__ = ["LARGEST_TOTAL", "Floats", "Ints", "States"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -105,7 +105,9 @@ def _array(name: str, values: npt.ArrayLike, expected: str) -> npt.NDArray[Any]:
     if array.ndim == 1 and len(array) == 0 and array.dtype != object:
         array = array.astype(np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iuf":
-        raise ValidationError(f"{name}: an array of {array.ndim} dimensions and type {array.dtype}; expected {expected}")
+        raise ValidationError(
+            f"{name}: an array of {array.ndim} dimensions and type {array.dtype}; expected {expected}"
+        )
     return array
 
 
