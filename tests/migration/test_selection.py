@@ -159,6 +159,13 @@ def test_random_is_reproducible_and_differs_by_seed() -> None:
     assert first.utility < plan(states, 20_000, "greedy").utility
 
 
+def test_fptas_leaves_room_for_small_states() -> None:
+    """The best large state fills the capacity; another one and a small state have more utility."""
+    states = States([10, 100, 95] + [5] * 18, [20.0, 115.0, 114.0] + [4.5] * 18)
+    assert plan(states, 100, "greedy").utility == 101.0
+    assert plan(states, 100, "fptas", epsilon=0.1).utility == 118.5
+
+
 # ------------------------------------------------------------------------- auto
 
 

@@ -1,0 +1,115 @@
+"""Write the stored results of `bench.migration` into docs/migration.md."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+__all__ = ["BEGIN", "END", "PAGE", "text", "write"]
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/migration.md"
+BEGIN, END = "<!-- results of bench.migration -->", "<!-- end of the results -->"
+
+_GOALS = {
+    ("skew10", "equal"): 0.27, ("skew10", "trips"): 0.21, ("skew50", "equal"): 0.39, ("skew50", "trips"): 0.34,
+}  # fmt: skip
+_TIMES = {(8_000, "greedy"): 50, (8_000, "dp"): 4_000, (100_000, "greedy"): 500}
+
+
+def write(results: dict[str, Any]) -> None:
+    """Write the page."""
+    PAGE.write_text(text(results), encoding="utf-8")
+
+
+def text(results: dict[str, Any]) -> str:
+    """Return the page with the results."""
+    old = PAGE.read_text(encoding="utf-8")
+    before, after = old.split(BEGIN)[0], old.split(END)[1]
+    environment = results["environment"]
+    parts = [
+        f"{environment['machine']}, Python {environment['python']}, {environment['date']}; "
+        "`python -m bench.migration`, about a minute. All but the run times is simulated, with fixed seeds.",
+        *_over_time(results["over_time"]), *_shares(results["shares"]), *_comparison(results["comparison"]),
+        *_run_times(results["run_times"]),
+    ]  # fmt: skip
+    lines = [
+        line if line.startswith(("|", "#", "!")) else "\n".join(textwrap.wrap(line, 120))
+        for line in "\n\n".join(parts).split("\n")
+    ]
+    return f"{before}{BEGIN}\n{chr(10).join(lines)}\n{END}{after}"
+
+
+def _over_time(runs: list[dict[str, Any]]) -> list[str]:
+    table = [
+        "| utilities | order | states received | share of the states | of the bytes | of the utility |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for run in runs:
+        table.append(
+            f"| {run['utility']} | {run['method']} | {run['received_states']:,} | "
+            f"{run['received_states'] / 8_000:.1%} | {run['received_bytes'] / run['bytes']:.1%} | {run['received_share']:.1%} |"
+        )
+    return [
+        "### Utility over time: figures 4(a) and (b)",
+        "8,000 states with sizes of trips, and a bandwidth at which all of them take 10 s. Figure 4(a): the share of "
+        "the utility that has arrived.",
+        "![Utility over time](images/migration/figure_4a.svg)",
+        f"Figure 4(b): the number of states at the new host, if the link fails after {runs[0]['deadline']:g} s.",
+        "![States over time](images/migration/figure_4b.svg)",
+        "\n".join(table),
+    ]
+
+
+def _shares(cells: list[dict[str, Any]]) -> list[str]:
+    table = [
+        "| utilities | sizes | share of the time, median of 10 seeds | smallest | largest | goal |",
+        "|---|---|---:|---:|---:|---|",
+    ]
+    for cell in cells:
+        middle, goal = median(cell["shares"]), _GOALS.get((cell["utility"], cell["sizes"]))
+        verdict = "" if goal is None else f"≤ {goal:.2f}: {'met' if middle <= goal else 'not met'}"
+        table.append(
+            f"| {cell['utility']} | {cell['sizes']} | {middle:.3f} | {min(cell['shares']):.3f} | "
+            f"{max(cell['shares']):.3f} | {verdict} |"
+        )
+    return ["### Time for 80 % of the utility", "8,000 states, by descending density:", "\n".join(table)]
+
+
+def _comparison(found: dict[str, list[dict[str, Any]]]) -> list[str]:
+    table = ["| method | 8 large states | 8,000 small states |", "|---|---:|---:|"]
+    for few, many in zip(found["few"], found["many"], strict=True):
+        table.append(f"| {few['method']} | {few['mean_of_all']:.2%} | {many['mean_of_all']:.2%} |")
+    above = {name: next(run["above_greedy"] for run in runs if "above_greedy" in run) for name, runs in found.items()}
+    return [
+        "### Few large states, many small ones: figures 4(c) and (d)",
+        "The utility of a state is its size to the power of 1.5. Figure 4(c): 8 states, with log-normal sizes (the "
+        "mean of 100 draws). Figure 4(d): 8,000 states with sizes of trips (the mean of 3 draws).",
+        "![Few large states](images/migration/figure_4c.svg)",
+        "![Many small states](images/migration/figure_4d.svg)",
+        "The share of the utility that arrives, the mean of deadlines from 5 % to 100 % of the full time:",
+        "\n".join(table),
+        f"At the deadline where it gains the most, `dp` is above `greedy` by {100 * above['few']:.1f} points with few "
+        f"states, and by {100 * above['many']:.2f} points with many.",
+    ]
+
+
+def _run_times(rows: list[dict[str, Any]]) -> list[str]:
+    table = [
+        "| states | sizes | method | CPU time | share of the upper bound | goal |", "|---:|---|---|---:|---:|---|",
+    ]  # fmt: skip
+    for row in rows:
+        goal = _TIMES.get((row["states"], row["method"]))
+        verdict = "" if goal is None else f"≤ {goal:,} ms: {'met' if row['ms'] <= goal else 'not met'}"
+        name = row["method"] if row["used"] == row["method"] else f"{row['method']} ({row['used']})"
+        table.append(
+            f"| {row['states']:,} | {row['sizes']} | {name} | {row['ms']:,.1f} ms | {row['of_bound']:.5f} | {verdict} |"
+        )
+    return [
+        "### Run times",
+        "A third of all bytes fits. *even*: sizes of 1 to 10,000 bytes, utilities of 90 to 100; *trips*: skew10; "
+        "*varied*: log-normal sizes, utilities within 10 % of the sizes. The upper bound is that of a selection that "
+        "may send one state in part.",
+        "\n".join(table),
+    ]
