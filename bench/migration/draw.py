@@ -62,7 +62,7 @@ def _methods(runs: list[dict[str, Any]], name: str) -> None:
     figure, axes = _axes()
     for run in runs:
         colour, line = _METHODS[run["method"]]
-        axes.plot(run["time_share"], run["mean"], color=colour, linestyle=line, label=run["method"], linewidth=1.2)
+        axes.plot(run["time_share"], run["first"], color=colour, linestyle=line, label=run["method"], linewidth=1.2)
     axes.set(xlabel="deadline as a share of the full time", ylabel="share of the utility", xlim=(0, 1), ylim=(0, 1))
     axes.legend(fontsize=7, loc="lower right")
     _save(figure, name)

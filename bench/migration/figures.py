@@ -55,14 +55,14 @@ def shares(count: int = 8_000) -> list[dict[str, Any]]:
     return found
 
 
-def few_large(seed: int) -> States:
-    """Return 8 states of very different sizes, whose utility grows with the size."""
-    size = _varied(8, seed)
+def few_large(seed: int, spread: float) -> States:
+    """Return 8 states of log-normal sizes, whose utility grows with the size."""
+    size = _varied(8, seed, spread)
     return States(size, size**1.5)
 
 
-def _varied(count: int, seed: int) -> Ints:
-    return np.ceil(np.exp(np.random.default_rng(seed).normal(8.0, 0.7, count))).astype(np.int64)
+def _varied(count: int, seed: int, spread: float = 0.7) -> Ints:
+    return np.ceil(np.exp(np.random.default_rng(seed).normal(8.0, spread, count))).astype(np.int64)
 
 
 def many_small(seed: int) -> States:
@@ -72,27 +72,28 @@ def many_small(seed: int) -> States:
 
 def comparison(points: int = 20, seeds: int = 100) -> dict[str, list[dict[str, Any]]]:
     """Run figures 4(c) and (d): utility received by the deadline, few large and many small states."""
-    few = [few_large(seed) for seed in range(seeds)]
-    many = [many_small(seed) for seed in SEEDS[:3]]
-    return {"few": _received(few, points), "many": _received(many, points)}
+    cases = {
+        "few": [few_large(seed, 0.3) for seed in range(seeds)],
+        "varied": [few_large(seed, 0.7) for seed in range(seeds)],
+        "many": [many_small(seed) for seed in SEEDS[:3]],
+    }
+    return {name: _received(of, points) for name, of in cases.items()}
 
 
 def _received(cases: list[States], points: int) -> list[dict[str, Any]]:
     """Return the received share of the utility by deadline, of each method: of the first case, and the mean of all."""
     found = []
+    greedy = None
     for method in METHODS:
-        rows = []
-        for states in cases:
-            rows.append([_planned_share(states, method, at / points) for at in range(1, points + 1)])
-        table = np.array(rows)
+        table = np.array([[_planned_share(of, method, at / points) for at in range(1, points + 1)] for of in cases])
+        greedy = table if greedy is None else greedy
+        gain = table - greedy
         found.append({
             "method": method, "time_share": [at / points for at in range(1, points + 1)],
-            "first": table[0].round(5).tolist(), "mean": table.mean(axis=0).round(5).tolist(),
+            "first": table[0].round(5).tolist(), "mean": float(table.mean()),
+            "better": float((gain > 1e-9).mean()), "worse": float((gain < -1e-9).mean()),
+            "largest_gain": float(gain.max()), "largest_loss": float(-gain.min()),
         })  # fmt: skip
-    best, greedy = (next(of for of in found if of["method"] == name) for name in ("dp", "greedy"))
-    for of in found:
-        of["mean_of_all"] = float(np.mean(of["mean"]))
-    best["above_greedy"] = float(np.max(np.array(best["mean"]) - np.array(greedy["mean"])))
     return found
 
 
