@@ -92,7 +92,7 @@ def _received(cases: list[States], points: int) -> list[dict[str, Any]]:
             "method": method, "time_share": [at / points for at in range(1, points + 1)],
             "first": table[0].round(5).tolist(), "mean": float(table.mean()),
             "better": float((gain > 1e-9).mean()), "worse": float((gain < -1e-9).mean()),
-            "largest_gain": float(gain.max()), "largest_loss": float(-gain.min()),
+            "largest_gain": float(gain.max()), "largest_loss": float(max(0.0, -gain.min())),
         })  # fmt: skip
     return found
 

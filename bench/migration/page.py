@@ -35,7 +35,7 @@ def text(results: dict[str, Any]) -> str:
         *_run_times(results["run_times"]),
     ]  # fmt: skip
     lines = [
-        line if line.startswith(("|", "#", "!")) else "\n".join(textwrap.wrap(line, 120))
+        line if line.startswith(("|", "#", "!")) else "\n".join(textwrap.wrap(line, 120, break_on_hyphens=False))
         for line in "\n\n".join(parts).split("\n")
     ]
     return f"{before}{BEGIN}\n{chr(10).join(lines)}\n{END}{after}"
@@ -92,9 +92,9 @@ def _comparison(found: dict[str, list[dict[str, Any]]]) -> list[str]:
     return [
         "### Few large states, many small ones: figures 4(c) and (d)",
         "The utility of a state is its size to the power of 1.5. The share of the utility that has arrived at the "
-        "deadline, for deadlines from 5 % to 100 % of the full time. *8 states*: log-normal sizes, 100 draws; *spread* is "
-        "the standard deviation of the logarithm. *8,000 states*: 3 draws. *Better than greedy*: share of the draws and "
-        "deadlines. The pictures show the first draw of 8 states with a spread of 0.3, and of 8,000 states.",
+        "deadline, for deadlines from 5 % to 100 % of the full time. *8 states*: log-normal sizes, 100 draws; *spread* "
+        "is the standard deviation of the logarithm. *8,000 states*: 3 draws. *Better than greedy*: share of the draws "
+        "and deadlines. The pictures show the first draw of 8 states with a spread of 0.3, and of 8,000 states.",
         "![Few large states](images/migration/figure_4c.svg)",
         "![Many small states](images/migration/figure_4d.svg)",
         "\n".join(table),

@@ -19,7 +19,7 @@ __all__ = ["ENOUGH", "best_within", "dp_time", "fptas_time"]
 #: Share of the upper bound from which on the greedy selection is good enough.
 ENOUGH = 0.999
 
-# Measured on one core of an AMD EPYC at 2.4 GHz (bench/migration), rounded up, in ns.
+# Measured on one core of an AMD EPYC (python -m bench.migration) and rounded up to about twice, in ns.
 _PER_STATE = 1_000  # sort and prefix, of a state
 _PER_CELL = 20  # a cell of the table
 
