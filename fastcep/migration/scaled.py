@@ -8,7 +8,8 @@ has and the prefix has not are its *gains*; those that only the prefix has are i
 * Order gains and losses so that the sum of their utilities stays between -M + 1 and M: take a gain if the sum is at
   most 0, otherwise a loss. If a sum occurs twice, the gains and losses between the two have the same utility. The gains
   are not denser than the losses, so they are not smaller either, and undoing both gives an optimal set that differs by
-  fewer states; so does the set with as many of the smallest states of each utility. Hence all sums are different, and it takes at most 2 M - 1 steps until no gain or no loss is left.
+  fewer states; so does the set with as many of the smallest states of each utility. Hence all sums are different, and
+  it takes at most 2 M - 1 steps until no gain or no loss is left.
 * If losses are left, the sum is at most 0 and ends below 0, which an optimal set excludes. If gains are left, their
   utility is less than M: the prefix together with the first state that does not fit is at least as good as any set that
   fits, so an optimal set is better than the prefix by at most M - 1 or, if it is equal to both, by M.
