@@ -67,6 +67,7 @@ TESTS = {
         "tests/parallel/adaptation/test_live.py", "tests/parallel/adaptation/test_adapted_engine.py",
         "tests/evaluation/test_clairvoyant.py",
         "tests/cli/test_fit_command.py::test_options_of_espice_are_rejected_elsewhere",
+        "tests/_core/fit/test_packing_knapsack.py", "tests/migration",
     ],
 }  # fmt: skip
 

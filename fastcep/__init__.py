@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fastcep import arrivals as arrivals
     from fastcep import datasets as datasets
     from fastcep import evaluation as evaluation
+    from fastcep import migration as migration
     from fastcep import parallel as parallel
     from fastcep import query as query
     from fastcep import shedding as shedding
@@ -123,7 +124,7 @@ _MODULE_OF = {
     "to_text": "fastcep.query",
     "with_attributes": "fastcep.query",
 }
-_PACKAGES = ("arrivals", "datasets", "evaluation", "parallel", "query", "shedding")
+_PACKAGES = ("arrivals", "datasets", "evaluation", "migration", "parallel", "query", "shedding")
 
 __all__ = [
     "CapacityError",

@@ -26,6 +26,7 @@ from fastcep.cli.common import (
     exit_codes,
     load_functions,
 )
+from fastcep.cli.migrate_commands import migrate_app
 
 __all__ = ["app", "main"]
 
@@ -39,6 +40,7 @@ datasets_app = typer.Typer(help="Shipped data sets and generators.", no_args_is_
 app.add_typer(datasets_app, name="datasets")
 cache_app = typer.Typer(help="Compiled kernels on disk.", no_args_is_help=True)
 app.add_typer(cache_app, name="cache")
+app.add_typer(migrate_app, name="migrate")
 
 
 def _version(print_version: bool) -> None:

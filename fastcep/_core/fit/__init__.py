@@ -1,1 +1,4 @@
-"""Kernels for fitting and evaluating shedders: covering knapsack, cascades of flows, clairvoyant reference."""
+"""Kernels for fitting and evaluating shedders: covering knapsack, cascades of flows, clairvoyant reference.
+
+The packing knapsack chooses the state to send in a migration.
+"""

@@ -1,0 +1,1 @@
+"""Figures and run times of docs/migration.md."""
