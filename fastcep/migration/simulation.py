@@ -18,8 +18,8 @@ import numpy as np
 
 from fastcep.errors import ValidationError
 from fastcep.events.units import NANOSECONDS
+from fastcep.extras import load
 from fastcep.migration.capacity import bytes_per_second, capacity_of, duration
-from fastcep.migration.extra import load
 from fastcep.migration.selection import Plan, plan
 from fastcep.migration.states import Floats, Ints, States
 
@@ -143,7 +143,7 @@ def simulate(
 
 def _arrivals(sizes: Ints, delay: int, limit: int) -> list[int]:
     """Return the times of arrival until the limit, in the order of the states."""
-    simpy = load("simpy")
+    simpy = load("simpy", "the simulation of a migration")
     environment = simpy.Environment(initial_time=0)
     link = simpy.Store(environment)
     arrivals: list[int] = []

@@ -52,7 +52,7 @@ _MODULE_OF = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from fastcep.parallel.extra import load
+    from fastcep.extras import load
 
     value = getattr(load(f"{__name__}.{_MODULE_OF.get(name, 'queueing.distributions')}"), name)
     globals()[name] = value

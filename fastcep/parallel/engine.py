@@ -31,10 +31,10 @@ from fastcep.engine.queries import Buildable, built_queries
 from fastcep.engine.signals import Signals
 from fastcep.errors import InstanceError, ValidationError
 from fastcep.events import EventBatch, StringTable, parse_duration
+from fastcep.extras import load
 from fastcep.option_types import Index, Store
 from fastcep.parallel.adaptation.options import Adaptation
 from fastcep.parallel.channel import SharedMemoryError
-from fastcep.parallel.extra import load
 from fastcep.parallel.instances import Starter, Workers
 from fastcep.parallel.merger import Merger
 from fastcep.parallel.plain_events import plain_events

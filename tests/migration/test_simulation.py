@@ -101,7 +101,7 @@ def test_without_simpy(monkeypatch: pytest.MonkeyPatch) -> None:
     def without(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
-    monkeypatch.setattr("fastcep.migration.extra.import_module", without)
+    monkeypatch.setattr("fastcep.extras.import_module", without)
     with pytest.raises(fc.ValidationError, match=r"needs simpy; install it with: pip install 'fastcep\[degree\]'"):
         simulate(States([1], [1]), bandwidth=1)
     assert plan(States([1], [1]), 1).utility == 1.0, "selection works without SimPy"

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep.errors import ValidationError
-from fastcep.parallel.extra import load
+from fastcep.extras import load
 
 __all__ = ["Forecast", "Method", "check_method", "forecast"]
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep.engine.instance_pool import InstanceCounts, InstancePool
-from fastcep.parallel.extra import load
+from fastcep.extras import load
 from fastcep.parallel.splitter import Slice, Splitter
 from fastcep.plan.slicing import Context
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from fastcep.errors import ValidationError
-from fastcep.parallel.extra import load
+from fastcep.extras import load
 from fastcep.parallel.queueing.distributions import (
     Deterministic,
     Distribution,

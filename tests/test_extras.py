@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import fastcep
-from fastcep.parallel.extra import load
+from fastcep.extras import load
 
 ROOT = Path(fastcep.__file__).parent.parent
 EXTRA = ("scipy", "statsmodels", "simpy", "threadpoolctl")
@@ -56,7 +56,7 @@ def test_use_is_light(use: str) -> None:
 def test_other_missing_modules_are_errors_of_the_program() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"fastcep\.parallel\.nothing"):
         load("fastcep.parallel.nothing")
-    assert load("fastcep.parallel.extra").load is load
+    assert load("fastcep.extras").load is load
 
 
 def test_names_of_the_package() -> None:
