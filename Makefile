@@ -44,6 +44,8 @@ figures: $(STAMP)
 	sed -n '/^```cep/,/^```$$/{/^```/!p}' docs/explain.md > build/explain.cep
 	$(BIN)/fastcep explain build/explain.cep --output docs/images/explain.svg
 	$(BIN)/python -m bench.plots
+	$(BIN)/python -m bench.degree
+	$(BIN)/python -m bench.migration
 	$(BIN)/python -m bench.papers --seeds 3 --jobs 2 --reports build/papers
 
 lint: $(STAMP)
