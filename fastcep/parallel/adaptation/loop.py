@@ -6,7 +6,8 @@
 A decision is due at equal intervals, or whenever enough events have arrived. It asks for the number of instances that
 will be needed after a *horizon*, the time that a new instance takes to start. More instances are started at once, so
 that they are there at the horizon. Fewer take effect after the horizon, and only if no decision in between asked for
-more: the pool has the largest number that any decision within the last horizon asked for.
+more: the pool has the largest number that any decision within the last horizon asked for. If the stream falls silent,
+the smallest number is asked for in the same way.
 
 Invariant: the number asked of the pool depends only on the arrivals, the service times and the times of the decisions.
 Everything stored is bounded: a few times `Adaptation.samples` times, the last 500 rates, the last 500 decisions, and
@@ -40,6 +41,8 @@ Service = Callable[[float], Distribution | None]
 
 #: Number of decisions after which the method of the forecast is chosen again, which takes about 0.3 s.
 _CHOSEN_AGAIN = 5
+#: The stream is silent after this multiple of the mean time between events, and at least one horizon.
+_SILENT = 100
 #: Share of the highest probability that is good enough if the required one cannot be reached.
 _NEARLY = 0.99
 
@@ -104,7 +107,8 @@ class AdaptationLoop:
         self._gaps = np.empty(0)
         self._recent: list[Floats] = []  # after `_gaps`
         self._arrived = self._recent_count = 0
-        self._last = start
+        self._last = self._heard = start  # time of the last decision, and of the last step with new arrivals
+        self._is_new = False  # whether events have arrived since the last step
         # Time and number of decisions, the numbers falling; the first is in force, the others after the horizon.
         self._wanted: deque[tuple[int, int]] = deque([(start, options.first)])
         self._method: Method = options.forecast
@@ -116,6 +120,7 @@ class AdaptationLoop:
         if not len(gaps):
             return
         self._arrived += len(gaps)
+        self._is_new = True
         self._recent.append(gaps[-self.options.samples :])
         self._recent_count += len(self._recent[-1])
         if self._recent_count > 2 * self.options.samples:
@@ -134,7 +139,13 @@ class AdaptationLoop:
         Exception
             Those of the pool; the decision is made then, and the next one repeats the request.
         """
+        if self._is_new:
+            self._heard, self._is_new = now, False
         decision = self._decide(now) if self._is_due(now) else None
+        if self._is_silent(now):
+            self._last = now  # the rate after a silence is that since its end
+            if self._wanted[-1][1] > self.options.least:
+                self._want(now, self.options.least)
         if decision is not None or self._is_change_due(now):
             self._let_take_effect(now)
             self._pool.resize(self.instances)
@@ -144,6 +155,11 @@ class AdaptationLoop:
         if self._interval is None:
             return self._arrived >= self.options.samples and now > self._last
         return now - self._last >= self._interval
+
+    def _is_silent(self, now: int) -> bool:
+        if self._arrived or not len(self._gaps):
+            return False
+        return now - self._heard > max(_SILENT * float(self._gaps.mean()), self._horizon)
 
     def _is_change_due(self, now: int) -> bool:
         return len(self._wanted) > 1 and self._wanted[1][0] + self._horizon <= now

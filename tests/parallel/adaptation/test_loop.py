@@ -198,6 +198,22 @@ def test_fewer_instances_in_silence() -> None:
     assert pool.asked == [high, high, low]
 
 
+@pytest.mark.parametrize("interval", ["1s", None])
+def test_the_smallest_number_after_a_silence(interval: str | None) -> None:
+    """A stream is silent after 100 times the mean time between events; the number falls one horizon later."""
+    loop, pool = made(interval=interval, least=2, initial=2)
+    high = decided(loop, 10 * SECOND, rate=40, count=400).wanted
+    silent = 10 * SECOND + int(100 * np.mean(exponential(400, 40)))
+    for now in (silent - 1, silent + SECOND // 2, silent + 3 * SECOND + SECOND // 4):
+        assert loop.step(now) is None
+        assert pool.asked == [high]
+    assert loop.step(silent + 7 * SECOND // 2) is None
+    assert pool.asked == [high, 2] and loop.instances == 2
+    assert loop.step(silent + 190 * SECOND) is None
+    assert pool.asked == [high, 2]
+    assert decided(loop, silent + 200 * SECOND, rate=40, count=400).wanted == high
+
+
 def test_the_same_number_is_asked_again() -> None:
     """So the next decision repairs a request that the pool could not carry out; the decision is kept."""
     loop, pool = made()
