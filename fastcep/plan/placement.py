@@ -105,7 +105,9 @@ class Placer:
         self.same = tuple(dict.fromkeys(same))
         for name in self.same:
             self._partition(name)
-        implied = implied_equalities(self._equalities, self.automaton)
+        # Where the moment of a decision matters, only conditions of the query decide: an implied one would let an event
+        # pass that must extend the partial match.
+        implied = () if self.at_once else implied_equalities(self._equalities, self.automaton)
         for edge, condition in (*implied, *contiguities(self.query, self.automaton)):
             self.result.on_edge.setdefault(edge, []).append(condition)
         self._bounds()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support import harness
 
 import fastcep as fc
 from fastcep.plan import make_plan
@@ -51,3 +52,12 @@ def test_not_if_a_condition_is_written() -> None:
 )
 def test_not_for_optional_or_other_variables(text: str) -> None:
     assert keys(text)["a > ab"] == []
+
+
+@pytest.mark.parametrize("pattern", ["SEQ(A a, B b, C c)", "AND(A a, B b, C c)", "SEQ(A a, B b, NEXT C c)"])
+def test_not_where_an_event_that_can_advance_a_run_must(pattern: str) -> None:
+    """Under ``skip_till_next`` the first event b has to be taken, whatever its key: only c is compared with it."""
+    query = f"PATTERN {pattern} WHERE a.k = c.k AND b.k = c.k WITHIN 9ns STRATEGY skip_till_next"
+    assert harness.matches(query, SCHEMA, "A(k=1)@1 B(k=2)@2 B(k=1)@3 C(k=1)@4") == []
+    assert harness.matches(query, SCHEMA, "A(k=1)@1 B(k=1)@2 C(k=1)@3") == [{"a": 0, "b": 1, "c": 2}]
+    assert isinstance(make_plan(fc.parse(query, SCHEMA)).key, str)  # the reason why there is none

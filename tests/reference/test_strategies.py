@@ -21,6 +21,15 @@ def test_a_run_goes_on_with_the_next_event_that_fits() -> None:
     assert following("SEQ(A a, B b) WITHIN 9ns PARTITION BY k", "A(k=1) B(k=2) B B(k=1) B(k=1)") == ["a0 b3"]
 
 
+def test_a_run_must_take_an_event_that_conditions_on_later_events_will_reject() -> None:
+    """The key of b is compared only with that of c, so that a has to go on with the first b."""
+    text = "WHERE a.k = c.k AND b.k = c.k WITHIN 9ns"
+    events = "A(k=1) B(k=2) B(k=1) C(k=1) C(k=2)"
+    assert following(f"SEQ(A a, B b, C c) {text}", events) == []
+    assert following(f"AND(A a, B b, C c) {text}", events) == []
+    assert following("SEQ(A a, B b, C c) WHERE a.k = b.k AND b.k = c.k WITHIN 9ns", events) == ["a0 b2 c3"]
+
+
 def test_kleene_takes_all_it_can() -> None:
     assert following("SEQ(A a, B+ b[], C c) WITHIN 9ns", "A B B C C") == ["a0 b1,2 c3"]
     assert following("SEQ(A a, B* b[], C c) WITHIN 9ns", "A B B C C") == ["a0 b1,2 c3"]
