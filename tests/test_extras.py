@@ -31,7 +31,7 @@ def printed(code: str) -> str:
         ("statsmodels", "parallel.fit(numpy.random.default_rng(1).exponential(1e6, 400))"),
         ("statsmodels", "parallel.forecast(numpy.arange(1.0, 60.0))"),
         ("threadpoolctl", "parallel.forecast(numpy.arange(1.0, 60.0))"),
-        ("simpy", "parallel.simulate(numpy.zeros(1), None, None, first=1, start_time=1.0)"),
+        ("simpy", "parallel.simulate(numpy.zeros(1), None, None, first=1, start_time='1s')"),
     ],
 )
 def test_a_missing_package_is_named(missing: str, use: str) -> None:

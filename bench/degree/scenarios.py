@@ -19,7 +19,7 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 
-BUFFER_LIMIT, PROBABILITY, START_TIME, FIRST = 15, 0.95, 60e9, 8
+BUFFER_LIMIT, PROBABILITY, START_TIME, FIRST = 15, 0.95, "60s", 8
 _MOST = 100
 
 #: Policies of a run: the paper's loop; the loop with a horizon that includes the longest window, 15 minutes; the rule.
@@ -134,7 +134,7 @@ def approximation(name: str, events: int, seed: int) -> dict[str, Any]:
     work = parse_distribution(service).law.rvs(events, random_state=random)
     of = simulate(
         times, SharedQueue(work), lambda pool, workers: _Fixed(), first=found.instances, start_time=START_TIME,
-        sample_every=1e9,
+        sample_every="1s",
     )  # fmt: skip
     return {
         "degree": found.instances, "predicted": round(found.probability, 4), **summary(of),

@@ -33,7 +33,8 @@ from fastcep.overload.costs import OPERATIONS, CostTable
 from fastcep.query import parse
 
 __all__ = [
-    "COUNTERS", "WORKLOADS", "Calibration", "TimedRun", "calibrate", "fit", "machine", "measure", "workload_stream",
+    "COUNTERS", "WORKLOADS", "Calibration", "TimedRun", "calibrate", "environment", "fit", "machine", "measure",
+    "workload_stream",
 ]  # fmt: skip
 
 #: Fitted operations, and their counters in `Engine.metrics`.
@@ -227,12 +228,18 @@ def machine() -> dict[str, Any]:
     return {"cpu": _processor(), "cores": os.cpu_count()}
 
 
-def _about(calibration: Calibration) -> dict[str, Any]:
+def environment() -> dict[str, Any]:
+    """Describe what a measurement depends on: ``machine``, ``versions`` and ``date``."""
     return {
         "machine": machine(),
         "versions": {"python": platform.python_version()}
         | {name: version(name) for name in ("fastcep", "numpy", "numba", "pyarrow")},
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
+
+
+def _about(calibration: Calibration) -> dict[str, Any]:
+    return environment() | {
         "fitted": list(COUNTERS),
         "measured_apart": [name for name in OPERATIONS if name not in COUNTERS],
         "median_relative_error": round(calibration.error, 3),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from fastcep.errors import ValidationError
-from fastcep.events.units import NANOSECONDS, parse_duration, parse_size
+from fastcep.events.units import NANOSECONDS, parse_size
+from fastcep.option_checks import duration_option
 
-__all__ = ["bytes_per_second", "capacity_of", "duration"]
+__all__ = ["bytes_per_second", "capacity_of"]
 
 
 def capacity_of(
@@ -37,16 +38,9 @@ def capacity_of(
         If a duration or the bandwidth is wrong.
     """
     rate = bytes_per_second(bandwidth)
-    left = duration("deadline", deadline) - duration("latency", latency) - duration("resume", resume)
+    left = duration_option("deadline", deadline)
+    left -= duration_option("latency", latency) + duration_option("resume", resume)
     return max(0, left) * rate // NANOSECONDS["s"]
-
-
-def duration(name: str, value: str | timedelta) -> int:
-    """Return a duration in ns; ValidationError with the name of the option."""
-    try:
-        return parse_duration(value)
-    except ValidationError as error:
-        raise ValidationError(f"{name}={value!r}: {error}") from None
 
 
 def bytes_per_second(bandwidth: str | int) -> int:

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from fastcep import datasets
 from fastcep.errors import DataError, ValidationError
 from fastcep.migration.states import LARGEST_TOTAL, Floats, Ints, States
+from fastcep.option_checks import check_whole
 
 __all__ = ["SIZES", "UTILITIES", "scenario", "trip_counts"]
 
@@ -60,8 +61,7 @@ def scenario(utility: str = "uniform", sizes: str | Path = "equal", states: int 
     if utility not in UTILITIES:
         raise ValidationError(f"utility={utility!r}: expected one of {', '.join(UTILITIES)}")
     for name, value, least in (("states", states, 1), ("seed", seed, 0)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ValidationError(f"{name}={value!r}: expected a whole number, at least {least}")
+        check_whole(name, value, least)
     random = np.random.default_rng(seed)
     size = _sizes(sizes, states, random)
     return States(size, size**1.5 if utility == "size" else _utilities(utility, states, random))

@@ -10,10 +10,10 @@ import numpy as np
 from fastcep.errors import ValidationError
 from fastcep.migration.approximation import SMALLEST_EPSILON, approximate
 from fastcep.migration.automatic import best_within
-from fastcep.migration.capacity import duration
 from fastcep.migration.greedy import Mask, greedy, in_random_order, upper_bound
 from fastcep.migration.scaled import dynamic_programming
 from fastcep.migration.states import Ints, States
+from fastcep.option_checks import check_whole, duration_option
 
 __all__ = ["METHODS", "Method", "Plan", "plan"]
 
@@ -100,7 +100,7 @@ def plan(
         If an argument is wrong, or ``"fptas"`` needs more than 512 MiB.
     """
     _check_arguments(states, capacity, method, epsilon, seed)
-    budget = duration("time_budget", time_budget)
+    budget = duration_option("time_budget", time_budget)
     room = min(int(capacity), states.total_size)
     order: Ints | None = None
     if method == "random":
@@ -138,8 +138,7 @@ def _check_arguments(states: Any, capacity: Any, method: Any, epsilon: Any, seed
     number = isinstance(epsilon, int | float | np.floating) and not isinstance(epsilon, bool)
     if not (number and SMALLEST_EPSILON <= epsilon < 1):
         raise ValidationError(f"epsilon={epsilon!r}: expected a number from {SMALLEST_EPSILON} to below 1")
-    if not _is_integer(seed) or seed < 0:
-        raise ValidationError(f"seed={seed!r}: expected a whole number, at least 0")
+    check_whole("seed", int(seed) if isinstance(seed, np.integer) else seed, 0)
 
 
 def _is_integer(value: Any) -> bool:

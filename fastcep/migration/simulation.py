@@ -19,9 +19,10 @@ import numpy as np
 from fastcep.errors import ValidationError
 from fastcep.events.units import NANOSECONDS
 from fastcep.extras import load
-from fastcep.migration.capacity import bytes_per_second, capacity_of, duration
+from fastcep.migration.capacity import bytes_per_second, capacity_of
 from fastcep.migration.selection import Plan, plan
 from fastcep.migration.states import Floats, Ints, States
+from fastcep.option_checks import duration_option
 
 __all__ = ["Transfer", "simulate"]
 
@@ -123,12 +124,13 @@ def simulate(
     """
     if not isinstance(states, States):
         raise ValidationError(f"states: {type(states).__name__}; expected fc.migration.States(size, utility)")
-    rate, delay, pause = bytes_per_second(bandwidth), duration("latency", latency), duration("resume", resume)
+    rate = bytes_per_second(bandwidth)
+    delay, pause = duration_option("latency", latency), duration_option("resume", resume)
     all_units = states.total_size * _SECOND + delay * rate
     if deadline is None:
         limit, capacity = -(-all_units // rate), max(0, states.total_size - pause * rate // _SECOND)
     else:
-        limit = duration("deadline", deadline)
+        limit = duration_option("deadline", deadline)
         capacity = capacity_of(deadline, rate, latency, resume)
     made = plan(states, capacity, method, epsilon=epsilon, seed=seed, time_budget=time_budget)
     arrivals = _arrivals(states.size[made.order], delay * rate, limit * rate)

@@ -32,8 +32,9 @@ from fastcep.engine.signals import Signals
 from fastcep.errors import InstanceError, ValidationError
 from fastcep.events import EventBatch, StringTable, parse_duration
 from fastcep.extras import load
+from fastcep.option_checks import check_whole
 from fastcep.option_types import Index, Store
-from fastcep.parallel.adaptation.options import Adaptation
+from fastcep.parallel.adaptation.options import MOST_INSTANCES, Adaptation
 from fastcep.parallel.channel import SharedMemoryError
 from fastcep.parallel.instances import Starter, Workers
 from fastcep.parallel.merger import Merger
@@ -53,7 +54,6 @@ __all__ = ["ParallelEngine"]
 _PIECE = 16_384
 #: Number of slices, as a multiple of the instances, by which the oldest unfinished slice may be behind.
 _AHEAD = 4
-_MOST_INSTANCES = 256
 
 
 class ParallelEngine:
@@ -117,10 +117,13 @@ class ParallelEngine:
         if workers not in get_args(Workers):
             raise ValidationError(f"workers={workers!r}: expected 'processes' or 'threads'")
         adaptation = instances if isinstance(instances, Adaptation) else None
-        _check_count("instances", instances if adaptation is None else adaptation.largest, _MOST_INSTANCES)
+        if adaptation is None:
+            check_whole("instances", instances, 1, MOST_INSTANCES)
+        else:
+            check_whole("most", adaptation.largest, 1, MOST_INSTANCES)
         first = instances if isinstance(instances, int) else instances.first
-        _check_count("queue_limit", queue_limit, 1 << 40)
-        _check_count("slice_events", slice_events, 1 << 40)
+        check_whole("queue_limit", queue_limit, 1, 1 << 40)
+        check_whole("slice_events", slice_events, 1, 1 << 40)
         if adaptation is not None:
             if adaptation.buffer_limit > queue_limit:
                 raise ValidationError(
@@ -270,7 +273,7 @@ class ParallelEngine:
         With an `Adaptation`, the next decision sets the number again.
         """
         self._check_open()
-        _check_count("instances", instances, _MOST_INSTANCES)
+        check_whole("instances", instances, 1, MOST_INSTANCES)
         with self._signals:
             self._scheduler.resize(instances)
             self._splitter.most = self._most_events(instances)
@@ -408,8 +411,3 @@ class ParallelEngine:
         except SharedMemoryError as error:
             self.close()
             raise InstanceError(str(error), self._merger.take()) from None
-
-
-def _check_count(option: str, value: object, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise ValidationError(f"{option}={value!r}: expected a whole number from 1 to {most:,}")

@@ -7,10 +7,7 @@ the engine is still growing.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from importlib.metadata import version
 from time import perf_counter_ns
 from typing import Any
 
@@ -18,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep.arrivals.calibration import machine
+from fastcep.arrivals.calibration import environment
 from fastcep.engine import Engine
 from fastcep.engine.order import check_order
 from fastcep.engine.queries import Buildable, built_queries
@@ -110,7 +107,7 @@ def measure_profile(
         raise ValidationError(
             f"too few events: {missed[0]}, and at least {LEAST_SAMPLES} are expected; pass more events or a lower rate"
         )
-    return Profile(tuple(points), _about(built))
+    return Profile(tuple(points), {"queries": [query.name for query in built], **environment()})
 
 
 def _window(plans: Sequence[Plan]) -> Context | None:
@@ -150,12 +147,3 @@ def _measure(
             break
     median, p99 = np.quantile(measured, [0.5, 0.99])
     return ProfilePoint(float(rate), float(np.mean(measured)), float(median), float(p99), len(measured))
-
-
-def _about(queries: Sequence[ast.Query]) -> dict[str, Any]:
-    return {
-        "queries": [query.name for query in queries],
-        "machine": machine(),
-        "versions": {"python": platform.python_version(), "fastcep": version("fastcep")},
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-    }

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from fastcep.errors import ValidationError
 from fastcep.extras import load
+from fastcep.option_checks import check_whole
 
 __all__ = ["Forecast", "Method", "check_method", "forecast"]
 
@@ -27,7 +28,7 @@ Method = Literal["auto", "naive", "seasonal", "trend", "smoothing", "arima"]
 _FITTED = 100
 _TESTED = 12
 #: Values that a method needs.
-_LEAST = {"naive": 1, "trend": 6, "smoothing": 10, "arima": 10}
+_LEAST: dict[Method, int] = {"naive": 1, "trend": 6, "smoothing": 10, "arima": 10}
 _LINE = 20
 
 
@@ -46,8 +47,8 @@ class Forecast:
     """
 
     value: float
-    method: str
-    errors: dict[str, float]
+    method: Method
+    errors: dict[Method, float]
 
 
 def check_method(method: str, period: int | None) -> None:
@@ -91,8 +92,7 @@ def forecast(history: Floats, steps: int = 1, *, method: Method = "auto", period
         at = int(np.argmax(wrong))
         raise ValidationError(f"value number {at + 1} of the history is {history[at]}; expected a finite one above 0")
     for name, count, least in (("steps", steps, 1), ("period", 2 if period is None else period, 2)):
-        if isinstance(count, bool) or not isinstance(count, int) or count < least:
-            raise ValidationError(f"{name}={count!r}: expected a whole number, {least} or more")
+        check_whole(name, count, least)
     values = np.log(history)
     methods = _methods(len(values), steps, period)
     if method != "auto":
@@ -101,7 +101,7 @@ def forecast(history: Floats, steps: int = 1, *, method: Method = "auto", period
     origins = range(max(len(values) - steps - _TESTED + 1, first), len(values) - steps + 1)
     errors = {name: _error(of, values, steps, origins) for name, of in methods.items()}
     errors = {name: error for name, error in errors.items() if np.isfinite(error)}
-    best = min(errors, key=lambda name: errors[name], default="naive")
+    best: Method = min(errors, key=lambda name: errors[name], default="naive")
     return _forecast(methods, best, values, steps, errors)
 
 
@@ -109,7 +109,7 @@ _Forecaster = Callable[[Floats, int], float]
 
 
 def _forecast(
-    methods: dict[str, _Forecaster], method: str, values: Floats, steps: int, errors: dict[str, float]
+    methods: dict[Method, _Forecaster], method: Method, values: Floats, steps: int, errors: dict[Method, float]
 ) -> Forecast:
     """Forecast by a method, and by the last value if its fit fails."""
     value = methods[method](values, steps)
@@ -118,11 +118,11 @@ def _forecast(
     return Forecast(_exp(value), method, errors)
 
 
-def _methods(count: int, steps: int, period: int | None) -> dict[str, _Forecaster]:
-    methods: dict[str, _Forecaster] = {"naive": _naive}
+def _methods(count: int, steps: int, period: int | None) -> dict[Method, _Forecaster]:
+    methods: dict[Method, _Forecaster] = {"naive": _naive}
     if period is not None and count >= period + steps:
         methods["seasonal"] = partial(_seasonal, period)
-    others: dict[str, _Forecaster] = {"trend": _trend, "smoothing": _smoothing, "arima": _arima}
+    others: dict[Method, _Forecaster] = {"trend": _trend, "smoothing": _smoothing, "arima": _arima}
     return methods | {name: of for name, of in others.items() if count >= _LEAST[name] + steps}
 
 

@@ -195,7 +195,7 @@ class AdaptationLoop:
         method: Method = "auto" if choose else self._method
         expected = forecast(np.array(self._rates), steps, method=method, period=self.options.period)
         if choose:
-            self._method = expected.method  # type: ignore[assignment]
+            self._method = expected.method
             self._until_choice = _CHOSEN_AGAIN
         self._until_choice = max(0, self._until_choice - 1)
         return expected

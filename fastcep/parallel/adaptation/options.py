@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from fastcep.errors import ValidationError
-from fastcep.events import parse_duration
+from fastcep.option_checks import check_whole, duration_option
 from fastcep.parallel.adaptation.forecast import Method, check_method
 from fastcep.parallel.queueing.profile import Profile
 from fastcep.parallel.queueing.target import LEAST_SAMPLES, check_target
 
-__all__ = ["KEPT", "Adaptation"]
+__all__ = ["KEPT", "MOST_INSTANCES", "Adaptation"]
 
 #: Number of rates and decisions that a loop keeps.
 KEPT = 500
+#: Largest number of instances of a `ParallelEngine`, and of an adaptation without ``most``.
+MOST_INSTANCES = 256
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Adaptation:
     probability
         Probability with which this must hold at an arbitrary time.
     least, most
-        Smallest and largest number of instances; None: as many as processors can be used.
+        Smallest and largest number of instances; None: as many as this process can use processors, and 256 at most.
     initial
         Number of instances before the first decision; None: `least`.
     samples
@@ -74,11 +76,10 @@ class Adaptation:
             ("samples", self.samples, LEAST_SAMPLES, 1_000_000),
             ("period", 2 if self.period is None else self.period, 2, KEPT),
         ):
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise ValidationError(f"{name}={value!r}: expected a whole number from {low:,} to {high:,}")
-        if self.interval is not None and parse_duration(self.interval) <= 0:
+            check_whole(name, value, low, high)
+        if self.interval is not None and duration_option("interval", self.interval) == 0:
             raise ValidationError(f"interval={self.interval!r}: expected more than 0, or None")
-        parse_duration(self.horizon)
+        duration_option("horizon", self.horizon)
         if isinstance(self.margin, bool) or not isinstance(self.margin, int | float) or not 0 <= self.margin <= 10:
             raise ValidationError(f"margin={self.margin!r}: expected a number from 0 to 10")
         check_method(self.forecast, self.period)
@@ -86,7 +87,10 @@ class Adaptation:
     @property
     def largest(self) -> int:
         """Largest number of instances."""
-        return len(os.sched_getaffinity(0)) if self.most is None else self.most
+        if self.most is not None:
+            return self.most
+        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return min(processors, MOST_INSTANCES)
 
     @property
     def first(self) -> int:

@@ -15,13 +15,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from fastcep.engine.instance_pool import InstanceCounts, InstancePool
+from fastcep.errors import ValidationError
 from fastcep.extras import load
+from fastcep.option_checks import check_whole, duration_option
 from fastcep.parallel.splitter import Slice, Splitter
 from fastcep.plan.slicing import Context
 
@@ -277,9 +280,9 @@ def simulate(
     policy: Callable[[InstancePool, Callable[[], Sequence[Worker]]], Policy],
     *,
     first: int,
-    start_time: float,
-    sample_every: float = 10e9,
-    step_every: float = 1e9,
+    start_time: str | timedelta,
+    sample_every: str | timedelta = "10s",
+    step_every: str | timedelta = "1s",
     counted: npt.NDArray[np.bool_] | None = None,
 ) -> Simulation:
     """Simulate the arrival of events and the work of instances.
@@ -295,14 +298,27 @@ def simulate(
     first
         Number of instances at the beginning.
     start_time
-        Time in ns that a further instance takes to start.
+        Time that a further instance takes to start, such as ``"60s"``.
     sample_every, step_every
-        Intervals in ns at which the queue is looked at, and at which the policy may act.
+        Intervals at which the queue is looked at, and at which the policy may act.
     counted
         Events whose arrivals the policy gets, bool[n]; None: all.
+
+    Raises
+    ------
+    ValidationError
+        If arrivals or an option are invalid, or SimPy is not installed.
     """
+    if arrivals.ndim != 1 or not (np.isfinite(arrivals).all() and (np.diff(arrivals, prepend=0.0) >= 0).all()):
+        raise ValidationError("arrivals: expected times in ns in one dimension, ascending from 0 on")
+    if counted is not None and counted.shape != arrivals.shape:
+        raise ValidationError(f"counted: {counted.shape[0]:,} flags for {len(arrivals):,} arrivals; give one for each")
+    check_whole("first", first, 1)
+    start = duration_option("start_time", start_time)
+    look_every = duration_option("sample_every", sample_every, positive=True)
+    act_every = duration_option("step_every", step_every, positive=True)
     environment = load("simpy").Environment()
-    pool = _Pool(environment, division, start_time, first)
+    pool = _Pool(environment, division, start, first)
     acting = policy(pool, lambda: pool.workers)
     log: list[float] = []
     flags = np.ones(len(arrivals), bool) if counted is None else counted
@@ -320,7 +336,7 @@ def simulate(
 
     def act() -> Generator[Any, Any, None]:
         while True:
-            yield environment.timeout(step_every)
+            yield environment.timeout(act_every)
             if log:
                 acting.arrived(np.array(log))
                 log.clear()
@@ -330,7 +346,7 @@ def simulate(
 
     def look() -> Generator[Any, Any, None]:
         while True:
-            yield environment.timeout(sample_every)
+            yield environment.timeout(look_every)
             counts = pool.counts()
             alive = counts.ready + counts.starting + counts.leaving
             seen.append((environment.now, pool.queue, counts.ready, alive))

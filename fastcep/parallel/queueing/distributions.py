@@ -5,6 +5,7 @@ A time is a float64 in nanoseconds here; the public functions take durations as 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,10 +19,11 @@ import numpy.typing as npt
 from fastcep.errors import DataError, ValidationError
 from fastcep.events import parse_duration
 from fastcep.events.units import NANOSECONDS
+from fastcep.option_checks import duration_option
 
 __all__ = [
-    "Deterministic", "Distribution", "Exponential", "Normal", "Pareto", "Samples", "Uniform", "parse_distribution",
-    "show_time",
+    "Deterministic", "Distribution", "Exponential", "Family", "Normal", "Pareto", "Samples", "Uniform",
+    "parse_distribution", "show_time",
 ]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
@@ -43,7 +45,7 @@ def show_time(ns: float) -> str:
 _SHORTEST, _LONGEST = 1e-12, 1e20
 
 
-class Distribution:
+class Distribution(ABC):
     """Distribution of a time that is not negative.
 
     Attributes
@@ -54,30 +56,33 @@ class Distribution:
 
     mean: float
 
-    @property
-    def law(self) -> Any:
-        """The same distribution as a frozen one of `scipy.stats`, in ns."""
-        raise NotImplementedError
-
+    @abstractmethod
     def quantiles(self, shares: Floats) -> Floats:
         """Return the times in ns that these shares of the times do not exceed."""
-        return np.asarray(self.law.ppf(shares), np.float64)
 
     def quantile(self, share: float) -> float:
         """Return the time in ns that this share of the times do not exceed."""
         return float(self.quantiles(np.array([share]))[0])
 
-    def scaled(self, factor: float) -> Distribution:
-        """Return the distribution of the times multiplied by a factor."""
-        raise NotImplementedError
-
+    @abstractmethod
     def __str__(self) -> str:
         """Return the form that `parse_distribution` takes, with times rounded to four digits."""
-        raise NotImplementedError
+
+
+class Family(Distribution):
+    """A continuous distribution that SciPy has."""
+
+    @property
+    @abstractmethod
+    def law(self) -> Any:
+        """The same distribution as a frozen one of `scipy.stats`, in ns."""
+
+    def quantiles(self, shares: Floats) -> Floats:  # noqa: D102
+        return np.asarray(self.law.ppf(shares), np.float64)
 
 
 @dataclass(frozen=True)
-class Exponential(Distribution):
+class Exponential(Family):
     """Exponential distribution: the times between events that arrive independently at a constant rate (Poisson)."""
 
     mean: float
@@ -88,16 +93,13 @@ class Exponential(Distribution):
     @classmethod
     def of(cls, mean: Duration) -> Self:
         """Return the one with a mean such as ``"300ms"``."""
-        return cls(_positive("the mean", mean))
+        return cls(_positive("mean", mean))
 
     @property
     def law(self) -> Any:  # noqa: D102
         from scipy import stats
 
         return stats.expon(scale=self.mean)
-
-    def scaled(self, factor: float) -> Exponential:  # noqa: D102
-        return Exponential(self.mean * factor)
 
     def __str__(self) -> str:
         return f"exponential:{show_time(self.mean)}"
@@ -116,20 +118,17 @@ class Deterministic(Distribution):
     @classmethod
     def of(cls, time: Duration) -> Self:
         """Return the one with a time such as ``"300ms"``."""
-        return cls(_positive("the time", time))
+        return cls(_positive("time", time))
 
     def quantiles(self, shares: Floats) -> Floats:  # noqa: D102
         return np.full(len(shares), self.mean)
-
-    def scaled(self, factor: float) -> Deterministic:  # noqa: D102
-        return Deterministic(self.mean * factor)
 
     def __str__(self) -> str:
         return f"deterministic:{show_time(self.mean)}"
 
 
 @dataclass(frozen=True)
-class Uniform(Distribution):
+class Uniform(Family):
     """All times from `low` to `high` ns are equally likely."""
 
     low: float
@@ -145,7 +144,7 @@ class Uniform(Distribution):
     @classmethod
     def of(cls, low: Duration, high: Duration) -> Self:
         """Return the one between two times such as ``"100ms"`` and ``"200ms"``."""
-        return cls(_time("the lowest time", low), _positive("the highest time", high))
+        return cls(float(duration_option("lowest time", low)), _positive("highest time", high))
 
     @property
     def mean(self) -> float:  # type: ignore[override]
@@ -158,15 +157,12 @@ class Uniform(Distribution):
 
         return stats.uniform(self.low, self.high - self.low)
 
-    def scaled(self, factor: float) -> Uniform:  # noqa: D102
-        return Uniform(self.low * factor, self.high * factor)
-
     def __str__(self) -> str:
         return f"uniform:{show_time(self.low)}:{show_time(self.high)}"
 
 
 @dataclass(frozen=True)
-class Normal(Distribution):
+class Normal(Family):
     """Normal distribution, of which only times above 0 count.
 
     Attributes
@@ -184,7 +180,7 @@ class Normal(Distribution):
     @classmethod
     def of(cls, mean: Duration, deviation: Duration) -> Self:
         """Return the one with a mean and a standard deviation such as ``"100ms"`` and ``"10ms"``."""
-        return cls(_positive("the mean", mean), _positive("the deviation", deviation))
+        return cls(_positive("mean", mean), _positive("deviation", deviation))
 
     @property
     def mean(self) -> float:  # type: ignore[override]
@@ -197,15 +193,12 @@ class Normal(Distribution):
 
         return stats.truncnorm(-self.center / self.deviation, np.inf, self.center, self.deviation)
 
-    def scaled(self, factor: float) -> Normal:  # noqa: D102
-        return Normal(self.center * factor, self.deviation * factor)
-
     def __str__(self) -> str:
         return f"normal:{show_time(self.center)}:{show_time(self.deviation)}"
 
 
 @dataclass(frozen=True)
-class Pareto(Distribution):
+class Pareto(Family):
     """Pareto distribution: at least `minimum` ns, longer than ``x`` with the probability ``(minimum / x) ** shape``."""
 
     minimum: float
@@ -223,7 +216,7 @@ class Pareto(Distribution):
             number = np.nan
         if not 1 < number < np.inf:
             raise ValidationError(f"shape {shape!r} of a Pareto distribution: expected a number above 1 (finite mean)")
-        return cls(_positive("the minimum", minimum), number)
+        return cls(_positive("minimum", minimum), number)
 
     @property
     def mean(self) -> float:  # type: ignore[override]
@@ -235,9 +228,6 @@ class Pareto(Distribution):
         from scipy import stats
 
         return stats.pareto(self.shape, scale=self.minimum)
-
-    def scaled(self, factor: float) -> Pareto:  # noqa: D102
-        return Pareto(self.minimum * factor, self.shape)
 
     def __str__(self) -> str:
         return f"pareto:{show_time(self.minimum)}:{self.shape:.4g}"
@@ -284,9 +274,6 @@ class Samples(Distribution):
 
     def quantiles(self, shares: Floats) -> Floats:  # noqa: D102
         return np.quantile(self.times, shares, method="inverted_cdf")
-
-    def scaled(self, factor: float) -> Samples:  # noqa: D102
-        return Samples(self.times * factor, self.name)
 
     def __str__(self) -> str:
         return f"samples:{self.name}"
@@ -359,15 +346,5 @@ def _check_positive(kind: str, **parameters: float) -> None:
             )
 
 
-def _time(name: str, value: Duration) -> float:
-    try:
-        return float(parse_duration(value))
-    except ValidationError as error:
-        raise ValidationError(f"{name}: {error}") from None
-
-
-def _positive(name: str, value: Duration) -> float:
-    time = _time(name, value)
-    if time <= 0:
-        raise ValidationError(f"{name} is {value}; expected more than 0")
-    return time
+def _positive(option: str, value: Duration) -> float:
+    return float(duration_option(option, value, positive=True))

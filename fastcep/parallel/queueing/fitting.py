@@ -22,6 +22,7 @@ from fastcep.parallel.queueing.distributions import (
     Deterministic,
     Distribution,
     Exponential,
+    Family,
     Normal,
     Pareto,
     Samples,
@@ -96,7 +97,7 @@ def fit(times: Floats | Samples, *, seed: int = 0) -> Fit:
     if np.abs(values - mean).max() <= _CONSTANT * mean:
         return Fit(Deterministic(mean), 0.0, 1.0, {"deterministic": 0.0})
     half = np.sqrt(3) * deviation
-    families: dict[str, Distribution] = {
+    families: dict[str, Family] = {
         "exponential": Exponential(mean),
         "normal": Normal(mean, deviation),
         "uniform": Uniform(max(mean - half, 0.0), mean + half),
@@ -109,15 +110,15 @@ def fit(times: Floats | Samples, *, seed: int = 0) -> Fit:
     return Fit(families[best], distances[best], _TESTS[best](values, families[best], seed), distances)
 
 
-def _lilliefors(kind: str) -> Callable[[Floats, Distribution, int], float]:
-    def probability(values: Floats, family: Distribution, seed: int) -> float:
+def _lilliefors(kind: str) -> Callable[[Floats, Family, int], float]:
+    def probability(values: Floats, family: Family, seed: int) -> float:
         lilliefors = load("statsmodels.stats.diagnostic").lilliefors
         return float(lilliefors(values, dist=kind, pvalmethod="table")[1])
 
     return probability
 
 
-def _homogeneity(values: Floats, family: Distribution, seed: int) -> float:
+def _homogeneity(values: Floats, family: Family, seed: int) -> float:
     """Return the probability of the chi-square test that measured and drawn times have the same distribution."""
     drawn = family.law.rvs(len(values), random_state=np.random.default_rng(seed))
     edges = family.law.ppf(np.linspace(0, 1, min(_BINS, len(values) // 5) + 1))
@@ -126,7 +127,7 @@ def _homogeneity(values: Floats, family: Distribution, seed: int) -> float:
     return float(stats.chi2_contingency(counts[:, counts.sum(axis=0) > 0]).pvalue)
 
 
-_TESTS: dict[str, Callable[[Floats, Distribution, int], float]] = {
+_TESTS: dict[str, Callable[[Floats, Family, int], float]] = {
     "exponential": _lilliefors("exp"),
     "normal": _lilliefors("norm"),
     "uniform": _homogeneity,

@@ -210,10 +210,10 @@ def test_invalid_histories(history: Any, message: str) -> None:
     [
         ({"method": "guess"}, "forecast='guess': expected auto, naive, seasonal, trend, smoothing, arima"),
         ({"method": "seasonal"}, "forecast='seasonal' needs a period"),
-        ({"steps": 0}, "steps=0: expected a whole number, 1 or more"),
+        ({"steps": 0}, "steps=0: expected a whole number, at least 1"),
         ({"steps": -1}, "steps=-1: expected"),
         ({"steps": 1.5}, "steps=1.5: expected"),
-        ({"period": 0}, "period=0: expected a whole number, 2 or more"),
+        ({"period": 0}, "period=0: expected a whole number, at least 2"),
         ({"period": 2.0}, "period=2.0: expected"),
         ({"period": True}, "period=True: expected"),
     ],

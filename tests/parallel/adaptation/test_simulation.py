@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastcep.engine.instance_pool import InstanceCounts, InstancePool
+from fastcep.errors import ValidationError
 from fastcep.parallel.adaptation.loop import AdaptationLoop
 from fastcep.parallel.adaptation.options import Adaptation
 from fastcep.parallel.adaptation.simulation import SharedQueue, Simulation, SlicedStream, Worker, simulate
@@ -43,7 +44,7 @@ class Script:
 
 
 def scripted(arrivals: Floats, work: Floats, numbers: dict[int, int], **options: Any) -> Simulation:
-    usual: dict[str, Any] = {"first": 1, "start_time": 5.0, "sample_every": 1.0, "step_every": 1.0}
+    usual: dict[str, Any] = {"first": 1, "start_time": "5ns", "sample_every": "1ns", "step_every": "1ns"}
     division = options.pop("division", None) or SharedQueue(work)
     return simulate(arrivals, division, lambda pool, workers: Script(pool, workers, numbers), **usual | options)
 
@@ -62,7 +63,7 @@ def test_a_shared_queue_is_the_known_one(gaps: list[int], instances: int, servic
 
 def test_the_share_of_the_time_below_a_limit() -> None:
     arrivals = np.cumsum(np.random.default_rng(1).exponential(10.0, 3_000))
-    found = scripted(arrivals, np.full(3_000, 25.0), {}, first=3, sample_every=0.5)
+    found = scripted(arrivals, np.full(3_000, 25.0), {}, first=3)
     for limit in (2, 5, 9):
         expected = share_within(arrivals, 25.0, 3, limit)
         assert (found.queue <= limit).mean() == pytest.approx(expected, abs=0.005)
@@ -76,7 +77,7 @@ def test_an_event_of_a_sliced_stream_is_done_when_all_of_its_slices_are(instance
     times = np.cumsum(random.integers(1, 5, 400))
     work, context = random.uniform(0.2, 2.0, 400), Context(nanoseconds=15, events=0)
     found = scripted(
-        times.astype(np.float64) + 0.25, work, {}, first=instances, sample_every=1.0,
+        times.astype(np.float64) + 0.25, work, {}, first=instances,
         division=SlicedStream(times, work, context, 20),
     )  # fmt: skip
     leaves, several = expected_departures(times, work, context, 20, instances)
@@ -114,7 +115,7 @@ def expected_departures(
 
 
 def test_a_new_instance_takes_time_to_start() -> None:
-    found = scripted(np.arange(30.0), np.full(30, 0.1), {3: 4}, start_time=5.5)
+    found = scripted(np.arange(30.0), np.full(30, 0.1), {3: 4}, start_time="6ns")
     counts = found.policy.counts
     assert counts[3] == InstanceCounts(1)
     assert counts[4] == counts[8] == InstanceCounts(1, 3)
@@ -124,7 +125,7 @@ def test_a_new_instance_takes_time_to_start() -> None:
 
 
 def test_instances_that_start_are_cancelled_first() -> None:
-    found = scripted(np.arange(30.0), np.full(30, 0.1), {3: 4, 5: 2, 6: 1, 7: 3}, start_time=5.5)
+    found = scripted(np.arange(30.0), np.full(30, 0.1), {3: 4, 5: 2, 6: 1, 7: 3}, start_time="6ns")
     counts = found.policy.counts
     assert counts[6] == InstanceCounts(1, 1)
     assert counts[7] == InstanceCounts(1, 0)
@@ -166,8 +167,27 @@ def test_events_that_are_not_counted() -> None:
 
 def test_a_stream_that_is_shorter_than_an_interval() -> None:
     for arrivals in (np.array([1.0, 2.0]), np.empty(0)):
-        found = scripted(arrivals, np.full(2, 0.1), {}, sample_every=10.0)
+        found = scripted(arrivals, np.full(2, 0.1), {}, sample_every="10ns")
         assert (len(found.times), found.queue.dtype) == (0, np.int64)
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "options", "message"),
+    [
+        (np.array([2.0, 1.0]), {}, "arrivals: expected times in ns in one dimension, ascending from 0 on"),
+        (np.array([-1.0, 1.0]), {}, "arrivals: expected times"),
+        (np.array([1.0, np.nan]), {}, "arrivals: expected times"),
+        (np.ones((2, 2)), {}, "arrivals: expected times"),
+        (np.ones(2), {"counted": np.ones(3, bool)}, "counted: 3 flags for 2 arrivals; give one for each"),
+        (np.ones(2), {"first": 0}, "first=0: expected a whole number, at least 1"),
+        (np.ones(2), {"start_time": 5}, "start_time=5: a duration cannot be of type int"),
+        (np.ones(2), {"sample_every": "0s"}, "sample_every='0s': expected more than 0"),
+        (np.ones(2), {"step_every": "0s"}, "step_every='0s': expected more than 0"),
+    ],
+)
+def test_wrong_arguments(arrivals: Floats, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        scripted(arrivals, np.ones(4), {}, **options)
 
 
 def test_the_loop_in_a_simulation() -> None:
@@ -180,7 +200,7 @@ def test_the_loop_in_a_simulation() -> None:
         return AdaptationLoop(pool, lambda _: Deterministic(1e8), options, 0)
 
     found = simulate(
-        np.cumsum(gaps), SharedQueue(np.full(len(gaps), 1e8)), policy, first=4, start_time=3e9, sample_every=1e8
+        np.cumsum(gaps), SharedQueue(np.full(len(gaps), 1e8)), policy, first=4, start_time="3s", sample_every="100ms"
     )
     seconds = found.times / 1e9
     low, high = found.instances[seconds < 35], found.instances[(seconds > 55) & (seconds < 75)]
