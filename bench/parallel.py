@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import statistics
-import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +23,7 @@ import pyarrow as pa
 
 import fastcep as fc
 from bench.queries import RESULTS, store
+from bench.section import Section, wrapped
 from fastcep.engine.order import check_order
 from fastcep.events import EventBatch, StringTable
 from fastcep.parallel import ParallelEngine
@@ -42,8 +42,10 @@ HEAVY, MEDIUM = (
 )  # fmt: skip
 LIGHT = fc.parse("PATTERN SEQ(A a, B b, C c) WHERE [k] WITHIN 1ms", SCHEMA, name="light")
 BATCH, WINDOW = 16_384, 10_000
-PAGE = Path(__file__).resolve().parent.parent / "docs/parallel.md"
-BEGIN, END = "<!-- results of bench.parallel -->", "<!-- end of the results -->"
+SECTION = Section(
+    Path(__file__).resolve().parent.parent / "docs/parallel.md", "<!-- results of bench.parallel -->",
+    "<!-- end of the results -->",
+)  # fmt: skip
 WINDOWS = (1, 10, 100, 1_000, 10_000)
 
 
@@ -167,17 +169,7 @@ def page(results: dict[str, Any]) -> str:
         f"10,000 windows of {WINDOW:,} events open at a time; the paper reports 0.38 million, falling in proportion to "
         "the number of windows.",
     ]  # fmt: skip
-    return "\n".join(lines)
-
-
-def page_with_results() -> str:
-    """Return docs/parallel.md with the stored results."""
-    results = json.loads((RESULTS / "parallel.json").read_text())
-    before, after = PAGE.read_text(encoding="utf-8").split(BEGIN)[0], PAGE.read_text(encoding="utf-8").split(END)[1]
-    lines = [
-        line if line.startswith("|") else "\n".join(textwrap.wrap(line, 120)) for line in page(results).split("\n")
-    ]
-    return f"{before}{BEGIN}\n{chr(10).join(lines)}\n{END}{after}"
+    return wrapped(["\n".join(lines)])
 
 
 def main() -> None:
@@ -188,7 +180,7 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help="only write the stored results into the page")
     options = parser.parse_args()
     if options.page:
-        PAGE.write_text(page_with_results(), encoding="utf-8")
+        SECTION.write(page(json.loads((RESULTS / "parallel.json").read_text())))
         return
     before = os.getloadavg()[0]
     results = {
@@ -198,7 +190,7 @@ def main() -> None:
         "light": speed(LIGHT, options.events, options.passes),
     }
     store("parallel", {"passes": options.passes, "load": [round(before, 2), round(os.getloadavg()[0], 2)], **results})
-    PAGE.write_text(page_with_results(), encoding="utf-8")
+    SECTION.write(page(json.loads((RESULTS / "parallel.json").read_text())))
 
 
 if __name__ == "__main__":

@@ -32,11 +32,11 @@ import pyarrow.parquet as pq
 
 import fastcep as fc
 from bench.queries import QUERIES, RESULTS, SCHEMA, TYPES, store
+from bench.section import Section
 from fastcep.datasets import ds1_batches
 
 NUMBERED = fc.Schema(TYPES, time="ts", type="type", time_unit="us", sequence="row")
-PAGE = RESULTS.parents[1] / "docs" / "spark.md"
-BEGIN, END = "<!-- python -m bench.spark -->", "<!-- end -->"
+SECTION = Section(RESULTS.parents[1] / "docs" / "spark.md", "<!-- python -m bench.spark -->", "<!-- end -->")
 WINDOW = 1_000  # us
 REPEATED_BELOW = 30  # seconds
 #: A run is faster than another if it takes less than this share of its time.
@@ -248,9 +248,7 @@ def page() -> None:
     """Write the tables of the stored results into docs/spark.md."""
     files = [(RESULTS / "spark.json", ""), (RESULTS / "spark_history.json", " --history")]
     tables = [table(json.loads(path.read_text()), arguments) for path, arguments in files if path.exists()]
-    head, tail = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    text = "\n\n".join(tables)
-    PAGE.write_text(f"{head}{BEGIN}\n{text}\n{END}{tail.split(END)[1]}", encoding="utf-8")
+    SECTION.write("\n\n".join(tables))
 
 
 def main() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BEGIN", "END", "PAGE", "text", "write"]
+from bench.section import Section, wrapped
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/degree.md"
-BEGIN, END = "<!-- results of bench.degree -->", "<!-- end of the results -->"
+__all__ = ["SECTION", "text", "write"]
+
+SECTION = Section(
+    Path(__file__).resolve().parents[2] / "docs/degree.md", "<!-- results of bench.degree -->",
+    "<!-- end of the results -->",
+)  # fmt: skip
 
 _POLICIES = {"paper": "the paper's loop", "window": "horizon with the window", "cpu": "CPU rule"}
 _DIVISIONS = {"shared": "shared queue", "turn": "windows in turn", "fewest": "windows to the fewest"}
@@ -17,17 +20,15 @@ _DIVISIONS = {"shared": "shared queue", "turn": "windows in turn", "fewest": "wi
 
 def write(results: dict[str, Any]) -> None:
     """Write the page."""
-    PAGE.write_text(text(results), encoding="utf-8")
+    SECTION.write(text(results))
 
 
 def text(results: dict[str, Any]) -> str:
-    """Return the page with the results."""
-    old = PAGE.read_text(encoding="utf-8")
-    before, after = old.split(BEGIN)[0], old.split(END)[1]
+    """Return the results as Markdown."""
     environment = results["environment"]
     parts = [
         f"{environment['machine']}, two shared cores, Python {environment['python']}, {environment['date']}; "
-        "`python -m bench.degree`, about 15 minutes, all but the live run with simulated time and fixed seeds."
+        "`python -m bench.degree`, all but the live run with simulated time and fixed seeds."
     ]
     for name, of in (
         ("traffic", _traffic), ("approximations", _approximations), ("day", _day), ("streams", _streams),
@@ -35,11 +36,7 @@ def text(results: dict[str, Any]) -> str:
     ):  # fmt: skip
         if name in results:
             parts += of(results[name])
-    lines = [
-        line if line.startswith(("|", "#", "!")) else "\n".join(textwrap.wrap(line, 120))
-        for line in "\n\n".join(parts).split("\n")
-    ]
-    return f"{before}{BEGIN}\n{chr(10).join(lines)}\n{END}{after}"
+    return wrapped(parts)
 
 
 def _traffic(runs: list[dict[str, Any]]) -> list[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import fastcep as fc
+from bench.degree import page
+from bench.section import Section
 from fastcep.plan import make_plan
 from fastcep.plan.slicing import Context, slicing_of
 
-__all__ = ["BEGIN", "END", "QUERIES", "table"]
+__all__ = ["QUERIES", "SECTION", "table"]
 
-BEGIN, END = "<!-- results of bench.degree.support -->", "<!-- end of the support -->"
+SECTION = Section(page.SECTION.page, "<!-- results of bench.degree.support -->", "<!-- end of the support -->")
 
 _SCHEMA = fc.Schema({kind: {"k": "int64"} for kind in "ABC"}, time="ts", type="type")
 
@@ -40,9 +42,4 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    from bench.degree.page import PAGE
-
-    page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(
-        f"{page.split(BEGIN)[0]}{BEGIN}\n{table()}\n{END}{page.split(END)[1]}", encoding="utf-8"
-    )
+    SECTION.write(table())

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-__all__ = ["BEGIN", "END", "PAGE", "text", "write"]
+from bench.section import Section, wrapped
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/migration.md"
-BEGIN, END = "<!-- results of bench.migration -->", "<!-- end of the results -->"
+__all__ = ["SECTION", "text", "write"]
+
+SECTION = Section(
+    Path(__file__).resolve().parents[2] / "docs/migration.md", "<!-- results of bench.migration -->",
+    "<!-- end of the results -->",
+)  # fmt: skip
 
 _GOALS = {
     ("skew10", "equal"): 0.27, ("skew10", "trips"): 0.21, ("skew50", "equal"): 0.39, ("skew50", "trips"): 0.34,
@@ -20,13 +23,11 @@ _TIMES = {(8_000, "greedy"): 50, (8_000, "dp"): 4_000, (100_000, "greedy"): 500}
 
 def write(results: dict[str, Any]) -> None:
     """Write the page."""
-    PAGE.write_text(text(results), encoding="utf-8")
+    SECTION.write(text(results))
 
 
 def text(results: dict[str, Any]) -> str:
-    """Return the page with the results."""
-    old = PAGE.read_text(encoding="utf-8")
-    before, after = old.split(BEGIN)[0], old.split(END)[1]
+    """Return the results as Markdown."""
     environment = results["environment"]
     parts = [
         f"{environment['machine']}, Python {environment['python']}, {environment['date']}; "
@@ -34,11 +35,7 @@ def text(results: dict[str, Any]) -> str:
         *_over_time(results["over_time"]), *_shares(results["shares"]), *_comparison(results["comparison"]),
         *_run_times(results["run_times"]),
     ]  # fmt: skip
-    lines = [
-        line if line.startswith(("|", "#", "!")) else "\n".join(textwrap.wrap(line, 120, break_on_hyphens=False))
-        for line in "\n\n".join(parts).split("\n")
-    ]
-    return f"{before}{BEGIN}\n{chr(10).join(lines)}\n{END}{after}"
+    return wrapped(parts)
 
 
 def _over_time(runs: list[dict[str, Any]]) -> list[str]:

@@ -107,6 +107,6 @@ def test_other_streams() -> None:
 
 
 def test_the_page_has_the_stored_results() -> None:
-    stored = page.PAGE.read_text(encoding="utf-8")
-    assert page.text(json.loads((RESULTS / "degree.json").read_text())) == stored
-    assert support.table() in stored
+    stored = page.SECTION.page.read_text(encoding="utf-8")
+    assert page.SECTION.page_with(page.text(json.loads((RESULTS / "degree.json").read_text()))) == stored
+    assert support.SECTION.page_with(support.table()) == stored

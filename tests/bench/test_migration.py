@@ -31,6 +31,6 @@ def test_dp_is_better_for_few_large_states_and_equal_for_many() -> None:
 
 def test_the_page_has_the_stored_results() -> None:
     stored = json.loads((RESULTS / "migration.json").read_text())
-    assert page.text(stored) == page.PAGE.read_text(encoding="utf-8")
+    assert page.SECTION.page_with(page.text(stored)) == page.SECTION.page.read_text(encoding="utf-8")
     cells = {(cell["utility"], cell["sizes"]): np.median(cell["shares"]) for cell in stored["shares"]}
     assert all(cells[key] <= goal for key, goal in page._GOALS.items())

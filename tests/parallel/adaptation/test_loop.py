@@ -108,7 +108,7 @@ def test_the_margin_is_in_standard_errors_of_the_rate() -> None:
 
 
 def test_the_rate_of_many_events_is_that_since_the_last_decision() -> None:
-    """Of fewer than `samples` events, it is that of the last `samples`."""
+    """With fewer events since then, it is the rate of the last `samples` events."""
     loop, _ = made(samples=100)
     assert decided(loop, SECOND, rate=70, count=80 + 20).rate == pytest.approx(100.0)
     loop.arrived(np.full(99, 5e6))
