@@ -24,13 +24,15 @@ from fastcep.parallel.queueing.distributions import (
 from fastcep.parallel.queueing.fitting import Fit, fit
 from fastcep.parallel.queueing.stationary import exponential_service, fixed_service
 from fastcep.parallel.queueing.target import MOST_INSTANCES, check_target
-from fastcep.parallel.queueing.trace import lowest_share_within
+from fastcep.parallel.queueing.trace import lowest_share_within, share_within_by_bound
 
 __all__ = ["Degree", "Method", "degree"]
 
 #: Way in which the probability is found: a formula, or the recorded arrivals themselves.
 Method = Literal["M/M/c", "M/D/c", "trace"]
 
+#: Number of recorded arrivals, as a multiple of the limit, that show how often it is exceeded.
+_REACHED = 10
 #: Load up to which SciPy computes quantiles of the Poisson distribution.
 _HUGE = 1e18
 
@@ -45,7 +47,7 @@ class Degree:
         Smallest number of instances that is sufficient.
     probability
         Probability that at most `buffer_limit` events wait or are being processed at an arbitrary time; of a ``trace``
-        a lower limit, see `lowest_share_within`.
+        a lower limit, see `trace`.
     probability_with_fewer
         The same with one instance less; 0 if the queue would grow without limit.
     utilisation
@@ -160,10 +162,13 @@ def _by_formula(arrival: Exponential, service: Exponential | Deterministic, goal
 
 def _by_trace(arrival: Samples, service: Deterministic, goal: _Goal) -> Degree:
     arrivals = np.cumsum(arrival.times)
+    reaches = len(arrivals) >= _REACHED * goal.limit  # long enough to show how often the limit is exceeded
 
     @cache
     def within(instances: int) -> float:
-        return lowest_share_within(arrivals, service.mean, instances, goal.limit)
+        if reaches:
+            return lowest_share_within(arrivals, service.mean, instances, goal.limit)
+        return share_within_by_bound(arrival.times, service.mean, instances, goal.limit)
 
     return _degree(within, service.mean / arrival.mean, goal, "trace", arrival, service)
 
@@ -202,7 +207,10 @@ def _check_reachable(load: float, goal: _Goal, arrival: Distribution, service: D
 
 
 def _least(within: Callable[[int], float], load: float, goal: _Goal) -> int:
-    """Return the smallest number of instances, by doubling and bisection: the probability increases with the number."""
+    """Return the smallest number of instances, by doubling and bisection: the probability increases with the number.
+
+    That of recorded arrivals may decrease a little; the number is sufficient then, but maybe not the smallest.
+    """
     limit, probability, most = goal.limit, goal.probability, goal.most
     low = int(load)  # not sufficient: the queue would grow without limit
     if low >= most:

@@ -361,6 +361,6 @@ def test_options_that_do_not_fit_the_engine() -> None:
     with pytest.raises(fc.ValidationError, match="buffer_limit=11: expected at most queue_limit, which is 10, as"):
         ParallelEngine(QUERY, instances=options(buffer_limit=11), queue_limit=10)
     ParallelEngine(QUERY, instances=options(buffer_limit=10), queue_limit=10, workers="threads").close()
-    with pytest.raises(fc.ValidationError, match="instances=257: expected a whole number from 1 to 256"):
+    with pytest.raises(fc.ValidationError, match="most=257: expected a whole number from 1 to 256"):
         ParallelEngine(QUERY, instances=options(most=257))
     ParallelEngine(QUERY, instances=options(most=256), workers="threads").close()

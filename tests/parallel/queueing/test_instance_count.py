@@ -119,6 +119,15 @@ def test_regular_arrivals_need_few_instances(deviation: float) -> None:
         degree(found.arrival_fit.distribution, "deterministic:800ms", 15, 0.95)
 
 
+def test_a_limit_that_the_arrivals_never_reach_is_no_certainty() -> None:
+    """400 arrivals cannot show how often 100 events are there."""
+    random = np.random.default_rng(8)
+    gaps = np.where(random.random(400) < 0.6, 0.0, random.exponential(2.5e6, 400))
+    found = degree(gaps, Deterministic(1.96 * gaps.mean()), 100, 0.95)
+    assert found.method == "trace" and found.probability_with_fewer < 0.95 <= found.probability < 1
+    assert found.instances > 2
+
+
 def test_exponential_arrivals_are_not_evaluated_as_a_trace() -> None:
     gaps = np.random.default_rng(2).exponential(40e6, 1_600)
     assert degree(gaps, "deterministic:199ms", 15, 0.95).method == "M/D/c"

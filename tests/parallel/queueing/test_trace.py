@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from parallel.queueing.references import simulated_departures, simulated_share
 
 from fastcep.parallel.queueing.stationary import fixed_service
-from fastcep.parallel.queueing.trace import departures, lowest_share_within, share_within
+from fastcep.parallel.queueing.trace import departures, lowest_share_within, share_within, share_within_by_bound
 
 GAPS = st.lists(st.integers(0, 6), min_size=0, max_size=30)
 
@@ -80,6 +80,28 @@ def test_the_lower_limit_covers_the_share_of_other_arrivals() -> None:
     share = share_within(groups(400_000), 4.0, 6, 12)
     lowest = np.array([lowest_share_within(groups(1_600), 4.0, 6, 12) for _ in range(300)])
     assert 0.85 <= (lowest <= share).mean() < 1 and np.median(lowest) > share - 0.1
+
+
+@pytest.mark.parametrize(("load", "limit"), [(1.8, 60), (1.9, 100)])
+def test_the_bound_of_a_large_limit_covers_the_share_of_other_arrivals(load: float, limit: int) -> None:
+    random = np.random.default_rng(6)
+
+    def groups(number: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return np.where(random.random(number) < 0.5, 0.0, random.exponential(2.0, number))
+
+    share = share_within(np.cumsum(groups(1_000_000)), load, 2, limit)
+    bounds = np.array([share_within_by_bound(groups(1_600), load, 2, limit) for _ in range(200)])
+    assert 0.9 < share < 1 and (bounds <= share).mean() >= 0.9
+    long = [share_within_by_bound(groups(200_000), load, 2, limit) for _ in range(10)]
+    assert share - 0.05 < np.median(long) <= share, "with more arrivals it is closer"
+
+
+def test_the_bound_at_its_ends() -> None:
+    regular = np.full(400, 1.0)
+    assert share_within_by_bound(regular, 1.9, 2, 1_000) == 1.0
+    assert share_within_by_bound(regular, 2.1, 2, 1_000) == 0.0, "the queue grows without limit"
+    assert share_within_by_bound(regular, 1.9, 2, 4) == 0.0, "the limit is within the events that are processed"
+    assert share_within_by_bound(regular, 1.9, 2, 5) == 1.0
 
 
 def test_the_lower_limit_of_few_arrivals_is_0() -> None:
