@@ -158,7 +158,7 @@ def test_instances_are_killed_while_they_start_or_leave(clock: Clock) -> None:
             found.append(engine.process(batch))
             if number in (1, 6):
                 forced(engine, clock, 3)
-                engine.poll()
+                found.append(engine.poll())
                 victim = engine.metrics()["instances"][-1]
                 os.kill(victim["process"], signal.SIGKILL)
             elif number in (3, 9):
