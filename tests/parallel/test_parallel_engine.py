@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import signal
 from collections.abc import Iterator
 from types import FrameType
@@ -297,8 +298,11 @@ def test_a_stream_that_breaks_off() -> None:
 def test_the_page_has_the_stored_results() -> None:
     """After a change: ``python -m bench.parallel --page``."""
     from bench import parallel
+    from bench.queries import RESULTS
 
-    assert parallel.PAGE.read_text(encoding="utf-8") == parallel.page_with_results()
+    results = json.loads((RESULTS / "parallel.json").read_text(encoding="utf-8"))
+    stored = parallel.SECTION.page.read_text(encoding="utf-8")
+    assert parallel.SECTION.page_with(parallel.page(results)) == stored
 
 
 @pytest.mark.thorough
