@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable
+from types import FrameType
 
 import numpy as np
 import pyarrow as pa
 
 import fastcep as fc
+from fastcep.parallel import ParallelEngine
 
 SCHEMA = fc.Schema(
     {kind: {"k": "int64", "name": "string", "price": "float64"} for kind in "ABC"}, time="ts", type="type",
@@ -46,3 +49,35 @@ def of_one_engine(query: object, table: pa.Table, size: int) -> pa.Table:
     """Return the matches of a single engine."""
     engine = fc.Engine(query)
     return joined([*(engine.process(batch) for batch in batches(table, size)), engine.flush()])
+
+
+def joined_with_interrupts(engine: ParallelEngine, table: pa.Table, size: int, interval: float) -> pa.Table:
+    """Return the matches of an engine whose calls are ended by up to 60 interrupts, one each ``interval`` seconds.
+
+    The next batch begins after the events that the engine has taken.
+    """
+    interrupts, found = 0, []
+
+    def interrupt(_: int, frame: FrameType | None) -> None:
+        nonlocal interrupts
+        inside = frame is not None and "/fastcep/" in frame.f_code.co_filename  # elsewhere the test loses a result
+        if inside and interrupts < 60:  # on a slow machine, each call may take longer than the interval
+            interrupts += 1
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.01, interval)
+        while True:
+            try:
+                taken = engine.metrics()["events"]
+                if taken == len(table):
+                    found.append(engine.flush())
+                    break
+                found.append(engine.process(table.slice(taken, size)))
+            except KeyboardInterrupt:
+                pass
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return joined(found)

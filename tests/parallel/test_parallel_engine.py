@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import signal
 from collections.abc import Iterator
-from types import FrameType
 from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from parallel.streams import QUERY, SCHEMA, batches, joined, of_one_engine, stream
+from parallel.streams import QUERY, SCHEMA, batches, joined, joined_with_interrupts, of_one_engine, stream
 from reference.user_functions import own_registry
 
 import fastcep as fc
@@ -308,33 +306,10 @@ def test_the_page_has_the_stored_results() -> None:
 @pytest.mark.thorough
 def test_interrupts_lose_nothing() -> None:
     """Handlers that raise end calls inside of fastcep; each batch is taken once, and each match returned once."""
-    table, interrupts, found = stream(20_000, seed=6), 0, []
-
-    def interrupt(_: int, frame: FrameType | None) -> None:
-        nonlocal interrupts
-        inside = frame is not None and "/fastcep/" in frame.f_code.co_filename  # elsewhere the test loses a result
-        if inside and interrupts < 60:  # on a slow machine, each call may take longer than the interval
-            interrupts += 1
-            raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        with threads(QUERY, instances=2, slice_events=200, queue_limit=1_000) as engine:
-            signal.setitimer(signal.ITIMER_REAL, 0.01, 0.005)
-            while True:
-                try:
-                    taken = engine.metrics()["events"]
-                    if taken == len(table):
-                        found.append(engine.flush())
-                        break
-                    found.append(engine.process(table.slice(taken, 300)))
-                except KeyboardInterrupt:
-                    pass
-            signal.setitimer(signal.ITIMER_REAL, 0)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert joined(found).equals(of_one_engine(QUERY, table, 300)), f"{interrupts} interrupts"
+    table = stream(20_000, seed=6)
+    with threads(QUERY, instances=2, slice_events=200, queue_limit=1_000) as engine:
+        found = joined_with_interrupts(engine, table, 300, 0.005)
+    assert found.equals(of_one_engine(QUERY, table, 300))
 
 
 def test_an_interrupt_before_matches_are_taken_repeats_none() -> None:

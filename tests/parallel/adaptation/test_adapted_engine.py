@@ -10,14 +10,13 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator
-from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
 from parallel.adapted import SECOND, Clock, adapted, options
-from parallel.streams import QUERY, SCHEMA, batches, joined, of_one_engine, stream
+from parallel.streams import QUERY, SCHEMA, batches, joined, joined_with_interrupts, of_one_engine, stream
 
 import fastcep as fc
 from fastcep.engine.instance_pool import InstanceCounts, InstancePool
@@ -227,38 +226,16 @@ def test_an_interrupt_in_the_middle_of_a_decision(clock: Clock) -> None:
 @pytest.mark.parametrize("workers", ["threads", "processes"])
 def test_interrupts_while_the_number_of_instances_changes(workers: str) -> None:
     """Each batch is taken once, and each match returned once."""
-    table, choices, interrupts, found = stream(20_000), random.Random(1), 0, []
+    table, choices = stream(20_000), random.Random(1)
     constant = Deterministic(1.0)
-
-    def interrupt(_: int, frame: FrameType | None) -> None:
-        nonlocal interrupts
-        inside = frame is not None and "/fastcep/" in frame.f_code.co_filename  # elsewhere the test loses a result
-        if inside and interrupts < 60:
-            interrupts += 1
-            raise KeyboardInterrupt
 
     def degree(*_: Any, **__: Any) -> Degree:
         return Degree(choices.randint(1, 3), 0.99, 0.9, 0.5, "M/D/c", constant, constant)
 
-    before = signal.signal(signal.SIGALRM, interrupt)
     changing = {"buffer_limit": 50, "most": 3, "samples": 100, "interval": "5ms", "horizon": "5ms"}
-    try:
-        with patch("fastcep.parallel.adaptation.loop.degree", degree), adapted(workers, **changing) as engine:
-            signal.setitimer(signal.ITIMER_REAL, 0.01, 0.007)
-            while True:
-                try:
-                    taken = engine.metrics()["events"]
-                    if taken == len(table):
-                        found.append(engine.flush())
-                        break
-                    found.append(engine.process(table.slice(taken, 40)))
-                except KeyboardInterrupt:
-                    pass
-            signal.setitimer(signal.ITIMER_REAL, 0)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert joined(found).equals(of_one_engine(QUERY, table, 300)), f"{interrupts} interrupts"
+    with patch("fastcep.parallel.adaptation.loop.degree", degree), adapted(workers, **changing) as engine:
+        found = joined_with_interrupts(engine, table, 40, 0.007)
+    assert found.equals(of_one_engine(QUERY, table, 300))
 
 
 def test_a_query_that_cannot_be_sent_ends_its_process() -> None:
