@@ -28,7 +28,7 @@ class PartialStates(Protocol):
 
     @property
     def kind(self) -> str:
-        """Kind of the operator, by which the new host finds the `Assembly`: ``"engine"``, ``"aggregate"``, ``"join"``."""
+        """``"engine"``, ``"aggregate"`` or ``"join"``; the new host finds the `Assembly` by it."""
         ...
 
     @property
