@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fastcep.arrivals.max_throughput import maximum_rate
     from fastcep.arrivals.rate import Rate
     from fastcep.arrivals.replay import replay
-    from fastcep.engine import Engine, Matches
+    from fastcep.engine import Engine, Event, Match, Matches
     from fastcep.engine.state.keygroups import key_group
     from fastcep.errors import (
         CapacityError,
@@ -79,10 +79,12 @@ _MODULE_OF = {
     "DataError": "fastcep.errors",
     "Document": "fastcep.query",
     "Engine": "fastcep.engine",
+    "Event": "fastcep.engine",
     "EventBatch": "fastcep.events",
     "FastcepError": "fastcep.errors",
     "InputQueue": "fastcep.arrivals.input_queue",
     "InstanceError": "fastcep.errors",
+    "Match": "fastcep.engine",
     "Matches": "fastcep.engine",
     "MemoryLimitError": "fastcep.errors",
     "Model": "fastcep.shedding.model",
@@ -132,10 +134,12 @@ __all__ = [
     "DataError",
     "Document",
     "Engine",
+    "Event",
     "EventBatch",
     "FastcepError",
     "InputQueue",
     "InstanceError",
+    "Match",
     "Matches",
     "MemoryLimitError",
     "Model",

@@ -1,4 +1,4 @@
-"""Import modules that need the packages of an extra, such as ``fastcep[degree]``."""
+"""Import modules of packages that fastcep does not require, such as those of the extra ``fastcep[degree]``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["load"]
 _PACKAGES = {"degree": ("scipy", "statsmodels", "simpy", "threadpoolctl")}
 
 
-def load(module: str, purpose: str = "the number of instances", extra: str = "degree") -> Any:
+def load(module: str, purpose: str = "the number of instances", extra: str | None = "degree") -> Any:
     """Return a module.
 
     Parameters
@@ -23,18 +23,17 @@ def load(module: str, purpose: str = "the number of instances", extra: str = "de
     purpose
         What it is for, to begin the message of an error.
     extra
-        Name of the extra that has the packages which the module imports.
+        Name of the extra that has the packages which the module imports. None: the module is a package by itself.
 
     Raises
     ------
     ValidationError
-        If a package of the extra is not installed.
+        If the package, or one of the extra, is not installed.
     """
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in _PACKAGES[extra]:
+        packages, remedy = ((module,), module) if extra is None else (_PACKAGES[extra], f"'fastcep[{extra}]'")
+        if (error.name or "").split(".")[0] not in packages:
             raise
-        raise ValidationError(
-            f"{purpose} needs {error.name}; install it with: pip install 'fastcep[{extra}]'"
-        ) from None
+        raise ValidationError(f"{purpose} needs {error.name}; install it with: pip install {remedy}") from None

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from fastcep._core.input.batch import Batch
 from fastcep._core.matcher.event_loop import EventLoop
-from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import shared_bytes as bytes_of_all
 from fastcep.engine.order import check_order, single_events
@@ -24,6 +23,7 @@ from fastcep.engine.parallel_match import ParallelMatch
 from fastcep.engine.partitioned_matcher import check_threads, parts_of_query
 from fastcep.engine.query_set import QuerySet, Replanned
 from fastcep.engine.reorder import Reorderer
+from fastcep.engine.results.matches import Matches
 from fastcep.engine.running_query import RunningQuery
 from fastcep.engine.signals import Signals
 from fastcep.engine.store_trial import TRIED

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from fastcep.engine import Matches
-from fastcep.engine.matches import Layout, QueryMatches
-from fastcep.engine.returns import Bindings
+from fastcep.engine.results.matches import Layout
+from fastcep.engine.results.query_matches import QueryMatches
+from fastcep.engine.results.returns import Bindings
 from fastcep.parallel.slice_run import EVENT, MOMENT
 from fastcep.query import ast
 

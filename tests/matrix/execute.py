@@ -16,6 +16,7 @@ from reference import matcher as naive
 from reference.matcher import Event
 from strategies.disorder import MIN
 from support import harness
+from support.match_records import check_records
 from support.state_transfer import Fleet, quiet
 from support.timed_out import timed_out_rows
 
@@ -323,6 +324,8 @@ class Execution:
 
     def take(self, found: Sequence[fc.Matches]) -> None:
         """Keep the results of one call of each engine, and now and then take late events and time-outs."""
+        for matches in found:
+            check_records(matches)
         for query in self.queries:
             rows = [rows_of(query, matches.query(query.name).to_arrow()) for matches in found]
             self.found[query.name] += [row for own in rows for row in own]

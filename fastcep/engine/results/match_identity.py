@@ -34,9 +34,7 @@ _NULL = np.uint64(1 << 63)
 
 def identities(matches: Matches, queries: Sequence[ast.Query]) -> Identities:
     """Return the identities of the matches of all queries: uint64[n], by query, not sorted."""
-    parts = [
-        identities_of(matches.query(query.name).to_arrow(), query, number) for number, query in enumerate(queries)
-    ]
+    parts = [identities_of(matches.query(query.name).to_arrow(), query, number) for number, query in enumerate(queries)]
     return np.concatenate(parts) if parts else np.empty(0, np.uint64)
 
 

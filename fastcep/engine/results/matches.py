@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep._core.matches.output import Output
-from fastcep._core.memory.vectors import repeated
-from fastcep.engine.returns import Bindings
+from fastcep.engine.results.html import matches_table
+from fastcep.engine.results.match import Match, MatchReader, VariableColumn, only_match, variable_columns
+from fastcep.engine.results.query_matches import QueryMatches, read
+from fastcep.engine.results.returns import Bindings
 from fastcep.errors import ValidationError
-from fastcep.events.convert import all_null, from_lengths, from_numpy, from_texts
+from fastcep.events.convert import all_null, from_numpy, from_texts
 from fastcep.events.schema import suggestion
+from fastcep.extras import load
 from fastcep.query import ast
-from fastcep.query.patterns import pattern_variables
+
+__all__ = ["Layout", "Matches", "no_query"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -27,76 +30,6 @@ def no_query(name: object, names: Iterable[str]) -> str:
     names = list(names)
     hint = suggestion(name, names) if names else ", which has none now"
     return f"no query named {name!r} in the engine{hint}"
-
-
-@dataclass(frozen=True, slots=True)
-class QueryMatches:
-    """Matches of one query, grouped by the event that completed them.
-
-    Attributes
-    ----------
-    query
-        The query.
-    bindings
-        The bound events of each match, by sequence number.
-    detected
-        int64, arrival position of each completing event; -1 for matches that a time decided, without an event.
-    counts
-        int64, number of matches for each entry of `detected`.
-    times
-        int64 ns, time of each entry of `detected`.
-    returned
-        RETURN columns by name.
-    windows
-        int64, the window of each match; None if the query has no explicit windows.
-    partial
-        True for partial matches, which may leave any variable unbound.
-    """
-
-    query: ast.Query
-    bindings: Bindings
-    detected: Ints
-    counts: Ints
-    times: Ints
-    returned: Mapping[str, Any] = field(default_factory=dict)
-    windows: Ints | None = None
-    partial: bool = False
-
-    @property
-    def n(self) -> int:
-        """Number of matches."""
-        return self.bindings.n
-
-    def table(self) -> pa.Table:
-        """Return all columns as a table."""
-        codes = from_numpy(np.zeros(self.bindings.n, np.int8), pa.int8())
-        names = pa.DictionaryArray.from_arrays(codes, from_texts([self.query.name]))
-        return pa.table({"query": names} | self.columns())
-
-    def columns(self) -> dict[str, Any]:
-        """Return Arrow arrays by column name, without the column of the query's name."""
-        times = repeated(self.times, self.counts)
-        out: dict[str, Any] = {
-            "window_id": all_null(times) if self.windows is None else from_numpy(self.windows),
-            "detected_at": from_numpy(times, pa.timestamp("ns", "UTC")),
-        }
-        for number, variable in enumerate(pattern_variables(self.query.pattern)):
-            if variable.negated:
-                continue
-            values, lengths = self.bindings.values[number], self.bindings.lengths[number]
-            absent = values < 0 if (variable.optional or self.partial) and not variable.declaration.repeated else None
-            bound = from_numpy(values, nulls=absent)
-            out[variable.name] = bound if lengths is None else from_lengths(lengths, bound)
-        out.update(self.returned)
-        return out
-
-
-def read(part: QueryMatches | Output) -> QueryMatches:
-    """Convert compiled output to columns, for a query without ``RETURN`` whose sequence numbers are the positions."""
-    if isinstance(part, QueryMatches):
-        return part
-    values, lengths, detected, times, counts, windows = part.arrays()
-    return QueryMatches(part.query, Bindings(part.n, values, lengths), detected, counts, times, {}, windows)
 
 
 def _joined(parts: Sequence[QueryMatches | Output]) -> QueryMatches | Output:
@@ -140,6 +73,15 @@ class Layout:
     def __init__(self, parts: Sequence[QueryMatches | Output]) -> None:
         self._parts = tuple(parts)
         self._empty: pa.Table | None = None
+        #: By the identity of the query; the entry keeps it alive.
+        self._variables: dict[int, tuple[ast.Query, tuple[VariableColumn, ...]]] = {}
+
+    def variables(self, query: ast.Query) -> tuple[VariableColumn, ...]:
+        """Return the columns of the variables of one of the queries."""
+        entry = self._variables.get(id(query))
+        if entry is None:
+            entry = self._variables[id(query)] = query, variable_columns(query)
+        return entry[1]
 
     @property
     def empty(self) -> pa.Table:
@@ -181,6 +123,7 @@ class Matches:
     def __init__(self, parts: Sequence[QueryMatches | Output], layout: Layout | None = None) -> None:
         self._parts = parts
         self._layout = Layout(parts) if layout is None else layout
+        self._readers: list[MatchReader] | None = None
 
     @staticmethod
     def joined(calls: Sequence[Matches]) -> Matches:
@@ -218,6 +161,73 @@ class Matches:
                 return Matches([part])
         raise ValidationError(no_query(name, self.counts()))
 
+    def __iter__(self) -> Iterator[Match]:
+        """Yield the matches, in order."""
+        return (Match(values) for values in self._rows())
+
+    @overload
+    def __getitem__(self, index: int) -> Match: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Match]: ...
+
+    def __getitem__(self, index: int | slice) -> Match | list[Match]:
+        """Return a match, or the list of matches of a slice.
+
+        Raises
+        ------
+        IndexError
+            If there is no match with this number.
+        TypeError
+            If the index is neither an int nor a slice.
+        """
+        if isinstance(index, slice):
+            places = range(len(self))[index]
+            return (
+                [self[place] for place in places]
+                if len(places) < 2 or places.step != 1
+                else [Match(values) for values in self._rows(places.start, places.stop)]
+            )
+        try:
+            place = range(len(self))[index]
+        except IndexError:
+            count = len(self)
+            expected = f"expected an index from {-count} to {count - 1}" if count else "there are no matches"
+            raise IndexError(f"match {index} of {count}; {expected}") from None
+        return Match(next(self._rows(place, place + 1)))
+
+    def _rows(self, first: int = 0, end: int | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the values of matches by column."""
+        end = len(self) if end is None else end
+        if len(self._parts) == 1 and self._parts[0].n == 1 and isinstance(part := self._parts[0], Output):
+            if first < end:
+                yield only_match(part, self._layout.variables(part.query))
+            return
+        if self._readers is None:
+            self._readers = [MatchReader(part, self._layout.variables(part.query)) for part in self._parts if part.n]
+        if len(self._readers) < 2:
+            for reader in self._readers:
+                yield from reader.between(first, end)
+            return
+        owner = self._order()[1]
+        counts = [int(np.count_nonzero(owner[:first] == number)) for number in range(len(self._readers))]
+        rows = [reader.between(count, end) for reader, count in zip(self._readers, counts, strict=True)]
+        for number in owner[first:end].tolist():
+            yield next(rows[number])
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return each match as a dict of its columns, see `Match`."""
+        return list(self._rows())
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame of `to_arrow`; `ValidationError` if pandas is not installed."""
+        load("pandas", "Matches.to_pandas()", None)
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return a polars DataFrame of `to_arrow`; `ValidationError` if polars is not installed."""
+        return load("polars", "Matches.to_polars()", None).DataFrame(self.to_arrow())
+
     def to_arrow(self) -> pa.Table:
         """Return an Arrow table.
 
@@ -238,15 +248,29 @@ class Matches:
             return empty
         tables = [pa.table(part.columns()) for part in parts]
         table = pa.concat_tables([empty.remove_column(0), *tables], promote_options="default")
-        owner = np.repeat(np.arange(len(parts)), [part.bindings.n for part in parts])
+        owner = np.zeros(len(table), np.int64)
         if len(parts) > 1:
-            detected = np.concatenate([np.repeat(part.detected, part.counts) for part in parts])
-            times = np.concatenate([np.repeat(part.times, part.counts) for part in parts])
-            # Matches that a time decides come after those that events of that time complete.
-            order = np.lexsort((detected, detected < 0, times))
-            table, owner = table.combine_chunks().take(from_numpy(order)), owner[order]
+            order, owner = self._order()
+            table = table.combine_chunks().take(from_numpy(order))
         names = from_texts([part.query.name for part in parts])
         return table.add_column(0, empty.field(0), names.take(from_numpy(owner)))
+
+    def _order(self) -> tuple[Ints, Ints]:
+        """Return the order of the matches of all queries, and the number of the query of each.
+
+        Queries without matches do not count.
+        """
+        parts = [read(part) for part in self._parts if part.n]
+        owner = np.repeat(np.arange(len(parts)), [part.bindings.n for part in parts])
+        detected = np.concatenate([np.repeat(part.detected, part.counts) for part in parts])
+        times = np.concatenate([np.repeat(part.times, part.counts) for part in parts])
+        # Matches that a time decides come after those that events of that time complete.
+        order = np.lexsort((detected, detected < 0, times))
+        return order, owner[order]
+
+    def _repr_html_(self) -> str:
+        """Return a table of the first matches, for notebooks."""
+        return matches_table(self)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export as an Arrow stream (PyCapsule interface)."""

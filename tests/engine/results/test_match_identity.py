@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.shedding.shed_runs import SCHEMA, engine, found, query
 
 import fastcep as fc
-from fastcep.engine.match_identity import count_found, identities, identities_of
+from fastcep.engine.results.match_identity import count_found, identities, identities_of
 from fastcep.shedding import RandomEvents
 
 MIXED = query("PATTERN SEQ(A a, B? b, C+ c[], D* d[]) WITHIN 1s RETURN a.V AS twice")

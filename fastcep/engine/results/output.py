@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep._core.matches.output import Output
-from fastcep.engine.matches import QueryMatches
 from fastcep.engine.partitioned_matcher import AnyMatcher
-from fastcep.engine.returns import Bindings, Returns
+from fastcep.engine.results.query_matches import QueryMatches
+from fastcep.engine.results.returns import Bindings, Returns
 from fastcep.events import EventRing
 from fastcep.plan import Plan
 

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep.engine.matches import Layout, Matches, QueryMatches
-from fastcep.engine.output import numbered
 from fastcep.engine.partitioned_matcher import AnyMatcher
-from fastcep.engine.returns import Bindings
+from fastcep.engine.results.matches import Layout, Matches
+from fastcep.engine.results.output import numbered
+from fastcep.engine.results.query_matches import QueryMatches
+from fastcep.engine.results.returns import Bindings
 from fastcep.engine.state.validation import check_columns, check_within
 from fastcep.errors import ValidationError
 from fastcep.events import EventRing
