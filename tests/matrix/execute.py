@@ -27,7 +27,7 @@ from fastcep.engine import store_trial as trial
 from fastcep.engine.stores import plan_for
 from fastcep.errors import ValidationError
 from fastcep.overload import decision_schedule, sleep
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.patterns import positive_variables, trailing_negation
 from matrix.forms import ARROW, formed
 from matrix.refusals import OF_MODELS, OF_RUNS, Refusal, refusal_of
@@ -434,7 +434,7 @@ def times_out_alike(query: ast.Query, events: Sequence[Event]) -> bool:
     """Return True if the reference knows what times out: a row with a null key, which meets no event, is not stored."""
     if trailing_negation(query.pattern) is not None:
         return False
-    if query.where is not None and any(map(_may_be_null, ast.walk(query.where))):
+    if query.where is not None and any(map(_may_be_null, traversal.walk(query.where))):
         return False
     return not any(_is_extreme(value) for event in events for value in event.values.values())
 
