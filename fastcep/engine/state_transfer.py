@@ -35,12 +35,33 @@ from fastcep.plan.plan import KeyPlan, Plan
 from fastcep.query import Document, ast, document_text, parse_document
 from fastcep.stored import Misfit
 
-__all__ = ["StateTransfer", "StoredState", "make_like", "read_snapshot", "stored_auto"]
+__all__ = ["CutState", "StateTransfer", "StoredState", "make_like", "read_snapshot", "stored_auto"]
 
 AnyEngine = TypeVar("AnyEngine")
 
 
 _ALL = frozenset(range(GROUPS))
+
+
+class CutState(NamedTuple):
+    """The state of an engine at one event.
+
+    Attributes
+    ----------
+    snapshot
+        Snapshot of the whole engine.
+    queries
+        The queries, in their order in the snapshot.
+    partial_matches
+        Table of the partial matches of each query, in the order of its indexes and of their rows; None for the
+        factorised store.
+    """
+
+    snapshot: bytes
+    queries: tuple[RunningQuery, ...]
+    partial_matches: list[pa.Table | None]
+
+
 _REMEDY = "Its checksums are right, so it was written like that; take the snapshot again, or use an older one"
 #: Options in which engines that exchange key groups must agree; limits may differ.
 _SHARED_OPTIONS = ("attributes", "allowed_lateness", "timed_out", "index")
@@ -84,15 +105,27 @@ class StateTransfer:
     def partial_matches(self) -> pa.Table:
         """Return a table of the live partial matches; see `Engine.partial_matches`."""
         with self._stream.exclusive():
-            queries, loop = self._stream.queries, self._stream.loop
-            utilities = {} if queries.control is None else queries.control.utilities()
-            tables = [
-                partial_matches_of(
-                    item, self._stream.strings, (loop.position - 1, loop.time or 0), utilities.get(item.query.name)
-                )
-                for item in queries
-            ]
+            tables = list(self._partial_matches(self._stream.queries))
         return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
+
+    def _partial_matches(self, running: Iterable[RunningQuery]) -> Iterator[pa.Table]:
+        """Yield the table of the partial matches of each query."""
+        queries, loop = self._stream.queries, self._stream.loop
+        utilities = {} if queries.control is None else queries.control.utilities()
+        place = loop.position - 1, loop.time or 0
+        for item in running:
+            yield partial_matches_of(item, self._stream.strings, place, utilities.get(item.query.name))
+
+    def cut(self) -> CutState:
+        """Return the state and what is needed to divide it; an overload control that sleeps wakes up."""
+        with self._stream.exclusive():
+            self._stream.check_given()
+            self._stream.wake()
+            running = tuple(self._stream.queries)
+            snapshot = write_snapshot(self.parts(), None)
+            rows = [item for item in running if not item.plan.kept]
+            tables = dict(zip([item.name for item in rows], self._partial_matches(rows), strict=True))
+            return CutState(snapshot, running, [tables.get(item.name) for item in running])
 
     def extract(self, groups: Iterable[int]) -> bytes:
         """Remove the state of key groups and return it; see `Engine.extract`."""

@@ -6,9 +6,9 @@ combines both. So a snapshot can replace codes by numbers of a list of texts, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -141,6 +141,25 @@ class WordLayout:
     def _kept_words(self) -> int:
         """Words of a kept event before its registers: the position; for a negated variable also expiry and time."""
         return 1 if self.plan.kept else 3
+
+    # ----------------------------------------------------------------------- tables
+
+    def to_tables(self, state: State, prefix: str) -> dict[str, dict[str, Ints]]:
+        """Return the tables of a snapshot for a state, without those that have no entries."""
+        return {
+            prefix + name: {str(row): values for row, values in enumerate(state[name])}
+            for name in self.shapes if state[name].shape[1]
+        }  # fmt: skip
+
+    def from_tables(self, tables: Mapping[str, Mapping[str, Any]], prefix: str) -> State:
+        """Return the state in the tables of a snapshot, as new arrays; the reverse of `to_tables`."""
+        state: State = {}
+        for name, rows in self.shapes.items():
+            columns = tables.get(prefix + name)
+            state[name] = np.empty((rows, 0), np.int64)
+            if columns is not None:
+                state[name] = np.stack([columns[str(row)] for row in range(rows)])
+        return state
 
     # ------------------------------------------------------------------------ texts
 
