@@ -103,7 +103,7 @@ class _Writer:
 
     def add_events(self, name: str, schema: Schema, rows: dict[str, Any]) -> None:
         for column, mask in text_columns(schema, rows):
-            self.texts.add(column, mask)
+            self.texts.add(rows[column], mask)
         self.tables[name] = rows
 
 

@@ -193,7 +193,7 @@ class WordLayout:
     def positions(self, state: State) -> Iterator[Ints]:
         """Yield the positions of the events that partial matches and waiting matches bind; -1: no event."""
         yield state["starts"][2]
-        yield state["nodes"][1] & _POSITION
+        yield self.node_positions(state)
         yield from (state[f"rows {number}"][0] for number in range(len(self.plan.kept)))
         for number, fixed in enumerate(self.fixed):
             for binding, word in fixed.bindings.items():
@@ -202,6 +202,12 @@ class WordLayout:
         for binding, word in self.waiting_bindings():
             if not self._nodes[binding]:
                 yield state["waiting"][word]
+
+    @staticmethod
+    def node_positions(state: State) -> Ints:
+        """Return the position of the event of each node."""
+        positions: Ints = state["nodes"][1] & _POSITION
+        return positions
 
     @property
     def index_count(self) -> int:
@@ -244,7 +250,7 @@ class WordLayout:
         row, bindings = START, {binding: _BINDINGS + binding for binding in range(len(self._nodes))}
         if table != "waiting":
             row, bindings = 0, self.fixed[int(table.split()[1])].bindings
-        events = np.append(state["nodes"][1] & _POSITION, -1)  # index -1, no node, selects the last element, -1
+        events = np.append(self.node_positions(state), -1)  # index -1, no node, selects the last element, -1
         created: Ints = state["starts"][2][entries[row]]
         for binding, word in bindings.items():
             bound = events[entries[word]] if self._nodes[binding] else entries[word]
