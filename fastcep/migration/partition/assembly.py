@@ -184,6 +184,16 @@ class EngineAssembly:
         MemoryLimitError
             If the state needs more memory than the limit allows.
         """
+        return Engine.restore(self.snapshot(), **self._options)
+
+    def snapshot(self) -> bytes:
+        """Return a snapshot with the states that have arrived.
+
+        Raises
+        ------
+        SnapshotError
+            If an entry that a state needs has not arrived.
+        """
         tables: dict[str, Any] = {
             name: {column: np.array(values) if isinstance(values, np.ndarray) else values for column, values in
                    table.items()}
@@ -203,7 +213,7 @@ class EngineAssembly:
             values[selected] = np.searchsorted(numbers, values[selected])
         if len(numbers):
             tables["texts"] = {"text": from_texts([self._texts[number] for number in numbers.tolist()])}
-        return Engine.restore(pack(self._header, tables), **self._options)
+        return pack(self._header, tables)
 
     def _joined(self, name: str) -> tuple[Ints, Ints]:
         """Return the words of the entries of a table that have arrived, by ascending number, and the numbers."""
