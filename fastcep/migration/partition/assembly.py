@@ -71,7 +71,7 @@ class EngineAssembly:
             _FACTS(facts, "partial_states")
         except Misfit as misfit:
             raise SnapshotError(f"the base of a migration does not fit: {misfit}. {_REMEDY}") from None
-        self._header = {name: value for name, value in header.items() if name != "parts"}
+        self._header = header
         self._base_texts: Ints = tables.pop("text numbers", {}).get("number", np.empty(0, np.int64))
         self._base: dict[str, Any] = tables
         engine = Engine.restore(pack(self._header, tables), **self._options)

@@ -156,14 +156,13 @@ class EnginePartition:
         if used.any():
             base["texts"] = {"text": self._texts.filter(pa.array(used))}
             base["text numbers"] = {"number": np.flatnonzero(used)}
-        header = {name: value for name, value in header.items() if name != "parts"}
-        header["partial_states"] = {
+        facts = {
             "count": self._count,
             "texts": len(self._texts),
             "tables": [[name, table.words.shape[1]] for name, table in self._tables.items()],
             "events": [[name, str(column.dtype)] for name, column in events],
         }
-        return pack(header, base)
+        return pack({**header, "partial_states": facts}, base)
 
     def _event_numbers(self, positions: Ints) -> Ints:
         """Return the number of the stored event at each position; -1: none is stored."""

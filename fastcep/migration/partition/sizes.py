@@ -43,7 +43,8 @@ def sizes_of(
         """Add the bytes of entries to the states that need them, each once for a state."""
         numbers, states = entries.all()
         if len(numbers):
-            pairs = np.unique(states * len(sizes) + numbers)
+            pairs = np.sort(states * len(sizes) + numbers)
+            pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])]
             np.add.at(total, pairs // len(sizes), sizes[pairs % len(sizes)])
 
     for query in queries:
