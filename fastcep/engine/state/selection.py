@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.state.word_layout import START, State, WordLayout
+from fastcep.engine.state.word_layout import State, WordLayout
 
 __all__ = ["Selection", "drop_unused", "kept_starts", "lists_before", "new_numbers", "renumber", "select_entries"]
 
@@ -97,7 +97,8 @@ def drop_unused(layout: WordLayout, state: State) -> State:
 
 def kept_starts(layout: WordLayout, state: State, number: int) -> Ints:
     """Return the start of each event of the factorised store in an index of the first variable."""
-    return np.searchsorted(state["starts"][2], state[f"rows {number}"][0])
+    starts: Ints = np.searchsorted(state["starts"][2], state[f"rows {number}"][0])
+    return starts
 
 
 def lists_before(previous: Ints, nodes: Ints, reached: Flags) -> Ints:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from fastcep.engine import Engine
 from fastcep.engine.running_query import RunningQuery
@@ -19,7 +18,8 @@ from fastcep.engine.state.container import pack, unpack
 from fastcep.engine.state.row_copies import home_marks
 from fastcep.engine.state.selection import new_numbers, renumber
 from fastcep.engine.state.word_layout import START, State, WordLayout
-from fastcep.errors import SnapshotError
+from fastcep.engine.stored_engine import read_snapshot, report_misfits
+from fastcep.errors import SnapshotError, ValidationError
 from fastcep.events.convert import from_texts
 from fastcep.migration.partition.engine_partition import digest_of
 from fastcep.migration.partition.entries import Received, Table, read_batch
@@ -63,34 +63,31 @@ class EngineAssembly:
     """
 
     def __init__(self, base: bytes | memoryview, options: Mapping[str, Any] | None = None) -> None:
-        self._options = dict(options or {})
         self._digest = digest_of(base)
-        header, tables = unpack(base, "base of a migration")
+        header, base_tables = unpack(base, "base of a migration")
         try:
             facts = header.pop("partial_states", None)
             _FACTS(facts, "partial_states")
         except Misfit as misfit:
             raise SnapshotError(f"the base of a migration does not fit: {misfit}. {_REMEDY}") from None
         self._header = header
-        self._base_texts: Ints = tables.pop("text numbers", {}).get("number", np.empty(0, np.int64))
-        self._base: dict[str, Any] = tables
-        engine = Engine.restore(pack(self._header, tables), **self._options)
-        self._queries: tuple[RunningQuery, ...] = tuple(engine._stream.queries)
-        self._schema = engine._stream.schema
-        if engine._transfer.parts().description["identity"] != self._header["identity"]:
-            raise SnapshotError(
-                "the options of the new engine change how its queries store their state; use those of the old engine"
-            )
+        self._base: dict[str, Any] = dict(base_tables)
+        self._base_texts: Ints = self._base.pop("text numbers", {}).get("number", np.empty(0, np.int64))
+        read_snapshot(pack(header, {}))  # checks the header
+        self._engine: Engine | None = Engine._planned_like(header, **(options or {}))
+        self._queries: tuple[RunningQuery, ...] = tuple(self._engine._stream.queries)
+        self._schema = self._engine._stream.schema
         self._layouts = [layout_of(item) for item in self._queries]
         self._count: int = facts["count"]
         self._text_count: int = facts["texts"]
         self._event_columns: dict[str, str] = dict(facts["events"])
-        self._check_tables([tuple(item) for item in facts["tables"]])
-        self._states = np.zeros(self._count, np.bool_)
+        self._check_tables([(name, size) for name, size in facts["tables"]])
         self._batches = 0
-        self._texts: dict[int, str] = {}
+        self._texts: dict[int, str] = {}  # that have arrived, by number
         if len(self._base_texts):
-            self._texts = dict(zip(self._base_texts.tolist(), tables["texts"]["text"].to_pylist(), strict=True))
+            with report_misfits():
+                texts: list[str] = self._base["texts"]["text"].to_pylist()
+                self._texts = dict(zip(self._base_texts.tolist(), texts, strict=True))
 
     def _check_tables(self, sizes: list[tuple[str, int]]) -> None:
         """Check the list of tables, and make an empty table of each."""
@@ -134,9 +131,7 @@ class EngineAssembly:
             self._parts[name].append((entries, words))
         self._texts |= texts
         self._batches += 1
-        states = np.unique(received.states)
-        self._states[states] = True
-        return states
+        return np.unique(received.states)
 
     def _checked(self, name: str, received: Received, rows: Ints, texts: dict[int, str]) -> tuple[Ints, Ints]:
         """Return the numbers and words of the entries of a table; add their texts to ``texts``."""
@@ -175,7 +170,7 @@ class EngineAssembly:
     # ----------------------------------------------------------------------- build
 
     def build(self) -> Engine:
-        """Create the engine with the states that have arrived; the assembly can be used further.
+        """Return the engine with the states that have arrived. It can be called once.
 
         Raises
         ------
@@ -183,8 +178,15 @@ class EngineAssembly:
             If an entry that a state needs has not arrived, or the state does not fit together.
         MemoryLimitError
             If the state needs more memory than the limit allows.
+        ValidationError
+            If it was called before.
         """
-        return Engine.restore(self.snapshot(), **self._options)
+        stored = read_snapshot(self.snapshot())
+        if self._engine is None:
+            raise ValidationError("this assembly has built its engine; start another assembly for another engine")
+        engine, self._engine = self._engine, None
+        engine._transfer.resume(stored)
+        return engine
 
     def snapshot(self) -> bytes:
         """Return a snapshot with the states that have arrived.
@@ -199,8 +201,15 @@ class EngineAssembly:
                    table.items()}
             for name, table in self._base.items() if name != "texts"
         }  # fmt: skip
+        with report_misfits():
+            self._add_arrived(tables)
+        return pack(self._header, tables)
+
+    def _add_arrived(self, tables: dict[str, Any]) -> None:
+        """Add what has arrived to the tables of the base, and number the texts anew."""
         for name, column, mask in text_places(self._queries, self._schema, tables):
-            _map(tables[name][column], mask, self._base_texts)
+            selected = slice(None) if mask is None else mask
+            tables[name][column][selected] = self._base_texts[tables[name][column][selected]]
         for number, layout in enumerate(self._layouts):
             tables |= layout.to_tables(self._state(layout, f"{number} ", tables), f"{number} ")
         events, _ = self._joined("events")
@@ -213,7 +222,6 @@ class EngineAssembly:
             values[selected] = np.searchsorted(numbers, values[selected])
         if len(numbers):
             tables["texts"] = {"text": from_texts([self._texts[number] for number in numbers.tolist()])}
-        return pack(self._header, tables)
 
     def _joined(self, name: str) -> tuple[Ints, Ints]:
         """Return the words of the entries of a table that have arrived, by ascending number, and the numbers."""
@@ -254,12 +262,6 @@ class EngineAssembly:
         if not layout.plan.kept:  # loading counts the events of the factorised store
             state["starts"][3] = _count_partial_matches(layout, state)
         return state
-
-
-def _map(values: Ints, mask: Flags | None, numbers: Ints) -> None:
-    """Replace the values under a mask (None: all) by the elements of ``numbers`` with these places."""
-    selected = slice(None) if mask is None else mask
-    values[selected] = numbers[values[selected]]
 
 
 def _count_partial_matches(layout: WordLayout, state: State) -> Ints:

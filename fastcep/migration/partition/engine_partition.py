@@ -104,15 +104,14 @@ class EnginePartition:
 
     def __init__(self, cut: CutState, engine: Engine, by: str, utility: Utility, seed: int) -> None:
         header, tables = unpack(cut.snapshot)
+        events: dict[str, Any] = tables.get("events", {})
         self._position: int = header["position"]
-        self._texts = tables.get("texts", {}).get("text", _NO_TEXTS)
+        texts: Any = tables["texts"]["text"] if "texts" in tables else _NO_TEXTS
+        self._texts = texts
         layouts = [layout_of(item) for item in cut.queries]
         states = [layout.from_tables(tables, f"{number} ") for number, layout in enumerate(layouts)]
         owning = owners_of(by, layouts, states, _Lookup(self._texts))
-        self._queries = [
-            QueryEntries(*parts) for parts in zip(layouts, states, owning.queries, strict=True)
-        ]
-        events = tables.get("events", {})
+        self._queries = [QueryEntries(*parts) for parts in zip(layouts, states, owning.queries, strict=True)]
         self._events = Table(np.stack([_as_words(column) for column in events.values()]) if events else _no_words())
         self._event_positions = events.get("position", np.empty(0, np.int64))
         self._tables = {

@@ -178,8 +178,8 @@ def read_batch(data: bytes | memoryview, digest: int, number: int) -> Received:
         If it is not such a batch, or not the expected one.
     """
     try:
-        buffer = pa.py_buffer(data)  # type: ignore[arg-type]
-        batch = pa.ipc.read_record_batch(buffer, SCHEMA)
+        buffer = pa.py_buffer(data)
+        batch: Any = pa.ipc.read_record_batch(buffer, SCHEMA)
         batch.validate(full=True)
         if batch.serialize().size != buffer.size:
             raise ValueError(f"{buffer.size:,} bytes instead of {batch.serialize().size:,}")
@@ -190,14 +190,14 @@ def read_batch(data: bytes | memoryview, digest: int, number: int) -> Received:
             f"found data that is not a record batch of partial states ({error}), expected a result of "
             f"PartialStates.encode. {_REMEDY}"
         ) from None
-    columns = [np.asarray(batch[name], np.int64) for name in ("state", "table", "entry")]
+    states, tables, entries = (np.asarray(batch[name], np.int64) for name in ("state", "table", "entry"))
     words, texts = batch["words"], batch["texts"]
     starts, text_starts = (np.asarray(lists.offsets, np.int64) for lists in (words, texts))
     received = Received(
-        *(column[1:] for column in columns), np.asarray(words.values), starts[1:], texts.values, text_starts[1:]
+        states[1:], tables[1:], entries[1:], np.asarray(words.values), starts[1:], texts.values, text_starts[1:]
     )
     frame = received.words[starts[0] : starts[1]].tolist() if batch.num_rows else []
-    if not batch.num_rows or columns[1][0] != FRAME or len(frame) != 2 or frame[0] != digest:
+    if not batch.num_rows or tables[0] != FRAME or len(frame) != 2 or frame[0] != digest:
         raise SnapshotError(f"the batch belongs to another base than this one. {_REMEDY}")
     if frame[1] != number:
         raise SnapshotError(

@@ -87,9 +87,7 @@ def _obstacle(by: str, item: RunningQuery) -> str | None:
     return None
 
 
-def owners_of(
-    by: str, layouts: Sequence[WordLayout], states: Sequence[State], texts: HasTexts
-) -> Owning:
+def owners_of(by: str, layouts: Sequence[WordLayout], states: Sequence[State], texts: HasTexts) -> Owning:
     """Return the partial states of the entries of all queries; the states are numbered without gaps.
 
     Parameters

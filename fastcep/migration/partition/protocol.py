@@ -28,7 +28,7 @@ class PartialStates(Protocol):
 
     @property
     def kind(self) -> str:
-        """Kind of the operator, by which the new host finds the `Assembly`: ``"engine"``, ``"aggregate"``, ``"join"``."""
+        """Kind of the operator, which selects the `Assembly`: ``"engine"``, ``"aggregate"`` or ``"join"``."""
         ...
 
     @property

@@ -6,7 +6,7 @@ the factorised store are events; those of the first variable need their start.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -125,13 +125,13 @@ class QueryEntries:
                 start = kept_starts(layout, state, number) if layout.plan.kept[number].variable == 0 else None
                 yield f"rows {number}", Uses(owner, start, buckets, [], [rows[0]])
             else:
-                places = layout.fixed[number].bindings.items()
-                yield f"rows {number}", Uses(owner, rows[0], buckets, *self._bindings(rows, places))
+                bindings = self._bindings(rows, layout.fixed[number].bindings.items())
+                yield f"rows {number}", Uses(owner, rows[0], buckets, *bindings)
         waiting = state["waiting"]
-        places = layout.waiting_bindings()
-        yield "waiting", Uses(self.owners.waiting, waiting[START], None, *self._bindings(waiting, places))
+        bindings = self._bindings(waiting, layout.waiting_bindings())
+        yield "waiting", Uses(self.owners.waiting, waiting[START], None, *bindings)
 
-    def _bindings(self, entries: Ints, places: Sequence[tuple[int, int]]) -> tuple[list[Ints], list[Ints]]:
+    def _bindings(self, entries: Ints, places: Iterable[tuple[int, int]]) -> tuple[list[Ints], list[Ints]]:
         """Return the last nodes and the positions that entries bind."""
         bound: tuple[list[Ints], list[Ints]] = [], []
         for binding, word in places:
@@ -175,9 +175,7 @@ class QueryEntries:
         yield self._new("starts", used_starts, owner)
         positions.add(self.state["starts"][2][used_starts], owner)
 
-    def _new_nodes(
-        self, last: Ints, starts: Ints, owner: Ints, positions: Needed
-    ) -> Iterator[tuple[str, Ints, Ints]]:
+    def _new_nodes(self, last: Ints, starts: Ints, owner: Ints, positions: Needed) -> Iterator[tuple[str, Ints, Ints]]:
         """Yield the nodes of some lists; they belong to some of these starts, and to their states."""
         table = self.tables["nodes"]
         last = last[~table.sent[last]]

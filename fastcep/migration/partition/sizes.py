@@ -75,9 +75,7 @@ def sizes_of(
     return total
 
 
-def _add_lists(
-    query: QueryEntries, node_sizes: Ints, events: tuple[Callable[[Ints], Ints], Ints], total: Ints
-) -> None:
+def _add_lists(query: QueryEntries, node_sizes: Ints, events: tuple[Callable[[Ints], Ints], Ints], total: Ints) -> None:
     """Add the nodes of the lists of each partial match, and their events.
 
     An event is bound once by a partial match. Only the first event of a list may also be the start.

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep.engine.state.partial_matches import SCHEMA
 from fastcep.engine.state.row_copies import home_marks
 from fastcep.errors import ValidationError
 from fastcep.migration.partition.query_entries import QueryEntries
@@ -77,25 +76,29 @@ def _values(utility: Utility, counted: Sequence[Ints], tables: Sequence[pa.Table
     ones = [np.ones(len(states)) for states in counted]
     if utility == "count":
         return ones
-    known = [None if table is None or table["utility"].null_count else table["utility"] for table in tables]
-    if utility == "auto" and (any(column is None for column in known) or not any(map(len, counted))):
+    known = [table["utility"] for table in tables if table is not None and not table["utility"].null_count]
+    if utility == "auto" and (len(known) < len(tables) or not any(map(len, counted))):
         return ones
     if not callable(utility):
-        if any(column is None for column in known):
+        if len(known) < len(tables):
             raise ValidationError(
                 "utility: 'shedder' is unknown, because the engine has no shedder that knows the utility of all its "
                 "partial matches; use 'count', another name, or a function"
             )
-        return _split(_checked("the shedder", np.asarray(pa.chunked_array(known, pa.float64())), counted), counted)
-    if any(table is None for table in tables):
+        return _split(
+            _checked("the shedder", np.concatenate([np.asarray(values) for values in known]), counted), counted
+        )
+    numbered = [
+        table.append_column("state", pa.array(states))
+        for table, states in zip(tables, counted, strict=True)
+        if table is not None
+    ]
+    if len(numbered) < len(tables):
         raise ValidationError(
             "utility: the factorised store has no table of partial matches for a function; create the engine with "
             "store='rows', or use 'count' or 'size'"
         )
-    joined = pa.concat_tables(
-        [table.append_column("state", pa.array(states)) for table, states in zip(tables, counted, strict=True)]
-    ) if tables else SCHEMA.empty_table()  # fmt: skip
-    return _split(_checked("the function", utility(joined), counted), counted)
+    return _split(_checked("the function", utility(pa.concat_tables(numbered)), counted), counted)
 
 
 def _checked(source: str, found: npt.ArrayLike, counted: Sequence[Ints]) -> Floats:
