@@ -105,7 +105,7 @@ class EnginePartition:
     def __init__(self, cut: CutState, engine: Engine, by: str, utility: Utility, seed: int) -> None:
         header, tables = unpack(cut.snapshot)
         events: dict[str, Any] = tables.get("events", {})
-        self._position: int = header["position"]
+        self._position: int = header["order"]["arrived"] if "order" in header else header["position"]
         texts: Any = tables["texts"]["text"] if "texts" in tables else _NO_TEXTS
         self._texts = texts
         layouts = [layout_of(item) for item in cut.queries]
@@ -178,7 +178,7 @@ class EnginePartition:
 
     @property
     def position(self) -> int:
-        """Number of events of the stream before this state."""
+        """Number of events that the engine has received, including those that it holds back."""
         return self._position
 
     def base(self) -> bytes:
