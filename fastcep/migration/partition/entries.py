@@ -185,7 +185,7 @@ def read_batch(data: bytes | memoryview, digest: int, number: int) -> Received:
             raise ValueError(f"{buffer.size:,} bytes instead of {batch.serialize().size:,}")
         if any(column.null_count for column in (*batch.columns, batch["words"].values, batch["texts"].values)):
             raise ValueError("a null")
-    except (pa.ArrowException, ValueError, TypeError, LookupError, OverflowError, OSError) as error:
+    except (pa.ArrowException, ValueError, TypeError, LookupError, OverflowError, OSError, EOFError) as error:
         raise SnapshotError(
             f"found data that is not a record batch of partial states ({error}), expected a result of "
             f"PartialStates.encode. {_REMEDY}"

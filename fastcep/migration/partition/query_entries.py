@@ -28,7 +28,7 @@ def moved_tables(layout: WordLayout) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Uses:
-    """What the entries of ``rows N`` or ``waiting`` need, in arrays with an element per entry.
+    """The needs of the entries of ``rows N`` or ``waiting``, in arrays with an element per entry.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class QueryEntries:
         The tables by name, in the order of `moved_tables`. A bucket has the number of its first row instead of the
         number of its rows, because only some of the rows may arrive.
     uses
-        What the entries of the tables ``rows N`` and ``waiting`` need, by name.
+        The needs of the entries of the tables ``rows N`` and ``waiting``, by name.
     """
 
     layout: WordLayout

@@ -148,8 +148,8 @@ def check_origins(cut: Cut, table: pa.Table, received: set[int], rows: tuple[Row
     """Check that a match is found if the partial match that it grew from was received: by its first and last event."""
     every, none, found = (counted(each) for each in rows)
     states: dict[tuple[int, int], set[int]] = {}
-    for row in table.select(["started", "created", "state"]).to_pylist():
-        states.setdefault((row["started"], row["created"]), set()).add(row["state"])
+    for origin in table.select(["started", "created", "state"]).to_pylist():
+        states.setdefault((origin["started"], origin["created"]), set()).add(origin["state"])
     for row in rows[0]:
         positions = cut.positions(row)
         before = [position for position in positions if position < cut.at]
