@@ -86,6 +86,23 @@ def test_no_states_are_needed(name: str) -> None:
         ending(built)
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_any_state_alone_is_enough(name: str) -> None:
+    """With a state come all starts, lists and events that it needs."""
+    text, options = CASES[name]
+    engine = running(text, **options)
+    for by in ways(engine):
+        count = len(partition(engine, by).states)
+        for number in random.Random(by).sample(range(count), min(count, 3)):
+            parts = partition(engine, by)
+            assembly = EngineAssembly(parts.base())
+            batch = parts.encode(np.array([number]))
+            assert payload(batch) == parts.states.size[number]
+            assert assembly.add(batch).tolist() == [number]
+            metrics = assembly.build().metrics()
+            assert metrics["live_partial_matches"] + metrics["waiting_matches"] > 0
+
+
 def test_several_queries() -> None:
     texts = {
         "kleene": KLEENE.replace("b[]", "bs[]"),
