@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from fastcep._core.matcher.event_loop import HasEventLoop
 from fastcep.engine.queries import Buildable
-from fastcep.engine.state_transfer import StateTransfer, make_like, read_snapshot, stored_auto
+from fastcep.engine.state_transfer import StateTransfer
+from fastcep.engine.stored_engine import make_like, read_snapshot, stored_auto
 from fastcep.engine.thread_pool import make_pool
 from fastcep.overload.protocols import Detector, Shedder
 from fastcep.query import ast
@@ -160,15 +161,36 @@ class StateMethods(HasEventLoop):
         ValidationError
             `threads` is not a valid number of threads.
         """
-        make_pool(threads)  # raises for an invalid number of threads
         stored = read_snapshot(snapshot)
+        engine = cls._planned_like(
+            stored.header, queries, clock=clock, memory_limit=memory_limit, threads=threads, shedder=shedder,
+            model=model, detector=detector,
+        )  # fmt: skip
+        engine._transfer.resume(stored)
+        return engine
+
+    @classmethod
+    def _planned_like(
+        cls,
+        header: dict[str, Any],
+        queries: ast.Query | Buildable | Sequence[ast.Query | Buildable] | None = None,
+        *,
+        clock: str | Callable[[], int] | None = None,
+        memory_limit: str | int | None = "same",
+        threads: int = 1,
+        shedder: Shedder | str | None = "same",
+        model: Any = None,
+        detector: Detector | Sequence[Detector] | None = None,
+    ) -> Self:
+        """Create an engine without state that plans its queries as in the engine of a snapshot with this header."""
+        make_pool(threads)  # raises for an invalid number of threads
         if isinstance(shedder, str) and shedder == "same":
-            shedder = stored_auto(stored.header)
+            shedder = stored_auto(header)
         options: dict[str, Any] = {"threads": threads, "shedder": shedder, "model": model, "detector": detector}
         if memory_limit != "same":
             options["memory_limit"] = memory_limit
         if clock is not None:
             options["clock"] = clock
-        engine = make_like(cls, stored.header, queries, options)
-        engine._transfer.resume(stored)
+        engine = make_like(cls, header, queries, options)
+        engine._transfer.prepare(header)
         return engine

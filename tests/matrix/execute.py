@@ -17,6 +17,7 @@ from reference.matcher import Event
 from strategies.disorder import MIN
 from support import harness
 from support.match_records import check_records
+from support.partial_states import rebuilt
 from support.state_transfer import Fleet, quiet
 from support.timed_out import timed_out_rows
 
@@ -236,7 +237,10 @@ class Execution:
             return
         for engine in self.fleet.engines if self.run.store == "rows" else ():
             assert len(engine.partial_matches()) <= engine.metrics()["live_partial_matches"]
-        if how == "snapshot" or not fleet.keyed:
+        if how == "partial states":
+            fleet.engines = [rebuilt(engine, self.random, self.restoring()) for engine in fleet.engines]
+            self.outcome.paths.add("partial states")
+        elif how == "snapshot" or not fleet.keyed:
             fleet.engines = [fc.Engine.restore(engine.snapshot(), **self.restoring()) for engine in fleet.engines]
             self.outcome.paths.add("snapshot")
         elif how == "key groups":
