@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 from xxhash import xxh3_128_hexdigest
 
+from fastcep.engine.queries import warn_unbounded
 from fastcep.engine.running_query import RunningQuery
 from fastcep.engine.state.keygroups import GROUPS, check_groups
 from fastcep.engine.state.partial_matches import SCHEMA, partial_matches_of
@@ -19,7 +20,7 @@ from fastcep.engine.state.snapshot import (
     restore_state,
     write_snapshot,
 )
-from fastcep.engine.stored_engine import StoredState, check_queries, read_snapshot, report_misfits
+from fastcep.engine.stored_engine import StoredState, check_queries, read_snapshot, report_misfits, same_query
 from fastcep.engine.stream import Stream
 from fastcep.errors import SnapshotError, ValidationError
 from fastcep.events.units import INT64_MIN, format_time
@@ -270,6 +271,20 @@ class StateTransfer:
         if self._stream.queries.owned is not None:
             self._check_keyed(new)
         return new
+
+    def change_queries(self, queries: Sequence[ast.Query]) -> None:
+        """Run these queries from now on; those that run already, under the same name and text, keep their state."""
+        with self._stream.exclusive():
+            running = {item.query.name: item for item in self._stream.queries}
+            new = []
+            for query in queries:
+                item = running.get(query.name)
+                if item is None or not same_query(item.query, query):
+                    warn_unbounded(query)
+                    item = self.prepared(query)
+                new.append(item)
+            if new != list(running.values()):
+                self._stream.run(new)
 
     def _check_keyed(self, item: RunningQuery) -> None:
         if not isinstance(item.plan.key, KeyPlan):

@@ -14,10 +14,13 @@ from fastcep.engine.state.header import check_header
 from fastcep.errors import FastcepError, SnapshotError
 from fastcep.overload.names import by_name
 from fastcep.overload.protocols import Shedder
-from fastcep.query import Document, ast, document_text, parse_document
+from fastcep.query import Document, ast, document_text, parse_document, to_text
 from fastcep.stored import Misfit
 
-__all__ = ["StoredState", "check_queries", "make_like", "read_snapshot", "report_misfits", "stored_auto"]
+__all__ = [
+    "StoredState", "check_queries", "first_queries", "make_like", "read_snapshot", "report_misfits", "same_query",
+    "stored_auto",
+]  # fmt: skip
 
 AnyEngine = TypeVar("AnyEngine")
 
@@ -62,6 +65,38 @@ def stored_auto(header: dict[str, Any]) -> Shedder | None:
         if not isinstance(spec, dict) or spec.get("name") != "auto":
             return None
         return by_name("auto", **{name: value for name, value in spec.items() if name != "name"})
+
+
+def same_query(one: ast.Query, other: ast.Query) -> bool:
+    """Return True if two queries over one schema have the same name and text, so that one can use the other's state."""
+    return one.name == other.name and to_text(one) == to_text(other)
+
+
+def first_queries(header: dict[str, Any], queries: Sequence[ast.Query], on_change: str) -> tuple[ast.Query, ...]:
+    """Return the queries with which an engine is restored, in the order of the snapshot, before it changes to others.
+
+    Parameters
+    ----------
+    header
+        Header of the snapshot.
+    queries
+        The queries that the engine is to have.
+    on_change
+        ``"error"``: they are those of the snapshot, in any order. ``"replace"``: they may be others.
+
+    Raises
+    ------
+    SnapshotError
+        If they are others with ``"error"``, or have another schema.
+    """
+    stored = _parse_text(header["text"]).queries
+    if on_change == "replace" and queries[0].schema == stored[0].schema:
+        return stored
+    by_name = {query.name: query for query in queries}
+    in_order = [by_name[query.name] for query in stored if query.name in by_name]
+    checked = in_order if len(in_order) == len(stored) == len(queries) else list(queries)
+    check_queries(header["text"], checked)
+    return tuple(checked)
 
 
 def make_like(
@@ -126,4 +161,7 @@ def check_queries(stored_text: str, queries: Sequence[ast.Query]) -> None:
     difference = f"found {differing[0][0]!r}, expected {differing[0][1]!r}" if differing else (
         f"found {len(stored_lines)} lines of schema and queries, expected {len(lines)}"
     )  # fmt: skip
-    raise SnapshotError(f"the snapshot is of other queries, or another schema: {difference}")
+    raise SnapshotError(
+        f"the snapshot is of other queries, or another schema: {difference}. Engine.restore(…, on_change='replace') "
+        "keeps the state of the queries that are the same"
+    )
