@@ -8,7 +8,7 @@ from typing import Any, NoReturn, Self
 import pyarrow as pa
 
 from fastcep._core.matcher.event_loop import HasEventLoop
-from fastcep.engine.queries import Buildable, built_queries
+from fastcep.engine.queries import Buildable
 from fastcep.engine.state_transfer import StateTransfer
 from fastcep.engine.stored_engine import first_queries, make_like, read_snapshot, stored_auto
 from fastcep.engine.thread_pool import make_pool
@@ -170,8 +170,7 @@ class StateMethods(HasEventLoop):
         if on_change not in ("error", "replace"):
             raise ValidationError(f"found on_change={on_change!r}, expected 'error' or 'replace'")
         stored = read_snapshot(snapshot)
-        wanted = None if queries is None else built_queries(queries, stored.header["options"]["attributes"])
-        first = None if wanted is None else first_queries(stored.header, wanted, on_change)
+        first, wanted = first_queries(stored.header, queries, on_change)
         engine = cls._planned_like(
             stored.header, first, clock=clock, memory_limit=memory_limit, threads=threads, shedder=shedder,
             model=model, detector=detector,

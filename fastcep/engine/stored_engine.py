@@ -72,31 +72,39 @@ def same_query(one: ast.Query, other: ast.Query) -> bool:
     return one.name == other.name and to_text(one) == to_text(other)
 
 
-def first_queries(header: dict[str, Any], queries: Sequence[ast.Query], on_change: str) -> tuple[ast.Query, ...]:
-    """Return the queries with which an engine is restored, in the order of the snapshot, before it changes to others.
+def first_queries(
+    header: dict[str, Any], queries: Any, on_change: str
+) -> tuple[Sequence[ast.Query] | None, Sequence[ast.Query] | None]:
+    """Return the queries with which an engine is restored, in the order of the snapshot, and those that it has then.
 
     Parameters
     ----------
     header
         Header of the snapshot.
     queries
-        The queries that the engine is to have.
+        The queries that the engine is to have; None: those of the snapshot.
     on_change
         ``"error"``: they are those of the snapshot, in any order. ``"replace"``: they may be others.
 
     Raises
     ------
     SnapshotError
-        If they are others with ``"error"``, or have another schema.
+        If they are invalid, are others with ``"error"``, or have another schema.
     """
+    if queries is None:
+        return None, None
     stored = _parse_text(header["text"]).queries
-    if on_change == "replace" and queries[0].schema == stored[0].schema:
-        return stored
-    by_name = {query.name: query for query in queries}
+    try:
+        wanted = built_queries(queries, header["options"]["attributes"])
+    except FastcepError as error:
+        raise SnapshotError(f"cannot create an engine for the snapshot: {error}") from error
+    if on_change == "replace" and wanted[0].schema == stored[0].schema:
+        return stored, wanted
+    by_name = {query.name: query for query in wanted}
     in_order = [by_name[query.name] for query in stored if query.name in by_name]
-    checked = in_order if len(in_order) == len(stored) == len(queries) else list(queries)
-    check_queries(header["text"], checked)
-    return tuple(checked)
+    first = in_order if len(in_order) == len(stored) == len(wanted) else wanted
+    check_queries(header["text"], first)
+    return first, wanted
 
 
 def make_like(

@@ -79,7 +79,7 @@ def test_errors_name_the_change_and_the_remedy() -> None:
         fc.Engine.restore(data, fc.parse("PATTERN SEQ(A a) WITHIN 1ns", schema, name="pairs"), on_change="replace")
     with pytest.raises(fc.ValidationError, match="found on_change='drop', expected 'error' or 'replace'"):
         fc.Engine.restore(data, [PAIRS], on_change="drop")
-    with pytest.raises(fc.ValidationError, match="two queries are named 'pairs'"):
+    with pytest.raises(fc.SnapshotError, match="two queries are named 'pairs'"):
         fc.Engine.restore(data, [PAIRS, PAIRS], on_change="replace")
 
 
