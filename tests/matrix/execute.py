@@ -238,7 +238,7 @@ class Execution:
             assert len(engine.partial_matches()) <= engine.metrics()["live_partial_matches"]
         if how == "partial states":
             fleet.engines = [rebuilt(engine, self.random, self.restoring()) for engine in fleet.engines]
-            self.outcome.paths.add("snapshot")  # is made of the partial states
+            self.outcome.paths.add("partial states")
         elif how == "snapshot" or not fleet.keyed:
             fleet.engines = [fc.Engine.restore(engine.snapshot(), **self.restoring()) for engine in fleet.engines]
             self.outcome.paths.add("snapshot")

@@ -15,8 +15,8 @@ from fastcep.events import Schema
 PATHS = (
     "store=rows", "store=factorised", "store=auto", "trial → rows", "trial → factorised", "index=full", "index=key",
     "index=off", "threads=1", "threads>1", "bytecode", "kernels", "one batch", "batches", "send", "dict", "Arrow",
-    "slow path", "advance", "allowed_lateness", "snapshot", "key groups", "several engines", "timed_out", "shedder",
-    "memory_limit", "attributes", "interrupted", "slices by time", "slices by key",
+    "slow path", "advance", "allowed_lateness", "snapshot", "key groups", "several engines", "partial states",
+    "timed_out", "shedder", "memory_limit", "attributes", "interrupted", "slices by time", "slices by key",
     "instances",
 )  # fmt: skip
 

@@ -33,6 +33,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "null key": ("PATTERN SEQ(A a, B? b, NEG C c) WHERE [k] WITHIN 60ns", {}),
     "Kleene": (KLEENE, {}),
     "Kleene, skip_till_next": (KLEENE.replace("60ns", "60ns STRATEGY skip_till_next"), {}),
+    "Kleene first": ("PATTERN SEQ(A+ a[], B b, C c) WHERE [k] WITHIN 40ns RETURN a[first].s AS s, b.s AS t", {}),
     "group": ("PATTERN SEQ(A a, (SEQ(B b, A d))+ g[], C c) WITHIN 60ns", {}),
     "negation between": ("PATTERN SEQ(A a, NEG B n, C c) WHERE [s] AND n.x > a.x WITHIN 40ns", {}),
     "negation at the end": (TRAILING, {}),
