@@ -119,6 +119,15 @@ def test_batches_come_once_and_in_order() -> None:
     assert assembly.build().metrics()["live_partial_matches"] == 2
 
 
+def test_an_entry_comes_once() -> None:
+    parts = partition(running(KLEENE))
+    first = parts.encode(np.array([0]))
+    digest, _ = columns(first)["words"][0]
+    assembly = EngineAssembly(parts.base())
+    assembly.add(first)
+    refuses(lambda: assembly.add(changed(columns(first), "words", 0, [digest, 1])), "came before")
+
+
 @pytest.mark.parametrize("missing", ["starts", "nodes"])
 def test_an_entry_that_is_needed_is_missing(missing: str) -> None:
     """The old host sends the first batch without it."""

@@ -33,6 +33,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "null key": ("PATTERN SEQ(A a, B? b, NEG C c) WHERE [k] WITHIN 60ns", {}),
     "Kleene": (KLEENE, {}),
     "Kleene, skip_till_next": (KLEENE.replace("60ns", "60ns STRATEGY skip_till_next"), {}),
+    "Kleene first": ("PATTERN SEQ(A+ a[], B b, C c) WHERE [k] WITHIN 40ns RETURN a[first].s AS s, b.s AS t", {}),
     "group": ("PATTERN SEQ(A a, (SEQ(B b, A d))+ g[], C c) WITHIN 60ns", {}),
     "negation between": ("PATTERN SEQ(A a, NEG B n, C c) WHERE [s] AND n.x > a.x WITHIN 40ns", {}),
     "negation at the end": (TRAILING, {}),
@@ -101,6 +102,34 @@ def test_any_state_alone_is_enough(name: str) -> None:
             assert assembly.add(batch).tolist() == [number]
             metrics = assembly.build().metrics()
             assert metrics["live_partial_matches"] + metrics["waiting_matches"] > 0
+
+
+def test_copies_in_several_indexes_are_sent_together() -> None:
+    """The indexes have the rows in another order, and only the events tell which rows are copies."""
+    text = "PATTERN SEQ(A a, B b, AND(C c, D d)) WHERE c.k = b.k AND d.v = b.v WITHIN 1min"
+    schema = fc.Schema(dict.fromkeys("ABCD", {"k": "int64", "v": "int64"}), type="type", time="ts", time_unit="ms")
+    before = {"type": list("AABBBB"), "ts": range(6), "k": [0, 0, 1, 2, 1, 2], "v": [0, 0, 1, 1, 2, 2]}
+    after = {"type": list("CCDD"), "ts": range(6, 10), "k": [1, 2, 0, 0], "v": [0, 0, 1, 2]}
+    engine = fc.Engine(query(text, schema=schema))
+    engine.process(before)
+    table: list[dict[str, int]] = []
+
+    def utility(partial_matches: Any) -> Any:
+        table[:] = partial_matches.to_pylist()
+        return [1] * len(table)
+
+    ready = []
+    for number in range(len(partition(engine).states)):
+        parts = partition(engine, utility=utility)
+        assembly = EngineAssembly(parts.base())
+        assembly.add(parts.encode(np.array([number])))
+        ready.append(assembly.build())
+    every = engine.process(after).to_arrow().to_pylist()
+    pairs = [row for row in table if row["variable"] == "b"]
+    assert len(pairs) == 8 and len(every) == 8
+    for row in pairs:
+        (match,) = ready[row["state"]].process(after).to_arrow().to_pylist()
+        assert (match["a"], match["b"]) == (row["started"], row["created"]) and match in every
 
 
 def test_several_queries() -> None:
