@@ -20,7 +20,7 @@ from fastcep.engine.state_transfer import CutState
 from fastcep.errors import ValidationError
 from fastcep.events.units import INT64_MAX
 from fastcep.migration.partition.entries import Table, encode_entries
-from fastcep.migration.partition.owners import check_way, owners_of
+from fastcep.migration.partition.owners import chosen_way, owners_of
 from fastcep.migration.partition.query_entries import Needed, QueryEntries
 from fastcep.migration.partition.sizes import sizes_of
 from fastcep.migration.partition.texts import layout_of, text_places
@@ -32,7 +32,7 @@ __all__ = ["EnginePartition", "digest_of", "partition"]
 _NO_TEXTS = pa.array([], pa.string())
 
 
-def partition(engine: Engine, by: str = "partial match", utility: Utility = "auto", seed: int = 0) -> EnginePartition:
+def partition(engine: Engine, by: str = "auto", utility: Utility = "auto", seed: int = 0) -> EnginePartition:
     """Cut the state of an engine into partial states, which can be sent to another host one by one.
 
     The engine does not change; it may continue while the states are sent.
@@ -53,6 +53,10 @@ def partition(engine: Engine, by: str = "partial match", utility: Utility = "aut
         ``"window"``
             The partial matches of each explicit window. If all windows of a query share their partial matches, they
             belong to the latest window that was open when they began.
+        ``"query"``
+            All partial matches of a query.
+        ``"auto"``
+            By partial match; if a query uses the factorised store, by key; and if a query has no key, by query.
     utility
         Utility of the partial matches; those of the partial matches of a state are added:
 
@@ -93,7 +97,7 @@ def partition(engine: Engine, by: str = "partial match", utility: Utility = "aut
     if not isinstance(engine, Engine):
         raise ValidationError(f"engine: found {type(engine).__name__}; expected an Engine")
     check_utility(utility)
-    check_way(by, tuple(engine._stream.queries))
+    by = chosen_way(by, tuple(engine._stream.queries))
     return EnginePartition(engine._transfer.cut(), engine, by, utility, seed)
 
 

@@ -17,10 +17,11 @@ from fastcep.errors import ValidationError
 from fastcep.migration.states import Ints
 from fastcep.plan.plan import KeyPlan
 
-__all__ = ["WAYS", "Owners", "Owning", "check_way", "owners_of"]
+__all__ = ["WAYS", "Owners", "Owning", "chosen_way", "owners_of"]
 
-#: The ways to cut a state.
-WAYS = ("partial match", "key", "key group", "window")
+#: The ways to cut a state; ``"auto"`` is the first of `_AUTOMATIC` that all queries allow.
+WAYS = ("auto", "partial match", "key", "key group", "window", "query")
+_AUTOMATIC = ("partial match", "key", "query")
 
 
 class Owners(NamedTuple):
@@ -53,8 +54,8 @@ class Owning(NamedTuple):
     labels: Ints
 
 
-def check_way(by: str, queries: Sequence[RunningQuery]) -> None:
-    """Check that the state of all queries can be cut in this way.
+def chosen_way(by: str, queries: Sequence[RunningQuery]) -> str:
+    """Check that the state of all queries can be cut in this way; return the way that ``"auto"`` stands for.
 
     Raises
     ------
@@ -63,10 +64,13 @@ def check_way(by: str, queries: Sequence[RunningQuery]) -> None:
     """
     if by not in WAYS:
         raise ValidationError(f"by: found {by!r}; expected one of {', '.join(map(repr, WAYS))}")
+    if by == "auto":
+        return next(way for way in _AUTOMATIC if not any(_obstacle(way, item) for item in queries))
     for item in queries:
         reason = _obstacle(by, item)
         if reason is not None:
             raise ValidationError(f"query {item.name!r}: its state cannot be cut by {by}: {reason}")
+    return by
 
 
 def _obstacle(by: str, item: RunningQuery) -> str | None:
@@ -93,7 +97,7 @@ def owners_of(by: str, layouts: Sequence[WordLayout], states: Sequence[State], t
     Parameters
     ----------
     by
-        One of `WAYS`, which `check_way` has accepted.
+        Result of `chosen_way`.
     layouts, states
         Layout and state of each query.
     texts
@@ -103,6 +107,8 @@ def owners_of(by: str, layouts: Sequence[WordLayout], states: Sequence[State], t
         return _by_partial_match(layouts, states)
     if by == "window":
         return _numbered(_windows(layouts, states))
+    if by == "query":
+        return _numbered([_in_one(number, *parts) for number, parts in enumerate(zip(layouts, states, strict=True))])
     number = _numbers_of_keys() if by == "key" else lambda key: group_of_keys(key.dtype, texts)
     found = []
     for layout, state in zip(layouts, states, strict=True):
@@ -129,6 +135,12 @@ def _by_partial_match(layouts: Sequence[WordLayout], states: Sequence[State]) ->
         found.append(Owners([first + of_index for of_index in numbers], first + count + np.arange(waiting)))
         first += count + waiting
     return Owning(found, np.arange(first))
+
+
+def _in_one(number: int, layout: WordLayout, state: State) -> Owners:
+    """Assign all entries of a query to one state."""
+    rows = [np.full(state[f"rows {index}"].shape[1], number) for index in range(_moved(layout))]
+    return Owners(rows, np.full(state["waiting"].shape[1], number))
 
 
 def _windows(layouts: Sequence[WordLayout], states: Sequence[State]) -> list[Owners]:

@@ -107,7 +107,7 @@ def test_any_state_alone_is_enough(name: str) -> None:
 def test_copies_in_several_indexes_are_sent_together() -> None:
     """The indexes have the rows in another order, and only the events tell which rows are copies."""
     text = "PATTERN SEQ(A a, B b, AND(C c, D d)) WHERE c.k = b.k AND d.v = b.v WITHIN 1min"
-    schema = fc.Schema(dict.fromkeys("ABCD", {"k": "int64", "v": "int64"}), type="type", time="ts", time_unit="ms")
+    schema = fc.Schema({key: {"k": "int64", "v": "int64"} for key in "ABCD"}, type="type", time="ts", time_unit="ms")
     before = {"type": list("AABBBB"), "ts": range(6), "k": [0, 0, 1, 2, 1, 2], "v": [0, 0, 1, 1, 2, 2]}
     after = {"type": list("CCDD"), "ts": range(6, 10), "k": [1, 2, 0, 0], "v": [0, 0, 1, 2]}
     engine = fc.Engine(query(text, schema=schema))
@@ -143,10 +143,25 @@ def test_several_queries() -> None:
     engine.process(snapshot_engines.part(snapshot_engines.stream(), 0, 60))
     choices = random.Random(3)
     engines = [rebuilt(engine, choices, {}) for _ in range(4)]
-    assert ways(engine) == ["partial match", "key", "key group"]
+    assert ways(engine) == ["auto", "partial match", "key", "key group", "query"]
     assert len(partition(engine, "key").states) == 4, "the queries share the keys"
     expected = ending(engine)
     assert [ending(built) for built in engines] == [expected] * 4
+
+
+def test_automatic_cuts() -> None:
+    """The finest that all queries allow."""
+    rows, factorised = {"store": "rows"}, {"store": "factorised"}
+    unkeyed = "PATTERN SEQ(A a, B b, C c) WITHIN 60ns"
+    for text, options, by in (
+        (SEQUENCE, rows, "partial match"), (SEQUENCE, factorised, "key"), (unkeyed, factorised, "query"),
+    ):  # fmt: skip
+        engine = running(text, **options)
+        found, expected = partition(engine).states, partition(engine, by).states
+        assert found.size.tolist() == expected.size.tolist() and len(found) >= 1, by
+    both = quiet(fc.Engine, [query(SEQUENCE, "q"), query(UNKEYED, "r")], store="factorised")
+    both.process(snapshot_engines.part(snapshot_engines.stream(), 0, 60))
+    assert len(partition(both).states) == 2
 
 
 def test_a_state_is_sent_once_and_shares_nodes_and_events() -> None:
@@ -203,7 +218,7 @@ def test_key_groups_that_an_engine_does_not_have_stay_away() -> None:
         (SEQUENCE, {"store": "rows"}, "window",
          "query 'q': its state cannot be cut by window: it has no windows that events or a schedule open .* Cut the "
          "state by partial match"),
-        (SEQUENCE, {}, "keys", "by: found 'keys'; expected one of 'partial match', 'key', 'key group', 'window'"),
+        (SEQUENCE, {}, "keys", "by: found 'keys'; expected one of 'auto', 'partial match', 'key', 'key group', 'window', 'query'"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_cut(text: str, options: dict[str, Any], by: str, message: str) -> None:
