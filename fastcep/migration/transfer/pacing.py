@@ -1,0 +1,134 @@
+"""Measure the bandwidth of a link from acknowledgements, and limit the data that is on its way.
+
+The new host acknowledges every frame. While data is always on its way, the bytes that are acknowledged per second are
+the bandwidth, or what the slower host can process. The measurement covers the last `_SPAN` seconds at most, so the
+bytes that a token bucket passes at once at the start do not count for long.
+
+The window of unacknowledged bytes is `_GAIN` times bandwidth · round trip, plus one frame. So data does not wait in
+buffers of the system and routers: a state that is sent now arrives after at most about a round trip. A gain above 1
+finds out if the link has become faster. Until it no longer finds that (`_ROUNDS` round trips without growth), the gain
+is `_FIRST_GAIN`, which doubles the rate in each round trip, as TCP does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+__all__ = ["FRAME_TIME", "Meter"]
+
+#: Time that a frame should take on the link, in seconds.
+FRAME_TIME = 0.005
+#: Window before anything is measured, in bytes: TCP's first window.
+FIRST_WINDOW = 14_000
+_SPAN = 0.3
+_SHORTEST = 0.002  # a measurement over less time is too inexact; also the limit of what is measured on a fast link
+_SOUND = 0.02  # from this time on, measurement replaces the bandwidth that the user gives
+_FIRST_GAIN, _GAIN = 2.0, 1.25
+_GROWTH, _ROUNDS = 1.2, 3
+
+
+class Meter:
+    """Bandwidth of a link, and bytes on their way.
+
+    Times are seconds of any clock; bytes are those of payloads, so that the headers count as time.
+
+    Parameters
+    ----------
+    round_trip
+        Shortest time from sending a small message to its answer.
+    bandwidth
+        Bandwidth in bytes/s that the user gives, until one is measured; None: unknown.
+
+    Attributes
+    ----------
+    round_trip
+        The same.
+    sent, acknowledged
+        Bytes so far.
+    """
+
+    def __init__(self, round_trip: float, bandwidth: float | None = None) -> None:
+        self.round_trip = round_trip
+        self.sent = 0
+        self.acknowledged = 0
+        self._given = bandwidth
+        self._samples: deque[tuple[float, int]] = deque()
+        self._rate: float | None = None
+        self._span = 0.0
+        self._best = 0.0
+        self._round_end = float("-inf")
+        self._rounds = 0
+
+    @property
+    def outstanding(self) -> int:
+        """Bytes that are sent, but not acknowledged."""
+        return self.sent - self.acknowledged
+
+    @property
+    def latency(self) -> float:
+        """Time in one direction."""
+        return self.round_trip / 2
+
+    @property
+    def measured(self) -> float | None:
+        """Measured bandwidth in bytes/s; None before there is a measurement."""
+        return self._rate
+
+    @property
+    def bandwidth(self) -> float | None:
+        """Bandwidth in bytes/s, measured or given; None if unknown."""
+        if self._rate is None or (self._given is not None and self._span < _SOUND):
+            return self._rate if self._given is None else self._given
+        return self._rate
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether a bandwidth is known, by the user or a measurement over a sufficient time."""
+        return self._given is not None or self._span >= _SOUND
+
+    def send(self, now: float, count: int) -> None:
+        """Count bytes that are sent."""
+        if not self.outstanding:  # the link was idle: the next bytes arrive from now on
+            self._samples.clear()
+            self._samples.append((now + self.round_trip, self.acknowledged))
+        self.sent += count
+
+    def acknowledge(self, now: float, total: int) -> None:
+        """Measure with an acknowledgement of `total` bytes since the start."""
+        self.acknowledged = total
+        samples = self._samples
+        samples.append((now, total))
+        while len(samples) > 2 and samples[1][0] <= now - _SPAN:
+            samples.popleft()
+        start, first = samples[0]
+        self._span = now - start
+        self._rate = (total - first) / max(now - start, _SHORTEST)
+        if now >= self._round_end:
+            self._round_end = now + self.round_trip
+            self._rounds = 0 if self._rate > _GROWTH * self._best else self._rounds + 1
+            self._best = max(self._best, self._rate)
+
+    @property
+    def frame(self) -> int:
+        """Bytes that take about `FRAME_TIME` on the link."""
+        return FIRST_WINDOW // 4 if self.bandwidth is None else int(self.bandwidth * FRAME_TIME)
+
+    @property
+    def window(self) -> int:
+        """Largest number of unacknowledged bytes."""
+        if self.bandwidth is None or self._rate is None:
+            return max(FIRST_WINDOW, self.frame)
+        gain = _GAIN if self._rounds >= _ROUNDS else _FIRST_GAIN
+        return int(gain * self.bandwidth * self.round_trip) + max(self.frame, 1)
+
+    def arrival(self, now: float, count: int) -> float:
+        """Return the time at which bytes arrive that are sent now; `now` if the bandwidth is unknown."""
+        if not self.bandwidth:
+            return now
+        return now + (self.outstanding + count) / self.bandwidth + self.latency
+
+    def room(self, now: float, limit: float) -> float:
+        """Return the bytes that arrive until a time if they are sent from now on."""
+        if not self.bandwidth:
+            return float("inf")
+        return (limit - now - self.latency) * self.bandwidth - self.outstanding
