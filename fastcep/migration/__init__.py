@@ -1,4 +1,4 @@
-"""State shedding for migration: choose the partial states to send before a deadline, and simulate the transfer.
+"""State shedding for migration: choose the partial states to send before a deadline, simulate the transfer, and do it.
 
 Names are imported on first use.
 """
@@ -13,17 +13,29 @@ if TYPE_CHECKING:
     from fastcep.migration.selection import Plan, plan
     from fastcep.migration.simulation import Transfer, simulate
     from fastcep.migration.states import States
+    from fastcep.migration.transfer.receiving import Received, receive
+    from fastcep.migration.transfer.report import Report
+    from fastcep.migration.transfer.sending import Migration, send, start
 
-__all__ = ["Plan", "States", "Transfer", "capacity_of", "plan", "scenario", "simulate"]
+__all__ = [
+    "Migration", "Plan", "Received", "Report", "States", "Transfer", "capacity_of", "plan", "receive", "scenario", "send",
+    "simulate", "start",
+]  # fmt: skip
 
 _MODULE_OF = {
+    "Migration": "transfer.sending",
     "Plan": "selection",
+    "Received": "transfer.receiving",
+    "Report": "transfer.report",
     "States": "states",
     "Transfer": "simulation",
     "capacity_of": "capacity",
     "plan": "selection",
+    "receive": "transfer.receiving",
     "scenario": "scenarios",
+    "send": "transfer.sending",
     "simulate": "simulation",
+    "start": "transfer.sending",
 }
 
 

@@ -178,7 +178,17 @@ class Sealer(_Codes):
 
 
 class Opener(_Codes):
-    """Checks the codes of the frames that a side reads; parameters as for `Sealer`."""
+    """Checks the codes of the frames that a side reads; parameters as for `Sealer`.
+
+    Attributes
+    ----------
+    before
+        Number and digest of the frames before the last one.
+    """
+
+    def __init__(self, key: bytes, direction: Direction) -> None:
+        super().__init__(key, direction)
+        self.before = (0, self.digest)
 
     def check(self, header: bytes, payload: bytes, code: bytes) -> None:
         """Raise a ProtocolError if the code is not that of the next frame with this content."""
@@ -187,4 +197,5 @@ class Opener(_Codes):
                 f"frame {self.count} has a wrong code: it was changed, repeated, reordered or forged",
                 "check for a device that changes the data, and use tls= on a link that is not trusted",
             )
+        self.before = (self.count, self.digest)
         self.add(code)

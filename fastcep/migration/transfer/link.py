@@ -147,6 +147,10 @@ class Link:
                 await self._writer.wait_closed()
         self._writer.transport.abort()
 
+    def close_soon(self) -> None:
+        """Close the connection after the system has taken what is written; do not wait."""
+        self._writer.close()
+
     def abort(self) -> None:
         """Close the connection at once."""
         self._writer.transport.abort()

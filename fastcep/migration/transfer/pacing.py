@@ -4,10 +4,11 @@ The new host acknowledges every frame. While data is always on its way, the byte
 the bandwidth, or what the slower host can process. The measurement covers the last `_SPAN` seconds at most, so the
 bytes that a token bucket passes at once at the start do not count for long.
 
-The window of unacknowledged bytes is `_GAIN` times bandwidth · round trip, plus one frame. So data does not wait in
-buffers of the system and routers: a state that is sent now arrives after at most about a round trip. A gain above 1
-finds out if the link has become faster. Until it no longer finds that (`_ROUNDS` round trips without growth), the gain
-is `_FIRST_GAIN`, which doubles the rate in each round trip, as TCP does.
+The window of unacknowledged bytes is `_GAIN` times bandwidth · round trip, plus two frames: one is on the link while
+the other is acknowledged. So data does not wait in buffers of the system and routers: a state that is sent now arrives
+after little more than half a round trip and two frames. A gain above 1 finds out if the link has become faster. Until
+it no longer finds that (`_ROUNDS` round trips without growth), the gain is `_FIRST_GAIN`, which doubles the rate in
+each round trip, as TCP does.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ __all__ = ["FRAME_TIME", "Meter"]
 #: Time that a frame should take on the link, in seconds.
 FRAME_TIME = 0.005
 #: Window before anything is measured, in bytes: TCP's first window.
-FIRST_WINDOW = 14_000
+_FIRST_WINDOW = 14_000
 _SPAN = 0.3
 _SHORTEST = 0.002  # a measurement over less time is too inexact; also the limit of what is measured on a fast link
 _SOUND = 0.02  # from this time on, measurement replaces the bandwidth that the user gives
@@ -42,7 +43,7 @@ class Meter:
     Attributes
     ----------
     round_trip
-        The same.
+        The shortest that was seen.
     sent, acknowledged
         Bytes so far.
     """
@@ -53,6 +54,7 @@ class Meter:
         self.acknowledged = 0
         self._given = bandwidth
         self._samples: deque[tuple[float, int]] = deque()
+        self._sending: deque[tuple[float, int]] = deque()
         self._rate: float | None = None
         self._span = 0.0
         self._best = 0.0
@@ -92,10 +94,13 @@ class Meter:
             self._samples.clear()
             self._samples.append((now + self.round_trip, self.acknowledged))
         self.sent += count
+        self._sending.append((now, self.sent))
 
     def acknowledge(self, now: float, total: int) -> None:
         """Measure with an acknowledgement of `total` bytes since the start."""
         self.acknowledged = total
+        while self._sending and self._sending[0][1] <= total:
+            self.round_trip = min(self.round_trip, now - self._sending.popleft()[0])
         samples = self._samples
         samples.append((now, total))
         while len(samples) > 2 and samples[1][0] <= now - _SPAN:
@@ -110,25 +115,21 @@ class Meter:
 
     @property
     def frame(self) -> int:
-        """Bytes that take about `FRAME_TIME` on the link."""
-        return FIRST_WINDOW // 4 if self.bandwidth is None else int(self.bandwidth * FRAME_TIME)
+        """Bytes that take about `FRAME_TIME` on the link, at least 1."""
+        return _FIRST_WINDOW // 4 if self.bandwidth is None else max(1, int(self.bandwidth * FRAME_TIME))
 
-    @property
-    def window(self) -> int:
-        """Largest number of unacknowledged bytes."""
+    def has_room(self, count: int) -> bool:
+        """Return whether a frame of `count` bytes may be sent now."""
+        if not self.outstanding:
+            return True
         if self.bandwidth is None or self._rate is None:
-            return max(FIRST_WINDOW, self.frame)
+            return self.outstanding + count <= max(_FIRST_WINDOW, self.frame)
         gain = _GAIN if self._rounds >= _ROUNDS else _FIRST_GAIN
-        return int(gain * self.bandwidth * self.round_trip) + max(self.frame, 1)
-
-    def arrival(self, now: float, count: int) -> float:
-        """Return the time at which bytes arrive that are sent now; `now` if the bandwidth is unknown."""
-        if not self.bandwidth:
-            return now
-        return now + (self.outstanding + count) / self.bandwidth + self.latency
+        window = gain * self.bandwidth * self.round_trip + 2 * max(self.frame, count)
+        return self.outstanding + count <= window
 
     def room(self, now: float, limit: float) -> float:
-        """Return the bytes that arrive until a time if they are sent from now on."""
+        """Return the bytes that arrive until a time if they are sent from now on; infinite if that is unknown."""
         if not self.bandwidth:
             return float("inf")
         return (limit - now - self.latency) * self.bandwidth - self.outstanding

@@ -65,7 +65,7 @@ class Schedule:
 
     def next(self, now: float) -> Ints:
         """Return the numbers of the states in the next frame, to be sent now; none if all that fit are sent."""
-        limit = max(self._meter.frame, 1)
+        limit: float = self._meter.frame
         if self._deadline is not None:
             room = self._meter.room(now, self._deadline)
             if self._is_outdated(now):
