@@ -140,6 +140,7 @@ __all__ = [
     "InstanceError",
     "Matches",
     "MemoryLimitError",
+    "MigrationError",
     "Model",
     "ModelError",
     "OrderError",

@@ -1,4 +1,4 @@
-"""State shedding for migration: choose the partial states to send before a deadline, simulate the transfer, and do it.
+"""State shedding for migration: choose the partial states to send before a deadline, and move them.
 
 Names are imported on first use.
 """
@@ -15,15 +15,16 @@ if TYPE_CHECKING:
     from fastcep.migration.states import States
     from fastcep.migration.transfer.receiving import Received, receive
     from fastcep.migration.transfer.report import Report
-    from fastcep.migration.transfer.sending import Migration, send, start
+    from fastcep.migration.transfer.running import Migration
+    from fastcep.migration.transfer.sending import send, start
 
 __all__ = [
-    "Migration", "Plan", "Received", "Report", "States", "Transfer", "capacity_of", "plan", "receive", "scenario", "send",
-    "simulate", "start",
+    "Migration", "Plan", "Received", "Report", "States", "Transfer", "capacity_of", "plan", "receive", "scenario",
+    "send", "simulate", "start",
 ]  # fmt: skip
 
 _MODULE_OF = {
-    "Migration": "transfer.sending",
+    "Migration": "transfer.running",
     "Plan": "selection",
     "Received": "transfer.receiving",
     "Report": "transfer.report",

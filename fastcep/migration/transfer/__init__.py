@@ -17,5 +17,6 @@ Phases, with the frames of the old host on the left and those of the new host on
 
 Layers, each of which imports only those above it: ``frames`` (format and codes), ``handshake`` (keys), ``link`` (a
 connection with time-outs), ``pacing`` and ``schedule`` (which states to send when), ``old_host`` and ``new_host`` (the
-two sides of the protocol), ``sending`` and ``receiving`` (the public calls).
+two sides of the protocol), ``running`` (a migration in a thread, with the events that arrive meanwhile), ``sending``
+and ``receiving`` (the public calls).
 """

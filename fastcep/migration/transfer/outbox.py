@@ -46,7 +46,7 @@ class Outbox:
         self._batches: deque[Held] = deque()
         self._next = 0
         self._bytes = 0
-        self._wake: Callable[[], None] | None = None
+        self._wake: Callable[[], object] | None = None
         self.closed = False
         self.forwarded_events = 0
 
@@ -56,7 +56,7 @@ class Outbox:
         with self._lock:
             return sum(len(batch.table) for batch in list(self._batches)[self._next :])
 
-    def on_change(self, wake: Callable[[], None]) -> None:
+    def on_change(self, wake: Callable[[], object]) -> None:
         """Call a function, which may run in any thread, after each change."""
         with self._lock:
             self._wake = wake
