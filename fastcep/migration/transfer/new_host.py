@@ -128,6 +128,18 @@ class NewHost:
         self.offer: Offer | None = None
         self.handed_over = False
 
+    async def accept(self) -> None:
+        """Read the offer; it proves that the old host knows the key of this session.
+
+        Raises
+        ------
+        ProtocolError
+            If it is not the next message.
+        """
+        self.offer = Offer.from_bytes((await self._read(frozenset({Kind.OFFER}))).payload)
+        if self.offer.deadline is not None:
+            self._deadline = self._clock() + self.offer.deadline / 1e9
+
     async def run(self) -> Arrived:
         """Receive the state and own it.
 
@@ -143,23 +155,25 @@ class NewHost:
             await self._build()
             return await self._take_over(problem)
         except (ProtocolError, FastcepError) as error:
-            await self._refuse(str(error))
+            await self.refuse(str(error))
             raise
         except Exception as error:  # of the operator
-            await self._refuse(f"{type(error).__name__}: {error}")
+            await self.refuse(f"{type(error).__name__}: {error}")
             raise
         finally:
             pulse.cancel()
             await asyncio.gather(pulse, return_exceptions=True)
 
-    async def _refuse(self, reason: str) -> None:
+    async def refuse(self, reason: str) -> None:
+        """Report to the old host, if it has proved its key, that this host discards the state."""
+        if self._link.sealer is None:
+            return
         with suppress(ProtocolError):
             await self._link.send(Kind.REFUSED, reason_bytes(reason))
 
     async def _start(self) -> None:
-        offer = self.offer = Offer.from_bytes((await self._read(frozenset({Kind.OFFER}))).payload)
-        if offer.deadline is not None:
-            self._deadline = self._clock() + offer.deadline / 1e9
+        offer = self.offer
+        assert offer is not None
         if offer.base_bytes > self._options.limit:
             raise ProtocolError(
                 f"the base has {offer.base_bytes:,} bytes, expected at most {self._options.limit:,}",
@@ -217,10 +231,18 @@ class NewHost:
         if self.offer.on_disconnect == "keep":
             await self._data()
             return None
+        loop = asyncio.get_running_loop()
+        data, alarm = loop.create_task(self._data()), loop.create_task(self._deadline_passed())
         try:
-            async with asyncio.timeout(None if self._deadline is None else max(0.0, self._deadline - self._clock())):
-                await self._data()
-        except TimeoutError:
+            await asyncio.wait({data, alarm}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            alarm.cancel()
+            is_late = data.cancel()
+        try:
+            await data
+        except asyncio.CancelledError:
+            if not is_late:
+                raise
             problem = "the deadline passed"
             if self._work is not None:
                 await self._work
@@ -233,6 +255,10 @@ class NewHost:
         if not self.handed_over:
             raise ProtocolError(f"{problem} before any state arrived", "use a later deadline")
         return problem
+
+    async def _deadline_passed(self) -> None:
+        """Wait for the deadline."""
+        await asyncio.sleep(3e8 if self._deadline is None else max(0.0, self._deadline - self._clock()))
 
     async def _data(self) -> None:
         assert self.offer is not None

@@ -120,7 +120,12 @@ class OldHost:
             If that fails; the attributes have the state of the migration.
         """
         loop = asyncio.get_running_loop()
-        self._outbox.on_change(lambda: loop.call_soon_threadsafe(self._changed.set))
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # the loop has been closed
+                loop.call_soon_threadsafe(self._changed.set)
+
+        self._outbox.on_change(wake)
         self._link = link = await self._connect()
         tasks: list[asyncio.Task[None]] = []
         try:
@@ -137,7 +142,6 @@ class OldHost:
             await self._abort(link, error)
             raise
         finally:
-            self._outbox.on_change(lambda: None)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -224,6 +228,11 @@ class OldHost:
             self._changed.clear()
             await self._changed.wait()
 
+    async def _acknowledgement(self) -> None:
+        """Wait for an acknowledgement, or any other answer."""
+        before = self.meter.acknowledged
+        await self._until(lambda: self.meter.acknowledged != before or self._has_answer(Kind.BUILT))
+
     def _has_answer(self, kind: Kind) -> bool:
         return self._answer is not None and self._answer.kind == kind
 
@@ -285,7 +294,10 @@ class OldHost:
                 break
             numbers = schedule.next(self._clock())
             if not len(numbers):
-                break
+                if not meter.outstanding:
+                    break
+                await self._acknowledgement()  # the link may be faster than measured
+                continue
             message = self._parts.encode(np.asarray(numbers, np.int64))
             self.stopped = self.stopped or options.on_disconnect == "hand_over"
             self.sent += numbers.tolist()

@@ -22,8 +22,8 @@ FRAME_TIME = 0.005
 #: Window before anything is measured, in bytes: TCP's first window.
 _FIRST_WINDOW = 14_000
 _SPAN = 0.3
-_SHORTEST = 0.002  # a measurement over less time is too inexact; also the limit of what is measured on a fast link
-_SOUND = 0.02  # from this time on, measurement replaces the bandwidth that the user gives
+_SHORTEST = 0.002  # time of a measurement that takes less
+_SOUND, _FRAMES = 0.02, 4  # a measurement over this time, in s, and as many frames is reliable
 _FIRST_GAIN, _GAIN = 2.0, 1.25
 _GROWTH, _ROUNDS = 1.2, 3
 
@@ -56,7 +56,7 @@ class Meter:
         self._samples: deque[tuple[float, int]] = deque()
         self._sending: deque[tuple[float, int]] = deque()
         self._rate: float | None = None
-        self._span = 0.0
+        self._is_measured = False
         self._best = 0.0
         self._round_end = float("-inf")
         self._rounds = 0
@@ -78,15 +78,13 @@ class Meter:
 
     @property
     def bandwidth(self) -> float | None:
-        """Bandwidth in bytes/s, measured or given; None if unknown."""
-        if self._rate is None or (self._given is not None and self._span < _SOUND):
-            return self._rate if self._given is None else self._given
-        return self._rate
+        """Bandwidth in bytes/s; a reliable measurement, or the given one, or any measurement; None if unknown."""
+        return self._rate if self._is_measured or self._given is None else self._given
 
     @property
     def is_sound(self) -> bool:
-        """Whether a bandwidth is known, by the user or a measurement over a sufficient time."""
-        return self._given is not None or self._span >= _SOUND
+        """Whether the bandwidth is reliable: given by the user, or measured for long enough."""
+        return self._is_measured or self._given is not None
 
     def send(self, now: float, count: int) -> None:
         """Count bytes that are sent."""
@@ -106,7 +104,10 @@ class Meter:
         while len(samples) > 2 and samples[1][0] <= now - _SPAN:
             samples.popleft()
         start, first = samples[0]
-        self._span = now - start
+        is_sound = now - start >= _SOUND and len(samples) > _FRAMES
+        if self._is_measured and not is_sound:
+            return
+        self._is_measured = is_sound
         self._rate = (total - first) / max(now - start, _SHORTEST)
         if now >= self._round_end:
             self._round_end = now + self.round_trip

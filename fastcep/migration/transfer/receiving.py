@@ -159,7 +159,7 @@ class _Server:
         self._strangers: dict[asyncio.Task[Any], Link] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._refused: list[str] = []
-        self._claimed = asyncio.Event()
+        self._begun = asyncio.Event()
         self._chosen: asyncio.Task[Any] | None = None
         self._result: asyncio.Future[Arrived]
 
@@ -179,7 +179,7 @@ class _Server:
         try:
             if self._on_listening is not None:
                 self._on_listening(server.sockets[0].getsockname()[:2])
-            await self._claim_in_time()
+            await self._begin_in_time()
             server.close()
             return self._received(await self._result)
         finally:
@@ -188,10 +188,10 @@ class _Server:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _claim_in_time(self) -> None:
+    async def _begin_in_time(self) -> None:
         try:
             async with asyncio.timeout(self._wait):
-                await self._claimed.wait()
+                await self._begun.wait()
         except TimeoutError:
             raise MigrationError(
                 f"no old host with the right key connected within {self._wait:g} s"
@@ -206,10 +206,9 @@ class _Server:
         )  # fmt: skip
 
     def _claim(self) -> bool:
-        if self._claimed.is_set():
+        if self._chosen is not None:
             return False
         self._chosen = asyncio.current_task()
-        self._claimed.set()
         return True
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -219,11 +218,13 @@ class _Server:
         self._tasks.add(task)
         self._strangers[task] = link
         if len(self._strangers) > _STRANGERS:
-            next(iter(self._strangers.values())).abort()
+            self._strangers.pop(next(iter(self._strangers))).abort()
         try:
-            if await self._admit(link):
-                del self._strangers[task]
-                await self._migrate(link)
+            side = NewHost(link, self._options)
+            if await self._admit(link, side):
+                self._strangers.pop(task, None)
+                self._begun.set()
+                await self._migrate(side)
         except asyncio.CancelledError:  # the server ends; asyncio would report a cancelled handler as an error
             link.abort()
         finally:
@@ -231,25 +232,25 @@ class _Server:
             self._tasks.discard(task)
             await link.close()
 
-    async def _admit(self, link: Link) -> bool:
+    async def _admit(self, link: Link, side: NewHost) -> bool:
+        """Return whether the peer has the key and offers a state."""
         peer = link.peer
         try:
             async with asyncio.timeout(self._timeout):
                 await authenticate(link, self._key, self._claim)
+                await side.accept()
         except (ProtocolError, TimeoutError) as error:
             problem = error.problem if isinstance(error, ProtocolError) else "it did not prove its key in time"
             if len(self._refused) < _REFUSALS:
                 self._refused.append(f"{peer}: {problem}")
                 _LOG.warning("refused %s: %s", peer, problem)
             if self._chosen is asyncio.current_task():
-                self._result.set_exception(
-                    MigrationError(f"the link to {peer} failed: {problem}", "old", "Migrate again")
-                )
+                self._chosen = None
+            await side.refuse(problem)
             return False
         return True
 
-    async def _migrate(self, link: Link) -> None:
-        side = NewHost(link, self._options)
+    async def _migrate(self, side: NewHost) -> None:
         try:
             self._result.set_result(await side.run())
         except ProtocolError as error:

@@ -70,10 +70,10 @@ class Schedule:
             room = self._meter.room(now, self._deadline)
             if self._is_outdated(now):
                 self._plan(now, room)
-            if self._left_over(room):
+            if self._is_over(room):
                 self._plan(now, room)
-                if self._left_over(room):
-                    return np.empty(0, np.int64)
+                if self._is_over(room):
+                    return self._attempt(now)
             limit = min(limit, room / 2)
         start = self._next
         if start == len(self._order):
@@ -87,7 +87,17 @@ class Schedule:
     def _use(self, order: Ints) -> None:
         self._order, self._ends, self._next = order, np.cumsum(self._states.size[order]), 0
 
-    def _left_over(self, room: float) -> bool:
+    def _attempt(self, now: float) -> Ints:
+        """Return one state while time is left, but the bandwidth that leaves none for it is not reliable."""
+        assert self._deadline is not None
+        if self._meter.is_sound or now + self._meter.latency >= self._deadline or not self._unsent.any():
+            return np.empty(0, np.int64)
+        by_density = self._states.by_density
+        best = by_density[self._unsent[by_density]][:1]
+        self._unsent[best] = False
+        return best
+
+    def _is_over(self, room: float) -> bool:
         """Return whether the plan has no next state that arrives in time."""
         return self._next == len(self._order) or self._states.size[self._order[self._next]] > room
 
