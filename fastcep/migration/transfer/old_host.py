@@ -27,7 +27,7 @@ Clock = Callable[[], float]
 
 _ANSWERS = frozenset({Kind.ACK, Kind.READY, Kind.REFUSED, Kind.BUILT, Kind.DONE})
 #: Shortest piece of a long message, in bytes; frames that measure the link, and all of these together.
-_SHORT_PIECE, _PAD, _MOST_PADDING = 4096, 1024, 1 << 16
+_SHORT_PIECE, _PAD, _MOST_PADDING = 1024, 512, 1 << 16
 
 
 class Refused(ProtocolError):
@@ -277,9 +277,7 @@ class OldHost:
             await self._until(lambda: not self.meter.outstanding)
 
     def _may_pad(self, size: int) -> bool:
-        if self.meter.measured is None:
-            return self.meter.outstanding + size <= 4 * _PAD
-        return self.meter.has_room(size)
+        return self.meter.is_sound or self.meter.sent + size <= 6 * _PAD + 2 * self.meter.acknowledged
 
     async def _send_states(self) -> None:
         options, meter = self._options, self.meter
@@ -289,7 +287,7 @@ class OldHost:
         )
         self._sent_before_states = meter.sent
         while True:
-            await self._until(lambda: meter.has_room(meter.frame) or self._has_answer(Kind.BUILT))
+            await self._until(lambda: meter.has_room(max(_SHORT_PIECE, meter.frame)) or self._has_answer(Kind.BUILT))
             if self._has_answer(Kind.BUILT):  # the new host has resumed at the deadline
                 break
             numbers = schedule.next(self._clock())

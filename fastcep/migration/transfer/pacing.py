@@ -1,8 +1,8 @@
 """Measure the bandwidth of a link from acknowledgements, and limit the data that is on its way.
 
 The new host acknowledges every frame. While data is always on its way, the bytes that are acknowledged per second are
-the bandwidth, or what the slower host can process. The measurement covers the last `_SPAN` seconds at most, so the
-bytes that a token bucket passes at once at the start do not count for long.
+the bandwidth, or what the slower host can process. The measurement covers the last `_SPAN` seconds, so the bytes that a
+token bucket passes at once at the start do not count for long; while the rate grows, it covers a round trip.
 
 The window of unacknowledged bytes is `_GAIN` times bandwidth · round trip, plus two frames: one is on the link while
 the other is acknowledged. So data does not wait in buffers of the system and routers: a state that is sent now arrives
@@ -57,6 +57,7 @@ class Meter:
         self._sending: deque[tuple[float, int]] = deque()
         self._rate: float | None = None
         self._is_measured = False
+        self._acknowledged_at = float("-inf")
         self._best = 0.0
         self._round_end = float("-inf")
         self._rounds = 0
@@ -96,12 +97,14 @@ class Meter:
 
     def acknowledge(self, now: float, total: int) -> None:
         """Measure with an acknowledgement of `total` bytes since the start."""
-        self.acknowledged = total
+        self.acknowledged, self._acknowledged_at = total, now
         while self._sending and self._sending[0][1] <= total:
             self.round_trip = min(self.round_trip, now - self._sending.popleft()[0])
         samples = self._samples
         samples.append((now, total))
-        while len(samples) > 2 and samples[1][0] <= now - _SPAN:
+        is_settled = self._rounds >= _ROUNDS
+        span = max(_SPAN, 2 * self.round_trip) if is_settled else max(_SOUND, self.round_trip)
+        while len(samples) > _FRAMES + 1 and samples[1][0] <= now - span:
             samples.popleft()
         start, first = samples[0]
         is_sound = now - start >= _SOUND and len(samples) > _FRAMES
@@ -109,28 +112,40 @@ class Meter:
             return
         self._is_measured = is_sound
         self._rate = (total - first) / max(now - start, _SHORTEST)
-        if now >= self._round_end:
+        if is_sound and now >= self._round_end:
             self._round_end = now + self.round_trip
             self._rounds = 0 if self._rate > _GROWTH * self._best else self._rounds + 1
             self._best = max(self._best, self._rate)
 
     @property
     def frame(self) -> int:
-        """Bytes that take about `FRAME_TIME` on the link, at least 1."""
-        return _FIRST_WINDOW // 4 if self.bandwidth is None else max(1, int(self.bandwidth * FRAME_TIME))
+        """Bytes that take about `FRAME_TIME` on the link, at least 1; a quarter of the first window if that is unknown."""
+        if self.bandwidth is None or not self.is_sound:
+            return _FIRST_WINDOW // 4
+        return max(1, int(self.bandwidth * FRAME_TIME))
 
     def has_room(self, count: int) -> bool:
         """Return whether a frame of `count` bytes may be sent now."""
         if not self.outstanding:
             return True
-        if self.bandwidth is None or self._rate is None:
-            return self.outstanding + count <= max(_FIRST_WINDOW, self.frame)
-        gain = _GAIN if self._rounds >= _ROUNDS else _FIRST_GAIN
-        window = gain * self.bandwidth * self.round_trip + 2 * max(self.frame, count)
+        is_settled = self._is_measured and self._rounds >= _ROUNDS
+        if not is_settled and self.sent + count <= _FIRST_WINDOW + 2 * self.acknowledged:
+            return True
+        if not self._is_measured:
+            return False
+        gain = _GAIN if is_settled else _FIRST_GAIN
+        window = gain * (self.bandwidth or 0) * self.round_trip + 2 * max(self.frame, count)
         return self.outstanding + count <= window
 
     def room(self, now: float, limit: float) -> float:
-        """Return the bytes that arrive until a time if they are sent from now on; infinite if that is unknown."""
+        """Return the bytes that arrive until a time if they are sent from now on; infinite if that is unknown.
+
+        The frames on their way leave the link one after another: the first one after the last that is acknowledged.
+        """
         if not self.bandwidth:
             return float("inf")
-        return (limit - now - self.latency) * self.bandwidth - self.outstanding
+        free, end = self._acknowledged_at - self.round_trip, self.acknowledged
+        for sent_at, total in self._sending:
+            free = max(free, sent_at) + (total - end) / self.bandwidth
+            end = total
+        return (limit - self.latency - max(now, free)) * self.bandwidth

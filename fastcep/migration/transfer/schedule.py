@@ -14,6 +14,8 @@ __all__ = ["Schedule"]
 _CHANGE = 0.1
 #: Shortest time between two plans, in seconds, unless the states of a plan have been sent.
 _PAUSE = 0.05
+#: Share of the capacity that is planned. Otherwise a plan that fills it would lose its last state for a few bytes.
+_MARGIN = 0.99
 
 
 class Schedule:
@@ -111,7 +113,7 @@ class Schedule:
         self._rate, self._time = self._meter.bandwidth, now
         states = self._states
         open_states = np.flatnonzero(self._unsent & (states.size <= room))
-        capacity = int(max(0.0, min(room, float(states.size[open_states].sum()))))
+        capacity = int(max(0.0, min(_MARGIN * room, float(states.size[open_states].sum()))))
         subset = States(states.size[open_states], states.utility[open_states], states.key[open_states])
         made = plan(subset, capacity, self._method, seed=self._seed, time_budget=self._time_budget(now))
         self._use(open_states[made.selected])

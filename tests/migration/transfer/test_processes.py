@@ -50,10 +50,10 @@ def test_two_processes() -> None:
         address = said(new)["address"]
         with process("old", address=text_of(address), keys=KEYS, size=SIZE) as old:
             report, received = said(old)["report"], said(new)
+            assert (new.wait(PATIENCE), old.wait(PATIENCE)) == (0, 0)
     counter = filled(KEYS, SIZE)
     assert report["confirmed_states"] == KEYS and report["handed_over"]
     assert received["counts"] == {str(key): count for key, count in counter.counts.items()}
-    assert (new.wait(PATIENCE), old.wait(PATIENCE)) == (0, 0)
 
 
 @pytest.mark.parametrize("mode", ["keep", "hand_over"])
