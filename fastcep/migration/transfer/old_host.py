@@ -228,6 +228,12 @@ class OldHost:
             self._changed.clear()
             await self._changed.wait()
 
+    def _has_room(self, count: int) -> bool:
+        """Return whether a frame of this length may be sent now."""
+        if self.schedule is None:
+            return self.meter.has_room(count)
+        return self.meter.has_room(count, self.schedule.slack(self._clock()))
+
     async def _acknowledgement(self) -> None:
         """Wait for an acknowledgement, or any other answer."""
         before = self.meter.acknowledged
@@ -242,7 +248,7 @@ class OldHost:
         while True:
             piece = view[start : start + min(PIECE, max(_SHORT_PIECE, self.meter.frame))]
             start += len(piece)
-            await self._until(partial(self.meter.has_room, len(piece)))
+            await self._until(partial(self._has_room, len(piece)))
             self.meter.send(self._clock(), len(piece))
             await self._link.send(kind, piece, start < len(view))
             if start >= len(view):
@@ -287,7 +293,9 @@ class OldHost:
         )
         self._sent_before_states = meter.sent
         while True:
-            await self._until(lambda: meter.has_room(max(_SHORT_PIECE, meter.frame)) or self._has_answer(Kind.BUILT))
+            await self._until(
+                lambda: schedule.can_send(self._clock(), max(_SHORT_PIECE, meter.frame)) or self._has_answer(Kind.BUILT)
+            )
             if self._has_answer(Kind.BUILT):  # the new host has resumed at the deadline
                 break
             numbers = schedule.next(self._clock())

@@ -4,21 +4,27 @@ The new host acknowledges every frame. While data is always on its way, the byte
 the bandwidth, or what the slower host can process. The measurement covers the last `_SPAN` seconds, so the bytes that a
 token bucket passes at once at the start do not count for long; while the rate grows, it covers a round trip.
 
-The window of unacknowledged bytes is `_GAIN` times bandwidth · round trip, plus two frames: one is on the link while
-the other is acknowledged. So data does not wait in buffers of the system and routers: a state that is sent now arrives
-after little more than half a round trip and two frames. A gain above 1 finds out if the link has become faster. Until
+The window of unacknowledged bytes is `_GAIN` times bandwidth · round trip, plus two frames (one is on the link while the
+other is acknowledged), plus the bytes of `SLACK`, because a busy host acknowledges late. Without slack, late answers
+would make the window smaller, and so the rate, and so the window. So data waits for at most some 30 ms in buffers of
+the system and routers, and less near the deadline. A gain above 1 finds out if the link has become faster. Until
 it no longer finds that (`_ROUNDS` round trips without growth), the gain is `_FIRST_GAIN`, which doubles the rate in
 each round trip, as TCP does.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
-__all__ = ["FRAME_TIME", "Meter"]
+__all__ = ["FRAME_TIME", "PACKET", "SLACK", "Meter"]
 
 #: Time that a frame should take on the link, in seconds.
 FRAME_TIME = 0.005
+#: Time for which data may wait before the link, in seconds, unless the deadline is near.
+SLACK = 0.02
+#: Bytes of a frame for which headers take little of the link: one packet.
+PACKET = 1400
 #: Window before anything is measured, in bytes: TCP's first window.
 _FIRST_WINDOW = 14_000
 _SPAN = 0.3
@@ -26,6 +32,7 @@ _SHORTEST = 0.002  # time of a measurement that takes less
 _SOUND, _FRAMES = 0.02, 4  # a measurement over this time, in s, and as many frames is reliable
 _FIRST_GAIN, _GAIN = 2.0, 1.25
 _GROWTH, _ROUNDS = 1.2, 3
+_FORGET = 0.5  # time constant of the highest rate, in s; the window follows a falling rate more slowly than the plan
 
 
 class Meter:
@@ -59,8 +66,10 @@ class Meter:
         self._is_measured = False
         self._acknowledged_at = float("-inf")
         self._best = 0.0
+        self._peak, self._rated_at = 0.0, 0.0
         self._round_end = float("-inf")
         self._rounds = 0
+        self._is_settled = False
 
     @property
     def outstanding(self) -> int:
@@ -102,8 +111,7 @@ class Meter:
             self.round_trip = min(self.round_trip, now - self._sending.popleft()[0])
         samples = self._samples
         samples.append((now, total))
-        is_settled = self._rounds >= _ROUNDS
-        span = max(_SPAN, 2 * self.round_trip) if is_settled else max(_SOUND, self.round_trip)
+        span = max(_SPAN, 2 * self.round_trip) if self._is_settled else max(_SOUND, self.round_trip)
         while len(samples) > _FRAMES + 1 and samples[1][0] <= now - span:
             samples.popleft()
         start, first = samples[0]
@@ -111,11 +119,14 @@ class Meter:
         if self._is_measured and not is_sound:
             return
         self._is_measured = is_sound
+        self._peak *= math.exp((self._rated_at - now) / _FORGET)
         self._rate = (total - first) / max(now - start, _SHORTEST)
+        self._peak, self._rated_at = max(self._peak, self._rate if is_sound else 0.0), now
         if is_sound and now >= self._round_end:
             self._round_end = now + self.round_trip
             self._rounds = 0 if self._rate > _GROWTH * self._best else self._rounds + 1
             self._best = max(self._best, self._rate)
+            self._is_settled = self._is_settled or self._rounds >= _ROUNDS
 
     @property
     def frame(self) -> int:
@@ -124,17 +135,14 @@ class Meter:
             return _FIRST_WINDOW // 4
         return max(1, int(self.bandwidth * FRAME_TIME))
 
-    def has_room(self, count: int) -> bool:
-        """Return whether a frame of `count` bytes may be sent now."""
+    def has_room(self, count: int, slack: float = SLACK) -> bool:
+        """Return whether a frame of `count` bytes may be sent now, if data may wait for `slack` seconds."""
         if not self.outstanding:
             return True
-        is_settled = self._is_measured and self._rounds >= _ROUNDS
-        if not is_settled and self.sent + count <= _FIRST_WINDOW + 2 * self.acknowledged:
-            return True
         if not self._is_measured:
-            return False
-        gain = _GAIN if is_settled else _FIRST_GAIN
-        window = gain * (self.bandwidth or 0) * self.round_trip + 2 * max(self.frame, count)
+            return self.sent + count <= _FIRST_WINDOW + 2 * self.acknowledged
+        gain = _GAIN if self._is_settled else _FIRST_GAIN
+        window = (gain * self.round_trip + slack) * self._peak + 2 * max(min(self.frame, slack * self._peak), count)
         return self.outstanding + count <= window
 
     def room(self, now: float, limit: float) -> float:

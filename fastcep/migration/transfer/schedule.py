@@ -6,7 +6,7 @@ import numpy as np
 
 from fastcep.migration.selection import plan
 from fastcep.migration.states import Ints, States
-from fastcep.migration.transfer.pacing import Meter
+from fastcep.migration.transfer.pacing import PACKET, SLACK, Meter
 
 __all__ = ["Schedule"]
 
@@ -16,15 +16,17 @@ _CHANGE = 0.1
 _PAUSE = 0.05
 #: Share of the capacity that is planned. Otherwise a plan that fills it would lose its last state for a few bytes.
 _MARGIN = 0.99
+#: A frame is small if it takes at most this part of the time left.
+_SMALL = 20
 
 
 class Schedule:
     """Chooses the states to send, frame by frame.
 
     Without a deadline, all states are sent in the order of their utility per byte. With one, the states of a plan for
-    the measured bandwidth are sent. A frame has at most the states of `FRAME_TIME`, and of half of the time left, but
-    at least one. A state is chosen only if it is expected to arrive in time, so at most the last frame is late, which
-    has one state near the deadline.
+    the measured bandwidth are sent. A frame has at most the states of `FRAME_TIME`, or of a packet if that takes a
+    small part of the time left, and at most those of half of that time, and of `slack`, but at least one. A state is chosen only if it
+    is expected to arrive in time, so at most the last frame is late, which has one state near the deadline.
 
     Parameters
     ----------
@@ -67,7 +69,7 @@ class Schedule:
 
     def next(self, now: float) -> Ints:
         """Return the numbers of the states in the next frame, to be sent now; none if all that fit are sent."""
-        limit: float = self._meter.frame
+        limit: float = max(self._meter.frame, PACKET)
         if self._deadline is not None:
             room = self._meter.room(now, self._deadline)
             if self._is_outdated(now):
@@ -76,7 +78,7 @@ class Schedule:
                 self._plan(now, room)
                 if self._is_over(room):
                     return self._attempt(now)
-            limit = min(limit, room / 2)
+            limit = min(max(self._meter.frame, min(PACKET, room / _SMALL)), room / 2, self._slack_bytes(now))
         start = self._next
         if start == len(self._order):
             return np.empty(0, np.int64)
@@ -85,6 +87,17 @@ class Schedule:
         chosen = self._order[start : self._next]
         self._unsent[chosen] = False
         return chosen
+
+    def slack(self, now: float) -> float:
+        """Return the time for which data may wait before the link: a tenth of the time left, at most `SLACK`."""
+        return SLACK if self._deadline is None else min(SLACK, max(0.0, (self._deadline - now) / 10))
+
+    def can_send(self, now: float, count: int) -> bool:
+        """Return whether the window has room for a frame of `count` bytes, or of as many as may wait now."""
+        return self._meter.has_room(int(min(count, self._slack_bytes(now))), self.slack(now))
+
+    def _slack_bytes(self, now: float) -> float:
+        return self.slack(now) * self._meter.bandwidth if self._meter.bandwidth else float("inf")
 
     def _use(self, order: Ints) -> None:
         self._order, self._ends, self._next = order, np.cumsum(self._states.size[order]), 0
