@@ -228,8 +228,10 @@ class OldHost:
             self._changed.clear()
             await self._changed.wait()
 
-    def _has_room(self, count: int) -> bool:
-        """Return whether a frame of this length may be sent now."""
+    def _may_send(self, count: int) -> bool:
+        """Return whether a frame of this length may be sent now, or need not be sent any more."""
+        if self._has_answer(Kind.BUILT):
+            return True
         if self.schedule is None:
             return self.meter.has_room(count)
         return self.meter.has_room(count, self.schedule.slack(self._clock()))
@@ -248,7 +250,9 @@ class OldHost:
         while True:
             piece = view[start : start + min(PIECE, max(_SHORT_PIECE, self.meter.frame))]
             start += len(piece)
-            await self._until(partial(self._has_room, len(piece)))
+            await self._until(partial(self._may_send, len(piece)))
+            if self._has_answer(Kind.BUILT):  # the new host has resumed at the deadline, and reads no more
+                return
             self.meter.send(self._clock(), len(piece))
             await self._link.send(kind, piece, start < len(view))
             if start >= len(view):

@@ -4,12 +4,12 @@ The new host acknowledges every frame. While data is always on its way, the byte
 the bandwidth, or what the slower host can process. The measurement covers the last `_SPAN` seconds, so the bytes that a
 token bucket passes at once at the start do not count for long; while the rate grows, it covers a round trip.
 
-The window of unacknowledged bytes is `_GAIN` times bandwidth · round trip, plus two frames (one is on the link while the
-other is acknowledged), plus the bytes of `SLACK`, because a busy host acknowledges late. Without slack, late answers
-would make the window smaller, and so the rate, and so the window. So data waits for at most some 30 ms in buffers of
-the system and routers, and less near the deadline. A gain above 1 finds out if the link has become faster. Until
-it no longer finds that (`_ROUNDS` round trips without growth), the gain is `_FIRST_GAIN`, which doubles the rate in
-each round trip, as TCP does.
+The window of unacknowledged bytes is `_GAIN` times bandwidth · round trip, plus two frames (one is on the link while
+the other is acknowledged), plus the bytes of `SLACK`, because a busy host acknowledges late. Without slack, late
+answers would make the window smaller, and so the rate, and so the window. So data waits for at most some 30 ms in
+buffers of the system and routers, and less near the deadline. A gain above 1 finds out if the link has become faster.
+Until it no longer finds that (`_ROUNDS` round trips without growth), the gain is `_FIRST_GAIN`, which doubles the rate
+in each round trip, as TCP does.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Meter:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the bandwidth is reliable: given by the user, or measured for long enough."""
+        """True if the bandwidth is reliable: given by the user, or measured for long enough."""
         return self._is_measured or self._given is not None
 
     def send(self, now: float, count: int) -> None:
@@ -130,7 +130,7 @@ class Meter:
 
     @property
     def frame(self) -> int:
-        """Bytes that take about `FRAME_TIME` on the link, at least 1; a quarter of the first window if that is unknown."""
+        """Bytes that take about `FRAME_TIME` on the link; a quarter of the first window if that is unknown."""
         if self.bandwidth is None or not self.is_sound:
             return _FIRST_WINDOW // 4
         return max(1, int(self.bandwidth * FRAME_TIME))

@@ -73,7 +73,7 @@ class Received:
 
     @property
     def complete(self) -> bool:
-        """Whether all partial states arrived."""
+        """True if all partial states arrived."""
         return len(self.states) == self.total_states
 
 

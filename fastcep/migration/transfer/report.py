@@ -74,7 +74,7 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Whether all states are confirmed."""
+        """True if all states are confirmed."""
         return self.confirmed_states == self.states
 
     def to_dict(self) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class Migration:
 
     @property
     def is_ready(self) -> bool:
-        """Whether `finish` only has to send the last events: the states have been sent, or the migration has ended."""
+        """True if `finish` only has to send the last events: the states have been sent, or the migration has ended."""
         return self._host.states_are_sent or self._ended.is_set()
 
     @property

@@ -25,8 +25,9 @@ class Schedule:
 
     Without a deadline, all states are sent in the order of their utility per byte. With one, the states of a plan for
     the measured bandwidth are sent. A frame has at most the states of `FRAME_TIME`, or of a packet if that takes a
-    small part of the time left, and at most those of half of that time, and of `slack`, but at least one. A state is chosen only if it
-    is expected to arrive in time, so at most the last frame is late, which has one state near the deadline.
+    small part of the time left, and at most those of half of that time, and of `slack`, but at least one. A state is
+    chosen only if it is expected to arrive in time, so at most the last frame is late, which has one state near the
+    deadline.
 
     Parameters
     ----------

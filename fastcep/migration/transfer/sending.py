@@ -129,7 +129,7 @@ def start(
     Returns
     -------
     Migration
-        Use its ``process`` in the place of the operator's until its ``finish``.
+        Use its ``process`` instead of the operator's until its ``finish``.
 
     Raises
     ------

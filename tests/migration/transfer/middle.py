@@ -20,9 +20,7 @@ def unchanged(kind: Kind, data: bytes) -> bytes:
 class Middle:
     """Accepts one connection at `address`, and connects it to another address, frame by frame."""
 
-    def __init__(
-        self, target: tuple[str, int], from_old: Change = unchanged, from_new: Change = unchanged
-    ) -> None:
+    def __init__(self, target: tuple[str, int], from_old: Change = unchanged, from_new: Change = unchanged) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = self._listener.getsockname()
         self._target = target

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -83,7 +84,7 @@ def test_abort() -> None:
             assert migration.abort() == [twin.process(events(1))]
             assert migration.process(events(2)) == [twin.process(events(2))]
             assert migration.abort() == []
-            with pytest.raises(fc.MigrationError, match="the migration was aborted. The old host keeps the state"):
+            with pytest.raises(fc.MigrationError, match=r"the migration was aborted. The old host keeps the state"):
                 migration.finish()
         assert counter.state == twin.state
 
@@ -100,7 +101,7 @@ def test_leaving_the_block_aborts() -> None:
 
 def test_after_the_end_nothing_can_be_aborted() -> None:
     with new_host() as host, begin(filled(2), host.address) as migration:
-        with pytest.raises(fc.MigrationError, match="the migration goes on. The old host keeps"):
+        with pytest.raises(fc.MigrationError, match=r"the migration goes on. The old host keeps"):
             migration.take_back()
         migration.finish()
         for call in (migration.abort, migration.take_back):
@@ -129,7 +130,9 @@ def test_the_buffer_is_bounded(track: str) -> None:
             for batch in batches[2:]:
                 results += migration.process(batch)
             assert results == [twin.process(batch) for batch in batches]
-            with pytest.raises(fc.MigrationError, match="the events held back exceed buffer_limit.*Raise buffer_limit"):
+            with pytest.raises(
+                fc.MigrationError, match=r"the events held back exceed buffer_limit.*Raise buffer_limit"
+            ):
                 migration.finish()
         assert counter.state == twin.state
 
@@ -139,7 +142,7 @@ def test_in_parallel_events_that_are_forwarded_need_no_buffer() -> None:
     with new_host() as host, begin(counter, host.address, track="parallel", buffer_limit=900) as migration:
         for number in range(10):
             while migration.report().unforwarded_events:
-                pass
+                time.sleep(0.001)
             migration.process(events(*[number] * 100))
         report = migration.finish()
         assert (report.forwarded_events, host.received().operator.counts) == (1000, counter.counts)

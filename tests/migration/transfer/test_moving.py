@@ -88,7 +88,7 @@ def test_options_of_process_are_forwarded() -> None:
             with pytest.raises(fc.ValidationError, match="cannot read events from int"):
                 migration.process(5)
             migration.finish()
-            with pytest.raises(fc.MigrationError, match="the new host has taken over.*owns the state") as caught:
+            with pytest.raises(fc.MigrationError, match=r"the new host has taken over.*owns the state") as caught:
                 migration.process(events(1))
             assert caught.value.owner == migration.owner == "new"
         assert host.received().matches == [[(1, 41), (1, 42)]]
