@@ -12,6 +12,7 @@ import hmac
 import secrets
 import struct
 from dataclasses import dataclass
+from importlib.metadata import version
 
 from fastcep.migration.transfer.frames import ProtocolError
 
@@ -41,15 +42,13 @@ class Greeting:
 
 
 def _fastcep_version() -> str:
-    import fastcep
-
-    return fastcep.__version__
+    return version("fastcep")
 
 
 def greeting() -> Greeting:
     """Return a first message with a new random number."""
-    version = _fastcep_version()
-    return Greeting(PROTOCOL, version, _HEAD.pack(_MAGIC, PROTOCOL, secrets.token_bytes(32)) + version.encode("ascii"))
+    own = _fastcep_version()
+    return Greeting(PROTOCOL, own, _HEAD.pack(_MAGIC, PROTOCOL, secrets.token_bytes(32)) + own.encode("ascii"))
 
 
 def parse_greeting(payload: bytes) -> Greeting:
@@ -57,10 +56,10 @@ def parse_greeting(payload: bytes) -> Greeting:
     if len(payload) <= _HEAD.size or payload[:8] != _MAGIC:
         raise ProtocolError("the first message is not one of fastcep's migration", "check the address")
     _, protocol, _ = _HEAD.unpack_from(payload)
-    version = payload[_HEAD.size :]
-    if not all(33 <= byte < 127 for byte in version):
+    text = payload[_HEAD.size :]
+    if not all(33 <= byte < 127 for byte in text):
         raise ProtocolError("the first message has a version that is no text", "check the address")
-    return Greeting(protocol, version.decode("ascii"), payload)
+    return Greeting(protocol, text.decode("ascii"), payload)
 
 
 def check_versions(other: Greeting, side: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import ssl
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from fastcep.migration.transfer.frames import (
@@ -19,7 +20,7 @@ from fastcep.migration.transfer.frames import (
     checked_header,
 )
 
-__all__ = ["ANY_TIME", "Link", "LinkLost", "heartbeat"]
+__all__ = ["ANY_TIME", "Link", "LinkLost", "connect", "heartbeat", "listen"]
 
 #: Bytes that are read at a time; memory grows only with what arrives.
 _CHUNK = 1 << 16
@@ -30,6 +31,45 @@ ANY_TIME = frozenset({Kind.WORKING})
 
 class LinkLost(ProtocolError):
     """The connection is closed, or the other side stalls."""
+
+
+class _Reader(asyncio.StreamReader):
+    """Returns all data that has arrived before it reports that the connection failed."""
+
+    def set_exception(self, exc: BaseException) -> None:
+        self.feed_eof()
+
+
+async def connect(
+    host: str, port: int, tls: ssl.SSLContext | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to a host; OSError if that fails."""
+    loop = asyncio.get_running_loop()
+    reader = _Reader(loop=loop)
+    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+    transport, _ = await loop.create_connection(
+        lambda: protocol, host, port, ssl=tls, server_hostname=host if tls else None
+    )
+    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+
+async def listen(
+    connected: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None,
+    backlog: int,
+    timeout: float,
+) -> asyncio.Server:
+    """Accept connections; OSError if that fails. `timeout` is that of TLS."""
+    loop = asyncio.get_running_loop()
+
+    def protocol() -> asyncio.StreamReaderProtocol:
+        return asyncio.StreamReaderProtocol(_Reader(loop=loop), connected, loop=loop)
+
+    return await loop.create_server(
+        protocol, host, port, ssl=tls, backlog=backlog, ssl_handshake_timeout=timeout if tls else None
+    )
 
 
 class Link:

@@ -21,6 +21,8 @@ __all__ = ["Arrived", "NewHost", "ReceiveOptions", "authenticate"]
 _DATA = frozenset({Kind.PAD, Kind.STATES, Kind.EVENTS, Kind.END, Kind.ABORT})
 #: Seconds for which input is read after the operator has resumed without END, so that the old host gets BUILT.
 _DRAIN = 0.05
+#: The same after a refusal: until the old host closes the connection, at most this long.
+_REFUSAL = 1.0
 
 _WRONG_KEY, _BUSY = b"\x01", b"\x02"
 
@@ -170,6 +172,7 @@ class NewHost:
             return
         with suppress(ProtocolError):
             await self._link.send(Kind.REFUSED, reason_bytes(reason))
+            await self._link.drain_input(_REFUSAL)
 
     async def _start(self) -> None:
         offer = self.offer

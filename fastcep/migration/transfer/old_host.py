@@ -15,7 +15,7 @@ import numpy as np
 from fastcep.migration.partition.protocol import PartialStates
 from fastcep.migration.transfer.frames import PIECE, Direction, Frame, Kind, ProtocolError
 from fastcep.migration.transfer.handshake import Session, check_versions, greeting, parse_greeting, same_proof
-from fastcep.migration.transfer.link import Link, LinkLost, heartbeat
+from fastcep.migration.transfer.link import Link, LinkLost, connect, heartbeat
 from fastcep.migration.transfer.messages import ACK, BUILT, END, Offer, events_message, reason_bytes, unpack
 from fastcep.migration.transfer.outbox import Outbox
 from fastcep.migration.transfer.pacing import Meter
@@ -140,6 +140,10 @@ class OldHost:
             await self._finish()
         except BaseException as error:
             await self._abort(link, error)
+            if isinstance(error, LinkLost) and tasks:  # a refusal may have arrived before
+                await asyncio.wait(tasks[:1], timeout=link.timeout)
+                if isinstance(self._failure, Refused):
+                    raise self._failure from None
             raise
         finally:
             for task in tasks:
@@ -156,9 +160,7 @@ class OldHost:
         remedy = "start fastcep.migration.receive there first, and check the address"
         try:
             async with asyncio.timeout(options.timeout):
-                reader, writer = await asyncio.open_connection(
-                    options.host, options.port, ssl=options.tls, server_hostname=options.host if options.tls else None
-                )
+                reader, writer = await connect(options.host, options.port, options.tls)
         except TimeoutError:
             raise LinkLost(f"{place} did not accept the connection for {options.timeout:g} s", remedy) from None
         except ssl.SSLError as error:

@@ -17,7 +17,7 @@ from fastcep.migration.partition.protocol import StartAssembly
 from fastcep.migration.states import Ints
 from fastcep.migration.transfer.frames import ProtocolError
 from fastcep.migration.transfer.kinds import assembly_of
-from fastcep.migration.transfer.link import Link
+from fastcep.migration.transfer.link import Link, listen
 from fastcep.migration.transfer.new_host import Arrived, NewHost, ReceiveOptions, authenticate
 from fastcep.migration.transfer.options import Address, check_tls, parse_address, parse_key, seconds, size_option
 
@@ -168,10 +168,7 @@ class _Server:
         self._result = asyncio.get_running_loop().create_future()
         place = f"{self._host}:{self._port}"
         try:
-            server = await asyncio.start_server(
-                self._connected, self._host, self._port, ssl=self._tls, backlog=_STRANGERS,
-                ssl_handshake_timeout=self._timeout if self._tls else None,
-            )  # fmt: skip
+            server = await listen(self._connected, self._host, self._port, self._tls, _STRANGERS, self._timeout)
         except OSError as error:
             raise ValidationError(
                 f"address={place!r}: cannot listen there: {error.strerror or error}; choose another port or host"

@@ -82,7 +82,7 @@ def test_the_old_host_is_killed(mode: str, number: int) -> None:
                 return
             received = host.received()
     counter = filled(KEYS, SIZE)
-    assert received.states_received >= number and not received.complete
+    assert 1 <= received.states_received < KEYS
     assert received.interrupted is not None
     assert received.operator.counts == {key: counter.counts[key] for key in received.states.tolist()}
     key = int(received.states[0])
