@@ -63,6 +63,8 @@ class OldHost:
         Events that arrive meanwhile.
     options
         Options of the call.
+    begin
+        Time of the call, on the clock.
     clock
         Clock of the deadline, in seconds.
 
@@ -89,10 +91,10 @@ class OldHost:
     """
 
     def __init__(
-        self, parts: PartialStates, outbox: Outbox, options: SendOptions, clock: Clock = time.monotonic
+        self, parts: PartialStates, outbox: Outbox, options: SendOptions, begin: float, clock: Clock = time.monotonic
     ) -> None:
         self._parts, self._outbox, self._options, self._clock = parts, outbox, options, clock
-        self._start = clock()
+        self._start = begin
         self._changed = asyncio.Event()
         self._failure: Exception | None = None
         self._answer: Frame | None = None

@@ -25,11 +25,11 @@ class Migration:
     Leaving a ``with`` block aborts a migration that has not been finished.
     """
 
-    def __init__(self, operator: Any, parts: PartialStates, options: SendOptions, limit: int) -> None:
+    def __init__(self, operator: Any, parts: PartialStates, options: SendOptions, limit: int, begin: float) -> None:
         self._operator, self._parts, self._options = operator, parts, options
         self._is_parallel = options.track == "parallel"
         self._outbox = Outbox(limit, keep=not self._is_parallel)
-        self._host = OldHost(parts, self._outbox, options)
+        self._host = OldHost(parts, self._outbox, options, begin)
         self._error: BaseException | None = None
         self._problem: ProtocolError | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

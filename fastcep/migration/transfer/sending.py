@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -136,6 +137,7 @@ def start(
     ValidationError
         If an option is wrong, or the operator cannot be cut.
     """
+    begin = time.monotonic()
     host, port = parse_address(address)
     if port == 0:
         raise ValidationError(f"address={address!r}: port 0; expected the port at which the new host listens")
@@ -154,4 +156,4 @@ def start(
     )  # fmt: skip
     limit = size_option("buffer_limit", buffer_limit)
     parts = cut(operator) if states is None else states
-    return Migration(None if is_partial(operator) else operator, parts, options, limit)
+    return Migration(None if is_partial(operator) else operator, parts, options, limit, begin)
