@@ -1,4 +1,4 @@
-"""State shedding for migration: choose the partial states to send before a deadline, and simulate the transfer.
+"""State shedding for migration: choose the partial states to send before a deadline, and move them.
 
 Names are imported on first use.
 """
@@ -10,23 +10,36 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fastcep.migration.capacity import capacity_of
-    from fastcep.migration.partition.engine_partition import partition
+    from fastcep.migration.partial_states.engine_partition import partition
     from fastcep.migration.scenarios import scenario
     from fastcep.migration.selection import Plan, plan
     from fastcep.migration.simulation import Transfer, simulate
     from fastcep.migration.states import States
+    from fastcep.migration.transfer.receiving import Received, receive
+    from fastcep.migration.transfer.report import Report
+    from fastcep.migration.transfer.running import Migration
+    from fastcep.migration.transfer.sending import send, start
 
-__all__ = ["Plan", "States", "Transfer", "capacity_of", "partition", "plan", "scenario", "simulate"]
+__all__ = [
+    "Migration", "Plan", "Received", "Report", "States", "Transfer", "capacity_of", "partition", "plan", "receive",
+    "scenario", "send", "simulate", "start",
+]  # fmt: skip
 
 _MODULE_OF = {
+    "Migration": "transfer.running",
     "Plan": "selection",
+    "Received": "transfer.receiving",
+    "Report": "transfer.report",
     "States": "states",
     "Transfer": "simulation",
     "capacity_of": "capacity",
-    "partition": "partition.engine_partition",
+    "partition": "partial_states.engine_partition",
     "plan": "selection",
+    "receive": "transfer.receiving",
     "scenario": "scenarios",
+    "send": "transfer.sending",
     "simulate": "simulation",
+    "start": "transfer.sending",
 }
 
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 import fastcep as fc
 from fastcep.engine.state.container import unpack
-from fastcep.migration.partition.assembly import EngineAssembly
-from fastcep.migration.partition.engine_partition import EnginePartition, partition
-from fastcep.migration.partition.entries import FIXED, FRAME, SCHEMA
-from fastcep.migration.partition.owners import WAYS
+from fastcep.migration.partial_states.assembly import EngineAssembly
+from fastcep.migration.partial_states.engine_partition import EnginePartition, partition
+from fastcep.migration.partial_states.entries import FIXED, FRAME, SCHEMA
+from fastcep.migration.partial_states.owners import WAYS
 from fastcep.migration.states import Ints
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from fastcep.engine.state.row_copies import home_marks
 from fastcep.errors import ValidationError
-from fastcep.migration.partition.query_entries import QueryEntries
+from fastcep.migration.partial_states.query_entries import QueryEntries
 from fastcep.migration.states import Floats, Ints
 
 __all__ = ["NAMES", "Utility", "check_utility", "utilities_of"]

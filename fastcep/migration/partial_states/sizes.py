@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fastcep.migration.partition.query_entries import Needed, QueryEntries
+from fastcep.migration.partial_states.query_entries import Needed, QueryEntries
 from fastcep.migration.states import Ints
 
 __all__ = ["sizes_of"]

@@ -16,8 +16,8 @@ from support.snapshot_engines import UNKEYED, ending, query, refuses, running
 import fastcep as fc
 from fastcep.engine.state.container import pack, unpack
 from fastcep.migration import partition
-from fastcep.migration.partition.assembly import EngineAssembly
-from fastcep.migration.partition.entries import FRAME, SCHEMA
+from fastcep.migration.partial_states.assembly import EngineAssembly
+from fastcep.migration.partial_states.entries import FRAME, SCHEMA
 
 KLEENE = "PATTERN SEQ(A a, B+ b[], C c) WHERE [s] WITHIN 60ns RETURN a.s AS s"
 

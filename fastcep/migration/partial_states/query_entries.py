@@ -13,8 +13,8 @@ import numpy as np
 
 from fastcep.engine.state.selection import kept_starts, lists_before
 from fastcep.engine.state.word_layout import START, State, WordLayout
-from fastcep.migration.partition.entries import Table
-from fastcep.migration.partition.owners import Owners
+from fastcep.migration.partial_states.entries import Table
+from fastcep.migration.partial_states.owners import Owners
 from fastcep.migration.states import Ints
 
 __all__ = ["Needed", "QueryEntries", "Uses", "moved_tables"]

@@ -22,8 +22,8 @@ from support.partial_states import assert_exact_sizes, send, ways
 from support.state_transfer import quiet
 
 import fastcep as fc
-from fastcep.migration.partition.assembly import EngineAssembly
-from fastcep.migration.partition.engine_partition import EnginePartition, partition
+from fastcep.migration.partial_states.assembly import EngineAssembly
+from fastcep.migration.partial_states.engine_partition import EnginePartition, partition
 from fastcep.plan.plan import KeyPlan
 from fastcep.query import ast
 from fastcep.query.patterns import pattern_variables

@@ -19,12 +19,12 @@ from fastcep.engine.state.container import pack, unpack
 from fastcep.engine.state_transfer import CutState
 from fastcep.errors import ValidationError
 from fastcep.events.units import INT64_MAX
-from fastcep.migration.partition.entries import Table, encode_entries
-from fastcep.migration.partition.owners import chosen_way, owners_of
-from fastcep.migration.partition.query_entries import Needed, QueryEntries
-from fastcep.migration.partition.sizes import sizes_of
-from fastcep.migration.partition.texts import layout_of, text_places
-from fastcep.migration.partition.utilities import Utility, check_utility, utilities_of
+from fastcep.migration.partial_states.entries import Table, encode_entries
+from fastcep.migration.partial_states.owners import chosen_way, owners_of
+from fastcep.migration.partial_states.query_entries import Needed, QueryEntries
+from fastcep.migration.partial_states.sizes import sizes_of
+from fastcep.migration.partial_states.texts import layout_of, text_places
+from fastcep.migration.partial_states.utilities import Utility, check_utility, utilities_of
 from fastcep.migration.states import Ints, States
 
 __all__ = ["EnginePartition", "digest_of", "partition"]

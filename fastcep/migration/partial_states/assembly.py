@@ -21,10 +21,10 @@ from fastcep.engine.state.word_layout import START, State, WordLayout
 from fastcep.engine.stored_engine import read_snapshot, report_misfits
 from fastcep.errors import SnapshotError, ValidationError
 from fastcep.events.convert import from_texts
-from fastcep.migration.partition.engine_partition import digest_of
-from fastcep.migration.partition.entries import Received, Table, read_batch
-from fastcep.migration.partition.query_entries import moved_tables
-from fastcep.migration.partition.texts import layout_of, text_places
+from fastcep.migration.partial_states.engine_partition import digest_of
+from fastcep.migration.partial_states.entries import Received, Table, read_batch
+from fastcep.migration.partial_states.query_entries import moved_tables
+from fastcep.migration.partial_states.texts import layout_of, text_places
 from fastcep.migration.states import Ints
 from fastcep.stored import COUNT, TEXT, Misfit, listed, record, sequence, whole
 
