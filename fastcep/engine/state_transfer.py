@@ -116,6 +116,12 @@ class StateTransfer:
             tables = dict(zip([item.name for item in rows], self._partial_matches(rows), strict=True))
             return CutState(snapshot, running, [tables.get(item.name) for item in running])
 
+    def retire(self) -> None:
+        """Refuse all further calls that read or change the state, because another engine has it and continues."""
+        if not self._stream.has_moved:
+            with self._stream.exclusive(ended=True):
+                self._stream.has_moved = self._stream.loop.ended = True
+
     def extract(self, groups: Iterable[int]) -> bytes:
         """Remove the state of key groups and return it; see `Engine.extract`."""
         with self._stream.exclusive():

@@ -43,11 +43,6 @@ _MODULE_OF = {
 }
 
 
-# Importing the folder `partition` binds its name in this module, once. After that, the name can be the function.
-import_module(f"{__name__}.partition")
-globals().pop("partition", None)
-
-
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

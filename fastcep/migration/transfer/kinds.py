@@ -9,12 +9,16 @@ from typing import Any
 from fastcep.errors import ValidationError
 from fastcep.migration.partial_states.protocol import PartialStates, StartAssembly
 
-__all__ = ["ASSEMBLIES", "CUTS", "assembly_of", "cut"]
+__all__ = ["ASSEMBLIES", "CUTS", "assembly_of", "cut", "is_partial", "retire"]
 
 #: Module and function that start the assembly of a kind.
-ASSEMBLIES: dict[str, tuple[str, str]] = {}
+ASSEMBLIES: dict[str, tuple[str, str]] = {
+    "engine": ("fastcep.migration.partial_states.assembly", "EngineAssembly"),
+}
 #: Module and function that cut an operator, by module and class of the operator.
-CUTS: dict[tuple[str, str], tuple[str, str]] = {}
+CUTS: dict[tuple[str, str], tuple[str, str]] = {
+    ("fastcep.engine.engine", "Engine"): ("fastcep.migration.partial_states.engine_partition", "partition"),
+}
 
 _PARTS = ("kind", "states", "position", "base", "encode")
 
@@ -43,6 +47,12 @@ def cut(operator: Any) -> PartialStates:
         f"operator: {type(operator).__name__} cannot be cut into partial states; expected an operator of "
         "fastcep.migration, an Engine, or PartialStates"
     )
+
+
+def retire(operator: Any) -> None:
+    """Let an operator whose state has moved refuse further events, if it can do that."""
+    if type(operator).__module__ == "fastcep.engine.engine":
+        operator._transfer.retire()
 
 
 def assembly_of(kind: str) -> StartAssembly | None:

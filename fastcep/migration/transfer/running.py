@@ -12,6 +12,7 @@ from fastcep.errors import DataError, FastcepError, MigrationError, SchemaError,
 from fastcep.events.batch import as_table
 from fastcep.migration.partial_states.protocol import PartialStates
 from fastcep.migration.transfer.frames import ProtocolError
+from fastcep.migration.transfer.kinds import retire
 from fastcep.migration.transfer.old_host import OldHost, Refused, SendOptions
 from fastcep.migration.transfer.outbox import Held, Outbox
 from fastcep.migration.transfer.report import Report, report_of
@@ -116,6 +117,7 @@ class Migration:
         self._ended.wait()
         self._thread.join()
         if self._error is None or self._host.done:
+            retire(self._operator)
             return self.report()
         error = self._migration_error()
         if self.owner == "old":
