@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fastcep.extras import load_name
+
 if TYPE_CHECKING:
     from fastcep.migration.capacity import capacity_of
     from fastcep.migration.scenarios import scenario
@@ -28,13 +30,7 @@ _MODULE_OF = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
+    return load_name(__name__, _MODULE_OF, name)
 
 
 def __dir__() -> list[str]:
