@@ -1,0 +1,15 @@
+"""Operators whose state can be sent in parts: aggregates over windows of time, and joins of two streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from fastcep.migration.operators.aggregate import WindowAggregate
+from fastcep.migration.operators.aggregate_assembly import start_aggregate
+from fastcep.migration.partition.protocol import StartAssembly
+
+__all__ = ["START_ASSEMBLY", "WindowAggregate"]
+
+#: Starts an assembly, by the kind of its operator.
+START_ASSEMBLY: Mapping[str, StartAssembly] = MappingProxyType({"aggregate": start_aggregate})
