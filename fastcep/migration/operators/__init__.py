@@ -7,9 +7,11 @@ from types import MappingProxyType
 
 from fastcep.migration.operators.aggregate import WindowAggregate
 from fastcep.migration.operators.aggregate_assembly import start_aggregate
+from fastcep.migration.operators.join import WindowJoin
+from fastcep.migration.operators.join_assembly import start_join
 from fastcep.migration.partition.protocol import StartAssembly
 
-__all__ = ["START_ASSEMBLY", "WindowAggregate"]
+__all__ = ["START_ASSEMBLY", "WindowAggregate", "WindowJoin"]
 
 #: Starts an assembly, by the kind of its operator.
-START_ASSEMBLY: Mapping[str, StartAssembly] = MappingProxyType({"aggregate": start_aggregate})
+START_ASSEMBLY: Mapping[str, StartAssembly] = MappingProxyType({"aggregate": start_aggregate, "join": start_join})

@@ -19,6 +19,7 @@ from fastcep.errors import OrderError, ValidationError
 from fastcep.migration.operators.extents import ExtentFormat, check_aggregates
 from fastcep.migration.operators.limits import Limits
 from fastcep.migration.operators.rows import Data, RowFormat
+from fastcep.migration.operators.utilities import utilities
 from fastcep.migration.operators.wire import StatesOfTable, message_sizes, pack_base, variable_bytes
 from fastcep.migration.states import Floats, Ints, States
 from fastcep.option_checks import check_whole
@@ -170,15 +171,24 @@ class WindowAggregate:
             "closed": self._closed,
         }  # fmt: skip
 
-    def partial_states(self, utility: ExtentUtility | None = None) -> StatesOfTable:
+    def partial_states(self, utility: str | ExtentUtility = "auto", seed: int = 0) -> StatesOfTable:
         """Cut the state into window extents.
 
         Parameters
         ----------
         utility
-            Returns the utility of each extent, of the aggregates so far. None: the number of rows of the extent times
-            the share of its window that has passed. An extent with many rows would cost most to lose, and the longer
-            its window has been open, the fewer rows a new one could still count.
+            ``"auto"``
+                The number of rows of the extent times the share of its window that has passed: the more rows an
+                aggregate has, and the sooner it is returned, the more useful is its extent.
+            ``"size"``
+                The size to the power of 1.5.
+            ``"random"``
+                Drawn from 0 to 1 by `seed`.
+            a function
+                It gets a table of the aggregates so far, with the columns of the output, and returns a finite number,
+                at least 0, for each row.
+        seed
+            Seed for ``"random"``.
 
         Returns
         -------
@@ -188,7 +198,7 @@ class WindowAggregate:
         Raises
         ------
         ValidationError
-            If the function does not return a finite number, at least 0, for each extent.
+            If the utility is unknown, or the values of a function are wrong.
 
         Notes
         -----
@@ -198,8 +208,10 @@ class WindowAggregate:
         """
         extents = self._extents.combine_chunks()
         batch = pa.record_batch([_flat(column) for column in extents.columns], schema=extents.schema)
-        size = message_sizes(batch, [variable_bytes(column) for column in batch.columns]) if len(batch) else []
-        values = self._utility(extents) if utility is None else utility(self._format.in_order(extents))
+        size = message_sizes(batch, [variable_bytes(column) for column in batch.columns])
+        values = utilities(
+            utility, seed, size, lambda: self._utility(extents), lambda of: of(self._format.in_order(extents))
+        )
         starts, counts = np.unique(extents["start"].to_numpy(), return_counts=True)
         form = self._format
         document = {

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fastcep.errors import ValidationError
 from fastcep.migration.operators.aggregate import WindowAggregate
@@ -71,7 +70,8 @@ def start_aggregate(base: bytes, options: Mapping[str, Any]) -> TableAssembly:
         distinct = extents.group_by([*form.keys, "start"], use_threads=False).aggregate([])
         if distinct.num_rows < extents.num_rows:
             raise rejected("two extents have the same key and window")
-        arrived = {entry["values"]: entry["counts"] for entry in pc.value_counts(extents["start"]).to_pylist()}
+        starts, numbers = np.unique(extents["start"].to_numpy(), return_counts=True)
+        arrived = dict(zip(starts.tolist(), numbers.tolist(), strict=True))
         missing = [start for start, count in counts.items() if arrived.get(start, 0) < count]
         built = _operator(schema, document, options)
         incomplete = np.array(sorted({*missing, *document["incomplete"]}), np.int64)

@@ -61,7 +61,10 @@ class ExtentFormat:
     @property
     def schema(self) -> pa.Schema:
         """Schema of extents."""
-        fields = [pa.field(name, self.rows.schema.field(key).type) for name, key in zip(self.keys, self.rows.keys)]
+        fields = [
+            pa.field(name, self.rows.schema.field(key).type)
+            for name, key in zip(self.keys, self.rows.keys, strict=True)
+        ]
         fields += [pa.field("start", pa.int64()), pa.field("rows", pa.int64())]
         for i, column in enumerate(self.columns):
             number = wide(self.rows.schema.field(column).type)
@@ -83,7 +86,7 @@ class ExtentFormat:
             inside = np.flatnonzero(start + self.window > times)
             numbers.append(inside)
             starts.append(start[inside])
-        index = pa.array(np.concatenate(numbers))
+        index = np.concatenate(numbers)
         columns: list[Any] = [table[key].take(index) for key in self.rows.keys]
         columns += [pa.array(np.concatenate(starts)), pa.array(np.ones(len(index), np.int64))]
         for column in self.columns:
@@ -114,7 +117,7 @@ class ExtentFormat:
         merged = groups.aggregate(wanted)
         names = [field.name for field in self.schema]
         found = [merged[name if name in (*self.keys, "start") else f"{name}_{_function(name)}"] for name in names]
-        return pa.table(found, schema=self.schema), pc.equal(merged["is_new_min"], 1)
+        return pa.table(found, schema=self.schema), pc.equal(merged["is_new_min"], pa.scalar(1, pa.int64()))
 
     def output(self, extents: pa.Table) -> pa.Table:
         """Return the aggregates of extents, by ascending start and keys."""
@@ -154,8 +157,8 @@ class ExtentFormat:
             total = np.abs(values.drop_null().to_numpy().astype(np.float64)).sum()
             if total >= _INT64_SUM:
                 raise DataError(
-                    f"{self.rows.stream}column {column!r}: the sum of its values in the open windows does not fit int64; "
-                    "cast it to float64, or scale it"
+                    f"{self.rows.stream}column {column!r}: the sum of its values in the open windows does not fit "
+                    "int64; cast it to float64, or scale it"
                 )
 
 

@@ -87,7 +87,8 @@ class RowFormat:
     @property
     def time_type(self) -> pa.DataType:
         """Type of the time column."""
-        return self.schema.field(self.time).type
+        time_type: pa.DataType = self.schema.field(self.time).type
+        return time_type
 
     def duration(self, option: str, value: str | timedelta) -> int:
         """Return a duration in units of the time column; ValidationError if it is 0 or not a whole number of them."""
@@ -154,8 +155,8 @@ class RowFormat:
             column = column.cast(field.type)
         if column.type != field.type:
             raise SchemaError(
-                f"{self.stream}column {field.name!r} has type {column.type}; expected {field.type}; cast the column, or "
-                "change the schema"
+                f"{self.stream}column {field.name!r} has type {column.type}; expected {field.type}; cast the column, "
+                "or change the schema"
             )
         return column
 
@@ -172,7 +173,7 @@ class RowFormat:
         if late.any():
             row = int(np.argmax(late))
             raise OrderError(
-                f"{self.stream}row {row} has time {times[row]}, earlier than {before[row]} before it ({self.time_unit})",
+                f"{self.stream}row {row} has time {times[row]}, earlier than {before[row]} before ({self.time_unit})",
                 "sort the rows by time",
             )
 

@@ -65,10 +65,12 @@ class StatesOfTable:
             raise ValidationError(f"numbers: {type(numbers).__name__}; expected numbers of states in one dimension")
         chosen = chosen.astype(np.int64)
         if len(chosen) and not 0 <= int(chosen.min()) <= int(chosen.max()) < len(self.states):
-            raise ValidationError(f"numbers: expected 0 to {len(self.states) - 1}, found {chosen.min()} to {chosen.max()}")
+            raise ValidationError(
+                f"numbers: expected 0 to {len(self.states) - 1}, found {chosen.min()} to {chosen.max()}"
+            )
         if len(np.unique(chosen)) < len(chosen):
             raise ValidationError("numbers: a state occurs twice; give each number once")
-        return bytes(_numbered(chosen, self.rows.take(pa.array(chosen))).serialize())
+        return bytes(_numbered(chosen, self.rows.take(chosen)).serialize())
 
 
 class TableAssembly:
@@ -105,7 +107,7 @@ class TableAssembly:
         try:
             rows = pa.ipc.read_record_batch(pa.py_buffer(bytes(batch)), self._schema)
             rows.validate(full=True)
-        except (pa.ArrowException, OSError, ValueError) as error:
+        except (pa.ArrowException, OSError, EOFError, ValueError) as error:
             raise rejected(f"the message is no record batch of these states ({error})") from None
         if rows.column(0).null_count:
             raise rejected("a state has no number")
@@ -129,7 +131,7 @@ class TableAssembly:
         """
         rows = pa.Table.from_batches(self._rows, self._schema).combine_chunks()
         order = np.argsort(rows[_NUMBER].to_numpy(), kind="stable")
-        return self._build(rows.take(pa.array(order)).drop_columns([_NUMBER]))
+        return self._build(rows.take(order).drop_columns([_NUMBER]))
 
 
 def message_sizes(rows: pa.RecordBatch, lengths: Sequence[Ints], kinds: npt.NDArray[np.int8] | None = None) -> Ints:
@@ -145,11 +147,11 @@ def message_sizes(rows: pa.RecordBatch, lengths: Sequence[Ints], kinds: npt.NDAr
     kinds
         int8[n]: rows of the same kind have the same columns. None: all are of one kind.
     """
-    size = np.sum([np.zeros(rows.num_rows, np.int64), *lengths], axis=0)
+    size: Ints = np.sum([np.zeros(rows.num_rows, np.int64), *lengths], axis=0)
     kind = np.zeros(rows.num_rows, np.int8) if kinds is None else kinds
     for value in np.unique(kind):
         first = int(np.argmax(kind == value))
-        alone = _numbered(np.array([first]), rows.take(pa.array([first]))).serialize().size
+        alone = _numbered(np.array([first]), rows.take([first])).serialize().size
         size = np.where(kind == value, size + (alone - size[first]), size)
     return size
 
@@ -166,7 +168,7 @@ def unpack_base(base: bytes, check: Check) -> tuple[pa.Schema, dict[str, Any]]:
         schema = pa.ipc.read_schema(pa.py_buffer(bytes(base)))
         document = json.loads((schema.metadata or {})[_METADATA])
         check(document, "")
-    except (Misfit, KeyError, RecursionError, pa.ArrowException, OSError, ValueError) as error:
+    except (Misfit, KeyError, RecursionError, pa.ArrowException, OSError, EOFError, ValueError) as error:
         raise rejected(f"the base is not that of an operator of this kind ({error})") from None
     return schema.remove_metadata(), document
 
@@ -178,7 +180,7 @@ def rejected(problem: str) -> SnapshotError:
 
 def variable_bytes(column: Any) -> Ints:
     """Return the bytes that a null and the text of each entry add to a message of one row; int64[n]."""
-    extra = 8 * column.is_null().to_numpy(zero_copy_only=False).astype(np.int64)
+    extra: Ints = 8 * column.is_null().to_numpy(zero_copy_only=False).astype(np.int64)
     kinds = pa.types
     if (
         kinds.is_string(column.type) or kinds.is_large_string(column.type)
