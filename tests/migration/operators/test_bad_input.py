@@ -137,7 +137,7 @@ def test_wrong_rows(kind: str, rows: Any, error: type[Exception], message: str) 
 def test_wrong_numbers(kind: str) -> None:
     states = filled(kind).partial_states()
     for numbers, message in (
-        ([len(states.states)], "numbers: expected 0 to"), ([-1], "numbers: found .* expected 0 to"),
+        ([len(states.states)], "numbers: expected 0 to"), ([-1], "numbers: expected 0 to"),
         ([0, 0], "a state occurs twice"), ([[0]], "expected numbers of states in one dimension"),
         ([0.5], "expected numbers of states"),
     ):  # fmt: skip
