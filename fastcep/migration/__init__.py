@@ -11,21 +11,22 @@ from fastcep.extras import load_name
 
 if TYPE_CHECKING:
     from fastcep.migration.capacity import capacity_of
-    from fastcep.migration.scenarios import scenario
     from fastcep.migration.selection import Plan, plan
-    from fastcep.migration.simulation import Transfer, simulate
+    from fastcep.migration.simulation.scenarios import scenario
+    from fastcep.migration.simulation.transfers import EventFlow, Transfer, simulate
     from fastcep.migration.states import States
 
-__all__ = ["Plan", "States", "Transfer", "capacity_of", "plan", "scenario", "simulate"]
+__all__ = ["EventFlow", "Plan", "States", "Transfer", "capacity_of", "plan", "scenario", "simulate"]
 
 _MODULE_OF = {
+    "EventFlow": "simulation.transfers",
     "Plan": "selection",
     "States": "states",
-    "Transfer": "simulation",
+    "Transfer": "simulation.transfers",
     "capacity_of": "capacity",
     "plan": "selection",
-    "scenario": "scenarios",
-    "simulate": "simulation",
+    "scenario": "simulation.scenarios",
+    "simulate": "simulation.transfers",
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import fastcep as fc
 from fastcep.migration import scenario
-from fastcep.migration.scenarios import trip_counts
+from fastcep.migration.simulation.scenarios import trip_counts
 
 
 def test_the_same_seed_gives_the_same_states() -> None:
