@@ -133,6 +133,7 @@ def _print(result: dict[str, Any]) -> None:
     elif events is not None:
         print(
             f"no output for {events['freeze_seconds']:.3f} s; the new host resumed after "
-            f"{events['resumed_seconds']:.3f} s and caught up after {events['caught_up_seconds']:.3f} s, with up to {events['most_buffered']:,} events "
-            f"buffered; expected share of the outputs: {events['output_share']:.1%}"
+            f"{events['resumed_seconds']:.3f} s and caught up after "
+            f"{events['caught_up_seconds']:.3f} s, with up to {events['most_buffered']:,} events buffered; "
+            f"expected share of the outputs: {events['output_share']:.1%}"
         )
