@@ -46,7 +46,8 @@ def first_line(path: AnyPath) -> str:
         raise DataError(f"{fspath(path)!r} cannot be read ({error}); check the path") from error
 
 
-def read_columns(path: AnyPath, types: Types, names: list[str] | None = None, optional: tuple[str, ...] = ("stopID",)
+def read_columns(
+    path: AnyPath, types: Types, names: list[str] | None = None, optional: tuple[str, ...] = ("stopID",)
 ) -> pa.Table:
     """Read columns of a CSV file, without nulls except in ``optional``.
 
