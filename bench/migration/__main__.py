@@ -1,7 +1,8 @@
 """Compute the figures of docs/migration.md: ``python -m bench.migration [PART …]``, then the page and its pictures.
 
 Parts: ``over_time`` (Fig. 4(a) and (b) of paper 4), ``shares``, ``comparison`` (Fig. 4(c) and (d)), ``run_times``,
-``freeze`` (all four nodes), ``real_data`` (the queries of the paper; needs the data of `real`); by default all. Results go to ``results/migration.json``; ``--page`` only writes the page and pictures from them.
+``freeze`` (all four nodes), ``real_data`` (the queries of the paper; needs the data of `real`); by default
+all. Results go to ``results/migration.json``; ``--page`` only writes the page and pictures from them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The states of the paper's queries Qpm1 to Qpm3 on real data: sizes and utilities, and the time that they need.
 
-The data is read from the folder that ``FASTCEP_SHARED`` names (``../shared``); `results/migration.json` keeps the results.
+The data is read from the folder that ``FASTCEP_SHARED`` names (``../shared``); `results/migration.json` has the results.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def real_data() -> list[dict[str, Any]]:
         states = key_states(query, table, source.key, cut)
         results.append({
             "query": name, "data": source.data, "events": table.num_rows, "cut": cut, "states": len(states.size),
-            "bytes": int(states.size.sum()), "smallest": int(states.size.min()), "median": float(np.median(states.size)),
-            "largest": int(states.size.max()), "shares": _shares(states),
+            "bytes": int(states.size.sum()), "smallest": int(states.size.min()),
+            "median": float(np.median(states.size)), "largest": int(states.size.max()), "shares": _shares(states),
         })  # fmt: skip
     return results
 

@@ -46,7 +46,7 @@ def bike_trips(path: AnyPath) -> pa.Table:
     table = read_columns(path, types)
     time = integers(table["starttime"]) // 1_000_000
     order = np.argsort(time, kind="stable")
-    columns = [table[name].take(pa.array(order)) for name in ("bikeid", "start station id", "end station id")]
+    columns = [table[name].take(order) for name in ("bikeid", "start station id", "end station id")]
     return pa.table([*columns, time[order]], schema=BIKE_TRIPS)
 
 

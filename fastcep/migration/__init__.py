@@ -11,18 +11,25 @@ from fastcep.extras import load_name
 
 if TYPE_CHECKING:
     from fastcep.migration.capacity import capacity_of
+    from fastcep.migration.operators.aggregate import WindowAggregate
+    from fastcep.migration.operators.join import WindowJoin
     from fastcep.migration.selection import Plan, plan
     from fastcep.migration.simulation.scenarios import scenario
     from fastcep.migration.simulation.transfers import EventFlow, Transfer, simulate
     from fastcep.migration.states import States
 
-__all__ = ["EventFlow", "Plan", "States", "Transfer", "capacity_of", "plan", "scenario", "simulate"]
+__all__ = [
+    "EventFlow", "Plan", "States", "Transfer", "WindowAggregate", "WindowJoin", "capacity_of", "plan",
+    "scenario", "simulate",
+]  # fmt: skip
 
 _MODULE_OF = {
     "EventFlow": "simulation.transfers",
     "Plan": "selection",
     "States": "states",
     "Transfer": "simulation.transfers",
+    "WindowAggregate": "operators.aggregate",
+    "WindowJoin": "operators.join",
     "capacity_of": "capacity",
     "plan": "selection",
     "scenario": "simulation.scenarios",

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastcep as fc
-from fastcep.migration.operators import START_ASSEMBLY, WindowAggregate, WindowJoin
+from fastcep.migration.operators import START_ASSEMBLY, WindowAggregate, WindowJoin, cut
 from fastcep.migration.operators.wire import StatesOfTable, pack_base, unpack_base
 
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.string()), ("v", pa.int64())])
@@ -131,6 +131,14 @@ def test_wrong_rows(kind: str, rows: Any, error: type[Exception], message: str) 
     with pytest.raises(error, match=message):
         tested.process(rows) if isinstance(tested, WindowAggregate) else tested.process("left", rows)
     assert tested.metrics() == before
+
+
+@KINDS
+def test_cut_gives_the_partial_states(kind: str) -> None:
+    tested = filled(kind)
+    states, own = cut(tested), tested.partial_states()
+    assert (states.kind, states.position, states.base()) == (kind, tested.position, own.base())
+    assert states.states.utility.tolist() == own.states.utility.tolist()
 
 
 @KINDS
