@@ -136,8 +136,8 @@ def _freeze(runs: list[dict[str, Any]]) -> list[str]:
     return [
         "### Time without output",
         f"All [four nodes](#events-during-the-migration), with {runs[0]['rate']:g} events per second, each of which "
-        "takes 1 ms on a host; 8,000 states with sizes of trips and utilities skew50, of which all take 10 s; the new host "
-        "needs 100 ms to resume. On the parallel track a new host that has to catch up after the old one is lost "
+        "takes 1 ms on a host; 8,000 states with sizes of trips and utilities skew50, of which all take 10 s; the new "
+        "host needs 100 ms to resume. On the parallel track a new host that has to catch up after the old one is lost "
         "processes the events since the cut again.",
         "\n".join(table),
     ]

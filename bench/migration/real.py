@@ -1,6 +1,6 @@
 """The states of the paper's queries Qpm1 to Qpm3 on real data: sizes and utilities, and the time that they need.
 
-The data is read from the folder that ``FASTCEP_SHARED`` names (``../shared``); `results/migration.json` has the results.
+The data is read from the folder that ``FASTCEP_SHARED`` names (``../shared``); the results are stored.
 """
 
 from __future__ import annotations
