@@ -167,6 +167,10 @@ class Engine(QueryMethods, StateMethods):
         }
         self._transfer = StateTransfer(self._stream, options)
 
+    def __repr__(self) -> str:
+        names = ", ".join(repr(item.query.name) for item in self._stream.queries)
+        return f"Engine({names}: {self._loop.position:,} events)"
+
     # ----------------------------------------------------------------- input
 
     def process(

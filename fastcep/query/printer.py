@@ -286,3 +286,6 @@ def _policies(query: ast.Query) -> list[str]:
 def _return_item(item: ast.ReturnItem) -> str:
     text = expression_text(item.expression)
     return text if item.name == text else f"{text} AS {name_text(item.name, anywhere=True)}"
+
+
+ast.Query._printed = staticmethod(to_text)  # `ast`, which this module imports, cannot import it

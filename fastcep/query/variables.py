@@ -94,6 +94,10 @@ class _WithAttributes:
         self._index = index
         self._group = group
 
+    def __dir__(self) -> list[str]:
+        """Return the attributes of the events too, for completion."""
+        return [*super().__dir__(), *BUILTINS, *attribute_dtypes(self._schema, self._declaration.types)]
+
     def _attribute(self, name: str) -> Term:
         names = [*attribute_dtypes(self._schema, self._declaration.types), *BUILTINS]
         if name not in names:

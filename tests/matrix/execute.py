@@ -17,6 +17,7 @@ from reference.matcher import Event
 from strategies.disorder import MIN
 from support import harness
 from support.match_records import check_records
+from support.partial_states import rebuilt
 from support.state_transfer import Fleet, quiet
 from support.timed_out import timed_out_rows
 
@@ -27,7 +28,7 @@ from fastcep.engine import store_trial as trial
 from fastcep.engine.stores import plan_for
 from fastcep.errors import ValidationError
 from fastcep.overload import decision_schedule, sleep
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.patterns import positive_variables, trailing_negation
 from matrix.forms import ARROW, formed
 from matrix.refusals import OF_MODELS, OF_RUNS, Refusal, refusal_of
@@ -236,7 +237,10 @@ class Execution:
             return
         for engine in self.fleet.engines if self.run.store == "rows" else ():
             assert len(engine.partial_matches()) <= engine.metrics()["live_partial_matches"]
-        if how == "snapshot" or not fleet.keyed:
+        if how == "partial states":
+            fleet.engines = [rebuilt(engine, self.random, self.restoring()) for engine in fleet.engines]
+            self.outcome.paths.add("partial states")
+        elif how == "snapshot" or not fleet.keyed:
             fleet.engines = [fc.Engine.restore(engine.snapshot(), **self.restoring()) for engine in fleet.engines]
             self.outcome.paths.add("snapshot")
         elif how == "key groups":
@@ -434,7 +438,7 @@ def times_out_alike(query: ast.Query, events: Sequence[Event]) -> bool:
     """Return True if the reference knows what times out: a row with a null key, which meets no event, is not stored."""
     if trailing_negation(query.pattern) is not None:
         return False
-    if query.where is not None and any(map(_may_be_null, ast.walk(query.where))):
+    if query.where is not None and any(map(_may_be_null, traversal.walk(query.where))):
         return False
     return not any(_is_extreme(value) for event in events for value in event.values.values())
 

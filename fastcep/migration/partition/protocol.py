@@ -28,7 +28,7 @@ class PartialStates(Protocol):
 
     @property
     def kind(self) -> str:
-        """``"engine"``, ``"aggregate"`` or ``"join"``; the new host finds the `Assembly` by it."""
+        """Kind of the operator, which selects the `Assembly`: ``"engine"``, ``"aggregate"`` or ``"join"``."""
         ...
 
     @property
