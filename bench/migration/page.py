@@ -113,11 +113,12 @@ def _real_data(found: list[dict[str, Any]]) -> list[str]:
     return [
         "### States of Qpm1 to Qpm3 on real data",
         "The queries of the paper, as in `examples/papers/migration_q1.cep` to `q3`, cut after half of the events. A "
-        "state has all partial matches of a key: 16 bytes, and 32 for each event.",
+        "state has all partial matches of a key; sizes are those of `partition(engine, by=\"key\")`.",
         "\n".join(table),
         "The share of the full time after which 80 % of the utility has arrived; for the random order and drawn "
         "utilities, the median of 10 seeds. *matches*: the matches in the second half that began before the cut, which "
-        "an ideal estimate would know; *count*: the partial matches of the state; the others are drawn as above.",
+        "an ideal estimate would know; *hybrid*: the utility of the hybrid model of the first half; *count*: the "
+        "events that begin a partial match; the others are drawn as above.",
         "\n".join(shares),
     ]
 

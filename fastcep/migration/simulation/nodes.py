@@ -11,7 +11,8 @@ to both). The marker is the start of the migration, time 0 of the results: the o
 the single track it stops; on the parallel track it goes on until the new host has caught up, or the link fails.
 
 The new host buffers events until the selected states have arrived (or the link has failed) and it has resumed the
-operator. Then it works off the buffer. States that arrive later are added.
+operator. Then it works off the buffer. States that arrive later are added. It sends an output for each event, also for
+those that the old host has processed; the downstream node takes the first.
 
 Times are integers in units of 1 / bandwidth ns, in which every message takes a whole number of units. So a state that
 arrives exactly at the deadline counts, and the states of a plan that fills its capacity arrive in time.
