@@ -28,6 +28,10 @@ def simulate(
     resume: str,
     epsilon: float,
     seed: int,
+    event_rate: float | None = None,
+    event_size: str = "100B",
+    service: str = "0s",
+    track: str = "single",
     json: bool = False,
 ) -> migration.Transfer:
     """Simulate a transfer, and print how much utility arrives in which share of the full time.
@@ -36,7 +40,7 @@ def simulate(
     ----------
     states, utility, sizes, seed
         See `fastcep.migration.scenario`.
-    method, deadline, bandwidth, latency, resume, epsilon
+    method, deadline, bandwidth, latency, resume, epsilon, event_rate, event_size, service, track
         See `fastcep.migration.simulate`.
     json
         Print one JSON object instead of a table.
@@ -56,6 +60,10 @@ def simulate(
         resume=resume,
         epsilon=epsilon,
         seed=seed,
+        event_rate=event_rate,
+        event_size=event_size,
+        service=service,
+        track=track,
     )
     result = _as_json(transfer, method, utility, sizes)
     if json:
@@ -88,6 +96,18 @@ def _as_json(transfer: migration.Transfer, method: str, utility: str, sizes: str
             }
             for share in shares
         ],
+        **({} if transfer.events is None else {"events": _events(transfer.events)}),
+    }  # fmt: skip
+
+
+def _events(flow: migration.EventFlow) -> dict[str, Any]:
+    def seconds(time: float | None) -> float | None:
+        return None if time is None or time == float("inf") else time / NANOSECONDS["s"]
+
+    return {
+        "freeze_seconds": seconds(flow.freeze), "resumed_seconds": seconds(flow.resumed),
+        "caught_up_seconds": seconds(flow.caught_up), "most_buffered": flow.most_buffered,
+        "by_old_host": flow.by_old, "by_new_host": flow.by_new, "output_share": flow.output_share,
     }  # fmt: skip
 
 
@@ -107,3 +127,13 @@ def _print(result: dict[str, Any]) -> None:
     )
     share = result["time_share_of_80_percent"]
     print("80% of the utility: " + ("not received" if share is None else f"after {share:.1%} of that time"))
+    events = result.get("events")
+    if events is not None and events["resumed_seconds"] is None:
+        print("the old host was lost before the new host knew of the migration; outputs end")
+    elif events is not None:
+        print(
+            f"no output for {events['freeze_seconds']:.3f} s; the new host resumed after "
+            f"{events['resumed_seconds']:.3f} s and caught up after "
+            f"{events['caught_up_seconds']:.3f} s, with up to {events['most_buffered']:,} events buffered; "
+            f"expected share of the outputs: {events['output_share']:.1%}"
+        )

@@ -39,6 +39,14 @@ def migrate_simulate(
     ] = "0s",
     epsilon: Annotated[float, typer.Option(metavar="SHARE", help="fptas: share of the utility it may lose.")] = 0.02,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random numbers.")] = 0,
+    event_rate: Annotated[
+        float | None, typer.Option(metavar="N", help="Events per second that arrive meanwhile; by default none.")
+    ] = None,
+    event_size: Annotated[str, typer.Option(metavar="SIZE", help="Size of an event, and of an output.")] = "100B",
+    service: Annotated[str, typer.Option(metavar="DURATION", help="Time that a host needs for an event.")] = "0s",
+    track: Annotated[
+        str, typer.Option(metavar="single|parallel", help="Old host during the migration: stops, or goes on.")
+    ] = "single",
     json: Json = False,
 ) -> None:
     """Simulate how much utility arrives while partial states are sent until a deadline; nothing is sent."""
@@ -46,5 +54,6 @@ def migrate_simulate(
 
     simulate(
         states=states, utility=utility, sizes=sizes, method=method, deadline=deadline, bandwidth=bandwidth,
-        latency=latency, resume=resume, epsilon=epsilon, seed=seed, json=json,
+        latency=latency, resume=resume, epsilon=epsilon, seed=seed, event_rate=event_rate,
+        event_size=event_size, service=service, track=track, json=json,
     )  # fmt: skip

@@ -14,10 +14,14 @@ __all__ = ["ASSEMBLIES", "CUTS", "assembly_of", "cut", "is_partial", "retire"]
 #: Module and function that start the assembly of a kind.
 ASSEMBLIES: dict[str, tuple[str, str]] = {
     "engine": ("fastcep.migration.partial_states.assembly", "EngineAssembly"),
+    "aggregate": ("fastcep.migration.operators.aggregate_assembly", "start_aggregate"),
+    "join": ("fastcep.migration.operators.join_assembly", "start_join"),
 }
 #: Module and function that cut an operator, by module and class of the operator.
 CUTS: dict[tuple[str, str], tuple[str, str]] = {
     ("fastcep.engine.engine", "Engine"): ("fastcep.migration.partial_states.engine_partition", "partition"),
+    ("fastcep.migration.operators.aggregate", "WindowAggregate"): ("fastcep.migration.operators", "cut"),
+    ("fastcep.migration.operators.join", "WindowJoin"): ("fastcep.migration.operators", "cut"),
 }
 
 _PARTS = ("kind", "states", "position", "base", "encode")

@@ -99,14 +99,14 @@ def test_later_matches_are_those_of_the_states_received(name: str, by: str) -> N
             old.process(part)
         starts: dict[int, int] = {}
         cuts = partition(old, by, lambda table, starts=starts: remembered(table, starts))
-        count = len(cuts.states)
-        keep = choices.randint(1, max(1, count - 1))
+        keep = choices.randint(1, 3)  # frames
         with new_host() as host:
             lossy = Losing(cuts, keep)
             with pytest.raises(OSError, match="the host is lost"):
-                send(lossy, host.address, key=KEY, timeout="20s", on_disconnect="hand_over")
+                # so slow that a frame has few states
+                send(lossy, host.address, key=KEY, timeout="20s", on_disconnect="hand_over", bandwidth="20kB")
             received = host.received()
-        assert received.interrupted is not None and 1 <= received.states_received <= keep
+        assert received.interrupted is not None and 1 <= received.states_received < len(cuts.states)
         expected = [(part, old.process(part)) for part in parts[cut:]]
         new = received.operator
         found = [row for part, _ in expected for row in plain(new.process(part))] + plain(new.flush())
@@ -134,7 +134,7 @@ class Losing:
         return bytes(self._cuts.base())
 
     def encode(self, numbers: Any) -> bytes:
-        self._left -= len(numbers)
+        self._left -= 1
         if self._left < 0:
             raise OSError("the host is lost")
         return bytes(self._cuts.encode(numbers))

@@ -9,7 +9,7 @@ import pytest
 
 import fastcep as fc
 from fastcep.migration import scenario
-from fastcep.migration.scenarios import trip_counts
+from fastcep.migration.simulation.scenarios import trip_counts
 
 
 def test_the_same_seed_gives_the_same_states() -> None:
@@ -52,14 +52,14 @@ def test_sizes_of_a_file(tmp_path: Path) -> None:
 def test_wrong_lines(tmp_path: Path, line: str) -> None:
     path = tmp_path / "sizes.txt"
     path.write_text(f"5\n{line}\n", encoding="utf-8")
-    with pytest.raises(fc.DataError, match=r"sizes.txt', line 2: .*; expected a size in bytes, a whole number above 0"):
+    with pytest.raises(fc.DataError, match=r"sizes.txt, line 2: .*; expected a size in bytes, a whole number above 0"):
         scenario("uniform", path, 3)
 
 
 def test_other_wrong_files(tmp_path: Path) -> None:
     path = tmp_path / "sizes.txt"
     path.write_text("\n")
-    with pytest.raises(fc.DataError, match="no sizes; expected one size in bytes per line"):
+    with pytest.raises(fc.DataError, match="no values; expected one size in bytes per line"):
         scenario("uniform", path)
     path.write_bytes(b"5\n\xff\n")
     with pytest.raises(fc.DataError, match="not UTF-8 at byte 2"):

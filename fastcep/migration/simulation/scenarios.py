@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from fastcep import datasets
-from fastcep.errors import DataError, ValidationError
+from fastcep.errors import ValidationError
+from fastcep.io.read.value_lines import read_value_lines
 from fastcep.migration.states import LARGEST_TOTAL, Floats, Ints, States
 from fastcep.option_checks import check_whole
 
@@ -89,19 +90,13 @@ def _sizes(sizes: str | Path, states: int, random: np.random.Generator) -> Ints:
 
 def _read(path: Path) -> Ints:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        sizes = read_value_lines(path, _size, "one size in bytes per line")
     except FileNotFoundError:
         raise ValidationError(f"sizes={str(path)!r}: no such file; expected {', '.join(SIZES)} or a file") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"'{path}': not UTF-8 at byte {error.start}; expected one size in bytes per line") from None
-    sizes = [_size(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    if not sizes:
-        raise DataError(f"'{path}': no sizes; expected one size in bytes per line")
     return np.array(sizes, np.int64)
 
 
-def _size(path: Path, number: int, line: str) -> int:
-    text = line.strip()
+def _size(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= _LONGEST_LINE and 1 <= int(text) < LARGEST_TOTAL:
         return int(text)
-    raise DataError(f"'{path}', line {number}: {text!r}; expected a size in bytes, a whole number above 0")
+    raise ValidationError(f"{text!r}; expected a size in bytes, a whole number above 0")
