@@ -107,7 +107,7 @@ def test_any_state_alone_is_enough(name: str) -> None:
 def test_copies_in_several_indexes_are_sent_together() -> None:
     """The indexes have the rows in another order, and only the events tell which rows are copies."""
     text = "PATTERN SEQ(A a, B b, AND(C c, D d)) WHERE c.k = b.k AND d.v = b.v WITHIN 1min"
-    schema = fc.Schema(dict.fromkeys("ABCD", {"k": "int64", "v": "int64"}), type="type", time="ts", time_unit="ms")
+    schema = fc.Schema({name: {"k": "int64", "v": "int64"} for name in "ABCD"}, type="type", time="ts", time_unit="ms")
     before = {"type": list("AABBBB"), "ts": range(6), "k": [0, 0, 1, 2, 1, 2], "v": [0, 0, 1, 1, 2, 2]}
     after = {"type": list("CCDD"), "ts": range(6, 10), "k": [1, 2, 0, 0], "v": [0, 0, 1, 2]}
     engine = fc.Engine(query(text, schema=schema))
