@@ -133,3 +133,14 @@ def test_the_utility_of_a_shedder() -> None:
     assert built.partial_matches()["utility"].to_pylist() == known
     rest = stream().slice(5_000, 500)
     assert built.process(rest).to_arrow() == engine.process(rest).to_arrow()
+
+
+def test_an_overload_control_that_sleeps_wakes_up() -> None:
+    """Otherwise its shedder would know no utilities, and the new engine could not take the state of another plan."""
+    engine = fc.Engine(shed_query(Q1, "q1"), clock=lambda: 0, latency_bound="1s", shedder=Hybrid(model()), **PAPER)
+    engine.process(stream().slice(0, 500))
+    if not engine.metrics()["shedding"]["asleep"]:
+        engine._stream.switch(True)
+    parts = partition(engine, utility="shedder")
+    assert not engine.metrics()["shedding"]["asleep"]
+    assert len(parts.states) == len(engine.partial_matches())
