@@ -186,3 +186,35 @@ def test_pauses_do_not_count() -> None:
             link.wait(meter)
         link.now += 1.0
     assert meter.bandwidth == pytest.approx(1e5, rel=0.1)
+
+
+class KnownLink(Meter):
+    """A meter of which the test sets the bandwidth."""
+
+    rate = 1000.0
+
+    @property
+    def bandwidth(self) -> float:
+        return self.rate
+
+    @property
+    def is_sound(self) -> bool:
+        return True
+
+
+def test_a_state_that_would_be_late_is_not_sent() -> None:
+    schedule = Schedule(States([100] * 9, [1.0] * 9), KnownLink(0.0), deadline=1.0)
+    assert schedule.next(0.0).tolist() == [0]
+    assert schedule.planned_states == 9
+    assert schedule.next(0.899).tolist() == [1]
+    assert schedule.next(0.901).tolist() == []
+
+
+def test_a_changed_bandwidth_changes_the_plan() -> None:
+    """With room for all states, the densest is next; with room for 104 bytes, the last two are better than it."""
+    meter = KnownLink(0.0)
+    schedule = Schedule(States([1, 60, 50, 50], [9.0, 61.0, 50.0, 50.0]), meter, method="dp", deadline=1.0)
+    assert schedule.next(0.0).tolist() == [0]
+    meter.rate = 200.0
+    assert schedule.next(0.48).tolist() == [2]
+    assert schedule.plans == 2
