@@ -78,9 +78,11 @@ class Report:
         return self.confirmed_states == self.states
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the attributes as values that JSON can express."""
+        """Return the attributes and `complete` as values that JSON can express."""
         content = asdict(self)
-        return content | {"unconfirmed": self.unconfirmed.tolist(), "unsent": self.unsent.tolist()}
+        return content | {
+            "unconfirmed": self.unconfirmed.tolist(), "unsent": self.unsent.tolist(), "complete": self.complete
+        }  # fmt: skip
 
 
 def report_of(host: OldHost, states: States, position: int, forwarded: int, waiting: int) -> Report:

@@ -1,0 +1,142 @@
+"""``fastcep migrate send`` and ``receive``: move the state in a snapshot file to another host."""
+
+from __future__ import annotations
+
+import json as json_module
+import os
+from pathlib import Path
+from typing import Any
+
+from fastcep import Engine, migration
+from fastcep.cli.common import load_functions
+from fastcep.errors import ValidationError
+
+__all__ = ["receive", "send"]
+
+
+def send(
+    snapshot: Path,
+    address: str,
+    *,
+    key_file: Path,
+    by: str,
+    utility: str,
+    functions: Path | None,
+    json: bool,
+    **options: Any,
+) -> None:
+    """Send the state in a snapshot file; the file stays as it is.
+
+    Parameters
+    ----------
+    snapshot
+        File with the result of `Engine.snapshot`.
+    address
+        Host and port at which the new host listens.
+    key_file
+        File with the key.
+    by, utility
+        See `fastcep.migration.partition`.
+    functions
+        Python file that registers the functions of the queries.
+    json
+        Print the report as one JSON object.
+    **options
+        See `fastcep.migration.send`.
+
+    Raises
+    ------
+    MigrationError, SnapshotError, ValidationError, OSError
+        If the state was not moved, or that is unknown; if the snapshot or an option is wrong.
+    """
+    if functions is not None:
+        load_functions(functions)
+    engine = Engine.restore(snapshot.read_bytes())
+    states = migration.partition(engine, by, utility, seed=options["seed"])
+    report = migration.send(states, address, key=_key(key_file), **options)
+    if json:
+        print(json_module.dumps(report.to_dict()))
+        return
+    print(
+        f"moved {report.confirmed_states:,} of {report.states:,} states, {report.confirmed_bytes:,} bytes; the new "
+        f"host continues after event {report.position:,}"
+    )
+
+
+def receive(
+    address: str,
+    *,
+    key_file: Path,
+    output: Path,
+    functions: Path | None,
+    wait: str | None,
+    timeout: str,
+    json: bool,
+) -> None:
+    """Wait for the state that `send` sends, and write it to a snapshot file.
+
+    Parameters
+    ----------
+    address
+        Host and port to listen at; port 0: any free one, which is printed.
+    key_file
+        File with the key.
+    output
+        The file; an existing one is replaced when the state has arrived.
+    functions
+        Python file that registers the functions of the queries.
+    wait, timeout
+        See `fastcep.migration.receive`.
+    json
+        Print the address and the result as one JSON object each.
+
+    Raises
+    ------
+    MigrationError, ValidationError, OSError
+        If the state did not arrive, an option is wrong, or the file cannot be written.
+    """
+    if functions is not None:
+        load_functions(functions)
+
+    def listening(at: tuple[str, int]) -> None:
+        print(json_module.dumps({"address": list(at)}) if json else f"waiting at {at[0]}:{at[1]}", flush=True)
+
+    path = output.with_name(output.name + ".part")
+    try:
+        with path.open("wb") as part:  # fails now if it cannot be written
+            received = migration.receive(
+                address, key=_key(key_file), wait=wait, timeout=timeout, on_listening=listening
+            )
+            if not isinstance(received.operator, Engine):
+                kind = type(received.operator).__name__
+                raise ValidationError(f"received a {kind}; only engines have snapshots: use fastcep.migration.receive")
+            part.write(received.operator.snapshot())
+            part.flush()
+            os.fsync(part.fileno())
+        os.replace(path, output)
+    finally:
+        path.unlink(missing_ok=True)
+    if json:
+        print(json_module.dumps({
+            "states": received.states_received, "total_states": received.total_states, "position": received.position,
+            "complete": received.complete, "late": received.late, "interrupted": received.interrupted,
+            "refused": list(received.refused), "output": str(output),
+        }))  # fmt: skip
+        return
+    print(
+        f"received {received.states_received:,} of {received.total_states:,} states after event "
+        f"{received.position:,}, in {output}"
+    )
+    if received.interrupted is not None:
+        print(f"the old host did not finish: {received.interrupted}")
+
+
+def _key(path: Path) -> str:
+    """Return the key in a file, without white space around it."""
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError:
+        raise ValidationError(
+            f"'{path}': found a key that is not UTF-8 text; write one with: python -c 'import secrets; "
+            "print(secrets.token_hex(32))'"
+        ) from None
