@@ -74,8 +74,8 @@ def test_a_snapshot_moves(tmp_path: Path, key_file: str, options: list[str]) -> 
     assert result["complete"] and result["position"] == 200 and result["states"] == report["states"]
     moved = fc.Engine.restore(new.read_bytes())
     rest = table.slice(200)
-    assert moved.process(rest).to_arrow().equals(engine.process(rest).to_arrow())
-    assert moved.flush().to_arrow().equals(engine.flush().to_arrow())
+    assert moved.process(rest).to_dicts() == engine.process(rest).to_dicts()
+    assert moved.flush().to_dicts() == engine.flush().to_dicts()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["key.txt", "new.fcep", "old.fcep"]
 
 
