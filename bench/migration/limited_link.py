@@ -73,7 +73,7 @@ async def _pass_on(
 
 @asynccontextmanager
 async def limited_link(
-    target: tuple[str, int], *, rate: float, burst: int = 4000, delay: float = 0.0, queue: int = 64_000
+    target: tuple[str, int], *, rate: float, burst: int | None = None, delay: float = 0.0, queue: int = 64_000
 ) -> AsyncIterator[tuple[str, int]]:
     """Yield the address of a link to a target.
 
@@ -84,17 +84,18 @@ async def limited_link(
     rate
         Bytes per second.
     burst
-        Size of the bucket in bytes.
+        Size of the bucket in bytes; None: that of 20 ms, at least 4,000, because a busy process wakes up late.
     delay
         Seconds in each direction.
     queue
         Bytes that wait before the bucket.
     """
+    size = max(4000, int(rate / 50)) if burst is None else burst
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection(*target)
         await asyncio.gather(
-            _pass_on(reader, back, rate, burst, delay, queue), _pass_on(there, writer, None, 0, delay, 1 << 20)
+            _pass_on(reader, back, rate, size, delay, queue), _pass_on(there, writer, None, 0, delay, 1 << 20)
         )
         back.close()
         writer.close()

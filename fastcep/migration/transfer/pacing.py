@@ -66,7 +66,7 @@ class Meter:
         self._is_measured = False
         self._acknowledged_at = float("-inf")
         self._best = 0.0
-        self._peak, self._rated_at = 0.0, 0.0
+        self._peak, self._rated_at = bandwidth or 0.0, 0.0
         self._round_end = float("-inf")
         self._rounds = 0
         self._is_settled = False
@@ -96,6 +96,11 @@ class Meter:
         """True if the bandwidth is reliable: given by the user, or measured for long enough."""
         return self._is_measured or self._given is not None
 
+    @property
+    def is_growing(self) -> bool:
+        """True while the bandwidth may be far higher than measured, because the window has not yet grown."""
+        return self._given is None and not self._is_settled
+
     def send(self, now: float, count: int) -> None:
         """Count bytes that are sent."""
         if not self.outstanding:  # the link was idle: the next bytes arrive from now on
@@ -119,7 +124,8 @@ class Meter:
         if self._is_measured and not is_sound:
             return
         self._is_measured = is_sound
-        self._peak *= math.exp((self._rated_at - now) / _FORGET)
+        if self._rated_at:
+            self._peak *= math.exp((self._rated_at - now) / _FORGET)
         self._rate = (total - first) / max(now - start, _SHORTEST)
         self._peak, self._rated_at = max(self._peak, self._rate if is_sound else 0.0), now
         if is_sound and now >= self._round_end:
@@ -139,7 +145,7 @@ class Meter:
         """Return whether a frame of `count` bytes may be sent now, if data may wait for `slack` seconds."""
         if not self.outstanding:
             return True
-        if not self._is_measured:
+        if not self.is_sound:
             return self.sent + count <= _FIRST_WINDOW + 2 * self.acknowledged
         gain = _GAIN if self._is_settled else _FIRST_GAIN
         window = (gain * self.round_trip + slack) * self._peak + 2 * max(min(self.frame, slack * self._peak), count)

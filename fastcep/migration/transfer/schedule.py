@@ -16,6 +16,8 @@ _CHANGE = 0.1
 _PAUSE = 0.05
 #: Share of the capacity that is planned. Otherwise a plan that fills it would lose its last state for a few bytes.
 _MARGIN = 0.99
+#: Time by which a state should arrive before the deadline, in seconds: hosts do not answer more exactly.
+_SAFETY = 0.002
 #: A frame is small if it takes at most this part of the time left.
 _SMALL = 20
 
@@ -72,7 +74,7 @@ class Schedule:
         """Return the numbers of the states in the next frame, to be sent now; none if all that fit are sent."""
         limit: float = max(self._meter.frame, PACKET)
         if self._deadline is not None:
-            room = self._meter.room(now, self._deadline)
+            room = self._meter.room(now, self._deadline - _SAFETY)
             if self._is_outdated(now):
                 self._plan(now, room)
             if self._is_over(room):
@@ -104,9 +106,11 @@ class Schedule:
         self._order, self._ends, self._next = order, np.cumsum(self._states.size[order]), 0
 
     def _attempt(self, now: float) -> Ints:
-        """Return one state while time is left, but the bandwidth that leaves none for it is not reliable."""
+        """Return one state while time is left, and the bandwidth that leaves none for it still grows."""
+        meter = self._meter
         assert self._deadline is not None
-        if self._meter.is_sound or now + self._meter.latency >= self._deadline or not self._unsent.any():
+        is_late = now + meter.latency >= self._deadline
+        if not meter.is_growing or meter.outstanding or is_late or not self._unsent.any():
             return np.empty(0, np.int64)
         by_density = self._states.by_density
         best = by_density[self._unsent[by_density]][:1]

@@ -198,16 +198,16 @@ class KnownLink(Meter):
         return self.rate
 
     @property
-    def is_sound(self) -> bool:
-        return True
+    def is_growing(self) -> bool:
+        return False
 
 
 def test_a_state_that_would_be_late_is_not_sent() -> None:
     schedule = Schedule(States([100] * 9, [1.0] * 9), KnownLink(0.0), deadline=1.0)
     assert schedule.next(0.0).tolist() == [0]
     assert schedule.planned_states == 9
-    assert schedule.next(0.899).tolist() == [1]
-    assert schedule.next(0.901).tolist() == []
+    assert schedule.next(0.897).tolist() == [1]
+    assert schedule.next(0.899).tolist() == []
 
 
 def test_a_changed_bandwidth_changes_the_plan() -> None:
