@@ -297,7 +297,8 @@ class OldHost:
         options, meter = self._options, self.meter
         limit = None if options.deadline is None else self._start + options.deadline - options.resume
         self.schedule = schedule = Schedule(
-            self._parts.states, meter, method=options.method, deadline=limit, seed=options.seed
+            self._parts.states, meter, method=options.method, deadline=limit, seed=options.seed,
+            overrun=options.on_disconnect == "keep",
         )
         self._sent_before_states = meter.sent
         while True:

@@ -43,6 +43,9 @@ class Schedule:
         Time, on the clock of the meter, until which a state should arrive; None: there is none.
     seed
         Seed of the method ``"random"``.
+    overrun
+        The last state may arrive late, if at least half of it fits before the deadline. For few large states, that is
+        much utility.
 
     Attributes
     ----------
@@ -53,8 +56,10 @@ class Schedule:
     """
 
     def __init__(
-        self, states: States, meter: Meter, *, method: str = "auto", deadline: float | None = None, seed: int = 0
-    ) -> None:
+        self, states: States, meter: Meter, *, method: str = "auto", deadline: float | None = None, seed: int = 0,
+        overrun: bool = False,
+    ) -> None:  # fmt: skip
+        self._overrun = overrun
         self._states, self._meter, self._method, self._deadline, self._seed = states, meter, method, deadline, seed
         self._unsent = np.ones(len(states), np.bool_)
         self._order: Ints = np.empty(0, np.int64)
@@ -80,7 +85,7 @@ class Schedule:
             if self._is_over(room):
                 self._plan(now, room)
                 if self._is_over(room):
-                    return self._attempt(now)
+                    return self._last(room) if self._overrun and self._meter.is_sound else self._attempt(now)
             limit = min(max(self._meter.frame, min(PACKET, room / _SMALL)), room / 2, self._slack_bytes(now))
         start = self._next
         if start == len(self._order):
@@ -104,6 +109,13 @@ class Schedule:
 
     def _use(self, order: Ints) -> None:
         self._order, self._ends, self._next = order, np.cumsum(self._states.size[order]), 0
+
+    def _last(self, room: float) -> Ints:
+        """Return one state that is expected to arrive late, but not by more than half of its time. No time is left then."""
+        by_density = self._states.by_density
+        best = by_density[self._unsent[by_density] & (self._states.size[by_density] <= 2 * room)][:1]
+        self._unsent[best] = False
+        return best
 
     def _attempt(self, now: float) -> Ints:
         """Return one state while time is left, and the bandwidth that leaves none for it still grows."""

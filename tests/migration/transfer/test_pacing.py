@@ -42,7 +42,8 @@ class SimulatedLink:
 
 
 def transferred(
-    states: States, link: SimulatedLink, deadline: float | None, bandwidth: float | None = None, method: str = "auto"
+    states: States, link: SimulatedLink, deadline: float | None, bandwidth: float | None = None, method: str = "auto",
+    *, overrun: bool = False,
 ) -> tuple[dict[int, float], Schedule, Meter]:
     """Send states as `OldHost` does; return the time of arrival of each."""
     meter = Meter(2 * link.delay, bandwidth)
@@ -57,7 +58,7 @@ def transferred(
             left -= size
         while meter.outstanding and not meter.is_sound:
             link.wait(meter)
-    schedule = Schedule(states, meter, method=method, deadline=deadline)
+    schedule = Schedule(states, meter, method=method, deadline=deadline, overrun=overrun)
     arrivals = {}
     while True:
         while not schedule.can_send(link.now, max(1024, meter.frame)):
@@ -117,16 +118,35 @@ def test_at_most_one_state_is_late(delay: float, bandwidth: float | None, sizes:
 
 @given(
     st.floats(1e4, 1e7), st.floats(0.05, 20), st.floats(0, 0.05), st.lists(st.integers(1, 20_000), max_size=200),
-    st.floats(0.01, 5),
+    st.floats(0.01, 5), st.booleans(),
 )  # fmt: skip
 def test_at_most_one_state_is_late_on_any_steady_link(
-    rate: float, factor: float, delay: float, sizes: list[int], deadline: float
+    rate: float, factor: float, delay: float, sizes: list[int], deadline: float, overrun: bool
 ) -> None:
     """The user may give a wrong bandwidth, if it is too small; none is needed."""
     states = States(sizes, [float(size % 7) for size in sizes])
     for bandwidth in (None, rate, rate * min(factor, 1.0)):
-        arrivals, _, _ = transferred(states, SimulatedLink(lambda time: rate, delay), deadline, bandwidth)
+        link = SimulatedLink(lambda time: rate, delay)
+        arrivals, _, _ = transferred(states, link, deadline, bandwidth, overrun=overrun)
         assert sum(time > deadline + 1e-9 for time in arrivals.values()) <= 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("bandwidth", [None, 1e5])
+def test_the_last_of_few_large_states_may_be_late(seed: int, bandwidth: float | None) -> None:
+    """The old host finishes it, and no state that was planned is missing."""
+    random = np.random.default_rng(seed)
+    states = States(random.integers(5_000, 40_000, 30), random.random(30))
+    for overrun in (False, True):
+        link = SimulatedLink(lambda time: 1e5, 0.005)
+        arrivals, _, meter = transferred(states, link, 2.0, bandwidth, overrun=overrun)
+        late = [number for number, time in arrivals.items() if time > 2.0]
+        assert len(late) <= overrun
+        if overrun:
+            assert max(arrivals.values()) <= 2.0 + states.size[late].sum() / 1e5
+            padding = meter.sent - int(states.size[list(arrivals)].sum())
+            ideal = plan(states, int(1.98 * 1e5) - padding).utility
+            assert states.utility[list(arrivals)].sum() >= (0.95 if bandwidth is None else 0.99) * ideal
 
 
 def test_plans_follow_the_bandwidth() -> None:
