@@ -44,8 +44,8 @@ class Schedule:
     seed
         Seed of the method ``"random"``.
     overrun
-        The last state may arrive late, if at least half of it fits before the deadline. For few large states, that is
-        much utility.
+        A state of the plan for which the time is a little too short, because the link is slower than planned, is sent
+        nevertheless, as the last one. Of few large states, each is much utility.
 
     Attributes
     ----------
@@ -82,10 +82,10 @@ class Schedule:
             room = self._meter.room(now, self._deadline - _SAFETY)
             if self._is_outdated(now):
                 self._plan(now, room)
-            if self._is_over(room):
+            if self._is_over(room) and not self._may_be_late(room):
                 self._plan(now, room)
                 if self._is_over(room):
-                    return self._last(room) if self._overrun and self._meter.is_sound else self._attempt(now)
+                    return self._attempt(now)
             limit = min(max(self._meter.frame, min(PACKET, room / _SMALL)), room / 2, self._slack_bytes(now))
         start = self._next
         if start == len(self._order):
@@ -110,13 +110,6 @@ class Schedule:
     def _use(self, order: Ints) -> None:
         self._order, self._ends, self._next = order, np.cumsum(self._states.size[order]), 0
 
-    def _last(self, room: float) -> Ints:
-        """Return one state that is expected to arrive late, but not by more than half of its time. No time is left then."""
-        by_density = self._states.by_density
-        best = by_density[self._unsent[by_density] & (self._states.size[by_density] <= 2 * room)][:1]
-        self._unsent[best] = False
-        return best
-
     def _attempt(self, now: float) -> Ints:
         """Return one state while time is left, and the bandwidth that leaves none for it still grows."""
         meter = self._meter
@@ -128,6 +121,15 @@ class Schedule:
         best = by_density[self._unsent[by_density]][:1]
         self._unsent[best] = False
         return best
+
+    def _may_be_late(self, room: float) -> bool:
+        """Return whether the next state of the plan is sent although it is expected to arrive late.
+
+        At least half of it fits, so no time is left for another one.
+        """
+        if not self._overrun or self._next == len(self._order) or not self._meter.is_sound:
+            return False
+        return bool(self._states.size[self._order[self._next]] <= 2 * room)
 
     def _is_over(self, room: float) -> bool:
         """Return whether the plan has no next state that arrives in time."""

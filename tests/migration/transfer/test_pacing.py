@@ -134,16 +134,16 @@ def test_at_most_one_state_is_late_on_any_steady_link(
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("bandwidth", [None, 1e5])
 def test_the_last_of_few_large_states_may_be_late(seed: int, bandwidth: float | None) -> None:
-    """The old host finishes it, and no state that was planned is missing."""
+    """The link is slightly slower than planned: the old host finishes the last state, and none is missing."""
     random = np.random.default_rng(seed)
     states = States(random.integers(5_000, 40_000, 30), random.random(30))
     for overrun in (False, True):
-        link = SimulatedLink(lambda time: 1e5, 0.005)
+        link = SimulatedLink(lambda time: 9.7e4, 0.005)
         arrivals, _, meter = transferred(states, link, 2.0, bandwidth, overrun=overrun)
         late = [number for number, time in arrivals.items() if time > 2.0]
         assert len(late) <= overrun
         if overrun:
-            assert max(arrivals.values()) <= 2.0 + states.size[late].sum() / 1e5
+            assert max(arrivals.values()) <= 2.0 + states.size[late].sum() / 9.7e4
             padding = meter.sent - int(states.size[list(arrivals)].sum())
             ideal = plan(states, int(1.98 * 1e5) - padding).utility
             assert states.utility[list(arrivals)].sum() >= (0.95 if bandwidth is None else 0.99) * ideal
