@@ -1,10 +1,10 @@
-"""Measure migrations before a deadline on limited TCP links: ``python -m bench.migration.link [--quick]``.
+"""Measure migrations before a deadline on limited TCP links: ``python -m bench.migration.link [--quick] [--page]``.
 
 The old host, the link and the new host are three processes. The link is a proxy in user space
 (`bench.migration.limited_link`), and where the system allows network namespaces, also ``tc tbf`` on a virtual cable
-between two of them. For each run: the utility that arrived in time, as a share of the plan of the old host and of the
-plan for the known bandwidth and latency, and the number of states that arrived after the deadline. Results go to
-``results/migration_link.json``.
+between two of them. For each run: the utility that arrived, as a share of the plan of the old host, the share that
+arrived in time, this share of the plan for the known bandwidth and latency, and the number of states that arrived after
+the deadline. Results go to ``results/migration_link.json`` and docs/transfer.md.
 """
 
 from __future__ import annotations
@@ -23,11 +23,15 @@ from typing import Any
 
 import numpy as np
 
-from bench.queries import store
+from bench.queries import RESULTS, store
+from bench.section import Section, wrapped
 from fastcep.migration import States, capacity_of, plan, receive, scenario, send
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "the key of the benchmark"
+SECTION = Section(
+    ROOT / "docs/transfer.md", "<!-- results of bench.migration.link -->", "<!-- end of the results -->"
+)  # fmt: skip
 _STATE = struct.Struct("<II")
 #: Share of the bytes on a cable that states take in frames of one packet: the rest are headers.
 _PAYLOAD = 1400 / (1400 + 21 + 66)
@@ -123,11 +127,12 @@ def result(
     """Return the measured figures of a run; the last states that arrived are the late ones."""
     states = states_of(case["states"], seed)
     in_time = new["states"][: len(new["states"]) - new["late"]]
-    utility = float(states.utility[in_time].sum())
+    utility, received = float(states.utility[in_time].sum()), float(states.utility[new["states"]].sum())
     ideal = plan(states, capacity_of(f"{case['deadline']}ms", int(rate), f"{int(1e6 * delay)}us")).utility
     return case | {
         "seed": seed, "states_received": len(new["states"]), "late": new["late"],
-        "of_plan": utility / report["planned_utility"], "of_ideal": utility / ideal,
+        "of_plan": received / report["planned_utility"], "in_time": utility / report["planned_utility"],
+        "of_ideal": utility / ideal,
         "bandwidth": report["bandwidth"], "latency_ms": report["latency"] / 1e6, "plans": report["plans"],
         "confirmed_states": report["confirmed_states"],
     }  # fmt: skip
@@ -199,18 +204,51 @@ def cases(quick: bool) -> Iterator[dict[str, Any]]:
                     return
 
 
+def table(results: Mapping[str, Any]) -> str:
+    """Return the stored results as Markdown: the worst run of each case."""
+    environment, seeds = results["environment"], {run["seed"] for run in results["runs"]}
+    by_case: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for run in results["runs"]:
+        large = run["states"].startswith("large")
+        given = "bandwidth" in run["options"]
+        by_case.setdefault((large, given, run["link"], run["rate"], run["delay_ms"]), []).append(run)
+    text = (
+        f"{environment['machine']}, two shared cores, Python {environment['python']}, {environment['date']}; "
+        "`python -m bench.migration.link`. Old host, link and new host are processes; the link is a proxy with a token "
+        "bucket and a delay, or `tc tbf` between two network namespaces. About half of the states fit before the "
+        "deadline (4 and 5 s): 8,000 states with sizes of trips (10 times these at 1 MB/s), or 40 large ones. *Of the "
+        "plan*: the utility that arrived, against the first plan of the old host. *In time*: without states after the "
+        "deadline. *Of the best*: in time, against a plan for the true bandwidth and latency. Worst of "
+        f"{len(seeds)} runs each."
+    )
+    lines = [
+        "| states | bandwidth | link | rate | delay | of the plan | in time | of the best | late states, most |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for (large, given, link, rate, delay), runs in sorted(by_case.items(), key=lambda item: str(item[0])):
+        worst = [f"{min(run[name] for run in runs):.3f}" for name in ("of_plan", "in_time", "of_ideal")]
+        case = ("40 large" if large else "8,000", "given" if given else "measured", link, f"{rate // 1000:,} kB/s")
+        late = max(run["late"] for run in runs)
+        lines.append(f"| {' | '.join(case)} | {delay} ms | {' | '.join(worst)} | {late} |")
+    return wrapped([text, "\n".join(lines)])
+
+
 def main() -> None:
     """Run all cases, print and store the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--new")
     parser.add_argument("--old", nargs=2)
     parser.add_argument("--quick", action="store_true", help="two cases only; nothing is stored")
+    parser.add_argument("--page", action="store_true", help="only write the stored results into the page")
     parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()
     if arguments.new:
         return new_host(arguments.new)
     if arguments.old:
         return old_host(arguments.old[0], json.loads(arguments.old[1]))
+    if arguments.page:
+        SECTION.write(table(json.loads((RESULTS / "migration_link.json").read_text(encoding="utf-8"))))
+        return None
     runs = []
     for case in cases(arguments.quick):
         for seed in range(arguments.seeds):
@@ -230,6 +268,7 @@ def main() -> None:
             )
     if not arguments.quick:
         store("migration_link", {"runs": runs})
+        SECTION.write(table(json.loads((RESULTS / "migration_link.json").read_text(encoding="utf-8"))))
     return None
 
 
