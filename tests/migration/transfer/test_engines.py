@@ -13,7 +13,7 @@ import pytest
 from migration.transfer.hosts import KEY, new_host
 
 import fastcep as fc
-from fastcep.migration import States, partition, send, start
+from fastcep.migration import Received, States, partition, send, start
 
 SCHEMA = fc.Schema(
     {kind: {"k": "int64", "v": "float64", "s": "string"} for kind in "ABC"}, time="ts", type="type", time_unit="us"
@@ -104,7 +104,12 @@ def test_later_matches_are_those_of_the_states_received(name: str, by: str) -> N
             lossy = Losing(cuts, keep)
             with pytest.raises(OSError, match="the host is lost"):
                 send(lossy, host.address, key=KEY, timeout="20s", on_disconnect="hand_over")
-            received = host.received()
+            outcome = host.outcome()
+        if isinstance(outcome, fc.MigrationError):  # the system has dropped even the first frame with the connection
+            assert outcome.owner != "new"
+            continue
+        assert isinstance(outcome, Received)
+        received = outcome
         assert received.interrupted is not None and 1 <= received.states_received <= keep
         expected = [(part, old.process(part)) for part in parts[cut:]]
         new = received.operator
