@@ -16,6 +16,7 @@ from support.shedding.shed_runs import query as shed_query
 from support.snapshot_engines import running
 
 import fastcep as fc
+from fastcep.datasets import ds1
 from fastcep.migration import partition
 from fastcep.shedding import Hybrid
 
@@ -133,6 +134,24 @@ def test_the_utility_of_a_shedder() -> None:
     assert built.partial_matches()["utility"].to_pylist() == known
     rest = stream().slice(5_000, 500)
     assert built.process(rest).to_arrow() == engine.process(rest).to_arrow()
+
+
+def test_the_utility_of_pspice() -> None:
+    """The probability of completion, for the work that it still takes, grows with the state of a partial match."""
+    schema = fc.Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us")
+    query = fc.parse("PATTERN SEQ(A a, B b, C c, D d) WHERE [ID] AND a.V <= b.V WITHIN 4ms", schema, name="q")
+    fitted = fc.fit(query, ds1(events=10_000, seed=1), kind="pspice")
+    engine = fc.Engine(
+        query, latency_bound="1s", clock="virtual", cost_table="measured", store="rows",
+        shedder=fc.shedding.PSpice(fitted),
+    )  # fmt: skip
+    engine.process(ds1(events=3_000, seed=2))
+    table = engine.partial_matches()
+    states = partition(engine, "partial match", "shedder").states
+    assert sorted(states.utility.tolist()) == sorted(table["utility"].to_pylist())
+    means = {row["variable"]: row["utility_mean"] for row in table.group_by("variable").aggregate(
+        [("utility", "mean")]).to_pylist()}  # fmt: skip
+    assert 0 < means["a"] < means["b"] < means["c"]
 
 
 def test_an_overload_control_that_sleeps_wakes_up() -> None:
