@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.json_lines import python, said
 
 import fastcep as fc
 
@@ -33,20 +30,8 @@ def stream() -> pa.Table:
     })  # fmt: skip
 
 
-@contextmanager
-def command(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    line = [sys.executable, "-m", "fastcep", "migrate", *arguments, "--json"]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def said(process: subprocess.Popen[str]) -> dict[str, Any]:
-    assert process.stdout is not None
-    content: dict[str, Any] = json.loads(process.stdout.readline())
-    return content
+def command(*arguments: str) -> AbstractContextManager[subprocess.Popen[str]]:
+    return python("fastcep", "migrate", *arguments, "--json")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from fastcep.errors import OrderError, ValidationError
 from fastcep.migration.operators.extents import ExtentFormat, check_aggregates
 from fastcep.migration.operators.limits import Limits
-from fastcep.migration.operators.rows import Data, RowFormat
+from fastcep.migration.operators.rows import LONGEST, Data, RowFormat
 from fastcep.migration.operators.utilities import utilities
 from fastcep.migration.operators.wire import StatesOfTable, message_sizes, pack_base, variable_bytes
 from fastcep.migration.states import Floats, Ints, States
@@ -154,7 +154,7 @@ class WindowAggregate:
         OrderError
             If it is before the last row.
         """
-        check_whole("time", time, -(2**61), 2**61)
+        check_whole("time", time, -LONGEST, LONGEST)
         if self._time is not None and time < self._time:
             raise OrderError(f"time={time} is before the last row, {self._time}", "advance to a later time")
         extents, ended = self._split(self._extents, time)

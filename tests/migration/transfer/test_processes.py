@@ -6,9 +6,7 @@ import json
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import pytest
 from migration.transfer.counter import events, filled
 from migration.transfer.hosts import PATIENCE, begin, new_host
 from migration.transfer.middle import Middle
+from support.json_lines import python, said
 
 import fastcep as fc
 from fastcep.migration.transfer.frames import Kind
@@ -24,21 +23,9 @@ ROOT = Path(__file__).resolve().parents[3]
 KEYS, SIZE = 20, 60_000
 
 
-@contextmanager
-def process(side: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
+def process(side: str, **options: Any) -> AbstractContextManager[subprocess.Popen[str]]:
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
-    command = [sys.executable, "-m", "migration.transfer.process", side, json.dumps(options)]
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as child:
-        try:
-            yield child
-        finally:
-            child.kill()
-
-
-def said(child: subprocess.Popen[str]) -> dict[str, Any]:
-    assert child.stdout is not None
-    content: dict[str, Any] = json.loads(child.stdout.readline())
-    return content
+    return python("migration.transfer.process", side, json.dumps(options), environment=environment)
 
 
 def text_of(address: tuple[str, int]) -> str:
