@@ -81,3 +81,18 @@ def test_utility_is_the_order_of_dropping() -> None:
         assert plan.drops is not None
         certain = plan.drops.max()
         assert (of_cells[plan.drops == certain] <= demand).all() and (plan.drops[of_cells > demand] < certain).all()
+
+
+def test_partial_matches_that_contiguity_has_cut_off_are_left_out() -> None:
+    """Each run needs the next event of its partition, so it ends with the last event of it."""
+    schema = fc.Schema({kind: {"k": "int64"} for kind in "AB"}, type="type")
+    query = fc.parse(
+        "PATTERN SEQ(A+ a[], B b) WITHIN 1000ns PARTITION BY k STRATEGY partition_contiguity", schema, name="q"
+    )
+    engine = fc.Engine(query, store="rows")
+    engine.process({"type": ["A"] * 60, "ts": list(range(60)), "k": [at % 3 for at in range(60)]})
+    table = engine.partial_matches()
+    assert set(table["created"].to_pylist()) == {57, 58, 59}
+    assert len(table) == 60
+    small = fc.Engine.restore(engine.snapshot())
+    assert small.partial_matches().equals(table)
