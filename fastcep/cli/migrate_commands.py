@@ -17,6 +17,8 @@ _KeyFile = Annotated[
         "--key-file", metavar="FILE", help="File with the key that both hosts share.", exists=True, dir_okay=False
     ),
 ]
+_Shedder = Annotated[str | None, typer.Option(metavar="NAME", help="Shedder that the engine had, other than auto.")]
+_Model = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Its model.", exists=True)]
 _Timeout = Annotated[str, typer.Option(metavar="DURATION", help="Time after which a silent host counts as lost.")]
 
 migrate_app = typer.Typer(help="Move the state of an engine to another host.", no_args_is_help=True)
@@ -97,6 +99,8 @@ def migrate_send(
     ] = "0s",
     timeout: _Timeout = "10s",
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of random utilities and of the method random.")] = 0,
+    shedder: _Shedder = None,
+    model: _Model = None,
     functions: Functions = None,
     json: Json = False,
 ) -> None:
@@ -104,7 +108,8 @@ def migrate_send(
     from fastcep.cli.migrate_move import send
 
     send(
-        snapshot, address, key_file=key_file, by=by, utility=utility, functions=functions, json=json,
+        snapshot, address, key_file=key_file, by=by, utility=utility, shedder=shedder, model=model,
+        functions=functions, json=json,
         deadline=deadline, method=method, on_disconnect=on_disconnect, bandwidth=bandwidth, resume=resume,
         timeout=timeout, seed=seed,
     )  # fmt: skip
@@ -120,6 +125,8 @@ def migrate_receive(
         str | None, typer.Option(metavar="DURATION", help="Time to wait for the old host; by default without limit.")
     ] = None,
     timeout: _Timeout = "10s",
+    shedder: _Shedder = None,
+    model: _Model = None,
     functions: Functions = None,
     json: Json = False,
 ) -> None:
@@ -127,5 +134,6 @@ def migrate_receive(
     from fastcep.cli.migrate_move import receive
 
     receive(
-        address, key_file=key_file, output=output, functions=functions, wait=wait, timeout=timeout, json=json
+        address, key_file=key_file, output=output, shedder=shedder, model=model, functions=functions, wait=wait,
+        timeout=timeout, json=json,
     )  # fmt: skip

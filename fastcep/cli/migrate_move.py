@@ -21,6 +21,8 @@ def send(
     key_file: Path,
     by: str,
     utility: str,
+    shedder: str | None,
+    model: Path | None,
     functions: Path | None,
     json: bool,
     **options: Any,
@@ -37,6 +39,8 @@ def send(
         File with the key.
     by, utility
         See `fastcep.migration.partition`.
+    shedder, model
+        Those of the engine, see `Engine.restore`.
     functions
         Python file that registers the functions of the queries.
     json
@@ -51,7 +55,7 @@ def send(
     """
     if functions is not None:
         load_functions(functions)
-    engine = Engine.restore(snapshot.read_bytes())
+    engine = Engine.restore(snapshot.read_bytes(), **_shedding(shedder, model))
     states = migration.partition(engine, by, utility, seed=options["seed"])
     report = migration.send(states, address, key=_key(key_file), **options)
     if json:
@@ -68,12 +72,16 @@ def receive(
     *,
     key_file: Path,
     output: Path,
+    shedder: str | None,
+    model: Path | None,
     functions: Path | None,
     wait: str | None,
     timeout: str,
     json: bool,
 ) -> None:
     """Wait for the state that `send` sends, and write it to a snapshot file.
+
+    Matches of events that were forwarded (`fastcep.migration.start`) are printed as JSON objects.
 
     Parameters
     ----------
@@ -83,6 +91,8 @@ def receive(
         File with the key.
     output
         The file; an existing one is replaced when the state has arrived.
+    shedder, model
+        Those of the engine, see `Engine.restore`.
     functions
         Python file that registers the functions of the queries.
     wait, timeout
@@ -101,21 +111,29 @@ def receive(
     def listening(at: tuple[str, int]) -> None:
         print(json_module.dumps({"address": list(at)}) if json else f"waiting at {at[0]}:{at[1]}", flush=True)
 
-    path = output.with_name(output.name + ".part")
+    if output.is_dir():
+        raise ValidationError(f"'{output}' is a folder; expected the name of a file")
+    part = output.with_name(output.name + ".part")
+    part.write_bytes(b"")  # fails now if it cannot be written
+
+    def store(engine: Engine) -> None:
+        """Write the state before this host takes over, so that it is not lost."""
+        with part.open("wb") as file:
+            file.write(engine.snapshot())
+            file.flush()
+            os.fsync(file.fileno())
+
     try:
-        with path.open("wb") as part:  # fails now if it cannot be written
-            received = migration.receive(
-                address, key=_key(key_file), wait=wait, timeout=timeout, on_listening=listening
-            )
-            if not isinstance(received.operator, Engine):
-                kind = type(received.operator).__name__
-                raise ValidationError(f"received a {kind}; only engines have snapshots: use fastcep.migration.receive")
-            part.write(received.operator.snapshot())
-            part.flush()
-            os.fsync(part.fileno())
-        os.replace(path, output)
-    finally:
-        path.unlink(missing_ok=True)
+        received = migration.receive(
+            address, key=_key(key_file), wait=wait, timeout=timeout, options=_shedding(shedder, model),
+            kinds=["engine"], on_listening=listening, on_built=store,
+        )  # fmt: skip
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    os.replace(part, output)
+    for match in (match for matches in received.matches for match in matches.to_dicts()):
+        print(json_module.dumps({"match": match}, default=str))
     if json:
         print(json_module.dumps({
             "states": received.states_received, "total_states": received.total_states, "position": received.position,
@@ -129,6 +147,12 @@ def receive(
     )
     if received.interrupted is not None:
         print(f"the old host did not finish: {received.interrupted}")
+
+
+def _shedding(shedder: str | None, model: Path | None) -> dict[str, Any]:
+    """Return the options of a shedder that the engine had."""
+    options: dict[str, Any] = {} if shedder is None else {"shedder": shedder}
+    return options if model is None else options | {"model": model}
 
 
 def _key(path: Path) -> str:

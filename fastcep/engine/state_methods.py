@@ -180,6 +180,10 @@ class StateMethods(HasEventLoop):
             engine._transfer.change_queries(wanted)
         return engine
 
+    def _suspend(self, reason: str) -> None:
+        """Refuse all calls with this reason, while another host has the state; ``""``: accept them again."""
+        self._transfer.suspend(reason)
+
     @classmethod
     def _planned_like(
         cls,

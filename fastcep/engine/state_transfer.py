@@ -69,6 +69,7 @@ class StateTransfer:
 
     def __init__(self, stream: Stream, options: dict[str, Any]) -> None:
         self._stream, self._options = stream, options
+        self._was_ended = False
         #: The queries, and the part of a header that describes them; it does not change as long as they do not.
         self._cached_description: tuple[tuple[RunningQuery, ...], dict[str, Any]] | None = None
 
@@ -116,11 +117,23 @@ class StateTransfer:
             tables = dict(zip([item.name for item in rows], self._partial_matches(rows), strict=True))
             return CutState(snapshot, running, [tables.get(item.name) for item in running])
 
-    def retire(self) -> None:
-        """Refuse all further calls that read or change the state, because another engine has it and continues."""
-        if not self._stream.has_moved:
-            with self._stream.exclusive(ended=True):
-                self._stream.has_moved = self._stream.loop.ended = True
+    @property
+    def received(self) -> int:
+        """Number of events that the engine has received, including those that it holds back."""
+        stream = self._stream
+        return stream.loop.position if stream.reorder is None else stream.reorder.arrived
+
+    def suspend(self, reason: str) -> None:
+        """Refuse all calls that read or change the state with this reason; ``""``: accept them again."""
+        stream = self._stream
+        if bool(reason) == bool(stream.suspended):
+            return
+        if reason:
+            with stream.exclusive(ended=True):
+                self._was_ended, stream.loop.ended = stream.loop.ended, True  # no event enters without `exclusive`
+                stream.suspended = reason
+        else:
+            stream.suspended, stream.loop.ended = "", self._was_ended
 
     def extract(self, groups: Iterable[int]) -> bytes:
         """Remove the state of key groups and return it; see `Engine.extract`."""

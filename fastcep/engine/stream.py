@@ -114,7 +114,7 @@ class Stream:
             control.set_asleep(self.may_sleep())
         self._signals = Signals()
         self._completes = False
-        self.has_moved = False  # to another host; no call is possible any more
+        self.suspended = ""  # why no call is possible now, for an error
         self._waiting: list[Matches] = []  # of a call that goes on, or that the handler of a signal ended
         self.loop = EventLoop(
             self.queries, self.faults, make_batch_reader(self.schema, self.strings),
@@ -140,10 +140,8 @@ class Stream:
                         "a signal that came twice ended an earlier call of the engine between a shedder or a listener "
                         "and the queries, which may stand behind different events; restore a snapshot"
                     )
-                if self.has_moved:
-                    raise ValidationError(
-                        "the state of this engine has moved to another host, which continues the stream"
-                    )
+                if self.suspended:
+                    raise ValidationError(self.suspended)
                 if self.loop.ended and not ended:
                     raise ValidationError("the stream was ended by flush(); make a new Engine for another stream")
                 yield

@@ -19,6 +19,7 @@ from fastcep.errors import OrderError, ValidationError
 from fastcep.migration.operators.extents import ExtentFormat, check_aggregates
 from fastcep.migration.operators.limits import Limits
 from fastcep.migration.operators.rows import LONGEST, Data, RowFormat
+from fastcep.migration.operators.suspension import Suspendable
 from fastcep.migration.operators.utilities import utilities
 from fastcep.migration.operators.wire import StatesOfTable, message_sizes, pack_base, variable_bytes
 from fastcep.migration.states import Floats, Ints, States
@@ -33,7 +34,7 @@ _EXTENTS_AT_ONCE = 1_000_000
 ExtentUtility = Callable[[pa.Table], npt.ArrayLike]
 
 
-class WindowAggregate:
+class WindowAggregate(Suspendable):
     """Aggregates of a stream per key and window.
 
     A window contains the rows from its start to before its end; one begins at every multiple of `slide`. Null values
@@ -128,6 +129,7 @@ class WindowAggregate:
 
         After an error, the operator is as before the call.
         """
+        self._check_here()
         table, times = self._format.rows.read(rows, self._time)
         extents, closed = self._extents, []
         step = max(1, _EXTENTS_AT_ONCE // self._format.windows_per_row)
@@ -154,6 +156,7 @@ class WindowAggregate:
         OrderError
             If it is before the last row.
         """
+        self._check_here()
         check_whole("time", time, -LONGEST, LONGEST)
         if self._time is not None and time < self._time:
             raise OrderError(f"time={time} is before the last row, {self._time}", "advance to a later time")
@@ -162,6 +165,7 @@ class WindowAggregate:
 
     def flush(self) -> pa.Table:
         """Return the aggregates of all windows with a row, also those that have not ended, and forget them."""
+        self._check_here()
         return self._advanced(self._format.schema.empty_table(), [self._extents], 0, self._time)
 
     def metrics(self) -> dict[str, int]:
@@ -206,6 +210,7 @@ class WindowAggregate:
         returns nothing for windows that began before, if one of their extents is missing, except for the extents that
         have arrived.
         """
+        self._check_here()
         extents = self._extents.combine_chunks()
         batch = pa.record_batch([_flat(column) for column in extents.columns], schema=extents.schema)
         size = message_sizes(batch, [variable_bytes(column) for column in batch.columns])
@@ -223,7 +228,7 @@ class WindowAggregate:
             "incomplete": self._incomplete.tolist(),
         }  # fmt: skip
         packed = pack_base(form.rows.schema, document)
-        return StatesOfTable("aggregate", States(size, values), self._position, batch, packed)
+        return StatesOfTable("aggregate", States(size, values), self._position, batch, packed, self)
 
     def resume(self, extents: pa.Table, last: int | None, position: int, incomplete: Ints) -> None:
         """Take the state of an operator of the same definition, for `fastcep.migration.operators.aggregate_assembly`.

@@ -19,6 +19,7 @@ from fastcep.errors import OrderError, ValidationError
 from fastcep.migration.operators.limits import Limits
 from fastcep.migration.operators.pairs import close_pairs, key_codes
 from fastcep.migration.operators.rows import LONGEST, Data, RowFormat
+from fastcep.migration.operators.suspension import Suspendable
 from fastcep.migration.operators.utilities import utilities
 from fastcep.migration.operators.wire import StatesOfTable, message_sizes, pack_base, variable_bytes
 from fastcep.migration.states import Floats, Ints, States
@@ -63,7 +64,7 @@ class Stored:
         return replace(self, rows=combined, times=np.concatenate([self.times, times]))
 
 
-class WindowJoin:
+class WindowJoin(Suspendable):
     """Pairs of rows of two streams with equal keys, whose times differ by at most a window.
 
     The streams may be read in turns of any length. Rows of the stream that is ahead are stored until the other has
@@ -165,6 +166,7 @@ class WindowJoin:
 
         After an error, the operator is as before the call.
         """
+        self._check_here()
         own, other = self._side(side), _opposite(side)
         table, times = self._formats[side].read(rows, own.last)
         if not len(times):
@@ -195,6 +197,7 @@ class WindowJoin:
         OrderError
             If it is before the last row of a side.
         """
+        self._check_here()
         check_whole("time", time, -LONGEST, LONGEST)
         for side, stored in self._stored.items():
             if stored.last is not None and time < stored.last:
@@ -241,6 +244,7 @@ class WindowJoin:
         ValidationError
             If the utility is unknown, or the values of a function are wrong.
         """
+        self._check_here()
         extra = []
         for side in SIDES:
             stored = self._stored[side]
@@ -263,7 +267,7 @@ class WindowJoin:
             "states": rows.num_rows,
         }  # fmt: skip
         packed = pack_base(row_schema(self._formats), document)
-        return StatesOfTable("join", States(size, values), self.position, rows, packed)
+        return StatesOfTable("join", States(size, values), self.position, rows, packed, self)
 
     def resume(self, stored: Mapping[Side, Stored]) -> None:
         """Take the state of an operator of the same definition, for `fastcep.migration.operators.join_assembly`.

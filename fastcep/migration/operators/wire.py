@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ class StatesOfTable:
         Number of rows that the operator had read.
     rows
         One row for each state.
+    operator
+        The operator.
     """
 
     kind: str
@@ -47,6 +49,7 @@ class StatesOfTable:
     position: int
     rows: pa.RecordBatch
     packed: bytes
+    operator: Any = field(repr=False, compare=False)
 
     def base(self) -> bytes:
         """Return the part of the state that the new host needs in any case."""

@@ -40,6 +40,7 @@ _FACTS = record({
     "events": listed(sequence(TEXT, TEXT)),
 })  # fmt: skip
 _REMEDY = "Send the migration again from the beginning"
+_OPTIONS = frozenset({"queries", "clock", "memory_limit", "threads", "shedder", "model", "detector"})
 
 
 class EngineAssembly:
@@ -63,6 +64,11 @@ class EngineAssembly:
     """
 
     def __init__(self, base: bytes | memoryview, options: Mapping[str, Any] | None = None) -> None:
+        unknown = sorted(set(options or {}) - _OPTIONS)
+        if unknown:
+            raise ValidationError(
+                f"options: found {unknown[0]!r}; expected options of Engine.restore: {', '.join(sorted(_OPTIONS))}"
+            )
         self._digest = digest_of(base)
         header, base_tables = unpack(base, "base of a migration")
         try:

@@ -7,6 +7,7 @@ state that needs it (`query_entries`). All other tables, and the header, are the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from fastcep.engine.state_transfer import CutState
 from fastcep.errors import ValidationError
 from fastcep.events.units import INT64_MAX
 from fastcep.migration.partial_states.entries import Table, encode_entries
-from fastcep.migration.partial_states.owners import chosen_way, owners_of
+from fastcep.migration.partial_states.owners import Owners, chosen_way, owners_of
 from fastcep.migration.partial_states.query_entries import Needed, QueryEntries
 from fastcep.migration.partial_states.sizes import sizes_of
 from fastcep.migration.partial_states.texts import layout_of, text_places
@@ -107,6 +108,7 @@ class EnginePartition:
     kind = "engine"
 
     def __init__(self, cut: CutState, engine: Engine, by: str, utility: Utility, seed: int) -> None:
+        self.operator = engine
         header, tables = unpack(cut.snapshot)
         events: dict[str, Any] = tables.get("events", {})
         self._position: int = header["order"]["arrived"] if "order" in header else header["position"]
@@ -130,6 +132,7 @@ class EnginePartition:
             elif name not in self._tables:
                 base_places.append((name, column, mask))
         self._count = len(owning.labels)
+        self._query_numbers, self._query_offsets = _queries_by_state(owning.queries, self._count)
         self._base = self._pack_base(header, tables, base_places, list(events.items()))
         self._digest = digest_of(self._base)
         self._batches = 0
@@ -176,6 +179,11 @@ class EnginePartition:
         return np.where(stored[numbers] == positions, numbers, -1)
 
     @property
+    def is_used(self) -> bool:
+        """True after `encode`: the states cannot be sent to another host any more."""
+        return self._batches > 0
+
+    @property
     def states(self) -> States:
         """Sizes as sent, in bytes, and utilities of the partial states."""
         return self._states
@@ -215,7 +223,8 @@ class EnginePartition:
             raise ValidationError(f"numbers: found the state {invalid}; expected 0 to {self._count - 1}")
         chunks = []
         positions = Needed()
-        for number, query in enumerate(self._queries):
+        for number in self._queries_of(selected):
+            query = self._queries[number]
             for name, entries, states in query.take(selected, positions):
                 if len(entries):
                     table = query.tables[name]
@@ -235,6 +244,24 @@ class EnginePartition:
             raise
         self._batches += 1
         return batch
+
+
+    def _queries_of(self, states: Ints) -> list[int]:
+        """Return the numbers of the queries with entries of some states, in ascending order."""
+        first, end = self._query_offsets[states], self._query_offsets[states + 1]
+        counts = end - first
+        places = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
+        numbers: list[int] = np.unique(self._query_numbers[places]).tolist()
+        return numbers
+
+
+def _queries_by_state(owners: Sequence[Owners], count: int) -> tuple[Ints, Ints]:
+    """Return the queries of each state one after the other, and where those of each state begin: int64[count + 1]."""
+    found = [np.unique(np.concatenate([*of_query.rows, of_query.waiting])) for of_query in owners]
+    states = np.concatenate([np.empty(0, np.int64), *found])
+    queries = np.repeat(np.arange(len(found)), list(map(len, found)))
+    order = np.argsort(states, kind="stable")
+    return queries[order], np.searchsorted(states[order], np.arange(count + 1))
 
 
 def digest_of(base: bytes | memoryview) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from fastcep.errors import ValidationError
 from fastcep.migration.partial_states.protocol import PartialStates, StartAssembly
 
-__all__ = ["ASSEMBLIES", "CUTS", "assembly_of", "cut", "is_partial", "retire"]
+__all__ = ["ASSEMBLIES", "CUTS", "assembly_of", "check_cut", "cut", "is_partial", "suspend"]
 
 #: Module and function that start the assembly of a kind.
 ASSEMBLIES: dict[str, tuple[str, str]] = {
@@ -53,10 +53,42 @@ def cut(operator: Any) -> PartialStates:
     )
 
 
-def retire(operator: Any) -> None:
-    """Let an operator whose state has moved refuse further events, if it can do that."""
-    if type(operator).__module__ == "fastcep.engine.engine":
-        operator._transfer.retire()
+def suspend(operator: Any, reason: str) -> None:
+    """Let an operator refuse all calls with this reason, or accept them again (``""``), if it can do that."""
+    method = getattr(operator, "_suspend", None)
+    if method is not None:
+        method(reason)
+
+
+def check_cut(states: Any, operator: Any = None) -> PartialStates:
+    """Check that states can be sent, and are those of an operator at this event, as far as they know it.
+
+    Raises
+    ------
+    ValidationError
+        If not.
+    """
+    if not is_partial(states):
+        raise ValidationError(f"states: {type(states).__name__}; expected those of migration.partition")
+    checked: PartialStates = states
+    if getattr(states, "is_used", False):
+        raise ValidationError("states: they were sent before; cut the state of the operator again for each migration")
+    source = getattr(states, "operator", None)
+    if operator is not None and source is not None and source is not operator:
+        raise ValidationError("states: they are of another operator; cut the state of this one")
+    if source is not None and (now := _position_of(source)) != states.position:
+        raise ValidationError(
+            f"states: they are of event {states.position:,}, and the operator is at event {now:,}; cut its state "
+            "again, right before it is sent"
+        )
+    return checked
+
+
+def _position_of(operator: Any) -> int:
+    """Return the number of events that an operator has received."""
+    transfer = getattr(operator, "_transfer", None)
+    position: int = operator.position if transfer is None else transfer.received
+    return position
 
 
 def assembly_of(kind: str) -> StartAssembly | None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from fastcep.errors import FastcepError
+from fastcep.errors import FastcepError, MemoryLimitError, QueryError
 from fastcep.migration.partial_states.protocol import Assembly, StartAssembly
 from fastcep.migration.transfer.frames import Direction, Frame, Kind, ProtocolError
 from fastcep.migration.transfer.handshake import Session, check_versions, greeting, parse_greeting, same_proof
@@ -39,11 +39,14 @@ class ReceiveOptions:
         Options for the new operator.
     limit
         Bytes of the longest message.
+    on_built
+        Called with the operator before this host takes over.
     """
 
     assemblies: Callable[[str], StartAssembly | None]
     operator: Mapping[str, Any]
     limit: int
+    on_built: Callable[[Any], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +188,8 @@ class NewHost:
         start = self._options.assemblies(offer.kind)
         if start is None:
             raise ProtocolError(
-                f"the operator is of the unknown kind {offer.kind!r}", "give assemblies= to receive for it"
+                f"operators of the kind {offer.kind!r} are not accepted here",
+                "give assemblies= or kinds= to receive for it",
             )
         base = await self._message(frozenset({Kind.BASE}))
         if len(base) != offer.base_bytes:
@@ -310,7 +314,13 @@ class NewHost:
         assert self.offer is not None
         await self._build()
         table, options = message_events(message)
-        matches = await asyncio.to_thread(self._operator.process, table, **options)
+        try:
+            matches = await asyncio.to_thread(self._operator.process, table, **options)
+        except (MemoryLimitError, QueryError) as error:  # the operator has processed the batch, as far as it could
+            self._events += len(table)
+            if self.offer.track == "single" and error.matches is not None:
+                self._matches.append(error.matches)
+            raise
         self._events += len(table)
         if self.offer.track == "single":
             self._matches.append(matches)
@@ -321,6 +331,7 @@ class NewHost:
         position = offer.position + self._events
         arrived = Arrived(self._operator, self._matches, position, self._states, self._late, offer, problem)
         built = BUILT.pack(len(self._states), self._late, position)
+        await asyncio.to_thread(self._options.on_built, self._operator)
         if offer.on_disconnect == "hand_over":
             with suppress(ProtocolError):
                 await link.send(Kind.BUILT, built)

@@ -207,7 +207,7 @@ class OldHost:
                     self._acknowledge(*unpack(ACK, frame.payload))
                 elif frame.kind == Kind.REFUSED:
                     reason = frame.payload.decode("utf-8", "replace")
-                    raise Refused(f"the new host refused the state: {reason}", "fix that on the new host")
+                    raise Refused(f"the new host refused the state: {reason}", "remove the cause, and migrate again")
                 else:
                     self._answer = frame
                 self._changed.set()
@@ -318,6 +318,8 @@ class OldHost:
             self.sent += numbers.tolist()
             self.sent_bytes += len(message)
             await self._send(Kind.STATES, message)
+        if options.on_disconnect == "keep" and not self.sent and len(self._parts.states):
+            raise ProtocolError("no state can arrive before the deadline", "use a later deadline")
         self.states_are_sent = True
         self._mark("states")
 

@@ -10,7 +10,7 @@ from fastcep.errors import ValidationError
 from fastcep.events.units import parse_size
 from fastcep.option_checks import duration_option
 
-__all__ = ["Address", "check_choice", "check_tls", "parse_address", "parse_key", "seconds", "size_option"]
+__all__ = ["Address", "check_choice", "check_tls", "parse_address", "parse_key", "seconds", "sentence", "size_option"]
 
 #: A host and a port, or text such as ``"10.0.0.7:4100"`` or ``"[::1]:4100"``.
 Address = tuple[str, int] | str
@@ -30,10 +30,19 @@ def parse_address(address: Any) -> tuple[str, int]:
         host, port = address
     else:
         host = port = None
+    try:
+        valid = isinstance(host, str) and bool(host.encode("idna")) and host.isprintable()
+    except UnicodeError:
+        valid = False
     number = isinstance(port, int) and not isinstance(port, bool) and 0 <= port <= 65535
-    if not (isinstance(host, str) and host and number):
+    if not (valid and number):
         raise ValidationError(f'address={address!r}: expected (host, port) or text such as "10.0.0.7:4100"')
     return host, port
+
+
+def sentence(text: str) -> str:
+    """Return a text that begins with a capital letter."""
+    return text[:1].upper() + text[1:]
 
 
 def parse_key(key: Any) -> bytes:

@@ -101,6 +101,16 @@ class Outbox:
             self._bytes -= batch.table.nbytes
             return batch
 
+    def after(self, count: int) -> list[pa.Table]:
+        """Return the events after the first ``count`` ones, in their batches; of an outbox that keeps them."""
+        rest = []
+        with self._lock:
+            for batch in self._batches:
+                if count < len(batch.table):
+                    rest.append(batch.table.slice(max(count, 0)))
+                count -= len(batch.table)
+        return rest
+
     def _changed(self) -> None:
         wake = self._wake
         if wake is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -19,7 +20,15 @@ from fastcep.migration.transfer.frames import ProtocolError
 from fastcep.migration.transfer.kinds import assembly_of
 from fastcep.migration.transfer.link import Link, listen
 from fastcep.migration.transfer.new_host import Arrived, NewHost, ReceiveOptions, authenticate
-from fastcep.migration.transfer.options import Address, check_tls, parse_address, parse_key, seconds, size_option
+from fastcep.migration.transfer.options import (
+    Address,
+    check_tls,
+    parse_address,
+    parse_key,
+    seconds,
+    sentence,
+    size_option,
+)
 
 __all__ = ["Received", "receive"]
 
@@ -87,7 +96,9 @@ def receive(
     limit: str | int = "1GiB",
     options: Mapping[str, Any] | None = None,
     assemblies: Mapping[str, StartAssembly] | None = None,
-    on_listening: Callable[[tuple[str, int]], None] | None = None,
+    kinds: Collection[str] | None = None,
+    on_listening: Callable[[tuple[str, int]], object] | None = None,
+    on_built: Callable[[Any], object] | None = None,
 ) -> Received:
     """Wait for an operator that an old host sends, and take it over.
 
@@ -113,8 +124,13 @@ def receive(
         Options of the new operator.
     assemblies
         Functions that start the assembly of further kinds of operators.
+    kinds
+        Kinds of operators to accept, such as ``["engine"]``; others are refused before their state is sent. None: all.
     on_listening
         Called with host and port when connections are accepted.
+    on_built
+        Called with the new operator when it has its state and before this host takes over, such as to store it. If it
+        raises an error, the migration fails.
 
     Returns
     -------
@@ -129,15 +145,34 @@ def receive(
         If an option is wrong.
     """
     host, port = parse_address(address)
-    extra = dict(assemblies or {})
+    extra, accepted = _mapping("assemblies", assemblies), None if kinds is None else frozenset(kinds)
+    for name, function in (("on_listening", on_listening), ("on_built", on_built)):
+        if function is not None and not callable(function):
+            raise ValidationError(f"{name}: {type(function).__name__}; expected a function or None")
+
+    def assembly(kind: str) -> StartAssembly | None:
+        return None if accepted is not None and kind not in accepted else extra.get(kind) or assembly_of(kind)
+
     receive_options = ReceiveOptions(
-        lambda kind: extra.get(kind) or assembly_of(kind), dict(options or {}), size_option("limit", limit)
+        assembly, _mapping("options", options), size_option("limit", limit), on_built or (lambda operator: None)
     )
     server = _Server(
         host, port, parse_key(key), check_tls(tls), seconds("timeout", timeout, positive=True),
         None if wait is None else seconds("wait", wait), receive_options, on_listening,
     )  # fmt: skip
-    return asyncio.run(server.run())
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:  # there is none
+        return asyncio.run(server.run())
+    with ThreadPoolExecutor(1, "fastcep-receive") as thread:  # in a notebook, for example
+        return thread.submit(lambda: asyncio.run(server.run())).result()
+
+
+def _mapping(option: str, value: Any) -> dict[str, Any]:
+    """Return an option that maps names to values; ValidationError if it is something else."""
+    if value is not None and not isinstance(value, Mapping):
+        raise ValidationError(f"{option}: {type(value).__name__}; expected a mapping of names, or None")
+    return dict(value or {})
 
 
 class _Server:
@@ -152,7 +187,7 @@ class _Server:
         timeout: float,
         wait: float | None,
         options: ReceiveOptions,
-        on_listening: Callable[[tuple[str, int]], None] | None,
+        on_listening: Callable[[tuple[str, int]], object] | None,
     ) -> None:
         self._host, self._port, self._key, self._tls = host, port, key, tls
         self._timeout, self._wait, self._options, self._on_listening = timeout, wait, options, on_listening
@@ -255,10 +290,12 @@ class _Server:
         except FastcepError as error:
             self._fail(side, str(error), "Fix that, and migrate again")
         except Exception as error:
-            self._result.set_exception(error)
+            self._fail(side, repr(error), "See the error above", error)
 
-    def _fail(self, side: NewHost, problem: str, remedy: str) -> None:
+    def _fail(self, side: NewHost, problem: str, remedy: str, cause: BaseException | None = None) -> None:
         owner = "none" if side.handed_over else "old"
         if side.is_built:
             remedy += "; if the old host reports that the outcome is unknown, continue there: Migration.take_back"
-        self._result.set_exception(MigrationError(f"{problem}; this host has discarded the state", owner, remedy))
+        failure = MigrationError(f"{problem}; this host has discarded the state", owner, sentence(remedy))
+        failure.__cause__ = cause
+        self._result.set_exception(failure)

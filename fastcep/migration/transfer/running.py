@@ -8,16 +8,24 @@ import threading
 from contextlib import suppress
 from typing import Any, Self
 
+import pyarrow as pa
+
 from fastcep.errors import DataError, FastcepError, MigrationError, SchemaError, ValidationError
 from fastcep.events.batch import as_table
 from fastcep.migration.partial_states.protocol import PartialStates
 from fastcep.migration.transfer.frames import ProtocolError
-from fastcep.migration.transfer.kinds import retire
+from fastcep.migration.transfer.kinds import suspend
 from fastcep.migration.transfer.old_host import OldHost, Refused, SendOptions
+from fastcep.migration.transfer.options import sentence
 from fastcep.migration.transfer.outbox import Held, Outbox
 from fastcep.migration.transfer.report import Report, report_of
 
 __all__ = ["Migration"]
+
+_SUSPENDED = (
+    "the state of this operator moves, or has moved, to another host: call the methods of its Migration, or use the "
+    "operator of the new host"
+)
 
 
 class Migration:
@@ -28,6 +36,8 @@ class Migration:
 
     def __init__(self, operator: Any, parts: PartialStates, options: SendOptions, limit: int, begin: float) -> None:
         self._operator, self._parts, self._options = operator, parts, options
+        #: The operator of which the states are, also if only these were given.
+        self._source = getattr(parts, "operator", None) if operator is None else operator
         self._is_parallel = options.track == "parallel"
         self._outbox = Outbox(limit, keep=not self._is_parallel)
         self._host = OldHost(parts, self._outbox, options, begin)
@@ -39,6 +49,8 @@ class Migration:
         self._ended = threading.Event()
         self._results: list[Any] = []
         self._taken_back = False
+        if not self._is_parallel:
+            suspend(self._source, _SUSPENDED)
         self._thread = threading.Thread(target=self._run, name="fastcep-migration", daemon=True)
         self._thread.start()
         self._started.wait()
@@ -113,16 +125,28 @@ class Migration:
             If that fails. If the old host keeps the state, its operator has processed the events that were held back;
             the error's ``matches`` are their results.
         """
+        suspend(self._source, _SUSPENDED)
         self._outbox.close()
         self._ended.wait()
         self._thread.join()
         if self._error is None or self._host.done:
-            retire(self._operator)
             return self.report()
         error = self._migration_error()
         if self.owner == "old":
-            error.matches = tuple(self._catch_up())
-        raise error from None
+            try:
+                error.matches = tuple(self._catch_up())
+            except FastcepError as problem:
+                results, self._results = self._results, []
+                raise MigrationError(
+                    f"{error.problem}; the old operator rejected a batch that was held back: {problem}", "old",
+                    "Call finish again for the batches after it", report=error.report,
+                    matches=(*results, *getattr(problem, "matches", ())),
+                ) from problem  # fmt: skip
+        raise error from self._cause()
+
+    def _cause(self) -> BaseException | None:
+        """Return an error that is not of the protocol, for the traceback."""
+        return None if isinstance(self._error, (ProtocolError, asyncio.CancelledError)) else self._error
 
     def abort(self) -> list[Any]:
         """End the migration; the old operator keeps the state and processes the events that were held back.
@@ -162,6 +186,21 @@ class Migration:
         self._taken_back = True
         return self._catch_up()
 
+    def unprocessed(self) -> list[pa.Table]:
+        """Return the events after `Report.position` that were held back, after the new host has taken over.
+
+        With ``"hand_over"`` a lost link, or the deadline, may come before they are forwarded: no operator has processed
+        them. Send them to the new operator.
+
+        Raises
+        ------
+        MigrationError
+            If the migration goes on, or the new host has not taken over.
+        """
+        if not self._ended.is_set() or self.owner != "new":
+            raise self._migration_error()
+        return self._outbox.after(self.report().position - self._parts.position)
+
     def report(self) -> Report:
         """Return the report of the migration until now."""
         parts, outbox = self._parts, self._outbox
@@ -174,6 +213,8 @@ class Migration:
         if not self._ended.is_set():
             with suppress(MigrationError):
                 self._results = self.abort()
+        elif self.owner == "old":
+            self._results = self._catch_up()  # `abort` returns them
 
     def _run(self) -> None:
         try:
@@ -228,6 +269,7 @@ class Migration:
 
     def _catch_up(self) -> list[Any]:
         """Let the old operator process the events that were held back."""
+        suspend(self._source, "")
         while not self._is_parallel and (batch := self._outbox.take_back()) is not None:
             self._results.append(self._operator.process(batch.table, **batch.options))
         results, self._results = self._results, []
@@ -243,11 +285,11 @@ class Migration:
         elif error is None:
             problem, remedy = "the migration goes on", "Call finish or abort first"
         elif isinstance(error, ProtocolError):
-            problem, remedy = error.problem, _sentence(error.remedy)
+            problem, remedy = error.problem, sentence(error.remedy)
         elif isinstance(error, FastcepError):
             problem, remedy = str(error), "Fix that, and call it again"
         else:
-            raise error
+            problem, remedy = repr(error), "See the error above"
         if self.owner == "unknown" or (self.owner == "new" and not self._host.done):
             report = self.report()
             remedy = (
@@ -256,10 +298,6 @@ class Migration:
                 "not resumed, call take_back"
             )
         return MigrationError(problem, self.owner, remedy, report=self.report())
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _json_options(options: dict[str, Any]) -> dict[str, Any]:

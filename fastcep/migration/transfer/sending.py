@@ -11,7 +11,7 @@ from fastcep.errors import ValidationError
 from fastcep.migration.capacity import bytes_per_second
 from fastcep.migration.partial_states.protocol import PartialStates
 from fastcep.migration.selection import METHODS
-from fastcep.migration.transfer.kinds import cut, is_partial
+from fastcep.migration.transfer.kinds import check_cut, cut, is_partial
 from fastcep.migration.transfer.old_host import SendOptions
 from fastcep.migration.transfer.options import (
     Address,
@@ -125,7 +125,7 @@ def start(
     buffer_limit
         Bytes of events that are held back at most. One more ends the migration as if it had failed.
     states
-        The state of the operator at this event, if it is already cut.
+        The state of the operator at this event, if it is already cut. It can be sent once.
 
     Returns
     -------
@@ -155,5 +155,5 @@ def start(
         None if bandwidth is None else float(bytes_per_second(bandwidth)),
     )  # fmt: skip
     limit = size_option("buffer_limit", buffer_limit)
-    parts = cut(operator) if states is None else states
+    parts = check_cut(cut(operator) if states is None else states, None if is_partial(operator) else operator)
     return Migration(None if is_partial(operator) else operator, parts, options, limit, begin)

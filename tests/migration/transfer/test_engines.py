@@ -81,7 +81,7 @@ def test_outputs_together_are_those_of_one_engine(name: str) -> None:
         found += [new.process(part) for part in parts[end:]]
         assert written([*found, new.flush()]) == written([*expected, whole.flush()]), f"{name}, point {point}, {track}"
         assert new.metrics()["events"] == EVENTS
-        with pytest.raises(fc.ValidationError, match="the state of this engine has moved to another host"):
+        with pytest.raises(fc.ValidationError, match="the state of this operator moves, or has moved, to another host"):
             old.process(parts[0])
 
 
@@ -94,15 +94,16 @@ def test_later_matches_are_those_of_the_states_received(name: str, by: str) -> N
         choices = random.Random(f"{name} {by} {point}")
         parts = batches(stream(point))
         cut = choices.randrange(5, 20)
-        old = fc.Engine(fc.parse(text.replace("RETURN", "RETURN a.k AS key,"), SCHEMA, name="q"), store="rows")
+        query = fc.parse(text.replace("RETURN", "RETURN a.k AS key,"), SCHEMA, name="q")
+        old, twin = (fc.Engine(query, store="rows") for _ in range(2))
         for part in parts[:cut]:
-            old.process(part)
+            old.process(part), twin.process(part)
         starts: dict[int, int] = {}
         cuts = partition(old, by, lambda table, starts=starts: remembered(table, starts))
         keep = choices.randint(1, len(cuts.states) - 1)
         with new_host() as host:
             lossy = Losing(cuts, keep)
-            with pytest.raises(OSError, match="the host is lost"):
+            with pytest.raises(fc.MigrationError, match="the host is lost"):
                 send(lossy, host.address, key=KEY, timeout="20s", on_disconnect="hand_over")
             outcome = host.outcome()
         if isinstance(outcome, fc.MigrationError):  # the system has dropped even the first frame with the connection
@@ -111,10 +112,12 @@ def test_later_matches_are_those_of_the_states_received(name: str, by: str) -> N
         assert isinstance(outcome, Received)
         received = outcome
         assert received.interrupted is not None and 1 <= received.states_received <= keep
-        expected = [(part, old.process(part)) for part in parts[cut:]]
+        with pytest.raises(fc.ValidationError, match="the state of this operator moves, or has moved, to another host"):
+            old.process(parts[cut])
+        expected = [(part, twin.process(part)) for part in parts[cut:]]
         new = received.operator
         found = [row for part, _ in expected for row in plain(new.process(part))] + plain(new.flush())
-        every = [row for _, matches in expected for row in plain(matches)] + plain(old.flush())
+        every = [row for _, matches in expected for row in plain(matches)] + plain(twin.flush())
         assert set(found) <= set(every)
         assert [row for row in every if row[0] >= cut * BATCH] == [row for row in found if row[0] >= cut * BATCH]
         if by == "key":
@@ -132,7 +135,7 @@ class Losing:
 
     def __init__(self, cuts: Any, keep: int) -> None:
         self._cuts, self._left = cuts, keep
-        self.kind, self.position = cuts.kind, cuts.position
+        self.kind, self.position, self.operator = cuts.kind, cuts.position, cuts.operator
         self.states = States(cuts.states.size * 1_000_000, cuts.states.utility)  # so large that each has its own frame
 
     def base(self) -> bytes:

@@ -27,7 +27,7 @@ class Unusable(CounterStates):
 @pytest.mark.parametrize(
     ("parts", "options", "message"),
     [
-        ({"kind": "sorter"}, {}, "the operator is of the unknown kind 'sorter'"),
+        ({"kind": "sorter"}, {}, "operators of the kind 'sorter' are not accepted here"),
         ({"base": lambda: b"nothing"}, {}, "the base is no counter"),
         ({"base": lambda: b"base " + b"1" * 5000}, {"limit": 4000}, "the base has 5,005 bytes, expected at most 4,000"),
         ({"encode": lambda numbers: b"no Arrow"}, {}, "no states of a counter"),
@@ -55,9 +55,11 @@ def test_a_batch_that_the_new_operator_rejects_goes_to_the_old_one() -> None:
         assert migration.process(events(1)) == []
         assert migration.process({"key": [1, None]}) == []
         assert migration.process(events(2)) == []
-        with pytest.raises(fc.DataError, match="key: null"):
+        rejected = "the old operator rejected a batch that was held back: key: null"
+        with pytest.raises(fc.MigrationError, match=rejected) as caught:
             migration.finish()
-        results = migration.process(events(3))
+        assert caught.value.owner == "old" and isinstance(caught.value.__cause__, fc.DataError)
+        results = [*caught.value.matches, *migration.process(events(3))]
         assert [[key for key, _ in result] for result in results] == [[1], [2], [3]]
         with pytest.raises(fc.MigrationError, match="refused the state: key: null"):
             migration.finish()
@@ -70,8 +72,9 @@ def test_an_error_of_the_states_is_raised() -> None:
 
     counter = filled(5)
     with new_host() as host, begin(counter, host.address, states=Unusable(counter, encode=encode)) as migration:
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(fc.MigrationError, match=r"ZeroDivisionError\(\). The old host keeps the state") as caught:
             migration.finish()
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
         assert migration.owner == "old" and len(migration.process(events(1))) == 1
         assert "the old host ended the migration: ZeroDivisionError" in str(host.outcome())
 
@@ -253,7 +256,7 @@ class TestHandOver:
 
     def test_no_states_and_no_deadline_left(self) -> None:
         with new_host() as host:
-            report = send(CounterStates(filled(9)), host.address, key=KEY, deadline="0s")
-            received = host.received()
-        assert (report.sent_states, received.states_received, received.complete) == (0, 0, False)
-        assert report.unsent.tolist() == list(range(9))
+            with pytest.raises(fc.MigrationError, match="no state can arrive before the deadline") as caught:
+                send(CounterStates(filled(9)), host.address, key=KEY, deadline="0s")
+            assert caught.value.owner == "old" and caught.value.report.unsent.tolist() == list(range(9))
+            assert "no state can arrive before the deadline" in str(host.outcome())
