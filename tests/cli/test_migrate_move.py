@@ -64,6 +64,36 @@ def test_a_snapshot_moves(tmp_path: Path, key_file: str, options: list[str]) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["key.txt", "new.fcep", "old.fcep"]
 
 
+def test_what_cannot_be_stored_is_refused_before_it_moves(tmp_path: Path, key_file: str) -> None:
+    """The state of the old host is not lost."""
+    with command("receive", "127.0.0.1:0", "--key-file", key_file, "--output", str(tmp_path / "x")) as receiver:
+        host, port = said(receiver)["address"]
+        rows = pa.table({"ts": [1], "bike": [7]})
+        aggregate = fc.migration.WindowAggregate(
+            rows.schema, time="ts", keys=["bike"], window="9ns", aggregates={"rows": "count"}
+        )
+        aggregate.process(rows)
+        with pytest.raises(fc.MigrationError, match="operators of the kind 'aggregate' are not accepted here"):
+            fc.migration.send(aggregate, (host, port), key=KEY)
+        assert aggregate.flush()["rows"].to_pylist() == [1]
+        assert receiver.wait(60) == 2
+    assert not list(tmp_path.glob("x*"))
+
+
+def test_the_shedder_of_an_engine(tmp_path: Path, key_file: str) -> None:
+    engine = fc.Engine(QUERIES[0], latency_bound="1s", shedder="rs", clock="virtual")
+    engine.process(stream().slice(0, 200))
+    old, new = tmp_path / "old.fcep", tmp_path / "new.fcep"
+    old.write_bytes(engine.snapshot())
+    options = ["--shedder", "rs"]
+    with command("receive", "127.0.0.1:0", "--key-file", key_file, "--output", str(new), *options) as receiver:
+        host, port = said(receiver)["address"]
+        with command("send", str(old), f"{host}:{port}", "--key-file", key_file, *options) as sender:
+            assert (sender.wait(60), receiver.wait(60)) == (0, 0)
+    moved, rest = fc.Engine.restore(new.read_bytes(), shedder="rs"), stream().slice(200)
+    assert moved.process(rest).to_dicts() == engine.process(rest).to_dicts()
+
+
 def test_errors(tmp_path: Path, key_file: str) -> None:
     snapshot = tmp_path / "old.fcep"
     snapshot.write_bytes(fc.Engine(QUERIES).snapshot())
@@ -78,6 +108,7 @@ def test_errors(tmp_path: Path, key_file: str) -> None:
         (["send", str(tmp_path / "none"), "127.0.0.1:1", "--key-file", key_file], "snapshot"),
         (["send", str(snapshot), "127.0.0.1:1", "--key-file", key_file, "--by", "keys"], "expected one of 'auto'"),
         ([*receiving, str(tmp_path / "no" / "x")], "No such file"),
+        ([*receiving, str(tmp_path)], "is a folder; expected the name of a file"),
         ([*receiving, str(tmp_path / "x"), "--wait", "1ms"], "within 0.001 s"),
     ):
         with command(*arguments) as process:

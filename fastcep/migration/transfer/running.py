@@ -19,6 +19,7 @@ from fastcep.migration.transfer.old_host import OldHost, Refused, SendOptions
 from fastcep.migration.transfer.options import sentence
 from fastcep.migration.transfer.outbox import Held, Outbox
 from fastcep.migration.transfer.report import Report, report_of
+from fastcep.option_checks import check_whole
 
 __all__ = ["Migration"]
 
@@ -186,20 +187,36 @@ class Migration:
         self._taken_back = True
         return self._catch_up()
 
-    def unprocessed(self) -> list[pa.Table]:
-        """Return the events after `Report.position` that were held back, after the new host has taken over.
+    def unprocessed(self, position: int | None = None) -> list[pa.Table]:
+        """Return the events that were held back and that the new operator has not processed.
 
-        With ``"hand_over"`` a lost link, or the deadline, may come before they are forwarded: no operator has processed
-        them. Send them to the new operator.
+        With ``"hand_over"`` a lost link, or the deadline, may come before they are forwarded. Send them to the new
+        operator.
+
+        Parameters
+        ----------
+        position
+            `Received.position` at the new host; None: as it has reported, in `Report.position`.
+
+        Returns
+        -------
+        list of pyarrow.Table
+            The events after this position, in their batches.
 
         Raises
         ------
         MigrationError
-            If the migration goes on, or the new host has not taken over.
+            If the migration goes on, or the old host keeps the state.
+        ValidationError
+            If the new host has not reported its position, and none is given.
         """
-        if not self._ended.is_set() or self.owner != "new":
+        if not self._ended.is_set() or self.owner == "old":
             raise self._migration_error()
-        return self._outbox.after(self.report().position - self._parts.position)
+        if position is None and not self._host.done:
+            raise ValidationError("position: the new host has not reported it; give Received.position of the new host")
+        reached = self.report().position if position is None else position
+        check_whole("position", reached, self._parts.position)
+        return self._outbox.after(reached - self._parts.position)
 
     def report(self) -> Report:
         """Return the report of the migration until now."""
