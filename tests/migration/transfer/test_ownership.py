@@ -104,6 +104,7 @@ def test_leaving_the_block_after_the_link_was_lost_keeps_events() -> None:
     engine, twin = engine_with_state(), engine_with_state()
     with socket.create_server(("127.0.0.1", 0)) as server:
         with start(engine, server.getsockname(), key=KEY, timeout="20s") as migration:
+            refuses(engine)
             assert migration.process(batch("A", 20, 3)) == []
             connection, _ = server.accept()
             connection.close()
@@ -156,6 +157,8 @@ def test_events_that_no_operator_has_processed(first: int) -> None:
             with pytest.raises(fc.ValidationError, match="position: the new host has not reported it"):
                 migration.unprocessed()
             rest = migration.unprocessed(received.position)
+            after = migration.unprocessed(received.position + 1)
+            assert pa.concat_tables(after).equals(pa.concat_tables(rest).slice(1))
     assert rest and received.position == counter.position + 3 * (first == 2)
     for table in rest:
         received.operator.process(table)
