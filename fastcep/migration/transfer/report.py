@@ -22,7 +22,8 @@ class Report:
     states, utility
         Number and utility of all partial states.
     planned_states, planned_utility
-        The same of the states that the first plan selected: the one for the bandwidth before the first state was sent.
+        The same of the first plan that knows the bandwidth, because it is given, or has been measured for some round
+        trips; with the states that were sent before.
     sent_states, sent_bytes, sent_utility
         States that were sent, and the bytes of their frames.
     confirmed_states, confirmed_bytes, confirmed_utility

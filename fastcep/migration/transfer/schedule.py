@@ -52,7 +52,8 @@ class Schedule:
     plans
         Number of plans.
     planned_utility, planned_states
-        Utility and number of the states that the first plan for a measured or given bandwidth selects.
+        Utility and number of the states of the first plan that knows the bandwidth, because it is given, or has been
+        measured for some round trips; with the states that were sent before.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Schedule:
         self._next = 0
         self._rate: float | None = None
         self._time = float("-inf")
+        self._knows_bandwidth = False
         self.plans = 0
         self.planned_utility = 0.0
         self.planned_states = 0
@@ -150,8 +152,11 @@ class Schedule:
         made = plan(subset, capacity, self._method, seed=self._seed, time_budget=self._time_budget(now))
         self._use(open_states[made.selected])
         self.plans += 1
-        if self.plans == 1:
-            self.planned_utility, self.planned_states = made.utility, len(made.selected)
+        if not self._knows_bandwidth:
+            sent = ~self._unsent
+            self.planned_utility = float(states.utility[sent].sum()) + made.utility
+            self.planned_states = int(sent.sum()) + len(made.selected)
+            self._knows_bandwidth = self._meter.is_sound and not self._meter.is_growing
 
     def _time_budget(self, now: float) -> str:
         """Return the time for `plan`: 2 % of the time left, at most its default of 200 ms."""
