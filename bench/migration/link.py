@@ -217,8 +217,8 @@ def table(results: Mapping[str, Any]) -> str:
         "`python -m bench.migration.link`. Old host, link and new host are processes; the link is a proxy with a token "
         "bucket and a delay, or `tc tbf` between two network namespaces. About half of the states fit before the "
         "deadline (4 and 5 s): 8,000 states with sizes of trips (10 times these at 1 MB/s), or 40 large ones. *Of the "
-        "plan*: the utility that arrived, against the first plan that knows the bandwidth. *In time*: without those after "
-        "the deadline. *Of the best*: in time, against a plan for the true bandwidth and latency. Worst of "
+        "plan*: the utility that arrived, against the first plan that knows the bandwidth. *In time*: without those "
+        "after the deadline. *Of the best*: in time, against a plan for the true bandwidth and latency. Worst of "
         f"{len(seeds)} runs each."
     )
     lines = [
