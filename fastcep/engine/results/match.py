@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastcep._core.matches.output import Output
-from fastcep.engine.results.query_matches import QueryMatches
+from fastcep.engine.results.query_matches import QueryMatches, ReceivedMatches
 from fastcep.query import ast
 from fastcep.query.patterns import pattern_variables
 
@@ -146,6 +146,15 @@ class MatchReader:
     def __init__(self, part: QueryMatches | Output, variables: Sequence[VariableColumn]) -> None:
         self._count, self._query = part.n, part.query.name
         self._windows: Any
+        self._columns: list[tuple[str, _Column]] = []
+        if isinstance(part, ReceivedMatches):
+            arrays = part.columns()
+            windows = arrays.pop("window_id")
+            self._windows = None if windows.null_count else windows.to_numpy()
+            del arrays["detected_at"]
+            self._times = _repeated(part.times, part.counts)
+            self._columns += [(name, _arrow_column(array)) for name, array in arrays.items()]
+            return
         returned: Mapping[str, Any] = {}
         if isinstance(part, Output):
             few = part.n <= _CHUNK
@@ -154,7 +163,6 @@ class MatchReader:
             values, lengths, times, counts = part.bindings.values, part.bindings.lengths, part.times, part.counts
             self._windows, returned = part.windows, part.returned
         self._times = _repeated(times, counts)
-        self._columns: list[tuple[str, _Column]] = []
         for name, number in variables:
             of_matches = lengths[number]
             column = _column(values[number]) if of_matches is None else _list_column(values[number], of_matches)
