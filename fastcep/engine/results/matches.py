@@ -227,8 +227,8 @@ class Matches:
             return [self._match(place) for place in places]
         if not hasattr(index, "__index__"):
             raise TypeError(
-                f"found index {index!r}, expected an int or a slice of numbers; matches.query(name) returns the matches "
-                "of one query"
+                f"found index {index!r}, expected an int or a slice of numbers; matches.query(name) returns the "
+                "matches of one query"
             )
         try:
             place = range(len(self))[index]
