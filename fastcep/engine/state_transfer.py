@@ -21,7 +21,12 @@ from fastcep.engine.state.snapshot import (
     write_snapshot,
 )
 from fastcep.engine.stored_engine import (
-    StoredState, called_functions, changed_functions, check_queries, read_snapshot, report_misfits,
+    StoredState,
+    called_functions,
+    check_functions,
+    check_queries,
+    read_snapshot,
+    report_misfits,
 )  # fmt: skip
 from fastcep.engine.stream import Stream
 from fastcep.errors import SnapshotError, ValidationError
@@ -314,12 +319,7 @@ class StateTransfer:
                 )
         if header["text"] != description["text"]:
             check_queries(header["text"], [item.query for item in self._stream.queries])
-        changed = ", and ".join(changed_functions(header, description.get("functions", {})).values())
-        if changed and not replaces:
-            raise SnapshotError(
-                f"{changed}; register it as it was. Engine.restore(…, queries, on_change='replace') starts the queries "
-                "that call it without state"
-            )
+        changed = check_functions(header, description.get("functions", {}), replaces)
         self._check_classes(description["classes"], header.get("classes", description["classes"]))
         stored_stores = header.get("stores", ["rows"] * len(description["stores"]))
         for item, store, stored_store in zip(self._stream.queries, description["stores"], stored_stores, strict=True):

@@ -19,7 +19,7 @@ from fastcep.query.registry import functions
 from fastcep.stored import Misfit
 
 __all__ = [
-    "StoredState", "called_functions", "changed_functions", "changed_queries", "check_queries", "first_queries",
+    "StoredState", "called_functions", "changed_queries", "check_functions", "check_queries", "first_queries",
     "make_like", "name_model_steps", "read_snapshot", "report_misfits", "same_query", "stored_auto",
 ]  # fmt: skip
 
@@ -94,6 +94,17 @@ def changed_functions(header: dict[str, Any], now: dict[str, str]) -> dict[str, 
         for name, signature in stored.items()
         if now.get(name, signature) != signature
     }
+
+
+def check_functions(header: dict[str, Any], now: dict[str, str], replaces: bool) -> str:
+    """Return a text of the `changed_functions`; raise `SnapshotError` if there are any, unless ``replaces``."""
+    changed = ", and ".join(changed_functions(header, now).values())
+    if changed and not replaces:
+        raise SnapshotError(
+            f"{changed}; register it as it was. Engine.restore(…, queries, on_change='replace') starts the queries "
+            "that call it without state"
+        )
+    return changed
 
 
 def same_query(one: ast.Query, other: ast.Query) -> bool:
@@ -223,8 +234,7 @@ def report_misfits() -> Iterator[None]:
 
 
 def check_queries(stored_text: str, queries: Sequence[ast.Query], remedy: str = "") -> None:
-    """Check that queries and schema are those of a snapshot; `SnapshotError` shows the first difference and a remedy.
-    """
+    """Check that queries and schema are those of a snapshot; `SnapshotError` has the first difference, a remedy."""
     text = document_text(Document(queries[0].schema, tuple(queries)))
     if text == stored_text:
         return
