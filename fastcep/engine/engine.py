@@ -169,7 +169,7 @@ class Engine(QueryMethods, StateMethods):
 
     def __repr__(self) -> str:
         names = ", ".join(repr(item.query.name) for item in self._stream.queries)
-        return f"Engine({names}: {self._loop.position:,} events)"
+        return f"Engine({names or 'no queries'}: {self._loop.position:,} events)"
 
     # ----------------------------------------------------------------- input
 

@@ -10,7 +10,14 @@ import pyarrow as pa
 from fastcep._core.matcher.event_loop import HasEventLoop
 from fastcep.engine.queries import Buildable
 from fastcep.engine.state_transfer import StateTransfer
-from fastcep.engine.stored_engine import first_queries, make_like, read_snapshot, stored_auto
+from fastcep.engine.stored_engine import (
+    changed_queries,
+    first_queries,
+    make_like,
+    name_model_steps,
+    read_snapshot,
+    stored_auto,
+)
 from fastcep.engine.thread_pool import make_pool
 from fastcep.errors import ValidationError
 from fastcep.overload.protocols import Detector, Shedder
@@ -154,8 +161,9 @@ class StateMethods(HasEventLoop):
             An engine that is restored from key groups may have others, which start without history.
         on_change
             If `queries` are others than those of the snapshot: ``"error"`` raises an error; ``"replace"`` continues
-            queries of the same name and text with their state, and drops the state of the others. New and changed
-            queries see the events from now on, as with `add`. The order of `queries` may differ in both cases.
+            queries of the same name and text, which call functions of the same signatures, with their state, and drops
+            the state of the others. New and changed queries see the events from now on, as with `add`. The order of
+            `queries` may differ in both cases.
 
         Raises
         ------
@@ -165,19 +173,24 @@ class StateMethods(HasEventLoop):
         MemoryLimitError
             A query would need more than its share.
         ValidationError
-            `threads` or `on_change` is invalid, or a new query cannot run, see `Engine`.
+            `threads` or `on_change` is invalid, a new query cannot run, see `Engine`, or the shedder needs a model of
+            it; the message then has the steps to take.
         """
         if on_change not in ("error", "replace"):
             raise ValidationError(f"found on_change={on_change!r}, expected 'error' or 'replace'")
         stored = read_snapshot(snapshot)
         first, wanted = first_queries(stored.header, queries, on_change)
-        engine = cls._planned_like(
-            stored.header, first, clock=clock, memory_limit=memory_limit, threads=threads, shedder=shedder,
-            model=model, detector=detector,
-        )  # fmt: skip
+        replaces = on_change == "replace" and first is not None and wanted is not None
+        changed = changed_queries(stored.header, first or (), wanted or ()) if replaces else []
+        with name_model_steps(stored.header, changed):
+            engine = cls._planned_like(
+                stored.header, first, clock=clock, memory_limit=memory_limit, threads=threads, shedder=shedder,
+                model=model, detector=detector, replaces=replaces,
+            )  # fmt: skip
         engine._transfer.resume(stored)
         if wanted is not None:
-            engine._transfer.change_queries(wanted)
+            with name_model_steps(stored.header, changed):
+                engine._transfer.change_queries(wanted, changed)
         return engine
 
     def _suspend(self, reason: str) -> None:
@@ -196,8 +209,12 @@ class StateMethods(HasEventLoop):
         shedder: Shedder | str | None = "same",
         model: Any = None,
         detector: Detector | Sequence[Detector] | None = None,
+        replaces: bool = False,
     ) -> Self:
-        """Create an engine without state that plans its queries as in the engine of a snapshot with this header."""
+        """Create an engine without state that plans its queries as in the engine of a snapshot with this header.
+
+        ``replaces``: the signatures of functions may be others, because the queries that call them start anew.
+        """
         make_pool(threads)  # raises for an invalid number of threads
         if isinstance(shedder, str) and shedder == "same":
             shedder = stored_auto(header)
@@ -207,5 +224,5 @@ class StateMethods(HasEventLoop):
         if clock is not None:
             options["clock"] = clock
         engine = make_like(cls, header, queries, options)
-        engine._transfer.prepare(header)
+        engine._transfer.prepare(header, replaces)
         return engine

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -20,7 +20,14 @@ from fastcep.engine.state.snapshot import (
     restore_state,
     write_snapshot,
 )
-from fastcep.engine.stored_engine import StoredState, check_queries, read_snapshot, report_misfits, same_query
+from fastcep.engine.stored_engine import (
+    StoredState,
+    called_functions,
+    check_functions,
+    check_queries,
+    read_snapshot,
+    report_misfits,
+)  # fmt: skip
 from fastcep.engine.stream import Stream
 from fastcep.errors import SnapshotError, ValidationError
 from fastcep.events.units import INT64_MIN, format_time
@@ -175,8 +182,10 @@ class StateTransfer:
             self._stream.queries.exchange(matchers, None if len(owned) == GROUPS else owned)
             self._stream.configure()
 
-    def prepare(self, header: dict[str, Any]) -> None:
+    def prepare(self, header: dict[str, Any], replaces: bool = False) -> None:
         """Plan the queries of a new stream as in the engine of a snapshot with this header, and check that they fit.
+
+        ``replaces``: functions may have other signatures, because the queries that call them are replaced afterwards.
 
         Raises
         ------
@@ -188,7 +197,7 @@ class StateTransfer:
         self._resume_sleep(header.get("control"))
         with report_misfits():
             stream.queries.settle(header.get("stores", ["rows"] * len(stream.queries)), 0)
-        self._check_same(header)
+        self._check_same(header, replaces)
         if header["groups"] is None or "control" in header:
             with report_misfits():
                 self._check_control(header.get("control"))
@@ -266,10 +275,11 @@ class StateTransfer:
             stores = [plan.store for plan in plans]
             control = self._stream.queries.control
             classes = [[] for _ in plans] if control is None else control.classes()
+            called = called_functions(item.query for item in running)
             classes = [of_query if _has_classes(plan) else None for of_query, plan in zip(classes, plans, strict=True)]
             self._cached_description = running, {
                 "text": text, "options": self._options, "stores": stores, "identity": identity, "classes": classes,
-            }  # fmt: skip
+            } | ({"functions": called} if called else {})  # fmt: skip
         return self._cached_description[1]
 
     def _check_owned(self, groups: Iterable[int]) -> tuple[int, ...]:
@@ -291,17 +301,15 @@ class StateTransfer:
             self._check_keyed(new)
         return new
 
-    def change_queries(self, queries: Sequence[ast.Query]) -> None:
-        """Run these queries from now on; those that run already, under the same name and text, keep their state."""
+    def change_queries(self, queries: Sequence[ast.Query], changed: Collection[str]) -> None:
+        """Run these queries from now on; all except the ``changed`` ones run already and keep their state."""
         with self._stream.exclusive():
             running = {item.query.name: item for item in self._stream.queries}
             new = []
             for query in queries:
-                item = running.get(query.name)
-                if item is None or not same_query(item.query, query):
+                if query.name in changed:
                     warn_unbounded(query)
-                    item = self.prepared(query)
-                new.append(item)
+                new.append(self.prepared(query) if query.name in changed else running[query.name])
             if new != list(running.values()):
                 self._stream.run(new)
 
@@ -312,7 +320,7 @@ class StateTransfer:
                 "of the query must agree in an attribute: WHERE [attribute]"
             )
 
-    def _check_same(self, header: dict[str, Any]) -> None:
+    def _check_same(self, header: dict[str, Any], replaces: bool = False) -> None:
         """Check that a snapshot has the queries of this engine, and the options on which its state depends."""
         description, stored_options = self._description(), header["options"]
         for name in _SHARED_OPTIONS:
@@ -324,6 +332,7 @@ class StateTransfer:
                 )
         if header["text"] != description["text"]:
             check_queries(header["text"], [item.query for item in self._stream.queries])
+        changed = check_functions(header, description.get("functions", {}), replaces)
         self._check_classes(description["classes"], header.get("classes", description["classes"]))
         stored_stores = header.get("stores", ["rows"] * len(description["stores"]))
         for item, store, stored_store in zip(self._stream.queries, description["stores"], stored_stores, strict=True):
@@ -334,6 +343,11 @@ class StateTransfer:
                     f"groups with store={store!r}"
                 )
         if header["identity"] != description["identity"]:
+            if changed:
+                raise SnapshotError(
+                    f"{changed}, and a query joins by it; register it as it was, restore the snapshot without queries, "
+                    "and remove the queries that call it"
+                )
             raise SnapshotError(
                 "the snapshot was taken by a fastcep that plans these queries differently; finish the stream with that "
                 "version, or start it again"

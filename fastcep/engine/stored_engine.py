@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
@@ -11,25 +11,33 @@ from typing import Any, NamedTuple, TypeVar
 from fastcep.engine.queries import built_queries
 from fastcep.engine.state.container import unpack
 from fastcep.engine.state.header import check_header
-from fastcep.errors import FastcepError, SnapshotError
+from fastcep.errors import FastcepError, ModelError, SnapshotError, ValidationError
 from fastcep.overload.names import by_name
 from fastcep.overload.protocols import Shedder
-from fastcep.query import Document, ast, document_text, parse_document, to_text
+from fastcep.query import Document, ast, document_text, parse_document, to_text, traversal
+from fastcep.query.registry import functions
 from fastcep.stored import Misfit
 
 __all__ = [
-    "StoredState", "check_queries", "first_queries", "make_like", "read_snapshot", "report_misfits", "same_query",
-    "stored_auto",
+    "StoredState", "called_functions", "changed_queries", "check_functions", "check_queries", "first_queries",
+    "make_like", "name_model_steps", "read_snapshot", "report_misfits", "same_query", "stored_auto",
 ]  # fmt: skip
 
 AnyEngine = TypeVar("AnyEngine")
 
 _REMEDY = "Its checksums are right, so it was written like that; take the snapshot again, or use an older one"
+#: Remedy for an engine that is restored with other queries over the same schema.
+_MAY_CHANGE = ". Engine.restore(…, on_change='replace') keeps the state of the queries that are the same"
+
+
+def _parse_text(text: str) -> Document:
+    """Parse the queries of a snapshot, whose calls are those of the functions that are registered now."""
+    return _parse(text, tuple(function.signature for function in functions().values()))
 
 
 @lru_cache(maxsize=64)
-def _parse_text(text: str) -> Document:
-    """Parse the queries of a snapshot; cached, because many snapshots have the same text, and queries are immutable."""
+def _parse(text: str, _: tuple[ast.Signature, ...]) -> Document:
+    """Parse queries; cached, because many snapshots have the same text, and queries are immutable."""
     try:
         return parse_document(text, "snapshot")
     except FastcepError as error:
@@ -67,9 +75,77 @@ def stored_auto(header: dict[str, Any]) -> Shedder | None:
         return by_name("auto", **{name: value for name, value in spec.items() if name != "name"})
 
 
+def called_functions(queries: Iterable[ast.Query]) -> dict[str, str]:
+    """Return the signatures of the user functions that queries call, as text by name."""
+    return {
+        node.signature.name: str(node.signature)
+        for query in queries
+        for expression in traversal.expressions(query)
+        for node in traversal.walk(expression)
+        if isinstance(node, ast.UserCall)
+    }
+
+
+def changed_functions(header: dict[str, Any], now: dict[str, str]) -> dict[str, str]:
+    """Return the functions of a snapshot whose signature is another one now, with a description of the change."""
+    stored = header.get("functions", {})  # older snapshots lack it
+    return {
+        name: f"function {name!r} is {now[name]}, and was {signature} in the engine of the snapshot"
+        for name, signature in stored.items()
+        if now.get(name, signature) != signature
+    }
+
+
+def check_functions(header: dict[str, Any], now: dict[str, str], replaces: bool) -> str:
+    """Return a text of the `changed_functions`; raise `SnapshotError` if there are any, unless ``replaces``."""
+    changed = ", and ".join(changed_functions(header, now).values())
+    if changed and not replaces:
+        raise SnapshotError(
+            f"{changed}; register it as it was. Engine.restore(…, queries, on_change='replace') starts the queries "
+            "that call it without state"
+        )
+    return changed
+
+
 def same_query(one: ast.Query, other: ast.Query) -> bool:
-    """Return True if two queries over one schema have the same name and text, so that one can use the other's state."""
-    return one.name == other.name and to_text(one) == to_text(other)
+    """Return True if two queries over one schema are the same, so that one can use the other's state.
+
+    They have the same name and text, and call functions of the same signatures.
+    """
+    same_text = one.name == other.name and to_text(one) == to_text(other)
+    return same_text and called_functions([one]) == called_functions([other])
+
+
+def changed_queries(header: dict[str, Any], stored: Sequence[ast.Query], wanted: Sequence[ast.Query]) -> list[str]:
+    """Return the names of the queries that cannot use the state of a snapshot, which has the queries ``stored``."""
+    functions_now = changed_functions(header, called_functions(stored))
+    by_name = {query.name: query for query in stored}
+    return [
+        query.name
+        for query in wanted
+        if query.name not in by_name
+        or not same_query(by_name[query.name], query)
+        or not functions_now.keys().isdisjoint(called_functions([query]))
+    ]
+
+
+@contextmanager
+def name_model_steps(header: dict[str, Any], changed: Sequence[str]) -> Iterator[None]:
+    """Raise `ValidationError` with the steps that work if models of a shedder do not fit new or changed queries."""
+    try:
+        yield
+    except (ModelError, SnapshotError) as error:
+        control = header.get("control")
+        shedder = control["specs"]["shedder"] if isinstance(control, dict) and "specs" in control else None
+        has_models = isinstance(shedder, dict) and bool(shedder.get("models"))
+        if not changed or not (has_models or isinstance(error, ModelError) or isinstance(error.__cause__, ModelError)):
+            raise
+        raise ValidationError(
+            f"queries {', '.join(map(repr, changed))} are new or changed, and the shedder has no models of them: the "
+            "models of a snapshot are those of its queries. Restore it without queries and on_change, with the "
+            "original shedder and models; then call set_shedder(None), replace(), add() and remove() for the queries, "
+            f"and set_shedder(…, model=…) with models of all of them. Details: {error}"
+        ) from error
 
 
 def first_queries(
@@ -103,7 +179,8 @@ def first_queries(
     by_name = {query.name: query for query in wanted}
     in_order = [by_name[query.name] for query in stored if query.name in by_name]
     first = in_order if len(in_order) == len(stored) == len(wanted) else wanted
-    check_queries(header["text"], first)
+    same_schema = wanted[0].schema == stored[0].schema
+    check_queries(header["text"], first, _MAY_CHANGE if on_change == "error" and same_schema else "")
     return first, wanted
 
 
@@ -156,8 +233,8 @@ def report_misfits() -> Iterator[None]:
         raise SnapshotError(f"the snapshot does not fit together ({error!r}). {_REMEDY}") from error
 
 
-def check_queries(stored_text: str, queries: Sequence[ast.Query]) -> None:
-    """Check that queries and schema are those of a snapshot; `SnapshotError` shows the first difference."""
+def check_queries(stored_text: str, queries: Sequence[ast.Query], remedy: str = "") -> None:
+    """Check that queries and schema are those of a snapshot; `SnapshotError` has the first difference, a remedy."""
     text = document_text(Document(queries[0].schema, tuple(queries)))
     if text == stored_text:
         return
@@ -169,7 +246,4 @@ def check_queries(stored_text: str, queries: Sequence[ast.Query]) -> None:
     difference = f"found {differing[0][0]!r}, expected {differing[0][1]!r}" if differing else (
         f"found {len(stored_lines)} lines of schema and queries, expected {len(lines)}"
     )  # fmt: skip
-    raise SnapshotError(
-        f"the snapshot is of other queries, or another schema: {difference}. Engine.restore(…, on_change='replace') "
-        "keeps the state of the queries that are the same"
-    )
+    raise SnapshotError(f"the snapshot is of other queries, or another schema: {difference}{remedy}")

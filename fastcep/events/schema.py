@@ -258,7 +258,7 @@ class Schema:
 
     def __dir__(self) -> list[str]:
         """Return the event types too, for completion."""
-        return [*super().__dir__(), *self._types]
+        return sorted({*super().__dir__(), *(name for name in self._types if name.isidentifier())})
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"cannot set {name!r}: a Schema is immutable; make a new one")

@@ -431,8 +431,8 @@ class Query(Node):
     _printed: ClassVar[Callable[[Query], str] | None] = None
 
     def __repr__(self) -> str:
-        """Return the query's text in one line."""
-        text = f"QUERY {self.name}" if Query._printed is None else " ".join(Query._printed(self).splitlines())
+        """Return the query's text in one line; line ends in string literals are escaped."""
+        text = f"QUERY {self.name}" if Query._printed is None else Query._printed(self)
         return f"Query({text!r})"
 
     def _repr_html_(self) -> str | None:

@@ -17,7 +17,7 @@ from fastcep.events.units import parse_duration
 from fastcep.query import ast, traversal
 from fastcep.query.check import check
 from fastcep.query.groups import OptionalGroup, RepeatedGroup, Ungrouped
-from fastcep.query.printer import expression_text, pattern_text, to_text
+from fastcep.query.printer import expression_text, one_line, pattern_text
 from fastcep.query.source import NESTED, Problem
 from fastcep.query.terms import Term, node_of
 from fastcep.query.variables import Negated, Repeated, Several, Variable, whole
@@ -232,7 +232,7 @@ class Builder:
 
     def __repr__(self) -> str:
         try:
-            text = " ".join(to_text(self.build()).splitlines())
+            text = one_line(self.build())
         except ValidationError:  # it is not complete
             text = f"QUERY {self.name} PATTERN {pattern_text(self.pattern)} …"
         return f"Builder({text!r})"

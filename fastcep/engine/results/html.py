@@ -21,10 +21,10 @@ class _Matches(Protocol):
 def matches_table(matches: _Matches) -> str:
     """Return a table of the first matches, with a line that has the numbers of matches."""
     rows: list[Mapping[str, Any]] = matches[:_ROWS]
-    names = list(dict.fromkeys(name for row in rows for name, value in row.items() if name in row))
+    names = list(dict.fromkeys(name for row in rows for name in row))
     if all(row["window_id"] is None for row in rows) and rows:
         names.remove("window_id")
-    counts = ", ".join(f"{escape(name)}: {count:,}" for name, count in matches.counts().items())
+    counts = ", ".join(f"{escape(name)}: {count:,}" for name, count in matches.counts().items()) or "no queries"
     shown = f"; the first {len(rows)}" if len(rows) < len(matches) else ""
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "".join(f"<tr>{''.join(_cell(row.get(name)) for name in names)}</tr>" for row in rows)

@@ -8,18 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fastcep._core.matches.output import Output
-from fastcep.engine.results.query_matches import QueryMatches
+from fastcep.engine.results.query_matches import QueryMatches, ReceivedMatches
 from fastcep.query import ast
-from fastcep.query.patterns import pattern_variables
+from fastcep.query.patterns import pattern_variables, positive_variables
+from fastcep.query.printer import expression_text
 
-__all__ = ["Event", "Match", "MatchReader", "VariableColumn", "only_match", "variable_columns"]
+__all__ = [
+    "Attributes", "Event", "Match", "MatchReader", "VariableColumn", "attribute_columns", "only_match",
+    "variable_columns",
+]  # fmt: skip
 
 _CHUNK = 1_024  #: matches that are read at a time
+#: For each variable, the columns of its attributes.
+Attributes = Mapping[str, Mapping[str, str]]
 _Column = Callable[[int, int], Sequence[Any]]  #: returns the values of some matches: from, to
 
 
@@ -38,7 +45,7 @@ class Record(Mapping[str, Any]):
         return self._values[name]
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_values":  # while it is unpickled
+        if name in ("_values", "_attributes"):  # while it is unpickled
             raise AttributeError(name)
         try:
             return self._values[name]
@@ -88,23 +95,31 @@ class Match(Record):
     - The columns of RETURN.
 
     As attributes, ``match.a`` is the same, but an `Event` (or a list of them) if the query returns attributes of ``a``
-    under their own names, as ``RETURN a.price`` and ``Engine(query, attributes=True)`` do: ``match.a.price``.
+    under their own names, as ``RETURN a.price``, ``RETURN b[].price`` and ``Engine(query, attributes=True)`` do:
+    ``match.a.price``.
     """
 
-    __slots__ = ()
+    __slots__ = ("_attributes",)
+
+    def __init__(self, values: dict[str, Any], attributes: Attributes = MappingProxyType({})) -> None:
+        super().__init__(values)
+        self._attributes = attributes
 
     def __getattr__(self, name: str) -> Any:
         value = super().__getattr__(name)
-        if value is None or not isinstance(value, (int, list)):
+        if value is None or (columns := self._attributes.get(name)) is None:
             return value
-        prefix = f"{name}."
-        attributes = {column[len(prefix) :]: of for column, of in self._values.items() if column.startswith(prefix)}
-        if not attributes:
-            return value
+        values = {attribute: self._values[column] for attribute, column in columns.items()}
         if not isinstance(value, list):
-            return Event({"seq": value, **attributes})
-        rows = zip(value, *attributes.values(), strict=True)
-        return [Event(dict(zip(("seq", *attributes), row, strict=True))) for row in rows]
+            return Event({"seq": value, **values})
+        rows = zip(value, *values.values(), strict=True)
+        return [None if row[0] is None else Event(dict(zip(("seq", *values), row, strict=True))) for row in rows]
+
+    def __getstate__(self) -> Any:
+        return self._values, {name: dict(columns) for name, columns in self._attributes.items()}
+
+    def __setstate__(self, state: Any) -> None:
+        self._values, self._attributes = state
 
     def _shown(self) -> Iterator[tuple[str, Any]]:
         for name, value in self._values.items():
@@ -130,6 +145,28 @@ def variable_columns(query: ast.Query) -> tuple[VariableColumn, ...]:
     )
 
 
+def attribute_columns(query: ast.Query) -> dict[str, dict[str, str]]:
+    """Return the columns that have attributes of bound events under their own names, by variable and attribute.
+
+    These are the columns of `with_attributes`, and those of RETURN without AS.
+    """
+    kinds = {
+        variable.key: ast.AttributeList if variable.repeated else ast.Attribute
+        for variable in positive_variables(query.pattern)
+    }
+    columns: dict[str, dict[str, str]] = {}
+    for item in query.returns:
+        node = item.expression
+        if not isinstance(node, (ast.Attribute, ast.AttributeList)) or node.name == "seq":
+            continue
+        if type(node) is not kinds.get((node.variable, node.inner)) or getattr(node, "index", None) is not None:
+            continue
+        variable = node.qualified_name
+        if item.name in (f"{variable}.{node.name}", expression_text(node)):
+            columns.setdefault(variable, {}).setdefault(node.name, item.name)
+    return columns
+
+
 class MatchReader:
     """Reads the matches of one query.
 
@@ -146,6 +183,15 @@ class MatchReader:
     def __init__(self, part: QueryMatches | Output, variables: Sequence[VariableColumn]) -> None:
         self._count, self._query = part.n, part.query.name
         self._windows: Any
+        self._columns: list[tuple[str, _Column]] = []
+        if isinstance(part, ReceivedMatches):
+            arrays = part.columns()
+            windows = arrays.pop("window_id")
+            self._windows = None if windows.null_count else windows.to_numpy()
+            del arrays["detected_at"]
+            self._times = _repeated(part.times, part.counts)
+            self._columns += [(name, _arrow_column(array)) for name, array in arrays.items()]
+            return
         returned: Mapping[str, Any] = {}
         if isinstance(part, Output):
             few = part.n <= _CHUNK
@@ -154,7 +200,6 @@ class MatchReader:
             values, lengths, times, counts = part.bindings.values, part.bindings.lengths, part.times, part.counts
             self._windows, returned = part.windows, part.returned
         self._times = _repeated(times, counts)
-        self._columns: list[tuple[str, _Column]] = []
         for name, number in variables:
             of_matches = lengths[number]
             column = _column(values[number]) if of_matches is None else _list_column(values[number], of_matches)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, overload
+from typing import Any, NamedTuple, NoReturn, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,15 @@ import pyarrow as pa
 
 from fastcep._core.matches.output import Output
 from fastcep.engine.results.html import matches_table
-from fastcep.engine.results.match import Match, MatchReader, VariableColumn, only_match, variable_columns
+from fastcep.engine.results.match import (
+    Attributes,
+    Match,
+    MatchReader,
+    VariableColumn,
+    attribute_columns,
+    only_match,
+    variable_columns,
+)
 from fastcep.engine.results.query_matches import QueryMatches, read
 from fastcep.engine.results.returns import Bindings
 from fastcep.errors import ValidationError
@@ -61,6 +69,32 @@ def _present(values: Ints | None) -> Ints:
     return values
 
 
+class _Columns(NamedTuple):
+    """The columns of the variables of a query, and those of their attributes."""
+
+    query: ast.Query
+    variables: tuple[VariableColumn, ...]
+    attributes: Attributes
+
+
+class _Order(NamedTuple):
+    """The matches of several queries in order.
+
+    Attributes
+    ----------
+    rows
+        int64[n], row of each match in the concatenated matches of all queries that have any.
+    owners
+        int64[n], number of its query, among those that have matches.
+    places
+        int64[n], number of the match among those of its query.
+    """
+
+    rows: Ints
+    owners: Ints
+    places: Ints
+
+
 class Layout:
     """The columns of a table with the matches of several queries; computed once for all calls.
 
@@ -74,14 +108,14 @@ class Layout:
         self._parts = tuple(parts)
         self._empty: pa.Table | None = None
         #: By the identity of the query; the entry keeps it alive.
-        self._variables: dict[int, tuple[ast.Query, tuple[VariableColumn, ...]]] = {}
+        self._columns: dict[int, _Columns] = {}
 
-    def variables(self, query: ast.Query) -> tuple[VariableColumn, ...]:
-        """Return the columns of the variables of one of the queries."""
-        entry = self._variables.get(id(query))
+    def columns(self, query: ast.Query) -> _Columns:
+        """Return the columns of the variables of one of the queries, and those of their attributes."""
+        entry = self._columns.get(id(query))
         if entry is None:
-            entry = self._variables[id(query)] = query, variable_columns(query)
-        return entry[1]
+            entry = self._columns[id(query)] = _Columns(query, variable_columns(query), attribute_columns(query))
+        return entry
 
     @property
     def empty(self) -> pa.Table:
@@ -123,7 +157,8 @@ class Matches:
     def __init__(self, parts: Sequence[QueryMatches | Output], layout: Layout | None = None) -> None:
         self._parts = parts
         self._layout = Layout(parts) if layout is None else layout
-        self._readers: list[MatchReader] | None = None
+        self._readers: list[tuple[_Columns, MatchReader]] | None = None
+        self._order: _Order | None = None
 
     @staticmethod
     def joined(calls: Sequence[Matches]) -> Matches:
@@ -163,7 +198,11 @@ class Matches:
 
     def __iter__(self) -> Iterator[Match]:
         """Yield the matches, in order."""
-        return (Match(values) for values in self._rows())
+        return (Match(values, columns.attributes) for columns, values in self._rows())
+
+    def __reduce__(self) -> NoReturn:
+        """Raise `TypeError`: matches cannot be pickled or copied."""
+        raise TypeError("matches cannot be pickled or copied; convert them: to_arrow() or to_dicts()")
 
     @overload
     def __getitem__(self, index: int) -> Match: ...
@@ -183,10 +222,13 @@ class Matches:
         """
         if isinstance(index, slice):
             places = range(len(self))[index]
-            return (
-                [self[place] for place in places]
-                if len(places) < 2 or places.step != 1
-                else [Match(values) for values in self._rows(places.start, places.stop)]
+            if places.step == 1:
+                return [Match(values, columns.attributes) for columns, values in self._rows(places.start, places.stop)]
+            return [self._match(place) for place in places]
+        if not hasattr(index, "__index__"):
+            raise TypeError(
+                f"found index {index!r}, expected an int or a slice of numbers; matches.query(name) returns the "
+                "matches of one query"
             )
         try:
             place = range(len(self))[index]
@@ -194,30 +236,48 @@ class Matches:
             count = len(self)
             expected = f"expected an index from {-count} to {count - 1}" if count else "there are no matches"
             raise IndexError(f"match {index} of {count}; {expected}") from None
-        return Match(next(self._rows(place, place + 1)))
+        return self._match(place)
 
-    def _rows(self, first: int = 0, end: int | None = None) -> Iterator[dict[str, Any]]:
-        """Yield the values of matches by column."""
+    def _match(self, place: int) -> Match:
+        columns, values = next(self._rows(place, place + 1))
+        return Match(values, columns.attributes)
+
+    def _rows(self, first: int = 0, end: int | None = None) -> Iterator[tuple[_Columns, dict[str, Any]]]:
+        """Yield the columns of the query and the values of each match."""
         end = len(self) if end is None else end
         if len(self._parts) == 1 and self._parts[0].n == 1 and isinstance(part := self._parts[0], Output):
             if first < end:
-                yield only_match(part, self._layout.variables(part.query))
+                columns = self._layout.columns(part.query)
+                yield columns, only_match(part, columns.variables)
             return
+        readers = self._read()
+        if len(readers) < 2:
+            for columns, reader in readers:
+                for values in reader.between(first, end):
+                    yield columns, values
+            return
+        order = self._ordered()
+        owners = order.owners[first:end]
+        queries, starts = np.unique(owners, return_index=True)
+        rows: dict[int, tuple[_Columns, Iterator[dict[str, Any]]]] = {}
+        for number, start in zip(queries.tolist(), starts.tolist(), strict=True):
+            columns, reader = readers[number]
+            begin = int(order.places[first + start])
+            rows[number] = columns, reader.between(begin, begin + len(owners))
+        for number in owners.tolist():
+            columns, values_of_query = rows[number]
+            yield columns, next(values_of_query)
+
+    def _read(self) -> list[tuple[_Columns, MatchReader]]:
+        """Return the readers of the queries that have matches, with the columns of each query."""
         if self._readers is None:
-            self._readers = [MatchReader(part, self._layout.variables(part.query)) for part in self._parts if part.n]
-        if len(self._readers) < 2:
-            for reader in self._readers:
-                yield from reader.between(first, end)
-            return
-        owner = self._order()[1]
-        counts = [int(np.count_nonzero(owner[:first] == number)) for number in range(len(self._readers))]
-        rows = [reader.between(count, end) for reader, count in zip(self._readers, counts, strict=True)]
-        for number in owner[first:end].tolist():
-            yield next(rows[number])
+            parts = [(part, self._layout.columns(part.query)) for part in self._parts if part.n]
+            self._readers = [(columns, MatchReader(part, columns.variables)) for part, columns in parts]
+        return self._readers
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return each match as a dict of its columns, see `Match`."""
-        return list(self._rows())
+        return [values for _, values in self._rows()]
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame of `to_arrow`; `ValidationError` if pandas is not installed."""
@@ -250,23 +310,23 @@ class Matches:
         table = pa.concat_tables([empty.remove_column(0), *tables], promote_options="default")
         owner = np.zeros(len(table), np.int64)
         if len(parts) > 1:
-            order, owner = self._order()
-            table = table.combine_chunks().take(from_numpy(order))
+            order = self._ordered()
+            owner, table = order.owners, table.combine_chunks().take(from_numpy(order.rows))
         names = from_texts([part.query.name for part in parts])
         return table.add_column(0, empty.field(0), names.take(from_numpy(owner)))
 
-    def _order(self) -> tuple[Ints, Ints]:
-        """Return the order of the matches of all queries, and the number of the query of each.
-
-        Queries without matches do not count.
-        """
-        parts = [read(part) for part in self._parts if part.n]
-        owner = np.repeat(np.arange(len(parts)), [part.bindings.n for part in parts])
-        detected = np.concatenate([np.repeat(part.detected, part.counts) for part in parts])
-        times = np.concatenate([np.repeat(part.times, part.counts) for part in parts])
-        # Matches that a time decides come after those that events of that time complete.
-        order = np.lexsort((detected, detected < 0, times))
-        return order, owner[order]
+    def _ordered(self) -> _Order:
+        """Return the order of the matches of all queries; computed once. Queries without matches do not count."""
+        if self._order is None:
+            parts = [read(part) for part in self._parts if part.n]
+            sizes = np.array([part.bindings.n for part in parts], np.int64)
+            detected = np.concatenate([np.repeat(part.detected, part.counts) for part in parts])
+            times = np.concatenate([np.repeat(part.times, part.counts) for part in parts])
+            # Matches that a time decides come after those that events of that time complete.
+            rows = np.lexsort((detected, detected < 0, times))
+            owners = np.repeat(np.arange(len(parts)), sizes)[rows]
+            self._order = _Order(rows, owners, rows - (np.cumsum(sizes) - sizes)[owners])
+        return self._order
 
     def _repr_html_(self) -> str:
         """Return a table of the first matches, for notebooks."""

@@ -17,7 +17,7 @@ from fastcep.events.convert import all_null, from_lengths, from_numpy, from_text
 from fastcep.query import ast
 from fastcep.query.patterns import pattern_variables
 
-__all__ = ["QueryMatches", "read"]
+__all__ = ["QueryMatches", "ReceivedMatches", "one_array", "read", "received_matches"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -82,6 +82,34 @@ class QueryMatches:
             out[variable.name] = bound if lengths is None else from_lengths(lengths, bound)
         out.update(self.returned)
         return out
+
+
+@dataclass(frozen=True)
+class ReceivedMatches(QueryMatches):
+    """Matches of a query whose columns another engine has made; `bindings` has only their number.
+
+    Attributes
+    ----------
+    received
+        The columns, as `QueryMatches.columns` returns them.
+    """
+
+    received: pa.Table = field(default_factory=lambda: pa.table({}))
+
+    def columns(self) -> dict[str, Any]:
+        """Return Arrow arrays by column name, without the column of the query's name."""
+        return {name: one_array(self.received[name]) for name in self.received.column_names}
+
+
+def received_matches(query: ast.Query, columns: pa.Table, detected: Ints, times: Ints) -> ReceivedMatches:
+    """Return the matches of a query from its columns, and from the completing event and the time of each match."""
+    ones = np.ones(len(columns), np.int64)
+    return ReceivedMatches(query, Bindings(len(columns), [], []), detected, ones, times, received=columns)
+
+
+def one_array(column: Any) -> Any:
+    """Return a chunked array as one array, with one dictionary."""
+    return column.unify_dictionaries().combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
 def read(part: QueryMatches | Output) -> QueryMatches:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import pickle
 from collections.abc import Mapping
@@ -60,6 +61,43 @@ def test_attributes_that_return_names() -> None:
     assert match.a == {"seq": 0, "price": 1.5} and match.b == 1 and match.last is None
 
 
+@pytest.mark.parametrize(("returned", "a", "b"), [
+    ('SUM(b[].items) AS "b.total"', 0, [1]),
+    ('a.price AS "b.owner"', 0, [1]),
+    ('a.price AS "a.seq", a.items AS "a.price"', 0, [1]),
+    ('b[last].price AS "b.price", b[last].items', 0, [1]),
+    ('b[].items AS "a.items", a.items AS "b.items"', 0, [1]),
+    ("a.seq, b[].seq", 0, [1]),
+    ("a.price AS n, COUNT(b[]) AS \"n.max\"", 0, [1]),
+    ("b[].items", 0, [{"seq": 1, "items": 2}]),
+    ('b[].items AS "b.items", a.time', {"seq": 0, "time": 1}, [{"seq": 1, "items": 2}]),
+])  # fmt: skip
+def test_only_attributes_under_their_own_names_make_events(returned: str, a: object, b: object) -> None:
+    matches = found(f"PATTERN SEQ(A a, B+ b[]) WITHIN 1ns RETURN {returned}")
+    match = matches[0]
+    assert (match.a, match.b) == (a, b) and match["a"] == 0 and match["b"] == [1]
+    assert pickle.loads(pickle.dumps(match)).b == copy.deepcopy(match).b == b
+    assert "n" not in match or match.n == 1.5
+    check_records(matches)
+
+
+def test_quoted_attributes() -> None:
+    schema = fc.Schema({"A": {"unit price": "int64", "a.b": "int64"}})
+    data = {"type": ["A"], "ts": [1], "unit price": [2], "a.b": [3]}
+    query = fc.parse('PATTERN SEQ(A a) WITHIN 1ns RETURN a."unit price", a."a.b"', schema)
+    for options in ({}, {"attributes": True}):
+        match = fc.Engine(query, **options).process(data)[0]  # type: ignore[arg-type]
+        assert match.a["unit price"] == 2 and match.a["a.b"] == 3 and match.a.seq == 0
+
+
+def test_elements_that_bind_no_event() -> None:
+    data = {**DATA, "type": ["A", "A", "B", "B"]}
+    query = fc.parse("PATTERN SEQ((SEQ(A a, B? b))+ g[]) WITHIN 9ns", SCHEMA)
+    matches = fc.Engine(query, attributes=True).process(data)
+    events = [getattr(match, "g.b") for match in matches]
+    assert [None, {"seq": 2, "time": 3, "price": 2.5, "items": 3}] in events and [None] in events
+
+
 def test_groups_and_windows() -> None:
     match = found("PATTERN SEQ((SEQ(A a, B b))+ g[]) WITHIN 9ns SELECT cumulative")[0]
     assert match["g.a"] == [0] and match["g.b"] == [1]
@@ -77,8 +115,9 @@ def test_index_and_slice() -> None:
             matches[index]
     with pytest.raises(IndexError, match="match 0 of 0; there are no matches"):
         found("PATTERN SEQ(A a, A b, A c) WITHIN 9ns")[0]
-    with pytest.raises(TypeError):
-        matches["a"]  # type: ignore[call-overload]
+    for wrong in ("a", 1.0, None):
+        with pytest.raises(TypeError, match=rf"found index {wrong!r}, expected an int or a slice"):
+            matches[wrong]  # type: ignore[call-overload]
 
 
 def test_several_queries_in_order() -> None:
@@ -92,6 +131,32 @@ def test_several_queries_in_order() -> None:
     assert [matches[at].query for at in range(4)] == ["first", "later", "first", "later"]
     assert [match.query for match in matches[1:3]] == ["later", "first"] and "b" not in matches[0]
     check_records(matches)
+
+
+def test_the_order_of_several_queries_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"later": "SEQ(A a, (A|B) b)", "first": "SEQ((A|B) b)", "waits": "SEQ(A a, NEG B b) WHERE b.items > 9"}
+    engine = fc.Engine([fc.parse(f"PATTERN {text} WITHIN 2ns", SCHEMA, name=name) for name, text in texts.items()])
+    matches = engine.process(DATA)
+    expected, calls, sort = list(matches), [], np.lexsort
+    again = fc.Matches.joined([matches, engine.flush()])
+    monkeypatch.setattr(np, "lexsort", lambda keys: calls.append(None) or sort(keys))
+    check_records(again)
+    rows = list(again)
+    assert set(map(repr, rows)) >= set(map(repr, expected)) and {row.query for row in rows} == set(texts)
+    assert list(reversed(again)) == rows[::-1] and [again[at] for at in range(len(rows))] == rows
+    for step in (1, 2, -1, -3):
+        for first in range(len(rows)):
+            assert again[first::step] == rows[first::step] and again[first : first + 2] == rows[first : first + 2]
+    assert len(calls) == 1
+
+
+def test_matches_are_not_pickled_or_copied() -> None:
+    matches = found("PATTERN SEQ(A a) WITHIN 9ns")
+    for _ in range(2):
+        for copied in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match=r"convert them: to_arrow\(\) or to_dicts\(\)"):
+                copied(matches)
+        matches.to_arrow()
 
 
 def test_large_results_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from reference.user_functions import own_registry
 
 import fastcep as fc
 
@@ -75,8 +76,11 @@ def test_errors_name_the_change_and_the_remedy() -> None:
         with pytest.raises(fc.SnapshotError, match=r"of other queries.*on_change='replace'"):
             fc.Engine.restore(data, queries)
     schema = fc.Schema({"A": {"k": "int64"}})
-    with pytest.raises(fc.SnapshotError, match="another schema"):
-        fc.Engine.restore(data, fc.parse("PATTERN SEQ(A a) WITHIN 1ns", schema, name="pairs"), on_change="replace")
+    for on_change in ("error", "replace"):
+        other = fc.parse("PATTERN SEQ(A a) WITHIN 1ns", schema, name="pairs")
+        with pytest.raises(fc.SnapshotError, match="another schema") as raised:
+            fc.Engine.restore(data, other, on_change=on_change)
+        assert "on_change" not in str(raised.value)
     with pytest.raises(fc.ValidationError, match="found on_change='drop', expected 'error' or 'replace'"):
         fc.Engine.restore(data, [PAIRS], on_change="drop")
     with pytest.raises(fc.SnapshotError, match="two queries are named 'pairs'"):
@@ -105,3 +109,102 @@ def test_shedders() -> None:
     engine = fc.Engine.restore(old.snapshot(), [WAITING, PAIRS], on_change="replace", shedder="ri")
     sent(engine, events[40:])
     assert list(engine.metrics()["queries"]) == ["waiting", "pairs"]
+
+
+def test_the_error_of_merge_does_not_name_an_option_of_restore() -> None:
+    part = fc.Engine(KEYED).extract(range(32))
+    other = fc.Engine(query("keyed", "SEQ(B a, C b) WHERE [k]", "9ns"))
+    other.extract(range(32))
+    with pytest.raises(fc.SnapshotError, match="of other queries") as raised:
+        other.merge(part)
+    assert "on_change" not in str(raised.value)
+
+
+CALLING = "SEQ(A a, B b) WHERE {name}(a.k) > 0"
+
+
+def calls(name: str) -> fc.Query:
+    return query("calls", CALLING.format(name=name))
+
+
+def test_a_function_of_another_signature_changes_the_query() -> None:
+    with own_registry():
+        fc.function("float64(int64)", name="changing")(lambda k: k * 1.0)
+        old = fc.Engine([calls("changing"), PAIRS])
+        old.send("A", ts=1, k=1)
+        data = old.snapshot()
+        assert len(fc.Engine.restore(data, [PAIRS, calls("changing")]).send("B", ts=2, k=1)) == 2
+        fc.function("int64(int64)", name="changing", replace=True)(lambda k: k)
+        changed = r"function 'changing' is int64\(int64\), and was float64\(int64\) in the engine of the snapshot"
+        for queries in (None, [calls("changing"), PAIRS]):
+            with pytest.raises(fc.SnapshotError, match=f"{changed}.*on_change='replace'"):
+                fc.Engine.restore(data, queries)
+        engine = fc.Engine.restore(data, [calls("changing"), PAIRS], on_change="replace")
+        assert engine.send("B", ts=2, k=1).counts() == {"calls": 0, "pairs": 1}
+        engine.send("A", ts=3, k=1)
+        assert engine.send("B", ts=4, k=1).counts() == {"calls": 1, "pairs": 2}
+        assert len(fc.Engine.restore(engine.snapshot()).send("B", ts=5, k=1)) == 3  # the new signature is stored
+
+
+def test_a_function_of_another_signature_in_a_join() -> None:
+    text = "SEQ(A a, B b) WHERE joining(a.k) + b.k = 5"
+    with own_registry():
+        fc.function("float64(int64)", name="joining")(lambda k: k * 1.0)
+        data = fc.Engine([query("joins", text), PAIRS]).snapshot()
+        fc.function("int64(int64)", name="joining", replace=True)(lambda k: k)
+        with pytest.raises(fc.SnapshotError, match=r"'joining' is int64.*and a query joins by it; register it"):
+            fc.Engine.restore(data, [query("joins", text), PAIRS], on_change="replace")
+
+
+def test_a_function_with_other_code_keeps_the_state() -> None:
+    with own_registry():
+        fc.function("int64(int64)", name="coded")(lambda k: k)
+        old = fc.Engine(calls("coded"))
+        old.send("A", ts=1, k=1)
+        data = old.snapshot()
+        fc.function("int64(int64)", name="coded", replace=True)(lambda k: -k)
+        engine = fc.Engine.restore(data, calls("coded"), on_change="replace")
+        assert len(engine.send("B", ts=2, k=1)) == 1
+
+
+def test_functions_of_dropped_queries_must_be_registered() -> None:
+    with own_registry():
+        fc.function("int64(int64)", name="dropped")(lambda k: k)
+        data = fc.Engine([calls("dropped"), PAIRS]).snapshot()
+        fc.functions()["dropped"].unregister()
+        with pytest.raises(fc.SnapshotError, match="dropped"):
+            fc.Engine.restore(data, [PAIRS], on_change="replace")
+
+
+def test_another_weight_is_another_query() -> None:
+    old = fc.Engine(PAIRS)
+    old.send("A", ts=1, k=1)
+    heavy = fc.parse("PATTERN SEQ(A a, B b) WITHIN 60ns WEIGHT 2", SCHEMA, name="pairs")
+    engine = fc.Engine.restore(old.snapshot(), heavy, on_change="replace")
+    assert len(engine.send("B", ts=2, k=1)) == 0
+
+
+def test_a_shedder_with_models() -> None:
+    kinds, keys, times = zip(*stream(5, 2_000), strict=True)
+    history = {"type": list(kinds), "k": list(keys), "ts": list(times)}
+    changed = query("keyed", "SEQ(B a, C b) WHERE [k]", "30ns")
+    models = {one: fc.fit(one, history) for one in (PAIRS, KEYED, changed)}
+    old_models = [models[PAIRS], models[KEYED]]
+    options: dict[str, Any] = {"latency_bound": "1s", "clock": "virtual", "shedder": "hybrid"}
+    old = fc.Engine([PAIRS, KEYED], **options, model=old_models)
+    old.send("A", ts=1, k=1), old.send("B", ts=2, k=1)
+    data = old.snapshot()
+    for given in (old_models, [models[PAIRS], models[changed]], [*models.values()]):
+        with pytest.raises(fc.ValidationError, match=r"queries 'keyed' are new or changed.*set_shedder\(None\), "):
+            fc.Engine.restore(data, [PAIRS, changed], shedder="hybrid", model=given, on_change="replace")
+    with pytest.raises(fc.ValidationError, match="queries 'waiting' are new or changed"):
+        fc.Engine.restore(data, [PAIRS, KEYED, WAITING], shedder="hybrid", model=old_models, on_change="replace")
+    engine = fc.Engine.restore(data, [PAIRS], shedder="hybrid", model=old_models, on_change="replace")
+    assert list(engine.metrics()["queries"]) == ["pairs"]
+    engine = fc.Engine.restore(data, shedder="hybrid", model=old_models)
+    engine.set_shedder(None)
+    engine.replace("keyed", changed)
+    engine.set_shedder("hybrid", model=[models[PAIRS], models[changed]])
+    assert engine.send("B", ts=3, k=1).counts() == {"pairs": 1, "keyed": 0}
+    assert engine.send("C", ts=4, k=1).counts() == {"pairs": 0, "keyed": 1}
+    assert engine.metrics()["shedding"]["shedder"] == "hybrid"
