@@ -44,8 +44,8 @@ class Schedule:
     seed
         Seed of the method ``"random"``.
     overrun
-        A state of the plan for which the time is a little too short, because the link is slower than planned, is sent
-        nevertheless, as the last one. Of few large states, each is much utility.
+        A state of the plan for which the time is a little too short, because the link is slower than planned, is still
+        sent, as the last one. Of few large states, each is much utility.
 
     Attributes
     ----------
