@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from bench.migration import figures, page
+from bench.migration import figures, link, page
 from bench.queries import RESULTS
 
 
@@ -42,3 +42,10 @@ def test_the_page_has_the_stored_results() -> None:
     assert page.SECTION.page_with(page.text(stored)) == page.SECTION.page.read_text(encoding="utf-8")
     cells = {(cell["utility"], cell["sizes"]): np.median(cell["shares"]) for cell in stored["shares"]}
     assert all(cells[key] <= goal for key, goal in page._GOALS.items())
+
+
+def test_the_page_of_the_transfer_has_the_stored_results() -> None:
+    stored = json.loads((RESULTS / "migration_link.json").read_text())
+    assert link.SECTION.page_with(link.table(stored)) == link.SECTION.page.read_text(encoding="utf-8")
+    given = [run for run in stored["runs"] if run["states"].startswith("trips") and run["options"]]
+    assert min(run["of_plan"] for run in given) >= 0.99 and {run["link"] for run in given} >= {"proxy"}
