@@ -1,4 +1,4 @@
-"""How public objects are shown at a prompt, and what they list for completion."""
+"""The text that a prompt shows for public objects, and the names that they offer for completion."""
 
 from __future__ import annotations
 

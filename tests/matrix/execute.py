@@ -200,6 +200,14 @@ class Execution:
         threads = 1 if self.run.threads == 1 else self.random.choice([1, 2, 3])
         return restore_options(self.run, self.outcome.models, threads)
 
+    def restored(self, snapshot: bytes) -> fc.Engine:
+        """Restore an engine; sometimes the queries are given, in another order."""
+        options = self.restoring()
+        if self.random.random() < 0.5:
+            return fc.Engine.restore(snapshot, **options)
+        queries = self.random.sample(self.queries, len(self.queries))
+        return fc.Engine.restore(snapshot, queries, on_change=self.random.choice(["error", "replace"]), **options)
+
     # ------------------------------------------------------------------- run
 
     def go(self, kernels: bool) -> None:
@@ -241,7 +249,7 @@ class Execution:
             fleet.engines = [rebuilt(engine, self.random, self.restoring()) for engine in fleet.engines]
             self.outcome.paths.add("partial states")
         elif how == "snapshot" or not fleet.keyed:
-            fleet.engines = [fc.Engine.restore(engine.snapshot(), **self.restoring()) for engine in fleet.engines]
+            fleet.engines = [self.restored(engine.snapshot()) for engine in fleet.engines]
             self.outcome.paths.add("snapshot")
         elif how == "key groups":
             places = [self.random.randrange(3) for _ in range(64)]

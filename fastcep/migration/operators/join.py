@@ -68,7 +68,8 @@ class WindowJoin(Suspendable):
     """Pairs of rows of two streams with equal keys, whose times differ by at most a window.
 
     The streams may be read in turns of any length. Rows of the stream that is ahead are stored until the other has
-    caught up, so read them at about the same pace.
+    caught up, so read them at about the same pace. A call takes time in proportion to the stored rows, so give many
+    rows at once.
 
     Parameters
     ----------

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from fastcep.engine import Engine
 from fastcep.errors import ValidationError
+from fastcep.migration.partial_states.engine_partition import partition
 from fastcep.migration.partial_states.protocol import PartialStates, StartAssembly
 
-__all__ = ["ASSEMBLIES", "CUTS", "assembly_of", "check_cut", "cut", "is_partial", "suspend"]
+__all__ = ["ASSEMBLIES", "assembly_of", "check_cut", "cut", "is_partial", "suspend"]
 
 #: Module and function that start the assembly of a kind.
 ASSEMBLIES: dict[str, tuple[str, str]] = {
@@ -17,13 +18,6 @@ ASSEMBLIES: dict[str, tuple[str, str]] = {
     "aggregate": ("fastcep.migration.operators.aggregate_assembly", "start_aggregate"),
     "join": ("fastcep.migration.operators.join_assembly", "start_join"),
 }
-#: Module and function that cut an operator, by module and class of the operator.
-CUTS: dict[tuple[str, str], tuple[str, str]] = {
-    ("fastcep.engine.engine", "Engine"): ("fastcep.migration.partial_states.engine_partition", "partition"),
-    ("fastcep.migration.operators.aggregate", "WindowAggregate"): ("fastcep.migration.operators", "cut"),
-    ("fastcep.migration.operators.join", "WindowJoin"): ("fastcep.migration.operators", "cut"),
-}
-
 _PARTS = ("kind", "states", "position", "base", "encode")
 
 
@@ -43,13 +37,15 @@ def cut(operator: Any) -> PartialStates:
     if is_partial(operator):
         states: PartialStates = operator
         return states
-    for base in type(operator).__mro__:
-        if (base.__module__, base.__qualname__) in CUTS:
-            cut_it: Callable[[Any], PartialStates] = _load(*CUTS[base.__module__, base.__qualname__])
-            return cut_it(operator)
+    if isinstance(operator, Engine):
+        return partition(operator)
+    own_cut = getattr(operator, "partial_states", None)
+    if callable(own_cut):
+        parts: PartialStates = own_cut()
+        return parts
     raise ValidationError(
-        f"operator: {type(operator).__name__} cannot be cut into partial states; expected an operator of "
-        "fastcep.migration, an Engine, or PartialStates"
+        f"operator: {type(operator).__name__} cannot be cut into partial states; expected an Engine, an "
+        "operator with a method partial_states, such as WindowAggregate, or PartialStates"
     )
 
 
@@ -86,8 +82,7 @@ def check_cut(states: Any, operator: Any = None) -> PartialStates:
 
 def _position_of(operator: Any) -> int:
     """Return the number of events that an operator has received."""
-    transfer = getattr(operator, "_transfer", None)
-    position: int = operator.position if transfer is None else transfer.received
+    position: int = operator._transfer.received if isinstance(operator, Engine) else operator.position
     return position
 
 
@@ -95,9 +90,6 @@ def assembly_of(kind: str) -> StartAssembly | None:
     """Return the function that starts the assembly of a kind; None if the kind is unknown."""
     if kind not in ASSEMBLIES:
         return None
-    start: StartAssembly = _load(*ASSEMBLIES[kind])
+    module, name = ASSEMBLIES[kind]
+    start: StartAssembly = getattr(import_module(module), name)
     return start
-
-
-def _load(module: str, name: str) -> Any:
-    return getattr(import_module(module), name)

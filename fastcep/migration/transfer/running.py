@@ -138,10 +138,12 @@ class Migration:
                 error.matches = tuple(self._catch_up())
             except FastcepError as problem:
                 results, self._results = self._results, []
+                if (found := getattr(problem, "matches", None)) is not None:  # the batch was processed in part
+                    results.append(found)
                 raise MigrationError(
                     f"{error.problem}; the old operator rejected a batch that was held back: {problem}", "old",
                     "Call finish again for the batches after it", report=error.report,
-                    matches=(*results, *getattr(problem, "matches", ())),
+                    matches=tuple(results),
                 ) from problem  # fmt: skip
         raise error from self._cause()
 

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastcep as fc
-from fastcep.migration.operators import WindowAggregate, WindowJoin, cut
+from fastcep.migration.operators import WindowAggregate, WindowJoin
 from fastcep.migration.operators.aggregate_assembly import start_aggregate
 from fastcep.migration.operators.join_assembly import start_join
 from fastcep.migration.operators.wire import StatesOfTable, pack_base, unpack_base
+from fastcep.migration.transfer.kinds import cut
 
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.string()), ("v", pa.int64())])
 STARTS = {"aggregate": start_aggregate, "join": start_join}

@@ -105,7 +105,7 @@ def test_any_state_alone_is_enough(name: str) -> None:
 
 
 def test_copies_in_several_indexes_are_sent_together() -> None:
-    """The indexes have the rows in another order, and only the events tell which rows are copies."""
+    """The indexes have the rows in different orders; rows are copies of each other if they bind the same events."""
     text = "PATTERN SEQ(A a, B b, AND(C c, D d)) WHERE c.k = b.k AND d.v = b.v WITHIN 1min"
     schema = fc.Schema({key: {"k": "int64", "v": "int64"} for key in "ABCD"}, type="type", time="ts", time_unit="ms")
     before = {"type": list("AABBBB"), "ts": range(6), "k": [0, 0, 1, 2, 1, 2], "v": [0, 0, 1, 1, 2, 2]}

@@ -87,6 +87,20 @@ def test_an_engine_that_was_handed_over_refuses_events_until_it_is_taken_back() 
         host.outcome()
 
 
+def test_operators_of_users_move() -> None:
+    """They need a method that cuts the state; the new host needs a function that starts an assembly."""
+
+    class Own(Counter):
+        def partial_states(self) -> CounterStates:
+            return CounterStates(self)
+
+    counter = Own()
+    counter.process(events(1, 2, 1))
+    with new_host() as host:
+        send(counter, host.address, key=KEY)
+        assert host.received().operator.counts == {1: 2, 2: 1}
+
+
 def test_aggregates_refuse_rows() -> None:
     schema = pa.schema([("ts", pa.int64()), ("bike", pa.int64())])
     aggregate = WindowAggregate(schema, time="ts", keys=["bike"], window="10ns", aggregates={"rows": "count"})
@@ -192,6 +206,27 @@ def test_matches_of_a_batch_that_the_new_operator_could_not_finish() -> None:
     assert "memory" in str(received.interrupted)
     assert [match for matches in received.matches for match in matches.to_dicts()] == expected.value.matches.to_dicts()
     assert received.position == report.position == received.operator.metrics()["events"] == twin.metrics()["events"]
+
+
+def test_matches_of_a_batch_that_the_old_operator_could_not_finish() -> None:
+    """The new host rejects the batch, too, so the old one keeps the state."""
+
+    def engine() -> fc.Engine:
+        queries = [QUERY, fc.parse("PATTERN SEQ(A a, A b, A c) WITHIN 10s", SCHEMA, name="r")]
+        engine = fc.Engine(queries, store="rows", memory_limit="128KiB")
+        engine.process(batch("A", 0))
+        return engine
+
+    rest = pa.concat_tables([batch("B", 50), batch("A", 60, 3_000)])
+    with pytest.raises(fc.MemoryLimitError) as expected:
+        engine().process(rest)
+    with new_host() as host, start(engine(), host.address, key=KEY, timeout="20s") as migration:
+        assert migration.process(rest) == []
+        with pytest.raises(fc.MigrationError, match="the old operator rejected a batch") as caught:
+            migration.finish()
+        assert isinstance(host.outcome(), fc.MigrationError)
+    (found,) = caught.value.matches
+    assert caught.value.owner == "old" and found.to_dicts() == expected.value.matches.to_dicts() != []
 
 
 def test_receive_in_a_running_event_loop() -> None:
