@@ -128,8 +128,12 @@ def receive(
             address, key=_key(key_file), wait=wait, timeout=timeout, options=_shedding(shedder, model),
             kinds=["engine"], on_listening=listening, on_built=store,
         )  # fmt: skip
-    except BaseException:
+    except Exception:
         part.unlink(missing_ok=True)
+        raise
+    except BaseException:  # Ctrl-C: this host may already own a state that is stored
+        if not part.stat().st_size:
+            part.unlink()
         raise
     os.replace(part, output)
     for match in (match for matches in received.matches for match in matches.to_dicts()):
