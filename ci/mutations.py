@@ -40,7 +40,7 @@ TESTS = {
     "by tests of the path": [
         "tests/engine/test_partitions.py", "tests/engine/test_threads_properties.py",
         "tests/engine/test_stores_properties.py", "tests/engine/test_store_trial.py", "tests/engine/test_sleep.py",
-        "tests/engine/test_signals.py",
+        "tests/engine/test_signals.py", "tests/engine/test_run_methods.py",
         "tests/engine/state/test_keygroups.py", "tests/engine/state/test_moving_properties.py",
         "tests/engine/state/test_snapshots.py", "tests/engine/state/test_refused_snapshots.py",
         "tests/engine/state/test_partial_matches.py",

@@ -55,8 +55,10 @@ class Job:
     shedding: SheddingOptions = field(default_factory=SheddingOptions)
 
     def open(self, live: Live | None = None) -> Source:
-        """Open the input."""
-        ordered = self.lateness.allowed is None
+        """Open the input; `live` is how to wait for standard input, unless there are other inputs or it is sorted."""
+        if self.inputs.sort or list(self.sources) != ["-"]:
+            live = None
+        ordered = self.lateness.ordered
         return self.inputs.open(self.sources, self.schema, self.batch_rows, ordered=ordered, live=live)
 
     def summary(self) -> Summary:

@@ -31,9 +31,8 @@ class Lateness:
         ValidationError
             If the options contradict each other or the input.
         """
-        for option, value in (("--late", self.output), ("--idle-timeout", self.idle)):
-            if value is not None and self.allowed is None:
-                raise ValidationError(f"{option} needs --allowed-lateness: without it the input must be in order")
+        if self.output is not None and self.allowed is None and self.idle is None:
+            raise ValidationError("--late needs --allowed-lateness: without it the input must be in order")
         if self.idle is not None and list(sources) != ["-"]:
             raise ValidationError("--idle-timeout is for standard input only; use it with --input - alone, or omit it")
         if self.idle is not None and sort:
@@ -43,9 +42,14 @@ class Lateness:
         options = {"late_limit": max(1_000_000, batch_rows)}
         return options | {"allowed_lateness": self.allowed, "idle_timeout": self.idle}
 
-    def live(self, on_quiet: Callable[[], None]) -> Live | None:
-        """Return how to wait for standard input, None without an idle timeout; `on_quiet` is called when it is idle."""
-        return None if self.idle is None else Live(parse_duration(self.idle) / 1e9, on_quiet)
+    @property
+    def ordered(self) -> bool:
+        """True if the input must be in order."""
+        return self.allowed is None and self.idle is None
+
+    def live(self, on_quiet: Callable[[], None]) -> Live:
+        """Return how to wait for standard input; with an idle timeout, `on_quiet` is called when it is idle."""
+        return Live() if self.idle is None else Live(parse_duration(self.idle) / 1e9, on_quiet)
 
     def report(self, count: int) -> None:
         """Print the number of late events on standard error, unless they are written to a file."""

@@ -73,7 +73,7 @@ def run_in_parallel(
         if writer is not None:
             stack.enter_context(writer)
         sink, start = _Sink(engine, summary, writer, display), perf_counter()
-        live = Live(_QUIET, lambda: sink.take(engine.poll())) if list(job.sources) == ["-"] else None
+        live = Live(_QUIET, lambda: sink.take(engine.poll()))
         try:
             source = stack.enter_context(job.open(live))
             for matches in each(engine, source):

@@ -20,6 +20,7 @@ from fastcep.engine.query_methods import QueryMethods
 from fastcep.engine.reorder import make_reorderer
 from fastcep.engine.results.matches import Matches
 from fastcep.engine.results.timeouts import take_timed_out
+from fastcep.engine.run_methods import RunMethods
 from fastcep.engine.state_methods import StateMethods
 from fastcep.engine.state_transfer import StateTransfer
 from fastcep.engine.stream import Stream
@@ -37,7 +38,7 @@ from fastcep.plan import explain
 from fastcep.query import ast
 
 
-class Engine(QueryMethods, StateMethods):
+class Engine(QueryMethods, RunMethods, StateMethods):
     """Find the matches of one or more queries in a stream.
 
     Parameters
@@ -48,7 +49,8 @@ class Engine(QueryMethods, StateMethods):
         Return the time and every attribute of all matched events, see :func:`fastcep.with_attributes`.
     allowed_lateness
         How far an event may be behind the latest one, such as ``"5s"`` or a timedelta. Events are held back that long
-        and put in order; later ones go to :meth:`late`. None: the input must be in order.
+        and put in order; later ones go to :meth:`late`. None: the input must be in order, or with `idle_timeout`:
+        ``"0s"``.
     idle_timeout
         Wall-clock time without input after which :meth:`poll` releases held events, and after which one of several
         sources no longer holds back the others.
@@ -307,8 +309,8 @@ class Engine(QueryMethods, StateMethods):
             Without ``idle_timeout``, or after :meth:`flush`.
         """
         with self._stream.exclusive():
-            if self._stream.reorder is None or not self._stream.reorder.may_idle:
-                raise ValidationError('poll() needs a time to wait: Engine(…, idle_timeout="2s", allowed_lateness=…)')
+            if self._stream.reorder is None or self._stream.reorder.idle_seconds is None:
+                raise ValidationError('poll() needs a time to wait: Engine(…, idle_timeout="2s")')
             return self._stream.take(self._stream.reorder.poll())
 
     def late(self) -> pa.Table:

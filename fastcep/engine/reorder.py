@@ -78,9 +78,9 @@ def make_reorderer(
     if isinstance(late_limit, bool) or not isinstance(late_limit, int) or late_limit < 0:
         raise ValidationError(f"late_limit={late_limit!r}: expected a number of events, 0 or more")
     if lateness is None:
-        if idle is not None:
-            raise ValidationError("idle_timeout needs allowed_lateness: without it nothing is held back")
-        return None
+        if idle is None:
+            return None
+        lateness = 0
     if idle == 0:
         raise ValidationError("idle_timeout is 0: expected a positive duration, such as '2s'")
     return Reorderer(schema, lateness, idle=idle, late_limit=late_limit, clock=clock)
@@ -382,9 +382,9 @@ class Reorderer:
             batch.mark_codes(marks)
 
     @property
-    def may_idle(self) -> bool:
-        """True if a source without input becomes idle after some time."""
-        return self._idle is not None
+    def idle_seconds(self) -> float | None:
+        """Seconds after which a source without input becomes idle; None: it does not."""
+        return None if self._idle is None else self._idle / 1e9
 
     @property
     def held_events(self) -> int:

@@ -139,7 +139,7 @@ def test_held_events_are_not_lost_by_a_bad_row(files: list[str], tmp_path: Path)
     [
         (["--allowed-lateness", "5 parsecs"], "--allowed-lateness: unknown unit 'parsecs'"),
         (["--late", "late.csv"], "--late needs --allowed-lateness"),
-        (["--idle-timeout", "2s"], "--idle-timeout needs --allowed-lateness"),
+        (["--idle-timeout", "2s"], "--idle-timeout is for standard input"),
         (["--allowed-lateness", "5s", "--idle-timeout", "2s"], "--idle-timeout is for standard input"),
         (["--allowed-lateness", "5s", "--late", "m.csv", "--output", "./m.csv"], "--late and --output are both"),
         (["--allowed-lateness", "5s", "--late", "late.xlsx"], ".parquet, .arrow"),
@@ -196,6 +196,27 @@ def test_a_quiet_pipe_gives_its_matches(files: list[str], tmp_path: Path) -> Non
     assert process.returncode == 0, errors
     assert "00:00:10" in out and "5 events, 3 matches" in out
     assert csv.read_csv(late).column("seq").to_pylist() == [4], "it arrived after the watermark passed its time"
+
+
+def test_a_pipe_gives_each_match_when_its_last_event_arrives(files: list[str]) -> None:
+    """The writer waits for each match before it writes more, and no option requests that."""
+    with start(files[1]) as process:
+        feed(process, "kind,id,ts\nA,1,2\nB,1,4\nA,")
+        assert "00:00:04" in wait_for_match(process)
+        feed(process, '2,8\nB,"2",9\n')
+        assert "00:00:09" in wait_for_match(process)
+        out, errors = process.communicate("B,2,10")
+    assert process.returncode == 0, errors
+    assert "00:00:10" in out and "5 events, 3 matches" in out
+
+
+def test_a_pipe_with_an_idle_timeout_alone(files: list[str]) -> None:
+    with start(files[1], "--idle-timeout", "50ms") as process:
+        feed(process, "kind,id,ts\nA,1,2\nB,1,4\n")
+        assert "00:00:04" in wait_for_match(process)
+        out, errors = process.communicate("A,1,3\nB,1,9\n")
+    assert process.returncode == 0, errors
+    assert "3 events, 2 matches" in out and "late events, excluded from all matches: 1" in errors
 
 
 def test_a_live_pipe_with_a_bad_row_goes_on(files: list[str], tmp_path: Path) -> None:

@@ -260,6 +260,16 @@ def test_an_idle_source_does_not_hold_back_the_others() -> None:
     assert counts(one) == (3, 2, 1, 1, 46)
 
 
+def test_an_idle_timeout_alone_allows_no_lateness() -> None:
+    now = 0
+    one = fc.Engine(fc.parse(PAIR, NUMBERED), idle_timeout="1ms", clock=lambda: now)
+    assert len(one.process(events("AB", [1, 2], number=[0, 1]))) == 0, "a smaller number may come"
+    now = 1_000_000
+    assert len(one.poll()) == 1
+    one.process(events("A", [1], number=[2]))
+    assert one.metrics()["late_events"] == 1
+
+
 # ---------------------------------------------------------------------- refusals
 
 
@@ -269,7 +279,7 @@ def test_an_idle_source_does_not_hold_back_the_others() -> None:
         ({"allowed_lateness": "5 parsecs"}, "allowed_lateness: unknown unit 'parsecs'"),
         ({"allowed_lateness": 5}, "allowed_lateness: a duration cannot be of type int"),
         ({"allowed_lateness": timedelta(-1)}, "allowed_lateness: negative duration"),
-        ({"idle_timeout": "2s"}, "idle_timeout needs allowed_lateness"),
+        ({"idle_timeout": "0s"}, "idle_timeout is 0"),
         ({"allowed_lateness": "1s", "idle_timeout": "0s"}, "idle_timeout is 0"),
         ({"allowed_lateness": "1s", "late_limit": -1}, "late_limit=-1: expected a number of events"),
         ({"late_limit": 1.5}, "late_limit=1.5"),

@@ -27,7 +27,7 @@ from fastcep.io.read.csv import read_csv
 from fastcep.io.read.files import list_files
 from fastcep.io.read.json_lines import read_json_lines
 from fastcep.io.read.layout import Layout
-from fastcep.io.read.live_input import Live, LiveStream
+from fastcep.io.read.live_input import Live, standard_input
 from fastcep.io.read.objects import label_of_object, read_object
 from fastcep.io.read.options import Options
 from fastcep.io.read.sorting import sorted_batches
@@ -140,7 +140,7 @@ def open_source(
     ordered
         With `bad_rows`: True treats rows out of time order as bad; False leaves them to the engine.
     live
-        For standard input only: pass on each row when it arrives, and call a function during silence.
+        For standard input only: pass on each row when it arrives; with `Live.wait`, call a function during silence.
 
     Returns
     -------
@@ -156,8 +156,8 @@ def open_source(
     SchemaError
         If a column that the schema needs is missing.
     ValidationError
-        If an option is invalid or the format is unknown; with `live`, also if standard input is compressed, or is not a
-        file or pipe of the operating system.
+        If an option is invalid or the format is unknown; with `Live.wait`, also if standard input is compressed, or is
+        not a file or pipe of the operating system.
     """
     options = Options(format, delimiter, encoding, chunk_rows)
     if isinstance(data, str | PathLike):
@@ -223,7 +223,7 @@ class _Inputs:
 
     def _open(self, name: str) -> tuple[Layout, Iterator[Piece]]:
         form = of_name(name, self._options.format) if name != STDIN else None
-        self._stream = stream = LiveStream(self._live) if self._live is not None else ByteStream(name)
+        self._stream = stream = standard_input(self._live) if self._live is not None else ByteStream(name)
         try:
             if form is not None and stream.magic and form.compression not in (None, stream.compression):
                 raise DataError(

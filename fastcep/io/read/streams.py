@@ -95,7 +95,11 @@ class ByteStream:
         if self.compression is None:
             self._held, self._read = self.magic, raw.read1
             return
-        source = io.BufferedReader(_Joined(self.magic, raw))
+        self._decompress(self.magic, raw)
+
+    def _decompress(self, head: bytes, raw: Any) -> None:
+        """Read from `head` and then `raw`, which has ``read1``, and decompress."""
+        source = io.BufferedReader(_Joined(head, raw))
         if self.compression == "gzip":
             self._read = gzip.GzipFile(fileobj=source).read1
         else:

@@ -198,3 +198,11 @@ def test_no_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(ValidationError, match="cannot be read live"):
         open_source("-", SCHEMA, live=Live(1, lambda: None))
+
+
+def test_compressed_input_without_a_callback(pipe: Pipe) -> None:
+    writer = threading.Thread(target=lambda: (pipe.write(gzip.compress(HEAD + b"1,x,2\n")), pipe.close()))
+    writer.start()
+    with open_source("-", SCHEMA, live=Live()) as source:
+        assert [batch.to_pylist() for batch in source] == [[{"ts": 1, "text": "x", "n": 2}]]
+    writer.join()
