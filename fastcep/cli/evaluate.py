@@ -273,7 +273,8 @@ def _print_report(report: Report, json: bool) -> None:
         return
     from rich.console import Console
 
-    Console(width=None if sys.stdout.isatty() else _WIDTH).print(report.table())
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH)
+    console.print(report.table(console.width))
 
 
 def _report_excluded(report: Report) -> bool:

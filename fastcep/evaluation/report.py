@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from fastcep.errors import ValidationError
+from fastcep.extras import load
 from fastcep.io.write.target import write_text
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Report"]
 
+_TEXT_WIDTH = 80
 _TEXT, _REAL, _COUNT, _FLAG = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 _COLUMNS: dict[str, pa.DataType] = {
     "shedder": _TEXT, "target": _TEXT, "bound": _REAL, "rate": _REAL, "demand": _REAL, "seed": pa.uint64(),
@@ -44,6 +46,15 @@ class Report:
         excluded = len(self._excluded())
         names = ", ".join(repr(item["name"]) for item in self.document["setting"]["strategies"])
         return f"Report({names}: {len(self.rows)} rows" + (f", {excluded} of which do not count)" if excluded else ")")
+
+    def __str__(self) -> str:
+        """Return the table as text, in lines of 80 characters."""
+        from rich.console import Console
+
+        console = Console(width=_TEXT_WIDTH, color_system=None, force_terminal=False)
+        with console.capture() as capture:
+            console.print(self.table(_TEXT_WIDTH))
+        return capture.get().rstrip("\n")
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -88,17 +99,22 @@ class Report:
         rows = [{name: row[name] for name in _COLUMNS} for row in self.rows]
         return pa.Table.from_pylist(rows, pa.schema(_COLUMNS))
 
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame of `to_arrow`; `ValidationError` if pandas is not installed."""
+        load("pandas", "Report.to_pandas()", None)
+        return self.to_arrow().to_pandas()
+
     def to_html(self, path: str | PathLike[str]) -> None:
         """Write a self-contained HTML page with tables and plots; it needs no network."""
         from fastcep.report.evaluation import save_html
 
         save_html(self.document, Path(path))
 
-    def table(self) -> Table:
-        """Return the rows as a table for the terminal (rich)."""
+    def table(self, width: int | None = None) -> Table:
+        """Return means over the seeds as a table for the terminal (rich), with the columns that fit in ``width``."""
         from fastcep.report.evaluation import evaluation_table
 
-        return evaluation_table(self.document)
+        return evaluation_table(self.document, width)
 
     def _excluded(self) -> list[dict[str, Any]]:
         return [row for row in self.rows if not row["counts"]]

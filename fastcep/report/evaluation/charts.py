@@ -14,13 +14,14 @@ from typing import Any
 
 from fastcep.plan.explain.text_helpers import clip, shown
 from fastcep.report.evaluation.cells import Cell, Evaluation, Strategy
+from fastcep.report.evaluation.colours import INK, PAPER
 from fastcep.report.evaluation.figure import picture
 from fastcep.report.evaluation.number_text import STATISTICS, duration, target_text
-from fastcep.report.evaluation.strategy_style import INK, Look, looks
+from fastcep.report.evaluation.strategy_style import Look, looks
 
 __all__ = ["Chart", "charts", "swatch"]
 
-_LARGE, _SMALL = (560, 370), (560, 290)
+_SIZES_OF = {"half": (560, 370), "third": (400, 290)}
 _STEPS = (0, 0.5, 1, 2, 5, 10, 20, 50)
 _WIDTHS, _SIZES = (1.3, 3.2), (5.0, 9.0)  #: of lines and markers: in the foreground, in the background
 
@@ -30,11 +31,12 @@ Range = Callable[[Cell], tuple[float, float] | None]
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart as SVG, with its title and caption."""
+    """A chart as SVG, with its title, caption, and width on a wide page: ``half`` or ``third``."""
 
     title: str
     caption: str
     svg: str
+    width: str
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,17 @@ def charts(evaluation: Evaluation) -> list[Chart]:
     with_values = [
         plot for plot in _plots(evaluation) if any(plot.value(cell) is not None for cell in evaluation.cells.values())
     ]
+    widths = _widths(len(with_values))
     return [
-        Chart(plot.title, plot.caption, _draw(evaluation, plot, number < 2, f"p{number}-"))
-        for number, plot in enumerate(with_values)
+        Chart(plot.title, plot.caption, _draw(evaluation, plot, width, f"p{number}-"), width)
+        for number, (plot, width) in enumerate(zip(with_values, widths, strict=True))
     ]
+
+
+def _widths(count: int) -> list[str]:
+    """Return widths that fill every row of the page: two halves first, then thirds, and halves for the remainder."""
+    halves = 2 + (4, 2, 0)[count % 3] if count > 3 else count
+    return ["half"] * 2 + ["third"] * (count - halves) + ["half"] * (halves - 2) if count > 2 else ["half"] * count
 
 
 def swatch(look: Look, prefix: str) -> str:
@@ -108,11 +117,14 @@ def _plots(evaluation: Evaluation) -> list[_Plot]:
         _Plot("Shed partial matches", "Share refused or dropped, of those born or refused.", "share shed", *matches),
     ]
     if evaluation.mode == "demands":
-        over_shed = [*_over_shed(evaluation, recall), *_over_shed(evaluation, precision)]
+        over_shed = [*_over_shed(evaluation, recall)]
+        if not evaluation.document["query"]["monotonic"]:
+            over_shed += _over_shed(evaluation, precision)
         return [*over_shed[:2], recall, _behind_best(evaluation), *over_shed[2:], *plots]
     caption = "Recall as the shedder estimates it, minus the true recall."
     estimate = _Plot("Estimated recall", caption, "error, in points", _error, _error_range, unit="points", level=0.0)
-    return [recall, _behind_best(evaluation), precision, *plots, estimate]
+    certain = [] if evaluation.document["query"]["monotonic"] else [precision]
+    return [recall, _behind_best(evaluation), *certain, *plots, estimate]
 
 
 def _behind_best(evaluation: Evaluation) -> _Plot:
@@ -186,8 +198,8 @@ def _over_shed(evaluation: Evaluation, plot: _Plot) -> list[_Plot]:
 # ------------------------------------------------------------------------------------------------------------ drawing
 
 
-def _draw(evaluation: Evaluation, plot: _Plot, large: bool, prefix: str) -> str:
-    width, height = _LARGE if large else _SMALL
+def _draw(evaluation: Evaluation, plot: _Plot, page_width: str, prefix: str) -> str:
+    width, height = _SIZES_OF[page_width]
 
     def draw(figure: Any) -> None:
         figure.set_layout_engine("constrained")
@@ -199,7 +211,7 @@ def _draw(evaluation: Evaluation, plot: _Plot, large: bool, prefix: str) -> str:
             line = _line(look_of[strategy.name], depth / max(len(drawn) - 1, 1))
             _draw_strategy(axes, evaluation, plot, strategy, line)
         _set_y_axis(axes, plot)
-        _set_x_axis(axes, evaluation, plot, small=not large)
+        _set_x_axis(axes, evaluation, plot, small=page_width == "third")
 
     return picture(draw, width, height, f"{plot.title}. {plot.caption}", prefix)
 
@@ -219,7 +231,7 @@ def _draw_strategy(axes: Any, evaluation: Evaluation, plot: _Plot, strategy: Str
         axes.fill_between(xs, lows, highs, where=counts, color=line["color"], alpha=0.13, linewidth=0)
     axes.vlines(xs, lows, highs, color=line["color"], linewidth=1)
     axes.plot(xs, [value if ok else nan for value, ok in zip(values, counts, strict=True)], **line)
-    hollow = line | {"markerfacecolor": "white", "markeredgecolor": line["color"], "markeredgewidth": 1.3}
+    hollow = line | {"markerfacecolor": PAPER, "markeredgecolor": line["color"], "markeredgewidth": 1.3}
     for x, value, ok in zip(xs, values, counts, strict=True):
         if not ok:
             axes.plot([x], [value], **hollow)
@@ -239,7 +251,7 @@ def _line(look: Look, depth: float = 0.5) -> dict[str, Any]:
     return {
         "color": look.colour, "linestyle": look.line, "linewidth": 1.6 if look.line == "--" else width,
         "marker": look.marker, "markersize": size + 2.5 * (look.marker == "*"), "markeredgewidth": 0.6,
-        "markeredgecolor": "white",
+        "markeredgecolor": PAPER,
     }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
 
-from fastcep.report.evaluation.strategy_style import FAINT, GRID, INK
+from fastcep.report.evaluation.colours import AXIS, FAINT, GRID, INK, adaptable
 from fastcep.report.plots import load
 
 __all__ = ["FONTS", "picture"]
@@ -29,7 +29,7 @@ _STYLE = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "text.color": INK,
-    "axes.edgecolor": "#9ca3af",
+    "axes.edgecolor": AXIS,
     "axes.linewidth": 0.8,
     "axes.labelcolor": INK,
     "axes.labelsize": 12,
@@ -127,6 +127,8 @@ def _tidy(element: ElementTree.Element, used: set[str], prefix: str) -> None:
         element_id = attributes.pop("id")
         if element_id in used:
             attributes["id"] = f"{prefix}{element_id}"
+    if "style" in attributes:
+        attributes["style"] = adaptable(attributes["style"])
     for name in ("d", "transform", "x", "y", "points"):
         if name in attributes:
             attributes[name] = _LONG.sub(lambda match: f"{float(match[0]):.2f}", attributes[name]).replace("\n", "")

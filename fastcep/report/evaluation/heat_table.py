@@ -13,8 +13,7 @@ from fastcep.report.evaluation.tags import safe, tag
 __all__ = ["heat_tables"]
 
 _MOST_WRITTEN = 6  #: with up to this many classes the shares are written; with more, only the tint is shown
-_DARKEST = (8, 69, 148)
-_LIGHT = 0.225  #: luminance from which dark text is more legible than white text
+_DEEP = 0.6  #: share from which light text is more legible than dark text, on a light page
 
 
 def heat_tables(evaluation: Evaluation, target: str) -> str:
@@ -78,13 +77,11 @@ def _share(part: float, total: float) -> float | None:
 
 
 def _tint(share: float | None) -> dict[str, str]:
-    """Return the style of a cell: a background between white and dark blue, and a legible text colour."""
+    """Return the attributes of a cell: its share, which the page shows as a tint, and a class."""
     if share is None:
-        return {"style": "background:#f3f4f6;color:#6b7280"}
-    mixed = [round(255 + (end - 255) * min(max(share, 0.0), 1.0)) for end in _DARKEST]
-    luminance = sum(weight * (part / 255) ** 2.2 for weight, part in zip((0.21, 0.72, 0.07), mixed, strict=True))
-    ink = ";color:#fff" if luminance < _LIGHT else ""
-    return {"style": "background:#{:02x}{:02x}{:02x}".format(*mixed) + ink}
+        return {"_class": "none"}
+    limited = min(max(share, 0.0), 1.0)
+    return {"style": f"--share:{100 * limited:.1f}%", "_class": "tint deep" if limited > _DEEP else "tint"}
 
 
 def _cell(share: float | None, tooltip: str, note: str = "") -> str:

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastcep.report.evaluation.cells import Cell, Evaluation
+from fastcep.report.evaluation.colours import GRID, INK, PAPER, UNSHED
 from fastcep.report.evaluation.figure import picture
 from fastcep.report.evaluation.number_text import duration
-from fastcep.report.evaluation.strategy_style import INK, looks
+from fastcep.report.evaluation.strategy_style import looks
 
 __all__ = ["LatencyChart", "latency_charts"]
 
 _WIDTH, _HEIGHT = 270, 150
 _AXES = (0.2, 0.15, 0.775, 0.8)  #: left, bottom, width, height; the same in all charts, so that they can be compared
-_UNSHED_COLOUR = "#b6bcc6"
 _HEADROOM = 1.1
 _LARGEST_RATIO = 3.5  #: the run without shedding is drawn if its mean latency is at most this multiple of the bound
 
@@ -74,12 +74,12 @@ def _draw(
     def draw(figure: Any) -> None:
         axes = figure.add_axes(_AXES)
         last = max([*series["x"], *(unshed["x"] if unshed else ())])
-        axes.axvspan(0, evaluation.setting["skip"] * last, color="#e5e7eb", linewidth=0)
+        axes.axvspan(0, evaluation.setting["skip"] * last, color=GRID, linewidth=0)
         if unshed:
-            axes.plot(unshed["x"], _clipped(unshed["latency"], top), color=_UNSHED_COLOUR, linewidth=0.7)
+            axes.plot(unshed["x"], _clipped(unshed["latency"], top), color=UNSHED, linewidth=0.7)
         axes.plot(series["x"], _clipped(series["latency"], top), color=look.colour, linewidth=1.0)
         if series["bound"] is not None:
-            axes.axhline(series["bound"], color="white", linewidth=2.6, alpha=0.7)
+            axes.axhline(series["bound"], color=PAPER, linewidth=2.6, alpha=0.7)
             axes.axhline(series["bound"], color=INK, linewidth=1.3, linestyle=(0, (5, 2)))
         _set_axes(axes, last, top)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from fastcep.report.evaluation import page_sections as sections
 from fastcep.report.evaluation.cells import Evaluation
+from fastcep.report.evaluation.colours import dark_values
 from fastcep.report.evaluation.tags import safe, tag
 
 __all__ = ["html", "save_html"]
@@ -70,7 +71,8 @@ def html(document: Mapping[str, Any]) -> str:
 
 
 def _page(title: str, body: str) -> str:
-    style, script = _file("page.css"), _file("page.js")
+    dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark_values(body)} }} }}\n"
+    style, script = _file("page.css") + dark, _file("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     return "\n".join(

@@ -7,6 +7,7 @@ from typing import Any
 
 from fastcep.report.evaluation.cells import Cell, Evaluation
 from fastcep.report.evaluation.charts import charts, swatch
+from fastcep.report.evaluation.colours import adaptable
 from fastcep.report.evaluation.columns import Column, columns
 from fastcep.report.evaluation.facts import setting_facts
 from fastcep.report.evaluation.heat_table import heat_tables
@@ -109,7 +110,7 @@ def pictures(evaluation: Evaluation) -> str:
     figures = []
     for chart in charts(evaluation):
         caption = tag("figcaption", tag("h3", safe(chart.title)) + safe(chart.caption))
-        figures.append(tag("figure", caption + chart.svg))
+        figures.append(tag("figure", caption + chart.svg, _class=chart.width))
     note = (
         "Bands and bars show the range over the seeds. A hollow marker does not count. Dashed curves are references. "
         "Lines in the background are wider, so that all of several coinciding curves are visible."
@@ -136,7 +137,8 @@ def over_time(evaluation: Evaluation) -> str:
     for number, target in enumerate(evaluation.ordered):
         panels = latency_charts(evaluation, target, f"t{number}-")
         if panels:
-            groups[target] = tag("div", "".join(_panel(evaluation, chart) for chart in panels), _class="panels")
+            figures = "".join(_panel(evaluation, chart) for chart in panels)
+            groups[target] = tag("div", figures, _class="panels", style=_panel_columns(len(panels)))
     if not groups:
         return ""
     if evaluation.mode == "rates":
@@ -150,6 +152,15 @@ def over_time(evaluation: Evaluation) -> str:
         "The shaded warm-up is not judged, and clipped where it exceeds the scale. First seed."
     )
     return _by_target(evaluation, "Latency over time", note, groups, "time")
+
+
+def _panel_columns(count: int) -> str:
+    """Return the numbers of columns on wide and narrow pages, so that the last row has few gaps."""
+    wide, narrow = (
+        min(range(min(2, count), min(most, count) + 1), key=lambda columns: (-count % columns, -columns))
+        for most in (5, 3)
+    )
+    return f"--wide:{wide};--narrow:{narrow}"
 
 
 def _panel(evaluation: Evaluation, chart: LatencyChart) -> str:
@@ -232,7 +243,7 @@ def _number(column: Column, cell: Cell) -> str:
 def _name(evaluation: Evaluation, cell: Cell) -> str:
     """Return the name of a strategy, with its colour."""
     colour = looks(evaluation.strategies)[cell.strategy.name].colour
-    return tag("span", tag("i", "", style=f"background:{colour}") + safe(cell.strategy.name), _class="name")
+    return tag("span", tag("i", "", style=adaptable(f"background:{colour}")) + safe(cell.strategy.name), _class="name")
 
 
 _ROW = {

@@ -8,9 +8,7 @@ from zlib import crc32
 
 from fastcep.report.evaluation.cells import Strategy
 
-__all__ = ["FAINT", "GRID", "INK", "Look", "looks"]
-
-INK, FAINT, GRID = "#1f2937", "#6b7280", "#e5e7eb"
+__all__ = ["Look", "looks"]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,12 @@ from fastcep.report.evaluation.number_text import clock_text, count, listed, tar
 __all__ = ["evaluation_table"]
 
 
-def evaluation_table(document: Mapping[str, Any]) -> Table:
+#: Columns that a narrow table leaves out, the least important ones first.
+_LEFT_OUT = ("overhead", "p99", "precision", "estimated", "speed")
+_OTHERS = 36  #: characters of the first two columns, and of the recall
+
+
+def evaluation_table(document: Mapping[str, Any], width: int | None = None) -> Table:
     """Return a table of an evaluation: a section for each target, a row for each strategy, means over the seeds.
 
     The winner has a star. References are last, and dim. Rows that do not count are red; the caption gives the reasons.
@@ -25,6 +30,8 @@ def evaluation_table(document: Mapping[str, Any]) -> Table:
     ----------
     document
         Document of an evaluation.
+    width
+        Number of characters of a line; a narrow table has fewer columns. None: all columns.
 
     Raises
     ------
@@ -33,6 +40,9 @@ def evaluation_table(document: Mapping[str, Any]) -> Table:
     """
     evaluation = Evaluation(document)
     table_columns = columns(evaluation)
+    for head in _LEFT_OUT:
+        if width is not None and _OTHERS + 12 * (len(table_columns) - 1) > width:
+            table_columns = [column for column in table_columns if column.head != head]
     table = Table(title=_title(evaluation), title_justify="left", caption=_caption(evaluation), caption_justify="left")
     table.add_column(evaluation.mode[:-1])
     table.add_column("strategy", no_wrap=True)

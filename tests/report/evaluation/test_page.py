@@ -195,8 +195,9 @@ def test_hollow_markers_and_no_line_where_rows_do_not_count() -> None:
     recall = re.findall(r"<svg.*?</svg>", section(html(document), "pictures"), re.DOTALL)[1]
     root = ElementTree.fromstring(recall)
     uses = [each.get("style", "") for each in root.iter() if each.tag.endswith("use")]
-    assert sum(style.startswith("fill: #ffffff; stroke: #5fa8e0") for style in uses) == 2
-    assert sum(style.startswith("fill: #5fa8e0; stroke: #ffffff") for style in uses) == 1
+    white, blue = "var(--c-ffffff,#ffffff)", "var(--c-5fa8e0,#5fa8e0)"
+    assert sum(style.startswith(f"fill: {white}; stroke: {blue}") for style in uses) == 2
+    assert sum(style.startswith(f"fill: {blue}; stroke: {white}") for style in uses) == 1
 
 
 def test_winners(pages: dict[Make, str]) -> None:
@@ -271,3 +272,19 @@ def test_drawing_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ValidationError, match=r"pip install 'fastcep\[report\]'"):
         html(documents.bounds())
+
+
+def test_precision_is_shown_where_shedding_may_cause_false_matches(pages: dict[Make, str]) -> None:
+    document = documents.bounds()
+    assert "<h3>Precision</h3>" not in pages[documents.bounds]
+    document["query"]["monotonic"] = False
+    assert "<h3>Precision</h3>" in html(document)
+
+
+def test_every_colour_has_a_value_on_dark_pages(pages: dict[Make, str]) -> None:
+    for page in pages.values():
+        used = set(re.findall(r"var\(--c-([0-9a-f]{6}),", page))
+        defined = re.findall(r"--c-([0-9a-f]{6}): (#[0-9a-f]{6});", page)
+        assert {name for name, _ in defined} == used
+        assert not re.findall(r"(?:fill|stroke|background): ?#", section(page, "pictures"))
+        assert all(value != f"#{name}" for name, value in defined)

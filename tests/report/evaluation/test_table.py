@@ -9,6 +9,7 @@ from rich.console import Console
 from support.shedding import evaluation_documents as documents
 from support.waiting import LIMIT
 
+from fastcep.evaluation.report import Report
 from fastcep.report.evaluation import evaluation_table
 
 
@@ -62,3 +63,16 @@ def test_the_table_needs_no_drawing_library() -> None:
     code = "import sys, fastcep.report.evaluation; print('matplotlib' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=LIMIT)
     assert run.stdout.strip() == "False"
+
+
+def test_text_of_a_report() -> None:
+    lines = str(Report(documents.bounds())).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not any("…" in line for line in lines)
+    (heads,) = [line for line in lines if "strategy" in line]
+    assert all(head in heads for head in ("recall", "mean/bound", "events", "p. matches"))
+
+
+def test_rows_in_pandas() -> None:
+    report = Report(documents.bounds())
+    assert report.to_pandas()["recall"].tolist() == [row["recall"] for row in report.rows]
