@@ -179,7 +179,6 @@ class _Planner:
             self.states[item.state].features = features_in(self.automaton.states[item.state], self.classes)
         self._temporaries(accept)
         self._fix_registers()
-        self._check_registers()
         local = self._local()
         locals_ = tuple(columns.local(conditions) for conditions in local.values())
         per_partition = self._per_partition()
@@ -272,6 +271,7 @@ class _Planner:
         changed = True
         while changed:
             changed = False
+            self._check_registers()
             for edge in reversed(self.automaton.edges):
                 if edge.source == START:
                     continue

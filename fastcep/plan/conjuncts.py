@@ -119,7 +119,7 @@ def _guards(leaf: Op, automaton: Automaton) -> list[Op]:
     if group >= 0 and automaton.variables[variable].optional:
         has_index = kind in ("first", "last", "at")
         return [quantity(f"has_{kind}", "b", variable, extra) if has_index else is_bound(variable)]
-    if kind != "at":
+    if kind != "at" and not (kind == "last" and extra):
         return []
     return [Op("lt_i", "b", (const(extra, "i"), count(variable if group < 0 else group)))]
 

@@ -82,7 +82,7 @@ class Translator:
         if index.kind == "relative":
             return Op("elem", dtype, (), (variable, index.offset, node.name))
         if index.kind == "last":
-            return quantity("last", dtype, variable, 0, node.name)
+            return quantity("last", dtype, variable, -index.offset, node.name)
         if index.kind == "first" or index.offset == 0:
             return quantity("first", dtype, variable, 0, node.name)
         return quantity("at", dtype, variable, index.offset, node.name)

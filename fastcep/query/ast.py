@@ -69,7 +69,7 @@ class Index:
     """Index of the element of a Kleene variable from which an attribute is read.
 
     ``kind`` is ``"relative"`` (``x[i+offset]``), ``"position"`` (``x[offset]``, from 0),
-    ``"first"`` or ``"last"`` (offset 0).
+    ``"first"`` (offset 0) or ``"last"`` (``x[last]``, and with a negative offset ``x[last-1]``).
     """
 
     kind: str

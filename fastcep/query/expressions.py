@@ -149,16 +149,20 @@ class ExpressionReader:
         if tree.data == "position":
             return ast.Index("position", integer(tree.children[0], self._source))
         if tree.data == "from_end":
-            raise self._source.error("an index counts from 0; write [last] for the last element", span_of(tree))
+            raise self._source.error("an index counts from 0; write [last] for the last element, [last-1] for the one before", span_of(tree))
         name, *offset = tree.children
         word = name_of(name)
         if word.lower() in ("first", "last"):
-            if offset:
-                raise self._source.error(f"[{word}] takes no offset; write [{word}] alone", span_of(tree))
-            return ast.Index(word.lower())
+            if not offset:
+                return ast.Index(word.lower())
+            if word.lower() == "first":
+                raise self._source.error("[first] takes no offset; write [0], [1], [2] and so on", span_of(tree))
+            if text_of(offset[0]) == "+":
+                raise self._source.error("no element comes after [last]; write [last], [last-1] …", span_of(tree))
+            return ast.Index("last", integer(offset[1], self._source, -1))
         if word != "i":
             raise self._source.error(
-                f"unknown index '{word}'; expected i, i+1, i-1, first, last or a number from 0", span_of(name)
+                f"unknown index '{word}'; expected i, i+1, i-1, first, last, last-1 or a number from 0", span_of(name)
             )
         if not offset:
             return ast.Index("relative")

@@ -115,6 +115,8 @@ def _index(index: ast.Index | None) -> str:
         return ""
     if index.kind == "relative":
         return f"[i{index.offset:+d}]" if index.offset else "[i]"
+    if index.kind == "last" and index.offset:
+        return f"[last{index.offset}]"
     return f"[{index.offset if index.kind == 'position' else index.kind}]"
 
 

@@ -229,7 +229,9 @@ def _attribute(node: ast.Attribute, scope: Scope) -> str:
         raise Problem(f"{x} holds one {_element_text(variable)} and has no index; write {x}.{path}", node)
     if index is not None:
         offset = index.offset
-        if not INT64_MIN <= offset <= INT64_MAX or (index.kind == "position" and offset < 0):
+        if not INT64_MIN <= offset <= INT64_MAX or (
+            (index.kind == "position" and offset < 0) or (index.kind == "last" and offset > 0)
+        ):
             raise Problem(f"the index {offset} is out of range; positions count from 0", node)
         if variable.negated and index != ast.Index("relative"):
             raise Problem(

@@ -22,14 +22,17 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class IndexTerm:
-    """An index of a repeated variable: `i`, ``i + 1``, `first`, `last`."""
+    """An index of a repeated variable: `i`, ``i + 1``, `first`, `last`, ``last - 1``."""
 
     index: ast.Index
 
     def __add__(self, offset: int) -> IndexTerm:
-        if self.index.kind != "relative":
-            raise TypeError(f"[{self.index.kind}] takes no offset; only i takes one, as in b[i + 1]")
-        return IndexTerm(ast.Index("relative", self.index.offset + offset))
+        moved = ast.Index(self.index.kind, self.index.offset + offset)
+        if moved.kind == "first":
+            raise TypeError("[first] takes no offset; write b[0], b[1], b[2] and so on")
+        if moved.kind == "last" and moved.offset > 0:
+            raise TypeError("no element comes after b[last]; write b[last], b[last - 1] and so on")
+        return IndexTerm(moved)
 
     def __sub__(self, offset: int) -> IndexTerm:
         return self + -offset
@@ -45,7 +48,7 @@ def index_of(index: object) -> ast.Index:
     if isinstance(index, IndexTerm):
         return index.index
     if not isinstance(index, int) or isinstance(index, bool) or index < 0:
-        raise TypeError(f"{index!r} is not an index; expected i, i + 1, first, last or a number from 0")
+        raise TypeError(f"{index!r} is not an index; expected i, i + 1, first, last, last - 1 or a number from 0")
     return ast.Index("position", index)
 
 
@@ -246,7 +249,7 @@ class Repeated(ListTerms):
     __slots__ = ()
 
     def __getitem__(self, index: int | IndexTerm) -> Element:
-        """Return an element: ``b[i]``, ``b[i + 1]``, ``b[0]``, ``b[first]``, ``b[last]``."""
+        """Return an element: ``b[i]``, ``b[i + 1]``, ``b[0]``, ``b[first]``, ``b[last]``, ``b[last - 1]``."""
         return Element(self._schema, self._declaration, index_of(index))
 
     @property

@@ -25,7 +25,7 @@ PATTERNS = (
     "T? x", "T+ x[]", "T* x[]", "T{m,n} x[]", "(…)+ g[]", "(…)? g", "(A|B) x", "NEXT", "CONSECUTIVE",
 )  # fmt: skip
 CONDITIONS = (
-    "x.a = y.b", "x.a < y.b", "x.a + y.b = z.c", "x.a < 1", "x[i].a", "x[i+1].a", "x[first].a", "AVG(x[].a)",
+    "x.a = y.b", "x.a < y.b", "x.a + y.b = z.c", "x.a < 1", "x[i].a", "x[i+1].a", "x[first].a", "x[last-1].a", "AVG(x[].a)",
     "OR, NOT", "IN, BETWEEN", "text, bool", "[a]", "WHERE on NEG",
 )  # fmt: skip
 WINDOWS = (
@@ -160,6 +160,8 @@ def _of_part(part: ast.Expr) -> Iterator[str]:
     match part:
         case ast.Attribute(index=ast.Index(kind="relative", offset=offset)):
             yield "x[i+1].a" if offset else "x[i].a"
+        case ast.Attribute(index=ast.Index(kind="last", offset=offset)) if offset:
+            yield "x[last-1].a"
         case ast.Attribute(index=ast.Index()):
             yield "x[first].a"
         case ast.Aggregate():

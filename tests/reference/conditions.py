@@ -79,7 +79,7 @@ def element(node: ast.Attribute, bound: Bound, i: int) -> Event | None:
     if index is None or index.kind == "first":
         position = 0
     elif index.kind == "last":
-        position = len(elements) - 1
+        position = len(elements) - 1 + index.offset
     else:
         position = index.offset + (i if index.kind == "relative" else 0)
     return elements[position] if 0 <= position < len(elements) else None

@@ -98,8 +98,9 @@ class Expressions:
         if variable.negated:
             return ast.Attribute(own, key, ast.Index("relative", 0), inner)
         indices = [ast.Index("first"), ast.Index("last"), *(ast.Index("position", k) for k in SMALL)]
+        indices += [ast.Index("last", -1), ast.Index("last", -2)]
         if self.relative:
-            indices = [ast.Index("relative", k) for k in (0, 0, 1, -1)] + indices
+            indices = [ast.Index("relative", k) for k in (0, 0, 1, -1, -2)] + indices
         return ast.Attribute(own, key, self.pick(*indices), inner)
 
     def aggregate(self) -> ast.Expr | None:
