@@ -8,6 +8,8 @@ An :class:`Op` is an immutable tree. Its leaves define the sources of values:
 ``col``    ``(column,)``                     the same, resolved to a physical column or built-in
 ``q``      ``(kind, variable, extra, attr)``   a *quantity* of a partial match (see :mod:`fastcep.plan.rewrite`)
 ``elem``   ``(variable, offset, attribute)``   element ``i + offset`` of a Kleene variable (for-all conditions only)
+``run``    ``(variable, offset, kind, raw dtype, attribute)``  aggregate over the elements up to ``i + offset``
+                                           (for-all conditions only)
 ``neg``    ``(variable, attribute)``           an event of a negated variable (its conditions only)
 
 A ``call`` of a user-defined function has the function's `Signature` as data.

@@ -10,6 +10,8 @@ the first or only event), ``last`` (attribute of the ``extra``-th last event), `
 is the attribute's dtype) and ``part`` (value of a partition attribute). In a repeated group ``first``, ``last`` and
 ``at`` refer to a round; ``has_first``, ``has_last`` and ``has_at`` test whether that round binds the variable.
 
+``before`` is an aggregate over all elements but the last ``extra``; its attribute is ``(kind, raw dtype, attribute)``.
+
 The quantity ``latest`` has several variables in place of the attribute. It is the position of the last event that any
 of them binds, or with ``extra`` 1 of the last event but one.
 """
@@ -31,6 +33,16 @@ def is_bound(variable: int) -> Op:
 def latest(variables: Iterable[int], extra: int = 0) -> Op:
     """Return the quantity ``latest`` of the variables."""
     return Op("q", "i", (), ("latest", -1, extra, tuple(variables)))
+
+
+def aggregate_before(lag: int, kind: str, dtype: str, variable: int, raw: str, attr: str) -> Op:
+    """Return an aggregate over all elements of a Kleene variable but the last ``lag``."""
+    if kind == "count":
+        number = quantity("count", "i", variable)
+        return Op("sub_i", "i", (number, const(lag, "i"))) if lag else number
+    if lag == 0:
+        return quantity(kind, dtype, variable, raw, attr)
+    return Op("q", dtype, (), ("before", variable, lag, (kind, raw, attr)))
 
 
 def step(expr: Op, edge: Edge) -> Op:
@@ -93,7 +105,8 @@ def _absent(node: Op) -> Op:
     kind = node.data[0]
     if kind.startswith("has_"):
         return FALSE
-    return const(0 if kind in ("count", "known") else None, node.dtype)
+    is_count = kind in ("count", "known") or (kind == "before" and node.data[3][0] == "known")
+    return const(0 if is_count else None, node.dtype)
 
 
 def _latest(node: Op, edge: Edge) -> Op:
@@ -120,6 +133,9 @@ def _after_binding(node: Op, edge: Edge) -> Op:
     old = _absent(node) if is_first else node
     if kind == "count":
         return const(1, "i") if is_first else Op("add_i", "i", (node, const(1, "i")))
+    if kind == "before":
+        assert isinstance(extra, int)
+        return old if is_first else aggregate_before(extra - 1, attr[0], node.dtype, variable, *attr[1:])
     if kind in ("known", "sum", "min", "max", "mean", "m2"):
         return _aggregated(node, not is_first, Op("event", extra, (), (variable, attr)))
     value = TRUE if kind.startswith("has_") else Op("event", node.dtype, (), (variable, attr))

@@ -105,12 +105,17 @@ class Attribute(VariableReference):
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(VariableReference):
-    """``FUNCTION(variable[].name)``; function is AVG SUM MIN MAX COUNT or STDDEV. ``COUNT(x[])`` has no name."""
+    """``FUNCTION(variable[].name)``; function is AVG SUM MIN MAX COUNT or STDDEV. ``COUNT(x[])`` has no name.
+
+    With an ``index``, ``[i]`` or ``[i-1]``, it is a running aggregate ``FUNCTION(variable[..i].name)``, over the
+    elements up to that one.
+    """
 
     function: str
     variable: str
     name: str | None = None
     inner: str | None = None
+    index: Index | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ from typing import Any
 from lark import Token, Tree
 
 from fastcep.query import ast
+from fastcep.query.printer import index_text
 from fastcep.query.registry import AGGREGATES, FUNCTIONS, find, functions
 from fastcep.query.source import NESTED, Source, suggest
 from fastcep.query.tree import duration, integer, name_of, span_of, string_of, text_of
 
 __all__ = ["ExpressionReader"]
 
-_LISTS = ("list", "inner_list", "elements")
+_LISTS = ("list", "inner_list", "elements", "so_far")
 _CHAINS = ("or", "and", "arithmetic")
 _SPELLINGS = {"==": "=", "<>": "!="}
 
@@ -149,7 +150,9 @@ class ExpressionReader:
         if tree.data == "position":
             return ast.Index("position", integer(tree.children[0], self._source))
         if tree.data == "from_end":
-            raise self._source.error("an index counts from 0; write [last] for the last element, [last-1] for the one before", span_of(tree))
+            raise self._source.error(
+                "an index counts from 0; write [last] for the last element, [last-1] for the one before", span_of(tree)
+            )
         name, *offset = tree.children
         word = name_of(name)
         if word.lower() in ("first", "last"):
@@ -182,6 +185,23 @@ class ExpressionReader:
         raise self._source.error(f"{name} is an event, not a value; write {name}.attribute", span)
 
     # ---------------------------------------------------------- calls and aggregates
+
+    def _so_far(self, parts: Any, span: ast.Span) -> ast.Expr:
+        name = text_of(parts[0])
+        raise self._source.error(
+            f"a list such as {name}[..i].attribute is allowed only in an aggregate, as in AVG({name}[..i].attribute)",
+            span,
+        )
+
+    def _end(self, tree: Any) -> ast.Index:
+        """Convert the end of the range of a running aggregate."""
+        index = self._index(tree)
+        if index.kind != "relative" or index.offset not in (0, -1):
+            raise self._source.error(
+                "a running aggregate ends at the element of [i], or at the one before it: write [..i] or [..i-1]",
+                span_of(tree),
+            )
+        return index
 
     def _list(self, parts: Any, span: ast.Span) -> ast.Expr:
         return ast.AttributeList(name_of(parts[0]), name_of(parts[1]), span=span)
@@ -225,13 +245,18 @@ class ExpressionReader:
             raise self._source.error(f"'{name_of(name)}' takes no list such as x[]{hint}", span_of(name))
         if len(arguments) != 1:
             raise self._source.error(f"{function} takes one list, such as {function}(x[].attribute)", span)
-        variable, *path = map(name_of, arguments[0].children)
+        parts, index = arguments[0].children, None
+        if arguments[0].data == "so_far":
+            index = self._end(parts[2])
+            parts = [parts[0], *(part for part in parts[3:] if part is not None)]
+        variable, *path = map(name_of, parts)
         if not path and function != "COUNT":
+            elements = f"{variable}{index_text(index, so_far=True)}"
             raise self._source.error(
-                f"{function} needs an attribute; write {function}({variable}[].attribute)", span_of(arguments[0])
+                f"{function} needs an attribute; write {function}({elements}.attribute)", span_of(arguments[0])
             )
         attribute = path[-1] if path else None
-        return ast.Aggregate(function, variable, attribute, path[0] if len(path) > 1 else None, span=span)
+        return ast.Aggregate(function, variable, attribute, path[0] if len(path) > 1 else None, index, span=span)
 
 
 def _as_list(function: str, arguments: list[Any]) -> str:

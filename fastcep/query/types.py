@@ -270,6 +270,12 @@ def _list(node: ast.Aggregate | ast.AttributeList, name: str | None, scope: Scop
 
 
 def _aggregate(node: ast.Aggregate, scope: Scope) -> str:
+    if node.index is not None and (node.variable in scope.groups or node.inner is not None):
+        raise Problem(
+            f"a running aggregate is over the elements of a variable such as B+ b[], but {node.variable} is a group; "
+            f"write {short_text(replace(node, index=None))} for all rounds",
+            node,
+        )
     dtype = _list(node, node.name, scope)
     if node.function == "COUNT":
         return "int64"

@@ -25,8 +25,8 @@ PATTERNS = (
     "T? x", "T+ x[]", "T* x[]", "T{m,n} x[]", "(…)+ g[]", "(…)? g", "(A|B) x", "NEXT", "CONSECUTIVE",
 )  # fmt: skip
 CONDITIONS = (
-    "x.a = y.b", "x.a < y.b", "x.a + y.b = z.c", "x.a < 1", "x[i].a", "x[i+1].a", "x[first].a", "x[last-1].a", "AVG(x[].a)",
-    "OR, NOT", "IN, BETWEEN", "text, bool", "[a]", "WHERE on NEG",
+    "x.a = y.b", "x.a < y.b", "x.a + y.b = z.c", "x.a < 1", "x[i].a", "x[i+1].a", "x[first].a", "x[last-1].a",
+    "AVG(x[].a)", "AVG(x[..i].a)", "OR, NOT", "IN, BETWEEN", "text, bool", "[a]", "WHERE on NEG",
 )  # fmt: skip
 WINDOWS = (
     "WITHIN t", "WITHIN n EVENTS", "WITHIN UNBOUNDED", "OPEN ON", "EVERY t", "EVERY n EVENTS", "CLOSE AFTER t",
@@ -165,7 +165,7 @@ def _of_part(part: ast.Expr) -> Iterator[str]:
         case ast.Attribute(index=ast.Index()):
             yield "x[first].a"
         case ast.Aggregate():
-            yield "AVG(x[].a)"
+            yield "AVG(x[].a)" if part.index is None else "AVG(x[..i].a)"
         case ast.Binary(operator="OR") | ast.Unary(operator="NOT"):
             yield "OR, NOT"
         case ast.Membership() | ast.Between():

@@ -124,7 +124,7 @@ OF_RUNS = (
     ),
     Refusal(
         "cannot have store='factorised': .* (depends on all elements|uses a single element) of a Kleene variable",
-        ("AVG(x[].a)", "x[first].a", "x[last-1].a"), _FACTORISED,
+        ("AVG(x[].a)", "AVG(x[..i].a)", "x[first].a", "x[last-1].a"), _FACTORISED,
         "A condition must be known of the event chosen and of those after it.", "store",
     ),
     Refusal(

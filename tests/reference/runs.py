@@ -218,5 +218,5 @@ def concerns(mention: ast.Attribute | ast.Aggregate, variable: PatternVariable) 
 
 
 def relative(mention: ast.Attribute | ast.Aggregate) -> bool:
-    """Return True if it is ``x[i]``."""
-    return isinstance(mention, ast.Attribute) and mention.index is not None and mention.index.kind == "relative"
+    """Return True if it is ``x[i]``, or a running aggregate up to such an element."""
+    return mention.index is not None and mention.index.kind == "relative"

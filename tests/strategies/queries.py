@@ -19,9 +19,8 @@ from fastcep.plan.translate import FEW_VALUES
 from fastcep.query import ast
 from fastcep.query.patterns import PatternVariable, pattern_variables
 from strategies.patterns import PERIODIC, Draw, most_events, nested_patterns, pair_patterns, patterns
+from strategies.running import COMPARISONS, so_far
 from strategies.streams import DTYPES, SMALL, rarely, schemas, streams
-
-COMPARISONS = ("=", "<=", ">=", "<", ">", "!=")
 
 
 @dataclass(frozen=True)
@@ -174,7 +173,7 @@ class Expressions:
             "count",
             "null",
         ]
-        kind = self.pick(*kinds, *(["or", "not", "and or"] if depth > 0 else []))
+        kind = self.pick(*kinds, *(["or", "not", "and or"] if depth > 0 else []), *(["so far"] if depth == 2 else []))
         if kind == "or":
             return ast.Binary("OR", self.condition(depth - 1), self.condition(depth - 1))
         if kind == "and or":
@@ -182,7 +181,7 @@ class Expressions:
             return ast.Binary("OR", both, self.condition(depth - 1))
         if kind == "not":
             return ast.Unary("NOT", self.condition(depth - 1))
-        return self.simple(kind)
+        return (so_far(self) if kind == "so far" else None) or self.simple(kind)
 
     def simple(self, kind: str) -> ast.Expr:
         """Draw a condition without AND, OR and NOT."""
