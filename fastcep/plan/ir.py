@@ -226,6 +226,8 @@ def fold(node: Op) -> Op:
     if node.name in ("lt_i", "le_i", "eq_i") and all(a.name == "const" and a.data[0] is not None for a in args):
         x, y = args[0].data[0], args[1].data[0]
         return const({"lt_i": x < y, "le_i": x <= y, "eq_i": x == y}[node.name], "b")
+    if node.name == "not" and args[0] in (TRUE, FALSE):
+        return FALSE if args[0] == TRUE else TRUE
     if node.name == "select" and args[0].name == "const":
         return args[1] if args[0].data[0] else args[2]
     if node.name in ("and", "or"):

@@ -13,7 +13,7 @@ is the attribute's dtype) and ``part`` (value of a partition attribute). In a re
 ``before`` is an aggregate over all elements but the last ``extra``; its attribute is ``(kind, raw dtype, attribute)``.
 
 The quantity ``latest`` has several variables in place of the attribute. It is the position of the last event that any
-of them binds, or with ``extra`` 1 of the last event but one.
+of them binds, or with ``extra`` 1 of the last event but one. ``latest_time`` is the time of that event.
 """
 
 from __future__ import annotations
@@ -33,6 +33,11 @@ def is_bound(variable: int) -> Op:
 def latest(variables: Iterable[int], extra: int = 0) -> Op:
     """Return the quantity ``latest`` of the variables."""
     return Op("q", "i", (), ("latest", -1, extra, tuple(variables)))
+
+
+def latest_time(variables: Iterable[int]) -> Op:
+    """Return the time of the last event that any of the variables binds."""
+    return Op("q", "i", (), ("latest_time", -1, 0, tuple(sorted(variables))))
 
 
 def aggregate_before(lag: int, kind: str, dtype: str, variable: int, raw: str, attr: str) -> Op:
@@ -59,7 +64,7 @@ def step(expr: Op, edge: Edge) -> Op:
         kind, variable, _, attr = node.data
         if kind == "part":
             return Op("event", node.dtype, (), (edge.variable, attr)) if edge.source == START else node
-        if kind == "latest":
+        if kind in ("latest", "latest_time"):
             return _latest(node, edge)
         if variable == edge.group:
             return _rounds(node, edge)
@@ -111,13 +116,13 @@ def _absent(node: Op) -> Op:
 
 def _latest(node: Op, edge: Edge) -> Op:
     """Rewrite ``latest`` over an edge: the position of its event, or of the last event that a variable bound before."""
-    _, _, extra, variables = node.data
+    kind, _, extra, variables = node.data
     if edge.variable in variables:
         if extra == 0:
-            return Op("event", "i", (), (edge.variable, POSITION))
+            return Op("event", "i", (), (edge.variable, POSITION if kind == "latest" else "time"))
         extra -= 1
-    bound = [variable for variable in variables if edge.before[variable] != NO]
-    return latest(bound, extra) if bound else const(None, "i")
+    bound = tuple(variable for variable in variables if edge.before[variable] != NO)
+    return replace(node, data=(kind, -1, extra, bound)) if bound else const(None, "i")
 
 
 def _rounds(count: Op, edge: Edge) -> Op:

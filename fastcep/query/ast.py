@@ -263,10 +263,15 @@ class Variable(Pattern):
 
 @dataclass(frozen=True, slots=True)
 class Negation(Pattern):
-    """``NEG T n`` in a SEQ: no such event between the sub-patterns beside it."""
+    """``NEG T n`` in a SEQ: no such event between the sub-patterns beside it.
+
+    ``NEG T n FOR t``, with ``nanoseconds``, is a silence: no such event up to ``t`` after the last event bound before
+    it. It may also be a part of AND and a branch of OR.
+    """
 
     types: tuple[str, ...]
     name: str
+    nanoseconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ __all__ = [
 # Keywords of the grammar; a name equal to one of them is written in double quotes, except after a dot.
 KEYWORDS = frozenset(
     """
-    after and any aperiodic as between by close consecutive consume distinct event events every false format from
+    after and any aperiodic as between by close consecutive consume distinct event events every false for format from
     header in last limit match neg next no not null on open or other partition past pattern per periodic query return
     select seq sequence skip strategy stream time to true type types unbounded unit weight where window within zone
-    """.split()  # noqa: SIM905  # a column of 57 words reads no better
+    """.split()  # noqa: SIM905  # a column of 58 words reads no better
 )
 _QUOTED_OR_SPACE = re.compile(r"""'[^']*'|"[^"]*"|\s+""")
 _PLAIN = re.compile(r"[^\W\d]\w*")
@@ -196,7 +196,8 @@ def pattern_text(pattern: ast.Pattern) -> str:
         case ast.Variable():
             return f"{_types(pattern.types)}{_repeats(pattern)}"
         case ast.Negation():
-            return f"NEG {_types(pattern.types)} {name_text(pattern.name)}"
+            silence = "" if pattern.nanoseconds is None else f" FOR {format_duration(pattern.nanoseconds)}"
+            return f"NEG {_types(pattern.types)} {name_text(pattern.name)}{silence}"
         case ast.Sequence():
             prefixes = ("NEXT " if index in pattern.adjacent else "" for index in range(len(pattern.patterns)))
             parts = [prefix + pattern_text(part) for prefix, part in zip(prefixes, pattern.patterns, strict=True)]

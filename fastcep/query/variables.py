@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import NoReturn, overload
 
 from fastcep.errors import ValidationError
 from fastcep.events.schema import Schema
-from fastcep.events.units import INT64_MAX
+from fastcep.events.units import INT64_MAX, parse_duration
 from fastcep.query import ast
 from fastcep.query.printer import expression_text, index_text, pattern_text
 from fastcep.query.source import suggest
@@ -182,6 +183,12 @@ class Variable(_WithAttributes):
             raise ValidationError(_negated_one(self._declaration))
         return Negated(self._schema, self._declaration)
 
+    def silent(self, duration: str | timedelta) -> Negated:
+        """Negate the variable for a time: no such event up to that time after the event before, ``NEG T x FOR t``."""
+        if self._declaration.minimum != 1:
+            raise ValidationError(_negated_one(self._declaration))
+        return Negated(self._schema, self._declaration, parse_duration(duration))
+
     def __repr__(self) -> str:
         return f"<{pattern_text(self._declaration)}>"
 
@@ -193,11 +200,15 @@ class Variable(_WithAttributes):
 class Negated(_WithAttributes):
     """A variable for events that must not occur; conditions on its attributes select these events."""
 
-    __slots__ = ()
+    __slots__ = ("_nanoseconds",)
+
+    def __init__(self, schema: Schema, declaration: ast.Variable, nanoseconds: int | None = None) -> None:
+        super().__init__(schema, declaration)
+        self._nanoseconds = nanoseconds
 
     @property
     def _pattern(self) -> ast.Pattern:
-        return ast.Negation(self._declaration.types, self._declaration.name)
+        return ast.Negation(self._declaration.types, self._declaration.name, self._nanoseconds)
 
     def __repr__(self) -> str:
         return f"<{pattern_text(self._pattern)}>"

@@ -22,7 +22,7 @@ ALTERNATIVES = (
 
 PATTERNS = (
     "SEQ", "AND", "OR", "ANY", "ANY DISTINCT", "APERIODIC", "PERIODIC", "NEG first", "NEG between", "NEG last",
-    "T? x", "T+ x[]", "T* x[]", "T{m,n} x[]", "(…)+ g[]", "(…)? g", "(A|B) x", "NEXT", "CONSECUTIVE",
+    "NEG FOR", "T? x", "T+ x[]", "T* x[]", "T{m,n} x[]", "(…)+ g[]", "(…)? g", "(A|B) x", "NEXT", "CONSECUTIVE",
 )  # fmt: skip
 CONDITIONS = (
     "x.a = y.b", "x.a < y.b", "x.a + y.b = z.c", "x.a < 1", "x[i].a", "x[i+1].a", "x[first].a", "x[last-1].a",
@@ -72,7 +72,7 @@ def _of_pattern(pattern: ast.Pattern) -> Iterator[str]:
     match pattern:
         case ast.Sequence():
             yield "SEQ"
-            yield from (_place(pattern, place) for place, part in enumerate(pattern.patterns) if _is_negation(part))
+            yield from (_place(pattern, place) for place, part in enumerate(pattern.patterns) if _has_no_time(part))
             if pattern.adjacent:
                 yield "NEXT"
         case ast.Conjunction():
@@ -90,6 +90,8 @@ def _of_pattern(pattern: ast.Pattern) -> Iterator[str]:
             yield "(…)+ g[]" if pattern.repeated else "(…)? g"
         case ast.Variable():
             yield from _of_variable(pattern)
+        case ast.Negation(nanoseconds=int()):
+            yield "NEG FOR"
     if getattr(pattern, "consecutive", False):
         yield "CONSECUTIVE"
     for part in sub_patterns(pattern):
@@ -114,6 +116,10 @@ def _of_variable(variable: ast.Variable) -> Iterator[str]:
 
 def _is_negation(part: ast.Pattern) -> bool:
     return isinstance(part, ast.Negation)
+
+
+def _has_no_time(part: ast.Pattern) -> bool:
+    return isinstance(part, ast.Negation) and part.nanoseconds is None
 
 
 def _place(sequence: ast.Sequence, place: int) -> str:

@@ -48,6 +48,7 @@ OF_QUERIES = (
         "with the window, which must be a time or explicit", ("NEG first", "NEG last"), WITHIN[1:],
         "A NEG at an edge needs a window whose beginning and end are times.", "window",
     ),
+    Refusal("so it waits until that time has passed, but", (), (), "", "window"),
     Refusal(
         "PERIODIC needs a time window, in which it ticks", ("PERIODIC",), (*WITHIN[1:], *EXPLICIT),
         "PERIODIC ticks until the end of WITHIN t.", "window",
@@ -149,6 +150,7 @@ OF_RUNS = (
         "measuring latencies and shedding load require one thread", ("threads>1",), ("shedder",),
         "Latencies are measured with one thread.", "shedder",
     ),
+    Refusal("ends with NEG … FOR, so partial matches live longer", (), (), "", "timed_out"),
     Refusal(
         "requires contiguity, so nearly every partial match ends", CONTIGUITY, ("timed_out",),
         "Such partial matches end at the next event, not with their window.", "timed_out",
