@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fastcep.query import ast
-from fastcep.query.patterns import PatternVariable, groups_of, pattern_variables, sub_patterns
+from fastcep.query.patterns import PatternVariable, groups_of, is_nullable, pattern_variables, sub_patterns
 
 __all__ = ["MAYBE", "NO", "START", "YES", "Automaton", "Edge", "Negated", "State", "build_automaton", "entry", "repeat"]
 
@@ -72,12 +72,18 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Negated:
-    """A negated variable, the variables before and after it in its SEQ, and the repeated group of the SEQ, or -1."""
+    """A negated variable, the variables before and after it in its SEQ, and the repeated group of the SEQ, or -1.
+
+    With ``FOR t`` (``nanoseconds``) ``before`` and ``after`` include the variables of the enclosing SEQs. It applies to
+    a match if the match binds one of the first and none of the second variables of each of ``branches``.
+    """
 
     variable: int
     before: frozenset[int]
     after: frozenset[int]
     group: int = -1
+    nanoseconds: int | None = None
+    branches: tuple[tuple[frozenset[int], frozenset[int]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +178,7 @@ class _Builder:
             bounds={self.groups[group.name]: (group.minimum, group.maximum) for group in repeated},
             states=states,
             edges=edges,
-            negated=tuple(self._negated(self.pattern, -1)),
+            negated=(*self._negated(self.pattern, -1), *self._silences(self.pattern)),
             branches=dict(self._branches(self.pattern)),
             sets=tuple(self._sets(self.pattern)),
         )
@@ -336,12 +342,36 @@ class _Builder:
             group = self.groups[part.name]
         if isinstance(part, ast.Sequence):
             for n, inner in enumerate(part.patterns):
-                if isinstance(inner, ast.Negation):
+                if isinstance(inner, ast.Negation) and inner.nanoseconds is None:
                     sides = [frozenset().union(*map(self._variables, side))
                              for side in (part.patterns[:n], part.patterns[n + 1 :])]  # fmt: skip
                     yield Negated(self.numbers[inner.name], sides[0], sides[1], group)
         for inner in sub_patterns(part):
             yield from self._negated(inner, group)
+
+    def _silences(
+        self,
+        part: ast.Pattern,
+        before: frozenset[int] = frozenset(),
+        after: frozenset[int] = frozenset(),
+        branches: tuple[tuple[frozenset[int], frozenset[int]], ...] = (),
+    ) -> Iterator[Negated]:
+        """Yield every ``NEG … FOR t`` of a part, given the variables before and after the part."""
+        if isinstance(part, ast.Negation) and part.nanoseconds is not None:
+            yield Negated(self.numbers[part.name], before, after, -1, part.nanoseconds, branches)
+        inner = sub_patterns(part)
+        own = list(map(self._variables, inner))
+        for n, each in enumerate(inner):
+            if isinstance(part, ast.Sequence):
+                yield from self._silences(
+                    each, before.union(*own[:n]), after.union(*own[n + 1 :]), branches
+                )
+            elif isinstance(part, ast.Disjunction) and len(inner) > 1:
+                others = frozenset[int]().union(*own[:n], *own[n + 1 :])
+                taken = (frozenset[int](), others) if is_nullable(each) else (own[n], frozenset[int]())
+                yield from self._silences(each, before, after, (*branches, taken))
+            else:
+                yield from self._silences(each, before, after, branches)
 
     def _branches(self, part: ast.Pattern) -> Iterator[tuple[int, tuple[int, ...]]]:
         if isinstance(part, ast.Disjunction):

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fastcep.errors import ValidationError
+from fastcep.plan.absence import Absence, Absences
 from fastcep.plan.automaton import NO, Automaton, Edge
 from fastcep.plan.bytecode import Compiler
 from fastcep.plan.expression_text import describe
 from fastcep.plan.ir import TRUE, Op, only, transform
-from fastcep.plan.negation import Absence, Absences
 from fastcep.plan.placement import ForAll, Placement
 from fastcep.plan.plan import AbsencePlan, ForAllPlan, NegationPlan
 from fastcep.plan.programs import Columns
@@ -52,6 +52,7 @@ class Checks:
         self.on_edge = {e: self._number_foralls(e.target, items) for e, items in placement.all_on_edge.items()}
         self.absent_on_edge = {e: self._number(e.target, items) for e, items in absences.on_edge.items()}
         self.absent_on_accept = {s: self._number(s, items) for s, items in absences.on_accept.items()}
+        self.dues = {s: self._due(items) for s, items in absences.dues.items()}
         self.absent_at_end = {s: self._number(s, items) for s, items in absences.at_end.items()}
 
     # -------------------------------------------------------------- numbering
@@ -82,6 +83,13 @@ class Checks:
                 self._walks[len(self._absences) - 1] = self._number_foralls(state, walks, item.negated.variable)
             numbers.append(self._absences.index(entry))
         return tuple(numbers)
+
+    def _due(self, dues: Sequence[Op]) -> Op:
+        """Return the latest of the times for which the matches of a state wait, as a state view."""
+        latest, *others = dues
+        for other in others:
+            latest = Op("max_i", "i", (latest, other))
+        return latest
 
     def inputs(self) -> Iterator[tuple[int, Op]]:
         """Yield the values of a partial match that the checks read: ``(state, expression)``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from fastcep.errors import ValidationError
+from fastcep.events.units import INT64_MAX
 from fastcep.plan.automaton import NO, START, YES, Edge, entry
 from fastcep.plan.bytecode import filter_program, store_program
 from fastcep.plan.checks import Checks
@@ -179,7 +180,6 @@ class _Planner:
             self.states[item.state].features = features_in(self.automaton.states[item.state], self.classes)
         self._temporaries(accept)
         self._fix_registers()
-        self._check_registers()
         local = self._local()
         locals_ = tuple(columns.local(conditions) for conditions in local.values())
         per_partition = self._per_partition()
@@ -196,6 +196,7 @@ class _Planner:
             query=query,
             window_kind=kinds[type(query.window)],
             window=window,
+            lives=min(window + self._waits(), INT64_MAX),
             type_variables=self._type_variables(),
             locals=locals_,
             columns=tuple(columns.plans),
@@ -238,6 +239,11 @@ class _Planner:
 
     # ------------------------------------------------------------ conditions
 
+    def _waits(self) -> int:
+        """Return how long after the end of WITHIN a match can wait for a silence."""
+        silences = [one.nanoseconds or 0 for one in self.automaton.negated]
+        return max(silences) if self.checks.dues and isinstance(self.query.window, ast.TimeWindow) else 0
+
     def _choose_index(self, edge: Edge) -> None:
         if edge.source == START:
             return
@@ -262,7 +268,7 @@ class _Planner:
             add(item.state, item.guard)
         for state, guard in accept.items():
             add(state, guard)
-        for state, expr in self.checks.inputs():
+        for state, expr in (*self.checks.inputs(), *self.checks.dues.items()):
             add(state, expr)
         for state in self.checks.absent_at_end if acts_by_partition(self.query) else ():
             for name in self.query.partition:
@@ -272,6 +278,7 @@ class _Planner:
         changed = True
         while changed:
             changed = False
+            self._check_registers()
             for edge in reversed(self.automaton.edges):
                 if edge.source == START:
                     continue
@@ -395,10 +402,12 @@ class _Planner:
             accept_absences=checks.absent_on_accept.get(number, ()),
             deferred=bool(at_end),
             at_end=at_end,
+            due=work.outputs.index(checks.dues[number]) if number in checks.dues else -1,
             partition=self._partition_outputs(number) if at_end and self.query.limit else (),
             needs_birth=self._needs_birth(number),
             register_texts=tuple(self._show(expr) for expr in work.registers),
             accept_text=self._show_guard(guard),
+            due_text=self._show(checks.dues[number]) if number in checks.dues else "",
             features="".join(feature.dtype for feature in work.features),
         )
 

@@ -53,7 +53,7 @@ class Conjunct:
 
     def elements(self) -> set[int]:
         """Return the variables over whose elements it iterates with ``[i]``."""
-        return {leaf.data[0] for leaf in leaves(self.expr) if leaf.name == "elem"}
+        return {leaf.data[0] for leaf in leaves(self.expr) if leaf.name in ("elem", "run")}
 
 
 def read_conjunct(conjunct: ast.Expr, translate: Translator, automaton: Automaton) -> Conjunct:
@@ -74,7 +74,7 @@ def read_conjunct(conjunct: ast.Expr, translate: Translator, automaton: Automato
     bound, closed = set[int](), set[int]()
     for leaf in leaves(expr):
         guards += _guards(leaf, automaton)
-        if leaf.name == "elem":
+        if leaf.name in ("elem", "run"):
             closed.add(_group_or_variable(leaf.data[0], automaton))
         elif leaf.name == "q":
             kind, variable = leaf.data[:2]
@@ -119,14 +119,14 @@ def _guards(leaf: Op, automaton: Automaton) -> list[Op]:
     if group >= 0 and automaton.variables[variable].optional:
         has_index = kind in ("first", "last", "at")
         return [quantity(f"has_{kind}", "b", variable, extra) if has_index else is_bound(variable)]
-    if kind != "at":
+    if kind != "at" and not (kind == "last" and extra):
         return []
     return [Op("lt_i", "b", (const(extra, "i"), count(variable if group < 0 else group)))]
 
 
 def _only_counted(conjunct: ast.Expr, variable: int, translate: Translator) -> bool:
     return all(
-        isinstance(part, ast.Aggregate) and part.name is None
+        isinstance(part, ast.Aggregate) and part.name is None and part.index is None
         for part in traversal.walk(conjunct)
         if isinstance(part, ast.Attribute | ast.Aggregate) and translate.numbers[part.qualified_name] == variable
     )

@@ -30,11 +30,12 @@ def attribute_text(name: str) -> str:
 def describe(expr: Op, query: ast.Query) -> str:
     """Return the text of a plan expression.
 
-    Notation in addition to the language: ``x[last-1].a`` is the element before the last one. ``known(x)`` is true if x
-    is not null. ``g[last] binds a`` is true if the last round of the group binds its variable a. ``a IMPLIES b``
-    requires b only if a holds. ``partition.a`` is the partition's value of an attribute. ``latest(x, y)`` is the
-    position of the last event that x or y binds, ``position(x)`` that of the event itself, and ``previous(x)`` that of
-    the event right before it.
+    Notation in addition to the language: ``SUM(x[..last-2].a)`` is the sum without the last two elements. ``known(x)``
+    is true if x is not null. ``g[last] binds a`` is true if the last round of the group binds its variable a.
+    ``a IMPLIES b`` requires b only if a holds. ``partition.a`` is the partition's value of an attribute, and
+    ``first.time`` the time of the match's first event. ``latest(x, y)`` is the position of the last event that x or y
+    binds, ``latest(x, y).time`` its time, ``position(x)`` that of the event itself, and ``previous(x)`` that of the
+    event right before it.
     """
     text, parenthesised = _writer(query.pattern).form(expr)
     return text[1:-1] if parenthesised else text
@@ -74,8 +75,13 @@ class _Writer:
         if node.name == "elem":
             index = f"[i{data[1]:+d}]" if data[1] else "[i]"
             return f"{self.variable(data[0], index)}.{attribute_text(data[2])}", False
-        if node.name == "q" and data[0] == "latest":
-            return f"latest({', '.join(map(self.variable, data[3]))})", False
+        if node.name == "run":
+            end = f"[..i{data[1]:+d}]" if data[1] else "[..i]"
+            return self.aggregate(data[2], data[0], end, data[4]), False
+        if node.name == "q" and data[0] == "before":
+            return self.aggregate(data[3][0], data[1], f"[..last-{data[2]}]", data[3][2]), False
+        if node.name == "q" and data[0] in ("latest", "latest_time"):
+            return f"latest({', '.join(map(self.variable, data[3]))}){'.time' * (data[0] != 'latest')}", False
         if node.name == "q":
             return self.quantity(*data)
         assert node.name == "call", node.name
@@ -114,6 +120,8 @@ class _Writer:
     def quantity(self, kind: str, number: int, extra: int | str, attribute: str) -> tuple[str, bool]:
         """Return the text of a quantity of a partial match (`fastcep.plan.rewrite`)."""
         name = f".{attribute_text(attribute)}" if attribute else ""
+        if kind == "part" and attribute == "time":
+            return "first.time", False
         if kind == "part":
             return f"partition{name}", False
         if number < len(self.variables) and not self.variables[number].repeated:
@@ -127,8 +135,13 @@ class _Writer:
             assert group is not None, "has_… quantities exist only for variables in a group"
             name = name_text(self.variables[number].declaration.name)
             return f"({name_text(group.name)}{index} binds {name})", True
+        return self.aggregate(kind, number, "[]", attribute), False
+
+    def aggregate(self, kind: str, number: int, elements: str, attribute: str) -> str:
+        """Return the text of an aggregate; ``elements`` is ``[]``, or the range of a running aggregate."""
         function = "COUNT" if kind in ("count", "known") else kind.upper()
-        return f"{function}({self.variable(number, '[]')}{name})", False
+        name = f".{attribute_text(attribute)}" if attribute else ""
+        return f"{function}({self.variable(number, elements)}{name})"
 
 
 # Cached, because a plan has hundreds of texts, and each needs the variables of the pattern.

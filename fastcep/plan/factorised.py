@@ -190,6 +190,10 @@ class _Factoriser:
         conjunct_leaves = list(leaves(item.expr))
         kleene_variables = {leaf.data[0] for leaf in conjunct_leaves if leaf.name == "elem"}
         offsets = {leaf.data[1] for leaf in conjunct_leaves if leaf.name == "elem"}
+        if any(leaf.name == "q" and leaf.data[0] == "last" and leaf.data[2] for leaf in conjunct_leaves):
+            return f"{text} uses a single element of a Kleene variable"
+        if any(leaf.name == "run" for leaf in conjunct_leaves):
+            return f"{text} depends on all elements of a Kleene variable"
         if item.guard != TRUE or not item.mentioned:
             return f"whether {text} applies depends on more than its events"
         if any(leaf.name != "elem" and (leaf.name != "q" or leaf.data[0] != "first") for leaf in conjunct_leaves):

@@ -8,6 +8,8 @@ An :class:`Op` is an immutable tree. Its leaves define the sources of values:
 ``col``    ``(column,)``                     the same, resolved to a physical column or built-in
 ``q``      ``(kind, variable, extra, attr)``   a *quantity* of a partial match (see :mod:`fastcep.plan.rewrite`)
 ``elem``   ``(variable, offset, attribute)``   element ``i + offset`` of a Kleene variable (for-all conditions only)
+``run``    ``(variable, offset, kind, raw dtype, attribute)``  aggregate over the elements up to ``i + offset``
+                                           (for-all conditions only)
 ``neg``    ``(variable, attribute)``           an event of a negated variable (its conditions only)
 
 A ``call`` of a user-defined function has the function's `Signature` as data.
@@ -224,6 +226,8 @@ def fold(node: Op) -> Op:
     if node.name in ("lt_i", "le_i", "eq_i") and all(a.name == "const" and a.data[0] is not None for a in args):
         x, y = args[0].data[0], args[1].data[0]
         return const({"lt_i": x < y, "le_i": x <= y, "eq_i": x == y}[node.name], "b")
+    if node.name == "not" and args[0] in (TRUE, FALSE):
+        return FALSE if args[0] == TRUE else TRUE
     if node.name == "select" and args[0].name == "const":
         return args[1] if args[0].data[0] else args[2]
     if node.name in ("and", "or"):

@@ -10,52 +10,19 @@ checked where the match ends.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from fastcep.errors import ValidationError
+from fastcep.plan.absence import Absences, absence_of
 from fastcep.plan.automaton import NO, START, YES, Edge, Negated, State
-from fastcep.plan.conjuncts import Conjunct, guarded
+from fastcep.plan.conjuncts import Conjunct
 from fastcep.plan.decidability import early_guard
-from fastcep.plan.ir import TRUE, Op, all_of, equality, key_pair, leaves, quantity, transform
-from fastcep.plan.placement import ForAll, Placer, of_last_rounds
+from fastcep.plan.ir import TRUE, all_of, leaves
+from fastcep.plan.placement import Placer
+from fastcep.plan.silence import limit_span, place_silence
 from fastcep.query import ast
 
-__all__ = ["Absence", "Absences", "place_negations"]
-
-
-@dataclass(frozen=True, slots=True)
-class Absence:
-    """Check that no event of ``negated.variable`` between its neighbours satisfies all of these conditions.
-
-    Attributes
-    ----------
-    keys
-        Pairs of a state view and a value of the event that must be equal.
-    conditions
-        State views with ``neg`` leaves.
-    walks
-        State views with ``neg`` and ``elem`` leaves, for all elements; in a group, for the round of the neighbours.
-    latest
-        In a group: whether the check covers only the latest round, not all rounds.
-    guard
-        State view that is true if the conditions are decided, so that the check can run.
-    """
-
-    negated: Negated
-    keys: tuple[tuple[Op, Op], ...]
-    conditions: tuple[Op, ...]
-    walks: tuple[ForAll, ...]
-    latest: bool = False
-    guard: Op = TRUE
-
-
-@dataclass(slots=True)
-class Absences:
-    """Checks by place: on edges, where a match ends, and at the end of its window."""
-
-    on_edge: dict[Edge, list[Absence]] = field(default_factory=dict)
-    on_accept: dict[int, list[Absence]] = field(default_factory=dict)
-    at_end: dict[int, list[Absence]] = field(default_factory=dict)
+__all__ = ["place_negations"]
 
 
 def place_negations(placer: Placer) -> Absences:
@@ -63,48 +30,20 @@ def place_negations(placer: Placer) -> Absences:
     out = Absences()
     for negated in placer.automaton.negated:
         conditions = placer.on_negated.get(negated.variable, [])
-        if negated.group >= 0:
+        if negated.nanoseconds is not None:
+            place_silence(placer, negated, conditions, out)
+        elif negated.group >= 0:
             _in_group(placer, negated, conditions, out)
         else:
             _in_sequence(placer, negated, conditions, out)
+    if out.dues:
+        limit_span(placer)
     return out
-
-
-def _absence(placer: Placer, negated: Negated, items: list[Conjunct], crossing: Sequence[Edge] = ()) -> Absence:
-    """Return the check of all rounds, or of the latest round if it runs on the edges ``crossing``."""
-    keys: list[tuple[Op, Op]] = []
-    conditions: list[Op] = []
-    walks: list[ForAll] = []
-    for name in placer.same:
-        dtype = placer.translate.dtype(negated.variable, name)
-        keys.append(key_pair(quantity("part", dtype, -1, 0, name), Op("neg", dtype, (), (negated.variable, name))))
-    for item in items:
-        if item.elements() and not crossing:
-            walks.append(ForAll(item.guard, item.expr))
-            continue
-        condition = of_last_rounds(item, 0) if item.elements() else guarded(item.guard, item.expr)
-        condition = _fold_round_tests(condition, crossing)
-        pair = equality(condition, "neg")
-        if pair is not None:
-            keys.append(pair)
-        elif condition != TRUE:
-            conditions.append(condition)
-    return Absence(negated, tuple(dict.fromkeys(keys)), tuple(conditions), tuple(walks), bool(crossing))
-
-
-def _fold_round_tests(expr: Op, crossing: Sequence[Edge]) -> Op:
-    """Replace ``has_last`` tests of variables that the current round binds on all of the edges."""
-
-    def leaf(node: Op) -> Op | None:
-        tests_last_round = node.name == "q" and node.data[0] == "has_last" and node.data[2] == 0
-        return TRUE if tests_last_round and all(edge.now[node.data[1]] == YES for edge in crossing) else None
-
-    return transform(expr, leaf) if crossing else expr
 
 
 def _in_sequence(placer: Placer, negated: Negated, items: list[Conjunct], out: Absences) -> None:
     states, edges = placer.automaton.states, placer.automaton.edges
-    absence = _absence(placer, negated, items)
+    absence = absence_of(placer, negated, items)
     sides = negated.before | negated.after
     nested = len(sides) < sum(not variable.negated for variable in placer.variables)
     start_known = isinstance(placer.query.window, ast.ExplicitWindow)  # otherwise it depends on the last event
@@ -153,7 +92,7 @@ def _in_group(placer: Placer, negated: Negated, items: list[Conjunct], out: Abse
     crossing = [edge for edge in edges if edge.variable in negated.after
                 and all(edge.now[m] == NO for m in negated.after) and not edge.round]  # fmt: skip
     if all(_decided_on(item, edge, negated, states) for item in items for edge in crossing):
-        absence = _absence(placer, negated, items, crossing)
+        absence = absence_of(placer, negated, items, crossing)
         for edge in crossing:
             out.on_edge.setdefault(edge, []).append(absence)
         return
@@ -164,7 +103,7 @@ def _in_group(placer: Placer, negated: Negated, items: list[Conjunct], out: Abse
             f"the event that follows {name!r}; STRATEGY skip_till_next and timed_out=True must check for {name!r} at "
             "that event. Mention only variables bound by then, or use skip_till_any without timed_out"
         )
-    absence = _absence(placer, negated, items)
+    absence = absence_of(placer, negated, items)
     all_conditions = Conjunct(TRUE, TRUE, closed=frozenset([group]).union(*(item.closed for item in items)),
                      bound=frozenset().union(*(item.bound for item in items)))  # fmt: skip
     for edge in edges:

@@ -28,7 +28,7 @@ from fastcep.plan.contiguity import contiguities
 from fastcep.plan.decidability import early_decisions
 from fastcep.plan.implied_equalities import implied_equalities
 from fastcep.plan.ir import FALSE, TRUE, Op, all_of, const, count, leaves, quantity, transform
-from fastcep.plan.rewrite import closed, is_bound
+from fastcep.plan.rewrite import aggregate_before, closed, is_bound
 from fastcep.plan.translate import Translator
 from fastcep.query import ast, traversal
 from fastcep.query.patterns import sub_patterns
@@ -151,7 +151,7 @@ class Placer:
         if not self.variables[variable].repeated:
             return not item.closed
         offsets = {leaf.data[1] if leaf.name == "elem" else None for leaf in leaves(item.expr)}
-        return bool(elements) and len(offsets) == 1
+        return bool(elements) and len(offsets) == 1 and None not in offsets
 
     def _is_stepwise(self, item: Conjunct, variable: int) -> bool:
         """Return whether it mentions adjacent elements of one Kleene variable, and otherwise only known values."""
@@ -209,10 +209,13 @@ class Placer:
                 self.result.on_edge.setdefault(edge, []).append(guarded(guard, item.expr))
 
     def _stepwise(self, item: Conjunct, variable: int) -> None:
-        offsets = [leaf.data[1] for leaf in leaves(item.expr) if leaf.name == "elem"]
+        offsets = [offset for leaf in leaves(item.expr) for offset in _offsets(leaf)]
         span, newest = max(offsets) - min(offsets), max(offsets)
 
         def leaf(node: Op) -> Op | None:
+            if node.name == "run":
+                _, offset, kind, raw, attr = node.data
+                return aggregate_before(newest - offset, kind, node.dtype, variable, raw, attr)
             if node.name != "elem":
                 return None
             return quantity("last", node.dtype, variable, newest - node.data[1], node.data[2])
@@ -280,6 +283,16 @@ class Placer:
                 of_event = Op("event", dtypes[edge.variable], (), (edge.variable, name))
                 of_row = quantity("part", dtype, -1, 0, name)
                 self.result.on_edge.setdefault(edge, []).append(Op("partition", "b", (of_row, of_event)))
+
+
+def _offsets(leaf: Op) -> tuple[int, ...]:
+    """Return the offsets from i of the elements that must exist for a condition with this leaf to apply.
+
+    A running aggregate needs the element that ``[i]`` names and, unless it counts the elements, one to aggregate.
+    """
+    if leaf.name == "run":
+        return (0,) if leaf.data[2] == "count" else (0, leaf.data[1])
+    return (leaf.data[1],) if leaf.name == "elem" else ()
 
 
 def of_last_rounds(item: Conjunct, newest: int) -> Op:

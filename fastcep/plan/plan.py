@@ -194,8 +194,9 @@ class StatePlan:
     """A state: the variables that its rows bind, registers (the first outputs) and guards (output numbers, -1: true).
 
     ``variable`` is one of the variables that can be bound last in it. ``bindings`` are the variables and groups for
-    which a row has a word. A match that ends in a ``deferred`` state is decided at the end of its window by the checks
-    ``at_end``. Its outputs ``partition`` are the words of its partition, if matches are limited per partition.
+    which a row has a word. A match that ends in a ``deferred`` state is decided by the checks ``at_end`` at the end of
+    its window or, if ``due`` is not -1, when the time in that output has passed. Its outputs ``partition`` are the
+    words of its partition, if matches are limited per partition.
     ``dtypes`` has a letter per output, see :mod:`fastcep.plan.ir`. ``features`` has a letter per feature of its rows
     (:mod:`fastcep.plan.classes`).
     """
@@ -214,8 +215,10 @@ class StatePlan:
     at_end: tuple[int, ...]
     partition: tuple[int, ...]
     needs_birth: bool
+    due: int = -1
     register_texts: tuple[str, ...] = ()
     accept_text: str = ""
+    due_text: str = ""
     features: str = ""
 
 
@@ -306,6 +309,8 @@ class Plan:
     ----------
     window_kind, window
         ``0`` time (ns), ``1`` events, ``2`` unbounded, ``3`` explicit windows.
+    lives
+        For a window of time, how long partial matches live (ns): longer than the window if matches wait for a silence.
     type_variables
         Per type id, the bit mask of variables that can bind it.
     locals
@@ -402,4 +407,5 @@ class Plan:
     observed: bool = False
     weighed: bool = False
     event_features: tuple[tuple[int, ...], ...] = ()
+    lives: int = 0
     other: Plan | None = None

@@ -10,8 +10,10 @@ the first or only event), ``last`` (attribute of the ``extra``-th last event), `
 is the attribute's dtype) and ``part`` (value of a partition attribute). In a repeated group ``first``, ``last`` and
 ``at`` refer to a round; ``has_first``, ``has_last`` and ``has_at`` test whether that round binds the variable.
 
+``before`` is an aggregate over all elements but the last ``extra``; its attribute is ``(kind, raw dtype, attribute)``.
+
 The quantity ``latest`` has several variables in place of the attribute. It is the position of the last event that any
-of them binds, or with ``extra`` 1 of the last event but one.
+of them binds, or with ``extra`` 1 of the last event but one. ``latest_time`` is the time of that event.
 """
 
 from __future__ import annotations
@@ -33,6 +35,21 @@ def latest(variables: Iterable[int], extra: int = 0) -> Op:
     return Op("q", "i", (), ("latest", -1, extra, tuple(variables)))
 
 
+def latest_time(variables: Iterable[int]) -> Op:
+    """Return the time of the last event that any of the variables binds."""
+    return Op("q", "i", (), ("latest_time", -1, 0, tuple(sorted(variables))))
+
+
+def aggregate_before(lag: int, kind: str, dtype: str, variable: int, raw: str, attr: str) -> Op:
+    """Return an aggregate over all elements of a Kleene variable but the last ``lag``."""
+    if kind == "count":
+        number = quantity("count", "i", variable)
+        return Op("sub_i", "i", (number, const(lag, "i"))) if lag else number
+    if lag == 0:
+        return quantity(kind, dtype, variable, raw, attr)
+    return Op("q", dtype, (), ("before", variable, lag, (kind, raw, attr)))
+
+
 def step(expr: Op, edge: Edge) -> Op:
     """Rewrite ``expr`` (view of ``edge.target``) over the quantities of ``edge.source`` and the event."""
 
@@ -47,7 +64,7 @@ def step(expr: Op, edge: Edge) -> Op:
         kind, variable, _, attr = node.data
         if kind == "part":
             return Op("event", node.dtype, (), (edge.variable, attr)) if edge.source == START else node
-        if kind == "latest":
+        if kind in ("latest", "latest_time"):
             return _latest(node, edge)
         if variable == edge.group:
             return _rounds(node, edge)
@@ -93,18 +110,19 @@ def _absent(node: Op) -> Op:
     kind = node.data[0]
     if kind.startswith("has_"):
         return FALSE
-    return const(0 if kind in ("count", "known") else None, node.dtype)
+    is_count = kind in ("count", "known") or (kind == "before" and node.data[3][0] == "known")
+    return const(0 if is_count else None, node.dtype)
 
 
 def _latest(node: Op, edge: Edge) -> Op:
     """Rewrite ``latest`` over an edge: the position of its event, or of the last event that a variable bound before."""
-    _, _, extra, variables = node.data
+    kind, _, extra, variables = node.data
     if edge.variable in variables:
         if extra == 0:
-            return Op("event", "i", (), (edge.variable, POSITION))
+            return Op("event", "i", (), (edge.variable, POSITION if kind == "latest" else "time"))
         extra -= 1
-    bound = [variable for variable in variables if edge.before[variable] != NO]
-    return latest(bound, extra) if bound else const(None, "i")
+    bound = tuple(variable for variable in variables if edge.before[variable] != NO)
+    return replace(node, data=(kind, -1, extra, bound)) if bound else const(None, "i")
 
 
 def _rounds(count: Op, edge: Edge) -> Op:
@@ -120,6 +138,9 @@ def _after_binding(node: Op, edge: Edge) -> Op:
     old = _absent(node) if is_first else node
     if kind == "count":
         return const(1, "i") if is_first else Op("add_i", "i", (node, const(1, "i")))
+    if kind == "before":
+        assert isinstance(extra, int)
+        return old if is_first else aggregate_before(extra - 1, attr[0], node.dtype, variable, *attr[1:])
     if kind in ("known", "sum", "min", "max", "mean", "m2"):
         return _aggregated(node, not is_first, Op("event", extra, (), (variable, attr)))
     value = TRUE if kind.startswith("has_") else Op("event", node.dtype, (), (variable, attr))

@@ -106,7 +106,8 @@ def _by_time(plan: Plan, longest_window: int | None) -> Context | str:
     # length later, and if skip_till_next does not use an event because an earlier one was used.
     late = plan.period or plan.must_advance or any(state.deferred for state in plan.states)
     looks_back = any(negation.by_time for negation in plan.negations)
-    return Context(nanoseconds=window.nanoseconds * (2 if late and looks_back else 1))
+    waits = plan.lives - window.nanoseconds  # for a silence
+    return Context(nanoseconds=window.nanoseconds * (2 if late and looks_back else 1) + waits)
 
 
 def _of_windows(plan: Plan, longest_window: int | None) -> Context | str:

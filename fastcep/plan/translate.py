@@ -82,25 +82,30 @@ class Translator:
         if index.kind == "relative":
             return Op("elem", dtype, (), (variable, index.offset, node.name))
         if index.kind == "last":
-            return quantity("last", dtype, variable, 0, node.name)
+            return quantity("last", dtype, variable, -index.offset, node.name)
         if index.kind == "first" or index.offset == 0:
             return quantity("first", dtype, variable, 0, node.name)
         return quantity("at", dtype, variable, index.offset, node.name)
 
     def _aggregate(self, node: ast.Aggregate) -> Op:
         variable = self.numbers[node.qualified_name]
+        raw = "i" if node.name is None else self.dtype(variable, node.name)
+
+        def over_elements(kind: str, dtype: str) -> Op:
+            if node.index is not None:
+                return Op("run", dtype, (), (variable, node.index.offset, kind, raw, node.name or ""))
+            return quantity(kind, dtype, variable, raw if node.name else 0, node.name or "")
+
         if node.name is None:
-            return quantity("count", "i", variable)
-        name = node.name
-        dtype = self.dtype(variable, name)
-        known = quantity("known", "i", variable, dtype, name)
+            return over_elements("count", "i")
+        known = over_elements("known", "i")
         if node.function == "COUNT":
             return known
         if node.function in ("SUM", "MIN", "MAX"):
-            return quantity(node.function.lower(), dtype, variable, dtype, name)
+            return over_elements(node.function.lower(), raw)
         if node.function == "AVG":
-            return Op("div_f", "f", (to_float(quantity("sum", dtype, variable, dtype, name)), to_float(known)))
-        return Op("stddev", "f", (quantity("m2", "f", variable, dtype, name), known))
+            return Op("div_f", "f", (to_float(over_elements("sum", raw)), to_float(known)))
+        return Op("stddev", "f", (over_elements("m2", "f"), known))
 
     def _binary(self, node: ast.Binary) -> Op:
         first, chain = node.spine()

@@ -69,7 +69,7 @@ class Index:
     """Index of the element of a Kleene variable from which an attribute is read.
 
     ``kind`` is ``"relative"`` (``x[i+offset]``), ``"position"`` (``x[offset]``, from 0),
-    ``"first"`` or ``"last"`` (offset 0).
+    ``"first"`` (offset 0) or ``"last"`` (``x[last]``, and with a negative offset ``x[last-1]``).
     """
 
     kind: str
@@ -105,12 +105,17 @@ class Attribute(VariableReference):
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(VariableReference):
-    """``FUNCTION(variable[].name)``; function is AVG SUM MIN MAX COUNT or STDDEV. ``COUNT(x[])`` has no name."""
+    """``FUNCTION(variable[].name)``; function is AVG SUM MIN MAX COUNT or STDDEV. ``COUNT(x[])`` has no name.
+
+    With an ``index``, ``[i]`` or ``[i-1]``, it is a running aggregate ``FUNCTION(variable[..i].name)``, over the
+    elements up to that one.
+    """
 
     function: str
     variable: str
     name: str | None = None
     inner: str | None = None
+    index: Index | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,10 +263,15 @@ class Variable(Pattern):
 
 @dataclass(frozen=True, slots=True)
 class Negation(Pattern):
-    """``NEG T n`` in a SEQ: no such event between the sub-patterns beside it."""
+    """``NEG T n`` in a SEQ: no such event between the sub-patterns beside it.
+
+    ``NEG T n FOR t``, with ``nanoseconds``, is a silence: no such event up to ``t`` after the last event bound before
+    it. It may also be a part of AND and a branch of OR.
+    """
 
     types: tuple[str, ...]
     name: str
+    nanoseconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from fastcep.query import ast, traversal
 from fastcep.query.check_condition import check_condition, negated_mentions, refuse_deep, refuse_lists
 from fastcep.query.check_pattern import OUTPUT_COLUMNS, check_pattern
 from fastcep.query.check_policies import check_policies
+from fastcep.query.check_running import check_running, refuse_running
 from fastcep.query.check_window import check_window
 from fastcep.query.patterns import nesting, pattern_variables, positive_variables
 from fastcep.query.printer import short_text
@@ -66,6 +67,7 @@ def _check_where(query: ast.Query, where: ast.Expr, scope: Scope) -> None:
                     raise Problem(f"[…] names '{name}' twice; keep one", conjunct)
             continue
         check_condition(conjunct, scope)
+        check_running(conjunct, query)
 
 
 def _check_key(name: str, query: ast.Query, clause: str, place: ast.Span | None) -> None:
@@ -100,6 +102,7 @@ def _check_returns(query: ast.Query, scope: Scope) -> None:
         expression = item.expression
         if not isinstance(expression, ast.AttributeList):
             refuse_lists(expression)
+        refuse_running(expression, "RETURN")
         for part in traversal.walk(expression):
             if isinstance(part, ast.Attribute) and part.index is not None and part.index.kind == "relative":
                 x, a = part.variable, part.name if part.inner is None else f"{part.inner}.{part.name}"

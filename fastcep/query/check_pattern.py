@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fastcep.events.units import INT64_MAX, format_duration
 from fastcep.query import ast
+from fastcep.query.check_silence import check_silences
 from fastcep.query.patterns import (
     PatternVariable,
     count_states,
@@ -59,6 +60,7 @@ def check_pattern(query: ast.Query, spans: Spans) -> None:
             f"order; at most {MAX_STATES:,} are possible; use fewer parts, or SEQ where the order is known",
             query.pattern,
         )
+    check_silences(query, spans)
     _check_names(query, variables, spans)
     for pattern in _walk(query.pattern):
         if isinstance(pattern, ast.AnyOf) and pattern.distinct is not None:
@@ -85,6 +87,13 @@ def _check_nesting(
     match pattern:
         case ast.Variable() | ast.Group():
             _check_bounds(pattern, spans)
+        case ast.Negation(nanoseconds=int()) if isinstance(parent, ast.Sequence | ast.Conjunction | ast.Disjunction):
+            if group is not None:
+                raise Problem(
+                    f"{pattern_text(pattern)} is not possible in the repeating group {group.name}; write it after the "
+                    "group, or NEG without FOR",
+                    pattern,
+                )
         case ast.Negation() if not isinstance(parent, ast.Sequence):
             raise Problem(
                 f"NEG is allowed only in a SEQ, not as a part of {_keyword(parent)}; "
@@ -162,7 +171,8 @@ def _check_sequence(pattern: ast.Sequence, query: ast.Query, spans: Spans, paren
     for number, part in enumerate(parts):
         if not isinstance(part, ast.Negation):
             continue
-        for side, neighbours in (("before", parts[:number]), ("after", parts[number + 1 :])):
+        sides = () if part.nanoseconds is not None else (("before", parts[:number]), ("after", parts[number + 1 :]))
+        for side, neighbours in sides:
             if all(map(is_nullable, neighbours)):
                 _check_edge(part, side, neighbours, query, parent)
         if number in pattern.adjacent:

@@ -82,7 +82,8 @@ def _check_partition(query: ast.Query, spans: Spans) -> None:
 def _check_deferred(query: ast.Query, spans: Spans) -> None:
     negation = trailing_negation(query.pattern)
     if negation is not None:
-        why = f"with {pattern_text(negation)} at its end a match is decided only when the window ends"
+        when = "the window ends" if negation.nanoseconds is None else "that time has passed"
+        why = f"with {pattern_text(negation)} at its end a match is decided only when {when}"
         remedy = "remove the clause, or add a variable after the NEG that must occur"
     elif isinstance(query.pattern, ast.Periodic):
         why = "PERIODIC reports ticks, each of which is decided only after its time has passed"

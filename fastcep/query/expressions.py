@@ -8,13 +8,14 @@ from typing import Any
 from lark import Token, Tree
 
 from fastcep.query import ast
+from fastcep.query.printer import index_text
 from fastcep.query.registry import AGGREGATES, FUNCTIONS, find, functions
 from fastcep.query.source import NESTED, Source, suggest
 from fastcep.query.tree import duration, integer, name_of, span_of, string_of, text_of
 
 __all__ = ["ExpressionReader"]
 
-_LISTS = ("list", "inner_list", "elements")
+_LISTS = ("list", "inner_list", "elements", "so_far")
 _CHAINS = ("or", "and", "arithmetic")
 _SPELLINGS = {"==": "=", "<>": "!="}
 
@@ -149,16 +150,22 @@ class ExpressionReader:
         if tree.data == "position":
             return ast.Index("position", integer(tree.children[0], self._source))
         if tree.data == "from_end":
-            raise self._source.error("an index counts from 0; write [last] for the last element", span_of(tree))
+            raise self._source.error(
+                "an index counts from 0; write [last] for the last element, [last-1] for the one before", span_of(tree)
+            )
         name, *offset = tree.children
         word = name_of(name)
         if word.lower() in ("first", "last"):
-            if offset:
-                raise self._source.error(f"[{word}] takes no offset; write [{word}] alone", span_of(tree))
-            return ast.Index(word.lower())
+            if not offset:
+                return ast.Index(word.lower())
+            if word.lower() == "first":
+                raise self._source.error("[first] takes no offset; write [0], [1], [2] and so on", span_of(tree))
+            if text_of(offset[0]) == "+":
+                raise self._source.error("no element comes after [last]; write [last], [last-1] …", span_of(tree))
+            return ast.Index("last", integer(offset[1], self._source, -1))
         if word != "i":
             raise self._source.error(
-                f"unknown index '{word}'; expected i, i+1, i-1, first, last or a number from 0", span_of(name)
+                f"unknown index '{word}'; expected i, i+1, i-1, first, last, last-1 or a number from 0", span_of(name)
             )
         if not offset:
             return ast.Index("relative")
@@ -178,6 +185,23 @@ class ExpressionReader:
         raise self._source.error(f"{name} is an event, not a value; write {name}.attribute", span)
 
     # ---------------------------------------------------------- calls and aggregates
+
+    def _so_far(self, parts: Any, span: ast.Span) -> ast.Expr:
+        name = text_of(parts[0])
+        raise self._source.error(
+            f"a list such as {name}[..i].attribute is allowed only in an aggregate, as in AVG({name}[..i].attribute)",
+            span,
+        )
+
+    def _end(self, tree: Any) -> ast.Index:
+        """Convert the end of the range of a running aggregate."""
+        index = self._index(tree)
+        if index.kind != "relative" or index.offset not in (0, -1):
+            raise self._source.error(
+                "a running aggregate ends at the element of [i], or at the one before it: write [..i] or [..i-1]",
+                span_of(tree),
+            )
+        return index
 
     def _list(self, parts: Any, span: ast.Span) -> ast.Expr:
         return ast.AttributeList(name_of(parts[0]), name_of(parts[1]), span=span)
@@ -221,13 +245,18 @@ class ExpressionReader:
             raise self._source.error(f"'{name_of(name)}' takes no list such as x[]{hint}", span_of(name))
         if len(arguments) != 1:
             raise self._source.error(f"{function} takes one list, such as {function}(x[].attribute)", span)
-        variable, *path = map(name_of, arguments[0].children)
+        parts, index = arguments[0].children, None
+        if arguments[0].data == "so_far":
+            index = self._end(parts[2])
+            parts = [parts[0], *(part for part in parts[3:] if part is not None)]
+        variable, *path = map(name_of, parts)
         if not path and function != "COUNT":
+            elements = f"{variable}{index_text(index, so_far=True)}"
             raise self._source.error(
-                f"{function} needs an attribute; write {function}({variable}[].attribute)", span_of(arguments[0])
+                f"{function} needs an attribute; write {function}({elements}.attribute)", span_of(arguments[0])
             )
         attribute = path[-1] if path else None
-        return ast.Aggregate(function, variable, attribute, path[0] if len(path) > 1 else None, span=span)
+        return ast.Aggregate(function, variable, attribute, path[0] if len(path) > 1 else None, index, span=span)
 
 
 def _as_list(function: str, arguments: list[Any]) -> str:

@@ -19,7 +19,7 @@ _WORDS = {
     "NAME": "a name", "QUOTED": None, "INT": "a whole number", "FLOAT": "a number", "STRING": "a text in single quotes",
     "DURATION": "a duration such as 5min", "COMPARISON": "a comparison", "EQUAL": "=", "PLUS": "+", "MINUS": "-",
     "STAR": "*", "DIVISION": "/", "POWER": "^", "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{",
-    "RBRACE": "}", "COMMA": ",", "DOT": ".", "VBAR": "|", "QMARK": "?", "$END": "the end",
+    "RBRACE": "}", "COMMA": ",", "DOT": ".", "RANGE": "..", "VBAR": "|", "QMARK": "?", "$END": "the end",
 }  # fmt: skip
 # Tokens that can begin a value or follow one; a message names them by one phrase.
 _VALUE = {"NAME", "INT", "FLOAT", "STRING", "_TRUE", "LPAR"}

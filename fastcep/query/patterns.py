@@ -10,7 +10,7 @@ from fastcep.query import ast
 
 __all__ = [
     "PatternVariable", "count_states", "groups_of", "is_monotonic", "is_nullable", "names_of", "nesting",
-    "pattern_variables", "positive_variables", "sub_patterns", "trailing_negation",
+    "pattern_variables", "positive_variables", "sub_patterns", "trailing_negation", "trailing_silence",
 ]  # fmt: skip
 
 
@@ -128,12 +128,28 @@ def names_of(pattern: ast.Pattern) -> frozenset[str]:
 def trailing_negation(pattern: ast.Pattern) -> ast.Negation | None:
     """Return the first NEG after which a match can bind nothing, so that it waits for the end of the window, or None.
 
-    Only the outermost SEQ can have such a NEG.
+    Only the outermost SEQ can have such a NEG, except for ``NEG … FOR t``, which a match waits for until t has passed.
     """
     parts = pattern.patterns if isinstance(pattern, ast.Sequence) else ()
     for number, part in enumerate(parts):
         if isinstance(part, ast.Negation) and all(map(is_nullable, parts[number + 1 :])):
             return part
+    return trailing_silence(pattern)
+
+
+def trailing_silence(pattern: ast.Pattern, followed: bool = False) -> ast.Negation | None:
+    """Return the first ``NEG … FOR t`` after which a match may bind nothing, at any depth; None if there is none.
+
+    ``followed``: whether a match binds an event after the pattern.
+    """
+    parts = sub_patterns(pattern)
+    for number, part in enumerate(parts):
+        later = parts[number + 1 :] if isinstance(pattern, ast.Sequence) else ()
+        silence = trailing_silence(part, followed or not all(map(is_nullable, later)))
+        if silence is not None:
+            return silence
+    if isinstance(pattern, ast.Negation) and pattern.nanoseconds is not None and not followed:
+        return pattern
     return None
 
 

@@ -16,10 +16,10 @@ __all__ = [
 # Keywords of the grammar; a name equal to one of them is written in double quotes, except after a dot.
 KEYWORDS = frozenset(
     """
-    after and any aperiodic as between by close consecutive consume distinct event events every false format from
+    after and any aperiodic as between by close consecutive consume distinct event events every false for format from
     header in last limit match neg next no not null on open or other partition past pattern per periodic query return
     select seq sequence skip strategy stream time to true type types unbounded unit weight where window within zone
-    """.split()  # noqa: SIM905  # a column of 57 words reads no better
+    """.split()  # noqa: SIM905  # a column of 58 words reads no better
 )
 _QUOTED_OR_SPACE = re.compile(r"""'[^']*'|"[^"]*"|\s+""")
 _PLAIN = re.compile(r"[^\W\d]\w*")
@@ -69,11 +69,12 @@ def _form(node: ast.Expr) -> tuple[str, int]:
         case ast.DurationLiteral():
             return format_duration(node.nanoseconds), _ATOM
         case ast.Attribute():
-            return f"{name_text(node.variable)}{_index(node.index)}{_path(node)}", _ATOM
+            return f"{name_text(node.variable)}{index_text(node.index)}{_path(node)}", _ATOM
         case ast.AttributeList():
             return f"{name_text(node.variable)}[]{_path(node)}", _ATOM
         case ast.Aggregate():
-            return f"{node.function}({name_text(node.variable)}[]{_path(node)})", _ATOM
+            elements = index_text(node.index, so_far=True)
+            return f"{node.function}({name_text(node.variable)}{elements}{_path(node)})", _ATOM
         case ast.Call():
             return f"{node.function}({', '.join(map(expression_text, node.arguments))})", _ATOM
         case ast.UserCall():
@@ -110,11 +111,14 @@ def _path(node: ast.Attribute | ast.Aggregate | ast.AttributeList) -> str:
     return "".join("." + name_text(name, anywhere=True) for name in (node.inner, node.name) if name is not None)
 
 
-def _index(index: ast.Index | None) -> str:
+def index_text(index: ast.Index | None, so_far: bool = False) -> str:
+    """Return the text of an index; ``so_far``: of the elements of an aggregate, ``[]``, ``[..i]`` or ``[..i-1]``."""
     if index is None:
-        return ""
+        return "[]" if so_far else ""
     if index.kind == "relative":
-        return f"[i{index.offset:+d}]" if index.offset else "[i]"
+        return f"[{'..' if so_far else ''}i{format(index.offset, '+d') if index.offset else ''}]"
+    if index.kind == "last" and index.offset:
+        return f"[last{index.offset}]"
     return f"[{index.offset if index.kind == 'position' else index.kind}]"
 
 
@@ -192,7 +196,8 @@ def pattern_text(pattern: ast.Pattern) -> str:
         case ast.Variable():
             return f"{_types(pattern.types)}{_repeats(pattern)}"
         case ast.Negation():
-            return f"NEG {_types(pattern.types)} {name_text(pattern.name)}"
+            silence = "" if pattern.nanoseconds is None else f" FOR {format_duration(pattern.nanoseconds)}"
+            return f"NEG {_types(pattern.types)} {name_text(pattern.name)}{silence}"
         case ast.Sequence():
             prefixes = ("NEXT " if index in pattern.adjacent else "" for index in range(len(pattern.patterns)))
             parts = [prefix + pattern_text(part) for prefix, part in zip(prefixes, pattern.patterns, strict=True)]

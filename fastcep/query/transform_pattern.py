@@ -119,10 +119,14 @@ class PatternReader:
         return ast.Periodic(self.read(opening), nanoseconds, cast("ast.Variable", self.read(closing)), span=span)
 
     def _negation(self, parts: Any, span: ast.Span) -> ast.Pattern:
-        types, variable = parts
+        types, variable, silence = parts
         self._record(span, "type", *leaves(types))
         self._record(span, "variable", variable)
-        return ast.Negation(tuple(map(name_of, leaves(types))), name_of(variable), span=span)
+        nanoseconds = None
+        if silence is not None:
+            self._record(span, "silence", silence)
+            nanoseconds = duration(silence, self._source)
+        return ast.Negation(tuple(map(name_of, leaves(types))), name_of(variable), nanoseconds, span=span)
 
     def _group(self, parts: Any, span: ast.Span) -> ast.Pattern:
         pattern, quantifier, variable, brackets = parts

@@ -229,7 +229,9 @@ def _attribute(node: ast.Attribute, scope: Scope) -> str:
         raise Problem(f"{x} holds one {_element_text(variable)} and has no index; write {x}.{path}", node)
     if index is not None:
         offset = index.offset
-        if not INT64_MIN <= offset <= INT64_MAX or (index.kind == "position" and offset < 0):
+        if not INT64_MIN <= offset <= INT64_MAX or (
+            (index.kind == "position" and offset < 0) or (index.kind == "last" and offset > 0)
+        ):
             raise Problem(f"the index {offset} is out of range; positions count from 0", node)
         if variable.negated and index != ast.Index("relative"):
             raise Problem(
@@ -268,6 +270,12 @@ def _list(node: ast.Aggregate | ast.AttributeList, name: str | None, scope: Scop
 
 
 def _aggregate(node: ast.Aggregate, scope: Scope) -> str:
+    if node.index is not None and (node.variable in scope.groups or node.inner is not None):
+        raise Problem(
+            f"a running aggregate is over the elements of a variable such as B+ b[], but {node.variable} is a group; "
+            f"write {short_text(replace(node, index=None))} for all rounds",
+            node,
+        )
     dtype = _list(node, node.name, scope)
     if node.function == "COUNT":
         return "int64"

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from datetime import timedelta
+from typing import NoReturn, overload
 
 from fastcep.errors import ValidationError
 from fastcep.events.schema import Schema
-from fastcep.events.units import INT64_MAX
+from fastcep.events.units import INT64_MAX, parse_duration
 from fastcep.query import ast
-from fastcep.query.printer import expression_text, pattern_text
+from fastcep.query.printer import expression_text, index_text, pattern_text
 from fastcep.query.source import suggest
 from fastcep.query.terms import Term
 from fastcep.query.types import BUILTINS, attribute_dtypes
 
 __all__ = [
-    "Element", "IndexTerm", "ListTerms", "Negated", "Repeated", "Several", "Variable", "first", "i", "index_of", "last",
-    "refuse_comparison", "times_bounds", "whole",
+    "Element", "IndexTerm", "ListTerms", "Negated", "Repeated", "Several", "SoFar", "Variable", "first", "i",
+    "index_of", "last", "refuse_comparison", "times_bounds", "whole",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class IndexTerm:
-    """An index of a repeated variable: `i`, ``i + 1``, `first`, `last`."""
+    """An index of a repeated variable: `i`, ``i + 1``, `first`, `last`, ``last - 1``."""
 
     index: ast.Index
 
     def __add__(self, offset: int) -> IndexTerm:
-        if self.index.kind != "relative":
-            raise TypeError(f"[{self.index.kind}] takes no offset; only i takes one, as in b[i + 1]")
-        return IndexTerm(ast.Index("relative", self.index.offset + offset))
+        moved = ast.Index(self.index.kind, self.index.offset + offset)
+        if moved.kind == "first":
+            raise TypeError("[first] takes no offset; write b[0], b[1], b[2] and so on")
+        if moved.kind == "last" and moved.offset > 0:
+            raise TypeError("no element comes after b[last]; write b[last], b[last - 1] and so on")
+        return IndexTerm(moved)
 
     def __sub__(self, offset: int) -> IndexTerm:
         return self + -offset
@@ -45,8 +49,19 @@ def index_of(index: object) -> ast.Index:
     if isinstance(index, IndexTerm):
         return index.index
     if not isinstance(index, int) or isinstance(index, bool) or index < 0:
-        raise TypeError(f"{index!r} is not an index; expected i, i + 1, first, last or a number from 0")
+        raise TypeError(f"{index!r} is not an index; expected i, i + 1, first, last, last - 1 or a number from 0")
     return ast.Index("position", index)
+
+
+def _end_of(elements: slice) -> ast.Index:
+    """Return the last element of the slices ``[:i]`` and ``[:i + 1]``; raise TypeError for other slices."""
+    stop = elements.stop.index if isinstance(elements.stop, IndexTerm) else None
+    is_running = stop is not None and stop.kind == "relative" and stop.offset in (0, 1)
+    if stop is None or not is_running or elements.start is not None or elements.step is not None:
+        raise TypeError(
+            "found another slice than [:i] or [:i + 1], which are the elements before, and up to, the one that i names"
+        )
+    return ast.Index("relative", stop.offset - 1)
 
 
 def whole(value: object, where: str) -> int:
@@ -168,6 +183,12 @@ class Variable(_WithAttributes):
             raise ValidationError(_negated_one(self._declaration))
         return Negated(self._schema, self._declaration)
 
+    def silent(self, duration: str | timedelta) -> Negated:
+        """Negate the variable for a time: no such event up to that time after the event before, ``NEG T x FOR t``."""
+        if self._declaration.minimum != 1:
+            raise ValidationError(_negated_one(self._declaration))
+        return Negated(self._schema, self._declaration, parse_duration(duration))
+
     def __repr__(self) -> str:
         return f"<{pattern_text(self._declaration)}>"
 
@@ -179,11 +200,15 @@ class Variable(_WithAttributes):
 class Negated(_WithAttributes):
     """A variable for events that must not occur; conditions on its attributes select these events."""
 
-    __slots__ = ()
+    __slots__ = ("_nanoseconds",)
+
+    def __init__(self, schema: Schema, declaration: ast.Variable, nanoseconds: int | None = None) -> None:
+        super().__init__(schema, declaration)
+        self._nanoseconds = nanoseconds
 
     @property
     def _pattern(self) -> ast.Pattern:
-        return ast.Negation(self._declaration.types, self._declaration.name)
+        return ast.Negation(self._declaration.types, self._declaration.name, self._nanoseconds)
 
     def __repr__(self) -> str:
         return f"<{pattern_text(self._pattern)}>"
@@ -240,13 +265,49 @@ class ListTerms:
         return (x, name, None) if self._group is None else (self._group, name, x)
 
 
+class SoFar(ListTerms):
+    """The elements of a repeated variable before, or up to, the one that ``i`` names: running aggregates over them."""
+
+    __slots__ = ("_index",)
+
+    def __init__(self, schema: Schema, declaration: ast.Variable, index: ast.Index) -> None:
+        super().__init__(schema, declaration)
+        self._index = index
+
+    def __repr__(self) -> str:
+        return f"<{self._declaration.name}{index_text(self._index, so_far=True)}>"
+
+    def values(self, name: str) -> NoReturn:
+        """Raise TypeError: only aggregates are defined over these elements."""
+        raise TypeError(f"{self!r} has no list of {name!r}; write an aggregate, as in b[:i].avg({name!r})")
+
+    def count(self, name: str | None = None) -> Term:
+        """Count these elements, or those whose attribute is not null."""
+        if name is None:
+            return Term(ast.Aggregate("COUNT", self._declaration.name, index=self._index))
+        return self._aggregate("COUNT", name)
+
+    def _aggregate(self, function: str, name: str) -> Term:
+        return Term(ast.Aggregate(function, *self._named(name), self._index))
+
+
 class Repeated(ListTerms):
     """A variable that holds several events: elements by index, and aggregates over all of them."""
 
     __slots__ = ()
 
-    def __getitem__(self, index: int | IndexTerm) -> Element:
-        """Return an element: ``b[i]``, ``b[i + 1]``, ``b[0]``, ``b[first]``, ``b[last]``."""
+    @overload
+    def __getitem__(self, index: slice) -> SoFar: ...
+    @overload
+    def __getitem__(self, index: int | IndexTerm) -> Element: ...
+    def __getitem__(self, index: int | IndexTerm | slice) -> Element | SoFar:
+        """Return an element: ``b[i]``, ``b[i + 1]``, ``b[0]``, ``b[first]``, ``b[last]``, ``b[last - 1]``.
+
+        The slices ``b[:i]`` and ``b[:i + 1]`` are the elements before, and up to, the one that ``i`` names; they have
+        running aggregates, such as ``b[:i].avg("x")``.
+        """
+        if isinstance(index, slice):
+            return SoFar(self._schema, self._declaration, _end_of(index))
         return Element(self._schema, self._declaration, index_of(index))
 
     @property

@@ -22,11 +22,11 @@ ALTERNATIVES = (
 
 PATTERNS = (
     "SEQ", "AND", "OR", "ANY", "ANY DISTINCT", "APERIODIC", "PERIODIC", "NEG first", "NEG between", "NEG last",
-    "T? x", "T+ x[]", "T* x[]", "T{m,n} x[]", "(…)+ g[]", "(…)? g", "(A|B) x", "NEXT", "CONSECUTIVE",
+    "NEG FOR", "T? x", "T+ x[]", "T* x[]", "T{m,n} x[]", "(…)+ g[]", "(…)? g", "(A|B) x", "NEXT", "CONSECUTIVE",
 )  # fmt: skip
 CONDITIONS = (
-    "x.a = y.b", "x.a < y.b", "x.a + y.b = z.c", "x.a < 1", "x[i].a", "x[i+1].a", "x[first].a", "AVG(x[].a)",
-    "OR, NOT", "IN, BETWEEN", "text, bool", "[a]", "WHERE on NEG",
+    "x.a = y.b", "x.a < y.b", "x.a + y.b = z.c", "x.a < 1", "x[i].a", "x[i+1].a", "x[first].a", "x[last-1].a",
+    "AVG(x[].a)", "AVG(x[..i].a)", "OR, NOT", "IN, BETWEEN", "text, bool", "[a]", "WHERE on NEG",
 )  # fmt: skip
 WINDOWS = (
     "WITHIN t", "WITHIN n EVENTS", "WITHIN UNBOUNDED", "OPEN ON", "EVERY t", "EVERY n EVENTS", "CLOSE AFTER t",
@@ -72,7 +72,7 @@ def _of_pattern(pattern: ast.Pattern) -> Iterator[str]:
     match pattern:
         case ast.Sequence():
             yield "SEQ"
-            yield from (_place(pattern, place) for place, part in enumerate(pattern.patterns) if _is_negation(part))
+            yield from (_place(pattern, place) for place, part in enumerate(pattern.patterns) if _has_no_time(part))
             if pattern.adjacent:
                 yield "NEXT"
         case ast.Conjunction():
@@ -90,6 +90,8 @@ def _of_pattern(pattern: ast.Pattern) -> Iterator[str]:
             yield "(…)+ g[]" if pattern.repeated else "(…)? g"
         case ast.Variable():
             yield from _of_variable(pattern)
+        case ast.Negation(nanoseconds=int()):
+            yield "NEG FOR"
     if getattr(pattern, "consecutive", False):
         yield "CONSECUTIVE"
     for part in sub_patterns(pattern):
@@ -114,6 +116,10 @@ def _of_variable(variable: ast.Variable) -> Iterator[str]:
 
 def _is_negation(part: ast.Pattern) -> bool:
     return isinstance(part, ast.Negation)
+
+
+def _has_no_time(part: ast.Pattern) -> bool:
+    return isinstance(part, ast.Negation) and part.nanoseconds is None
 
 
 def _place(sequence: ast.Sequence, place: int) -> str:
@@ -160,10 +166,12 @@ def _of_part(part: ast.Expr) -> Iterator[str]:
     match part:
         case ast.Attribute(index=ast.Index(kind="relative", offset=offset)):
             yield "x[i+1].a" if offset else "x[i].a"
+        case ast.Attribute(index=ast.Index(kind="last", offset=offset)) if offset:
+            yield "x[last-1].a"
         case ast.Attribute(index=ast.Index()):
             yield "x[first].a"
         case ast.Aggregate():
-            yield "AVG(x[].a)"
+            yield "AVG(x[].a)" if part.index is None else "AVG(x[..i].a)"
         case ast.Binary(operator="OR") | ast.Unary(operator="NOT"):
             yield "OR, NOT"
         case ast.Membership() | ast.Between():

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from strategies.clauses import adjoined, explicit_windows
 from strategies.patterns import Draw, most_events, negated_patterns, nested_patterns, patterns
 from strategies.queries import Expressions, returned, time_windows, windows
+from strategies.running import so_far
 
 from fastcep.errors import ValidationError
 from fastcep.events import Schema
@@ -190,12 +191,14 @@ def conditions(draw: Draw, make: Expressions, theme: str) -> ast.Expr | None:
 
 def joined(make: Expressions) -> ast.Expr:
     """Draw a condition that joins variables: events, elements with an event, neighbours, or computed values."""
-    kind = make.pick("equal", "equal", "sum", "less", "neighbours", "end", "end")
+    kind = make.pick("equal", "equal", "sum", "less", "neighbours", "end", "end", "so far")
     repeated = [variable for variable in make.positive if variable.repeated and variable.group is None]
     if kind == "neighbours" and repeated:
         name = make.pick(*repeated).declaration.name
         ends = (ast.Attribute(name, "k", ast.Index("relative", offset)) for offset in (1, 0))
         return ast.Binary(make.pick("=", ">=", "<"), *ends)
+    if kind == "so far" and (running := so_far(make)) is not None:
+        return running
     if kind == "end" and repeated:
         end = ast.Attribute(make.pick(*repeated).declaration.name, "k", ast.Index(make.pick("first", "last"), 0))
         keys = [variable.key for variable in make.positive if not variable.repeated]

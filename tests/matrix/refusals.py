@@ -48,6 +48,7 @@ OF_QUERIES = (
         "with the window, which must be a time or explicit", ("NEG first", "NEG last"), WITHIN[1:],
         "A NEG at an edge needs a window whose beginning and end are times.", "window",
     ),
+    Refusal("so it waits until that time has passed, but", (), (), "", "window"),
     Refusal(
         "PERIODIC needs a time window, in which it ticks", ("PERIODIC",), (*WITHIN[1:], *EXPLICIT),
         "PERIODIC ticks until the end of WITHIN t.", "window",
@@ -124,7 +125,7 @@ OF_RUNS = (
     ),
     Refusal(
         "cannot have store='factorised': .* (depends on all elements|uses a single element) of a Kleene variable",
-        ("AVG(x[].a)", "x[first].a"), _FACTORISED,
+        ("AVG(x[].a)", "AVG(x[..i].a)", "x[first].a", "x[last-1].a"), _FACTORISED,
         "A condition must be known of the event chosen and of those after it.", "store",
     ),
     Refusal(
@@ -149,6 +150,7 @@ OF_RUNS = (
         "measuring latencies and shedding load require one thread", ("threads>1",), ("shedder",),
         "Latencies are measured with one thread.", "shedder",
     ),
+    Refusal("ends with NEG … FOR, so partial matches live longer", (), (), "", "timed_out"),
     Refusal(
         "requires contiguity, so nearly every partial match ends", CONTIGUITY, ("timed_out",),
         "Such partial matches end at the next event, not with their window.", "timed_out",

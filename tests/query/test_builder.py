@@ -30,6 +30,7 @@ def test_repeated_variables(schema: Schema) -> None:
             a[i - 1].V < a.first.V,
             b[first].V == b.last.V,
             b[last].V == b[0].V,
+            b[last - 1].V <= b[i - 2].V,
             c.sum("V") + c.count() >= c.count("V") * c.avg("x"),
             c.min("V") <= c.max("V"),
             c.stddev("x") > 0.5,
@@ -40,7 +41,8 @@ def test_repeated_variables(schema: Schema) -> None:
     )
     text = (
         "PATTERN SEQ(A+ a[], B* b[], B{2,5} c[], A? d) WHERE a[i+1].V = a[i].V AND a[i-1].V < a[first].V "
-        "AND b[first].V = b[last].V AND b[last].V = b[0].V AND SUM(c[].V) + COUNT(c[]) >= COUNT(c[].V) * AVG(c[].x) "
+        "AND b[first].V = b[last].V AND b[last].V = b[0].V AND b[last-1].V <= b[i-2].V "
+        "AND SUM(c[].V) + COUNT(c[]) >= COUNT(c[].V) * AVG(c[].x) "
         "AND MIN(c[].V) <= MAX(c[].V) AND STDDEV(c[].x) > 0.5 WITHIN 10 EVENTS PARTITION BY ID "
         "RETURN c[].V, d.V, SUM(c[].V) AS total"
     )
@@ -164,7 +166,9 @@ def test_mistakes(schema: Schema) -> None:
     with pytest.raises(TypeError, match="number from 0"):
         b[-1]
     with pytest.raises(TypeError, match="takes no offset"):
-        b[last - 1]
+        b[first + 1]
+    with pytest.raises(TypeError, match="no element comes after"):
+        b[last + 1]
     with pytest.raises(TypeError, match=r"use & \| ~"):
         bool(a.V == 1)
     with pytest.raises(AttributeError):

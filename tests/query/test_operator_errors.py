@@ -215,7 +215,8 @@ PATTERN = "PATTERN SEQ(A a, NEG B n, (SEQ(A x, NEG C m, B y))+ g[], (SEQ(A u))? 
         ("z.a.V = 1", "unknown variable 'z'; the pattern has a, n, k, g, o", "z.a.V"),
         ("g[i].x.W = 1", "unknown attribute 'W' of A; it has ID, V, x, name, flag, time, seq, type", "g[i].x.W"),
         ("SUM(g[].x.name) = 1", "SUM needs numbers, but g[].x.name is a string", "SUM(g[].x.name)"),
-        ("g[-1].x.V = 1", "an index counts from 0; write [last] for the last element", "-1"),
+        ("g[-1].x.V = 1",
+         "an index counts from 0; write [last] for the last element, [last-1] for the one before", "-1"),
     ],
 )  # fmt: skip
 def test_conditions(text: str, message: str, marked: str, schema: Schema) -> None:

@@ -110,7 +110,11 @@ class Patterns:
         return self.variable(several)
 
     def whole(self) -> ast.Pattern:
-        match self.draw(st.sampled_from(["SEQ", "SEQ", "part", "PERIODIC", "edge"])):
+        match self.draw(st.sampled_from(["SEQ", "SEQ", "part", "PERIODIC", "edge", "silence"])):
+            case "silence":
+                silence = ast.Negation(self.types(), self.names.pop(), self.draw(st.integers(1, 2**63 - 1)))
+                beside = [silence, ast.Disjunction((self.plain(), silence)), ast.Conjunction((silence, self.plain()))]
+                return self.sequence(self.plain(), self.draw(st.sampled_from(beside)), self.plain())
             case "part":
                 part = self.part(True)
                 return ast.Sequence((part,)) if isinstance(part, ast.Variable | ast.Group) else part
@@ -161,6 +165,8 @@ class Expressions:
         if kind == "position" or (kind == "relative" and not self.relative):
             return ast.Attribute(own, name, ast.Index("position", self.draw(st.integers(0, 4))), inner)
         offset = self.draw(st.integers(-2, 2)) if kind == "relative" else 0
+        if kind == "last":
+            offset = self.draw(st.sampled_from([0, -1, -2, -7]))
         return ast.Attribute(own, name, ast.Index(kind, offset), inner)
 
     def aggregate(self) -> ast.Expr:
@@ -226,7 +232,19 @@ class Expressions:
         # At most one negated variable in a condition.
         spare = [self.draw(st.sampled_from(self.negated))] if self.negated else []
         self.variables = [*self.positive, *spare]
+        loops = [own for own, inner in self.repeated if inner is None]
+        if loops and self.draw(st.booleans()):
+            return self.running(self.pick(*loops))
         return self.condition() if self.draw(st.integers(0, 3)) else ast.SameAttributes(self.keys())
+
+    def running(self, own: str) -> ast.Expr:
+        """Draw a condition with running aggregates of a variable."""
+        index, name = ast.Index("relative", self.draw(st.integers(-1, 0))), self.pick(*self.names["int64"])
+        counted = ast.Aggregate("COUNT", own, self.draw(st.none() | st.just(name)), None, index)
+        total = ast.Aggregate(self.pick("AVG", "SUM", "MIN", "MAX", "STDDEV"), own, name, None, index)
+        element = ast.Attribute(own, name, ast.Index("relative", self.draw(st.integers(-2, 2))))
+        left = ast.Binary(self.pick(*ARITHMETIC), total, self.draw(st.sampled_from([element, counted])))
+        return ast.Binary(self.pick(*COMPARISONS), left, ast.Literal(self.draw(INTS)))
 
     def output(self) -> ast.Expr:
         if self.repeated and self.draw(st.booleans()):

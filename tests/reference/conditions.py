@@ -47,12 +47,11 @@ def holds(conjunct: ast.Expr, bound: Bound) -> bool:
         if isinstance(part, ast.Attribute | ast.Aggregate):
             if part.qualified_name not in bound:
                 return True  # it mentions a variable of a branch not taken
-            if not any(bound[part.qualified_name]) and not (isinstance(part, ast.Aggregate) and part.name is None):
+            counts = isinstance(part, ast.Aggregate) and part.name is None and part.index is None
+            if not any(bound[part.qualified_name]) and not counts:
                 return True  # it mentions an absent variable, other than by COUNT(x[])
     relative = [
-        (bound[part.qualified_name], part.index.offset)
-        for part in traversal.walk(conjunct)
-        if isinstance(part, ast.Attribute) and part.index is not None and part.index.kind == "relative"
+        (bound[part.qualified_name], offset) for part in traversal.walk(conjunct) for offset in relative_offsets(part)
     ]
     try:
         if not relative:
@@ -67,6 +66,24 @@ def holds(conjunct: ast.Expr, bound: Bound) -> bool:
         return True
 
 
+def relative_offsets(part: ast.Expr) -> list[int]:
+    """Return the offsets from i of the elements that must exist: of ``x[i+1]``, and for ``AVG(x[..i-1].a)`` 0 and -1.
+
+    ``COUNT(x[..i-1])`` counts no element too, so only element i must exist.
+    """
+    if isinstance(part, ast.Aggregate) and part.index is not None:
+        return [0] if part.name is None else [0, part.index.offset]
+    if isinstance(part, ast.Attribute) and part.index is not None and part.index.kind == "relative":
+        return [part.index.offset]
+    return []
+
+
+def so_far(node: ast.Aggregate, bound: Bound, i: int) -> Sequence[Event | None]:
+    """Return the elements of an aggregate: all, or for a running aggregate those up to its index."""
+    elements = bound[node.qualified_name]
+    return elements if node.index is None else elements[: i + node.index.offset + 1]
+
+
 def attribute(event: Event, name: str) -> Value:
     """An attribute of an event, built-in or declared."""
     builtin: dict[str, Value] = {"time": event.time, "seq": event.seq, "type": event.type}
@@ -79,7 +96,7 @@ def element(node: ast.Attribute, bound: Bound, i: int) -> Event | None:
     if index is None or index.kind == "first":
         position = 0
     elif index.kind == "last":
-        position = len(elements) - 1
+        position = len(elements) - 1 + index.offset
     else:
         position = index.offset + (i if index.kind == "relative" else 0)
     return elements[position] if 0 <= position < len(elements) else None
@@ -102,9 +119,9 @@ def evaluate(node: ast.Expr, bound: Bound, i: int = 0, missing_is_null: bool = F
                 raise NotApplicable
             return None if event is None else attribute(event, node.name)
         case ast.Aggregate("COUNT", name=None):
-            return len(bound[node.qualified_name])
+            return len(so_far(node, bound, i))
         case ast.Aggregate(function, name=str(name)):
-            values = [attribute(event, name) for event in bound[node.qualified_name] if event is not None]
+            values = [attribute(event, name) for event in so_far(node, bound, i) if event is not None]
             return aggregate(function, [each for each in values if each is not None])
         case ast.Unary("-", operand):
             operand_value = number(value(operand))

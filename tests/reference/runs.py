@@ -16,6 +16,7 @@ from reference.conditions import Bound, agree, holds
 from reference.policies import Policy
 from reference.rest import Rest, Way, may_end, open_variables, rest_of, ways
 from reference.search import Gap, Search
+from reference.silences import Silence
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,13 @@ class Runs:
             for gap in search.gaps(self.query.pattern, 0, chosen)
             if self.forbids(gap, bound, unfinished)
             for position in search.inside(gap, chosen)
+        ) or any(self.breaks(silence, chosen, bound, unfinished) for silence in search.silences(chosen))
+
+    def breaks(self, silence: Silence, chosen: Chosen, bound: Bound, unfinished: set[int]) -> bool:
+        """Return True if an event is bound too early after a silence, or if a forbidden event is known to have come."""
+        gap = Gap(silence.variable, 0, silence.low, silence.high)
+        return self.search.is_early(silence) or (
+            self.forbids(gap, bound, unfinished) and self.search.is_broken(silence, chosen, bound)
         )
 
     def distinct(self, pattern: ast.Pattern, number: int, chosen: Chosen) -> bool:
@@ -218,5 +226,5 @@ def concerns(mention: ast.Attribute | ast.Aggregate, variable: PatternVariable) 
 
 
 def relative(mention: ast.Attribute | ast.Aggregate) -> bool:
-    """Return True if it is ``x[i]``."""
-    return isinstance(mention, ast.Attribute) and mention.index is not None and mention.index.kind == "relative"
+    """Return True if it is ``x[i]``, or a running aggregate up to such an element."""
+    return mention.index is not None and mention.index.kind == "relative"

@@ -11,6 +11,7 @@ from fastcep.query.patterns import groups_of, pattern_variables
 from reference.chosen import Chosen, Pair, Parts, birth_order, bound_in, by_round, numbered, size
 from reference.conditions import Bound, Event, agree, attribute, holds
 from reference.contiguity import Contiguity
+from reference.silences import Silence, silences_of
 from reference.values import compare
 from reference.windows import Window
 
@@ -162,6 +163,27 @@ class Search:
             self.forbidden(chosen, bound, gap, position)
             for gap in self.gaps(self.query.pattern, 0, chosen)
             for position in self.inside(gap, chosen)
+        ) and not any(self.is_broken(silence, chosen, bound) for silence in self.silences(chosen))
+
+    def silences(self, chosen: Chosen) -> list[Silence]:
+        """Return the silences that apply to a match, or to what a partial match has bound."""
+        return list(silences_of(self.query.pattern, 0, chosen))
+
+    def due(self, silence: Silence) -> int:
+        """Return the time at which a silence has passed."""
+        return self.events[silence.low].time + silence.nanoseconds
+
+    def is_early(self, silence: Silence) -> bool:
+        """Return True if an event is bound after a silence that had not passed by then."""
+        return silence.high is not None and self.events[silence.high].time <= self.due(silence)
+
+    def is_broken(self, silence: Silence, chosen: Chosen, bound: Bound) -> bool:
+        """Return True if a forbidden event has come, or an event is bound before the silence has passed."""
+        gap = Gap(silence.variable, 0, silence.low, silence.high)
+        return self.is_early(silence) or any(
+            self.forbidden(chosen, bound, gap, position)
+            for position in range(silence.low + 1, len(self.events))
+            if self.events[position].time <= self.due(silence) and position not in self.consumed
         )
 
     def bound_events(self, chosen: Chosen) -> list[Event]:
@@ -214,6 +236,8 @@ class Search:
         for place, (part, first) in enumerate(parts):
             before = [pair.position for other in parts[:place] for pair in bound_in(*other, own)]
             behind = [pair.position for other in parts[place + 1 :] for pair in bound_in(*other, own)]
+            if isinstance(part, ast.Negation) and part.nanoseconds is not None:
+                continue  # see `silences`
             if isinstance(part, ast.Negation) or (isinstance(pattern, ast.Aperiodic) and place == 1):
                 yield Gap(first, own[0].round, max(before, default=None), min(behind, default=None))
             elif isinstance(part, ast.Group):
@@ -285,7 +309,8 @@ class Search:
             if any(gap.high is None for gap in self.gaps(pattern, 0, chosen)):
                 until = self.window.until
                 return [(first.time + self.duration if until is None else until, True)]
-            return [(last.time, False)]
+            due = max((self.due(one) for one in self.silences(chosen) if one.high is None), default=last.time - 1)
+            return [(due, True) if due >= last.time else (last.time, False)]
         bound, gap = self.bound(chosen), Gap(len(self.variables) - 1, 0, chosen[-1].position, None)
         closed = [
             self.events[position].time

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fastcep.events import Schema
 from fastcep.query import ast
-from fastcep.query.patterns import is_nullable, positive_variables
+from fastcep.query.patterns import is_nullable, positive_variables, trailing_silence
 
 Draw = Callable[..., Any]
 
@@ -22,7 +22,7 @@ INNER = (SEQ, AND, OR, ANY, NEG, OPTIONAL, KLEENE, BOUNDS, GROUP, OPTIONAL_GROUP
 
 WHOLE = (SEQ, AND, OR, ANY, APERIODIC, PERIODIC)  # what may be a whole pattern
 
-NEG_IN_SEQ = "`NEG` is a part of a `SEQ` only"
+NEG_IN_SEQ = "`NEG` without `FOR t` is a part of a `SEQ` only"
 ANY_OF_TYPES = "`ANY` is over types: `ANY(n, T1 x1, …)`, or `ANY(n, T x[])`"
 NO_LOOP_IN_GROUP = "a group holds neither a Kleene variable nor a group, at any depth"
 EMPTY_ROUND = "a round of a group must bind an event, so beside `T? x` there is something else: `(SEQ(A a, B? b))+ g[]`"
@@ -106,6 +106,8 @@ class Patterns:
         self.schema = schema
         self.ticks = isinstance(window, ast.TimeWindow)
         self.edges = isinstance(window, ast.TimeWindow | ast.ExplicitWindow)
+        self.waits = isinstance(window, ast.TimeWindow | ast.Unbounded)  # for NEG FOR with nothing bound after it
+        self.bounded = False  # inside APERIODIC or PERIODIC
         self.left = most  # variables that may still be made
         self.kept = 0  # of these, needed for parts still to come
         self.loops = 2  # Kleene variables and groups that may still be made
@@ -232,11 +234,14 @@ class Patterns:
 
     def until(self, kind: str, rest: list[str], depth: int, grouped: bool) -> ast.Pattern:
         """Draw ``APERIODIC`` or ``PERIODIC``."""
+        outer, self.bounded = self.bounded, True
         with self.keep(1):
             if kind == PERIODIC:
                 (opening,) = self.parts(rest, depth, grouped, [True])
+                self.bounded = outer
                 return ast.Periodic(opening, self.pick(2, 1, 3, 5), self.single(next(self.negated)))
             opening, body = self.parts(rest, depth, grouped, [True, True])
+        self.bounded = outer
         return ast.Aperiodic(opening, body, self.single(next(self.negated)))
 
     def negate(self, parts: list[ast.Pattern], depth: int, grouped: bool, top: bool, surely: bool) -> ast.Sequence:
@@ -246,15 +251,38 @@ class Patterns:
             with self.keep(1):
                 parts = self.parts([], min(depth, 1), grouped, [True] if edges else [True, True])
         count = self.pick(1, 1, 2) if surely else self.pick(0, 1)
-        for _ in range(count):
+        if not grouped and not self.bounded and self.pick(False, False, True):
+            self.silence(parts, surely)
+            count, surely = count - 1, False
+        for _ in range(max(0, count)):
             places = [place for place in range(len(parts) + 1) if (top and self.edges) or inside(parts, place)]
             if not places or (self.left <= self.kept and not surely):
                 break
             surely = False
             places += [len(parts)] * (2 if top and self.edges else 0)
+            if trailing_silence(ast.Sequence(tuple(parts))) is not None:  # a match cannot wait for both
+                places = [place for place in places if not all(map(is_nullable, parts[place:]))]
+            if not places:
+                break
             one = self.single(next(self.negated))
             parts.insert(self.pick(*places), ast.Negation(one.types, one.name))
         return ast.Sequence(tuple(parts))
+
+    def silence(self, parts: list[ast.Pattern], surely: bool) -> None:
+        """Insert ``NEG N n FOR t``, alone or in an OR or AND, where an event is bound before it, if there is room."""
+        places = [
+            place
+            for place in range(len(parts) + 1)
+            if not all(map(is_nullable, parts[:place])) and (self.waits or inside(parts, place))
+        ]
+        if not places or (self.left <= self.kept and not surely):
+            return
+        one = self.single(next(self.negated))
+        part: ast.Pattern = ast.Negation(one.types, one.name, self.pick(2, 1, 3, 5))
+        if self.left > self.kept and self.pick(False, False, True):
+            beside = [self.single(), part]
+            part = self.pick(ast.Disjunction, ast.Conjunction)(tuple(beside[:: self.pick(1, -1)]))
+        parts.insert(self.pick(*places, places[-1]), part)
 
 
 def least(kinds: list[str]) -> int:

@@ -19,9 +19,8 @@ from fastcep.plan.translate import FEW_VALUES
 from fastcep.query import ast
 from fastcep.query.patterns import PatternVariable, pattern_variables
 from strategies.patterns import PERIODIC, Draw, most_events, nested_patterns, pair_patterns, patterns
+from strategies.running import COMPARISONS, so_far
 from strategies.streams import DTYPES, SMALL, rarely, schemas, streams
-
-COMPARISONS = ("=", "<=", ">=", "<", ">", "!=")
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,9 @@ class Expressions:
         if variable.negated:
             return ast.Attribute(own, key, ast.Index("relative", 0), inner)
         indices = [ast.Index("first"), ast.Index("last"), *(ast.Index("position", k) for k in SMALL)]
+        indices += [ast.Index("last", -1), ast.Index("last", -2)]
         if self.relative:
-            indices = [ast.Index("relative", k) for k in (0, 0, 1, -1)] + indices
+            indices = [ast.Index("relative", k) for k in (0, 0, 1, -1, -2)] + indices
         return ast.Attribute(own, key, self.pick(*indices), inner)
 
     def aggregate(self) -> ast.Expr | None:
@@ -173,7 +173,7 @@ class Expressions:
             "count",
             "null",
         ]
-        kind = self.pick(*kinds, *(["or", "not", "and or"] if depth > 0 else []))
+        kind = self.pick(*kinds, *(["or", "not", "and or"] if depth > 0 else []), *(["so far"] if depth == 2 else []))
         if kind == "or":
             return ast.Binary("OR", self.condition(depth - 1), self.condition(depth - 1))
         if kind == "and or":
@@ -181,7 +181,7 @@ class Expressions:
             return ast.Binary("OR", both, self.condition(depth - 1))
         if kind == "not":
             return ast.Unary("NOT", self.condition(depth - 1))
-        return self.simple(kind)
+        return (so_far(self) if kind == "so far" else None) or self.simple(kind)
 
     def simple(self, kind: str) -> ast.Expr:
         """Draw a condition without AND, OR and NOT."""

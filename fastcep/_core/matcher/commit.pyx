@@ -44,7 +44,7 @@ cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
             if core.shed.weighs:
                 weigh_staged(core, stage.start[j], stage.class_[j])
             if state.deferred:
-                defer(core, edge.target, j, core.now)
+                decide_or_defer(core, edge.target, j)
             else:
                 emit_staged(core, state, j)
         elif core.must_advance and state.n_indexes == 0:
@@ -62,6 +62,18 @@ cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
         count_row(core, stage.start[j])
         if core.shed.on:
             core.shed.born[edge.target * core.shed.stride + class_of(stage.class_[j])] += 1
+
+
+cdef inline void decide_or_defer(Core* core, int number, int64_t j) noexcept nogil:
+    """Let a complete match wait, unless the silence that it waits for has already passed."""
+    cdef State* state = core.states + number
+    cdef int64_t due
+    if state.due < 0 or core.stage.out_null[state.due][j] or core.stage.out[state.due][j] >= core.now:
+        defer(core, number, j, core.now)
+        return
+    due = core.stage.out[state.due][j]
+    if are_absent(core, state.at_end, state.n_at_end, state, j, due):
+        emit_staged(core, state, j)
 
 
 cdef inline bint is_complete(Core* core, const State* state, int64_t j) noexcept nogil:

@@ -116,7 +116,7 @@ cdef class QueryState:
         self.core.chosen.budget = self.core.leaving.budget = &self.core.budget
         seen_init(&self.core.seen, &self.core.budget)
         pending_init(&self.core.pending, &self.core.budget, 3 + self.core.n_slots + 2 * tables.n_outputs)
-        if (starts_init(&self.core.starts, &self.core.budget, self.core.window_kind, self.core.window) < 0
+        if (starts_init(&self.core.starts, &self.core.budget, self.core.window_kind, plan.lives) < 0
                 or stage_init(&self.core.stage, &self.core.budget, self.core.n_slots, tables.n_outputs) < 0):
             raise MemoryError("no memory for the matcher")
         self.core.parts = 1

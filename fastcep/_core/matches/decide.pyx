@@ -38,6 +38,8 @@ cdef void defer(Core* core, int number, int64_t j, int64_t time) noexcept nogil:
     if core.window_kind != EXPLICIT:
         last = _later(core.starts.time[start & core.starts.mask], core.window)
     due = last
+    if state.due >= 0:
+        due = INT64_MAX if core.stage.out_null[state.due][j] else core.stage.out[state.due][j]
     if core.period > 0:
         if not _ticks_after(core, time, last):
             return

@@ -79,7 +79,8 @@ cdef struct Edge:
 
 cdef struct State:
     bint accepting
-    bint deferred            # a match waits for the end of its window
+    bint deferred            # a match waits for the end of its window,
+    int32_t due              # or for the time in this output, if it is not -1
     bint first               # only edges from START lead here, so the rows of a bucket expire in order
     int32_t registers        # number of registers, which are the first outputs
     int32_t outputs          # number of outputs

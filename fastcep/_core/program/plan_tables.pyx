@@ -177,6 +177,7 @@ cdef class Tables:
             state = self.states + i
             state.accepting = item.accepting
             state.deferred = item.deferred
+            state.due = item.due
             state.first = not (plan.removes or births)
             state.registers = item.registers
             state.outputs = item.outputs

@@ -212,7 +212,7 @@ class Returns:
         ends = np.cumsum(lengths)
         starts = ends - lengths
         if kind in ("first", "last", "at"):
-            element = starts + extra if kind != "last" else ends - 1
+            element = starts + extra if kind != "last" else ends - 1 - extra
             exists = (element >= starts) & (element < ends)
             positions = np.full(bindings.n, -1, np.int64)
             positions[exists] = values[element[exists]]

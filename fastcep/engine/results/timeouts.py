@@ -81,6 +81,11 @@ class TimedOut:
                     f"timed_out=True: query {plan.query.name!r} has a variable {variable.name!r}, which is the name of "
                     "a column of timed_out(); rename the variable"
                 )
+        if any(state.due >= 0 for state in plan.states):
+            raise ValidationError(
+                f"timed_out=True: query {plan.query.name!r} ends with NEG … FOR, so partial matches live longer than "
+                "its window; leave out timed_out, or add a variable after the NEG that must occur"
+            )
         if any(column.column == PREVIOUS for column in plan.columns):
             raise ValidationError(
                 f"timed_out=True: query {plan.query.name!r} requires contiguity, so nearly every partial match ends at "

@@ -308,7 +308,8 @@ class _Checker:
         if plan.window_kind != _EXPLICIT:
             ends = np.where(times <= _NEVER - plan.window, times + min(plan.window, _NEVER), _NEVER)
         self._expect(last == ends, "waiting", "another end of its window", "the end that follows from its start")
-        self._expect(due <= last, "waiting", "a time after the end of its window", "one up to the end")
+        silent = np.array([item.due >= 0 for item in plan.states], np.bool_)[number]  # WITHIN does not limit a silence
+        self._expect(silent | (due <= last), "waiting", "a time after the end of its window", "one up to the end")
         now = self._context.numbers["now"]
         self._expect(due >= now, "waiting", "a time in the past", f"one from {now} on, the time of the matcher")
 

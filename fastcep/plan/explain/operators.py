@@ -74,6 +74,7 @@ class Operators:
             "name": self.states[number],
             "accept_absences": [self._absence(n) for n in state.accept_absences],
             "waits": state.deferred,
+            **({"waits_until": state.due_text} if state.due_text else {}),
             "end_absences": [self._absence(n) for n in state.at_end],
         }
 
@@ -135,7 +136,7 @@ class Operators:
         for at in ("accept", "end"):
             for number, state in enumerate(plan.states):
                 if has(state.accept_absences if at == "accept" else state.at_end):
-                    yield {"at": at, "state": number}
+                    yield {"at": "silence" if at == "end" and state.due_text else at, "state": number}
 
     def _absence(self, number: int) -> dict[str, Any]:
         plan, absence = self.plan, self.plan.absences[number]

@@ -197,6 +197,7 @@ def state_lines(facts: dict[str, Any], state: dict[str, Any]) -> list[tuple[str,
         until = "the end of the window"
         if facts["period"] is not None:
             until = f"the ticks every {facts['period']['text']} up to {until}"
+        until = state.get("waits_until", until)
         absences = "; ".join(absence_text(facts, entry) for entry in state["end_absences"])
         lines.append(("waits", f"for {until}: {absences}"))
     return lines
@@ -314,7 +315,8 @@ def _negation_text(facts: dict[str, Any], negation: dict[str, Any]) -> str:
             where = f"{place(facts, check['source'])} -> {place(facts, check['target'])}"
             places.setdefault("checked on", []).append(where)
         else:
-            heading = "checked where a match ends in" if check["at"] == "accept" else "checked at the window's end in"
+            headings = {"accept": "where a match ends", "end": "at the window's end", "silence": "after the silence"}
+            heading = f"checked {headings[check['at']]} in"
             places.setdefault(heading, []).append(place(facts, check["state"]))
     parts += [f"{heading} {', '.join(dict.fromkeys(where))}" for heading, where in places.items()]
     return "; ".join(parts)

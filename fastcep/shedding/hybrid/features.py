@@ -97,7 +97,7 @@ def _is_value(node: ast.Expr) -> bool:
 
 def _is_relative(node: ast.Expr) -> bool:
     """Return whether an expression refers to each element of a repeated variable."""
-    parts = (part for part in traversal.walk(node) if isinstance(part, ast.Attribute))
+    parts = (part for part in traversal.walk(node) if isinstance(part, ast.Attribute | ast.Aggregate))
     return any(part.index is not None and part.index.kind == "relative" for part in parts)
 
 
@@ -105,6 +105,8 @@ def _last(node: ast.Expr) -> ast.Expr:
     """Return the expression for the last element of a repeated variable."""
     if isinstance(node, ast.Attribute):
         return replace(node, index=None if node.index is None else ast.Index("last"))
+    if isinstance(node, ast.Aggregate):
+        return replace(node, index=None)
     if isinstance(node, ast.Binary):
         return replace(node, left=_last(node.left), right=_last(node.right))
     if isinstance(node, ast.Unary):
