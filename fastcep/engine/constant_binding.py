@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fastcep.engine.text_results import Results, results_of
 from fastcep.errors import ValidationError
 from fastcep.events import StringTable
+from fastcep.plan.text import TextCall, has_texts
 from fastcep.query import ast, traversal
-from fastcep.query.registry import native_of
+from fastcep.query.registry import native_of, python_of
 
 if TYPE_CHECKING:
     from fastcep.query.native import Native
@@ -16,7 +18,8 @@ __all__ = ["ConstantBinder"]
 
 
 class ConstantBinder:
-    """Map constants that are not numbers to int64 words: a string to its code, a user's function to its address.
+    """Map constants that are not numbers to int64 words: a string to its code, a user's function to its address, and a
+    function of strings to the address of its results.
 
     A function is looked up once. So a query keeps the code that it started with, even if the name is registered
     again later; this object keeps that code alive.
@@ -36,13 +39,19 @@ class ConstantBinder:
         self.codes: set[int] = set()
         self._strings = strings
         self._functions: dict[ast.Signature, Native] = {}
+        self._texts: dict[TextCall, Results] = {}
 
-    def __call__(self, constant: str | ast.Signature) -> int:
+    def __call__(self, constant: str | ast.Signature | TextCall) -> int:
         """Return the word of ``constant``; `ValidationError` if a function is not registered or cannot be compiled."""
         if isinstance(constant, str):
             code = self._strings.intern(constant)
             self.codes.add(code)
             return code
+        if isinstance(constant, TextCall):
+            results = self._texts.get(constant)
+            if results is None:
+                results = self._texts[constant] = results_of(constant, self._strings)
+            return results.address
         function = self._functions.get(constant)
         if function is None:
             function = self._functions[constant] = native_of(constant)
@@ -54,6 +63,9 @@ class ConstantBinder:
             for node in traversal.walk(expression):
                 if isinstance(node, ast.UserCall):
                     try:
-                        self(node.signature)
+                        if has_texts(node.signature):
+                            python_of(node.signature)
+                        else:
+                            self(node.signature)
                     except ValidationError as error:
                         raise ValidationError(f"query {query.name!r}: {error}") from None

@@ -102,9 +102,13 @@ def _attributes_of(node: ast.Expr) -> set[tuple[str, str]]:
 
 def _has_range(node: ast.Expr, values: Mapping[str, Values]) -> bool:
     parts = [part for part in traversal.walk(node) if isinstance(part, ast.Attribute)]
-    return bool(parts) and all(part.name in values for part in parts) and not any(
-        isinstance(part, ast.Aggregate | ast.UserCall) for part in traversal.walk(node)
-    )  # fmt: skip
+    return bool(parts) and all(part.name in values for part in parts) and not any(map(_is_other, traversal.walk(node)))
+
+
+def _is_other(node: ast.Expr) -> bool:
+    """Return whether the range of an expression is unknown: an aggregate, or a function that is not of numbers."""
+    is_other_call = isinstance(node, ast.Call) and node.function not in _FUNCTIONS
+    return isinstance(node, ast.Aggregate | ast.UserCall) or is_other_call
 
 
 def _range(node: ast.Expr, values: Mapping[str, Values], parts: int) -> tuple[int, int, str]:

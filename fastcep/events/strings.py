@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -11,15 +12,34 @@ import pyarrow as pa
 
 from fastcep.events.convert import from_numpy, from_texts, int64_values, null_bytes, plain
 
-__all__ = ["StringTable"]
+__all__ = ["Derived", "StringTable"]
+
+
+class Derived(Protocol):
+    """Results by string code."""
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+
+    def clear(self) -> None:
+        """Forget all results."""
 
 
 class StringTable:
-    """Two-way mapping of strings and their codes 0, 1, 2, …. Equal strings have equal codes."""
+    """Two-way mapping of strings and their codes 0, 1, 2, …. Equal strings have equal codes.
 
-    __slots__ = ("_codes", "_free", "_text_bytes", "_texts")
+    Attributes
+    ----------
+    derived
+        Results by code that others keep, by any key. `reclaim` clears them, because it may give a code to another
+        string; `nbytes` contains their size.
+    """
+
+    __slots__ = ("_codes", "_free", "_text_bytes", "_texts", "derived")
 
     def __init__(self) -> None:
+        self.derived: WeakValueDictionary[Any, Derived] = WeakValueDictionary()
         self._codes: dict[str, int] = {}
         self._texts: list[str | None] = []  # None: a code free for reuse
         self._free: list[int] = []  # descending, so that pop() gives the smallest
@@ -31,7 +51,8 @@ class StringTable:
     @property
     def nbytes(self) -> int:
         """Approximate size of the table and its strings, in bytes."""
-        return sys.getsizeof(self._codes) + sys.getsizeof(self._texts) + sys.getsizeof(self._free) + self._text_bytes
+        lists = sys.getsizeof(self._codes) + sys.getsizeof(self._texts) + sys.getsizeof(self._free)
+        return lists + self._text_bytes + sum(results.nbytes for results in list(self.derived.values()))
 
     @property
     def codes(self) -> dict[str, int]:
@@ -115,6 +136,8 @@ class StringTable:
         int
             Number of strings released.
         """
+        for results in list(self.derived.values()):
+            results.clear()
         live = np.zeros(len(self._texts), dtype=bool)
         live[np.asarray(live_codes, dtype=np.int64)] = True
         released = 0

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Literal
 
-from fastcep.kernels.operations import EXPENSIVE, OPERATIONS, Loop, Value, all_of, any_of, member
+from fastcep.kernels.operations import EXPENSIVE, OPERATIONS, Loop, Value, all_of, any_of, member, text, zone
 from fastcep.plan.bytecode import CODE, WIDTH, Program
+from fastcep.plan.text import TextCall
 
 #: Calling mode of a program. ``predicate``: over the rows of a bucket or over elements, with events broadcast;
 #: ``outputs``: the same for selected rows; ``column``: over selected events; ``whole``: over all rows of columns.
@@ -174,10 +175,18 @@ def _loop(program: Program, inputs: _Inputs, prologue: _Prologue, nullable: bool
             loop.lines.append(loop.pad + f"put_b(z{destination}, i, {value.null})")
         elif name in ("in_i", "in_f"):
             registers[destination] = member(loop, registers[operands[0]], operands[1], name[-1])
+        elif name == "text":
+            if any(program.constants[operands[1]].signatures()):
+                raise NotImplementedError("a user-defined function; bytecode evaluates such conditions")
+            registers[destination] = text(loop, registers[operands[0]], operands[1])
+        elif name == "zone":
+            registers[destination] = zone(loop, registers[operands[0]], operands[1])
         else:
             operation = OPERATIONS.get(name)
             if operation is None:
                 operation_text = "a user-defined function" if name == "call" else f"operation {name}"
+                if name == "call" and isinstance(program.constants[operands[0]], TextCall):
+                    operation_text = "a function of strings and other values"
                 raise NotImplementedError(f"{operation_text}; bytecode evaluates such conditions")
             argument_registers = operands[: len(signature(operation).parameters) - 1]
             registers[destination] = operation(loop, *(registers[number] for number in argument_registers))

@@ -297,6 +297,17 @@ def member(e: Loop, a: Value, number: int, kind: str) -> Value:
     return e.result("b", f"(fastcep_member(constants, {number}, {word}) != 0)", a.null)
 
 
+def text(e: Loop, a: Value, number: int) -> Value:
+    """Return the entry of a string in the table of a text function, whose address is constant ``number``."""
+    entry = e.let(f"fastcep_text(constants, {number}, {e.i(a)}, pick_i({a.null}, 1, 0))")
+    return e.result("i", f"load_i({entry}, 1)", f"(load_i({entry}, 0) != 1)")
+
+
+def zone(e: Loop, a: Value, number: int) -> Value:
+    """Return local time minus UTC at a time, in the time zone whose table is at the address in constant ``number``."""
+    return e.result("i", f"fastcep_zone(constants, {number}, {e.i(a)})", a.null)
+
+
 # ----------------------------------------------------------------------- running aggregates: (old, known count, value)
 
 
@@ -385,4 +396,6 @@ OPERATIONS: dict[str, Callable[..., Value]] = {function.__name__.rstrip("_"): fu
 }  # fmt: skip
 
 #: Operations that rejected rows skip.
-EXPENSIVE = frozenset({"floordiv_i", "mod_i", "floordiv_f", "mod_f", "pow_f", "exp", "log", "in_i", "in_f"})
+EXPENSIVE = frozenset(
+    {"floordiv_i", "mod_i", "floordiv_f", "mod_f", "pow_f", "exp", "log", "in_i", "in_f", "text", "zone"}
+)

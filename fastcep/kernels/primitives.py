@@ -230,5 +230,7 @@ PRIMITIVES: dict[str, Any] = {
     "neg_f": _instruction("neg_f", "fneg", FLOAT, 1),
     **{name: _library(name, function) for name, function in _EXACT.items()},
     **{name: types.ExternalFunction(name, FLOAT(*[FLOAT] * operands)) for name, operands in _CALLED.items()},
+    "fastcep_text": types.ExternalFunction("fastcep_text", POINTER(POINTER, INT, INT, INT)),
+    "fastcep_zone": types.ExternalFunction("fastcep_zone", INT(POINTER, INT, INT)),
     "fastcep_member": types.ExternalFunction("fastcep_member", INT(POINTER, INT, INT)),
 }  # fmt: skip

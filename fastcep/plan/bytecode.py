@@ -18,6 +18,8 @@ from fastcep.plan.ir import Op
 CODE = {name: number for number, name in enumerate(OPCODES)}
 WIDTH = 6
 MAX_REGISTERS = 48
+#: Operations with a constant as second operand: a `ValueSet`, a `TextCall`, a time zone.
+LOOKUPS = ("in_i", "in_f", "text", "zone")
 
 #: Function from a sub-expression to its input ``(kind, number)``, or None if it must be computed.
 Resolve = Callable[[Op], tuple[str, int] | None]
@@ -33,8 +35,8 @@ class Program:
         Flat int32 instructions, ``WIDTH`` each, the last one ``end``.
     constants
         Operands of ``const`` and ``call`` (numbers, None, strings, and the `Signature` of user-defined functions), and
-        of ``in_i`` and ``in_f`` (a `ValueSet`). The engine replaces strings by their codes and functions by their
-        addresses.
+        of ``in_i`` and ``in_f`` (a `ValueSet`), ``text`` and ``call`` (a `TextCall`). The engine replaces strings by
+        their codes, and functions and tables by their addresses.
     inputs
         Per input ``(kind, number)``. The kind is ``row`` (register of the source row), ``event`` (column), ``out``
         (output computed before) or ``elem`` (column of an element).
@@ -89,7 +91,7 @@ class Compiler:
         self._operand(expr, source, register)
         for node in reversed(chain):
             others = [self._value(arg, register + number) for number, arg in enumerate(node.args[1:], 1)]
-            if node.name in ("in_i", "in_f"):
+            if node.name in LOOKUPS:
                 self._constants.append(node.data[0])
                 others = [len(self._constants) - 1]
             self._emit(node.name, register, register, *others)

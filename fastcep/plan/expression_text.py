@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from fastcep.plan.ir import POSITION, PREVIOUS, Op
+from fastcep.plan.text import TextCall
 from fastcep.query import ast, expression_text
 from fastcep.query.patterns import groups_of, pattern_variables
 from fastcep.query.printer import name_text
@@ -102,6 +103,8 @@ class _Writer:
             return f"({args[0]} {_SYMBOLS[base]} {args[1]})", True
         if base == "partition":
             return f"({args[0]} = {args[1]})", True
+        if base in ("call", "text") and isinstance(data[0], TextCall):
+            return data[0].text(args), data[0].text(args).startswith("(")
         if base == "call":
             return f"{data[0].name}({', '.join(args)})", False
         if base in ("neg", "not"):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from fastcep.plan.ir import DTYPES, Op, ValueSet, compare, const, promote, quantity, to_float
+from fastcep.plan.special_forms import SPECIAL, special
+from fastcep.plan.text import compare_texts, has_texts, text_call
 from fastcep.query import ast
 from fastcep.query.patterns import groups_of, pattern_variables
+from fastcep.query.scalar_functions import TEXT_FUNCTIONS
 from fastcep.query.types import BUILTINS
 
 _COMPARE = {"=": ("eq", False), "!=": ("ne", False), "<": ("lt", False), "<=": ("le", False),
@@ -56,11 +59,13 @@ class Translator:
                 return Op("not", "b", (result,)) if negated else result
             case ast.Between(operand=operand, low=low, high=high):
                 item = self(operand)
-                above, below = compare("le", self(low), item), compare("le", item, self(high))
+                above, below = _ordered("le", self(low), item), _ordered("le", item, self(high))
                 return Op("and", "b", (above, below))
             case ast.Call(function=function, arguments=arguments):
                 return self._call(function, [self(argument) for argument in arguments])
             case ast.UserCall(signature=signature, arguments=arguments):
+                if has_texts(signature):
+                    return text_call(signature, [self(argument) for argument in arguments], DTYPES[signature.result])
                 pairs = zip(map(self, arguments), signature.parameters, strict=True)
                 args = tuple(_converted(arg, DTYPES[dtype]) for arg, dtype in pairs)
                 return Op("call", DTYPES[signature.result], args, (signature,))
@@ -121,7 +126,8 @@ class Translator:
             return Op(node.operator.lower(), "b", (left, right))
         if node.operator in _COMPARE:
             name, swap = _COMPARE[node.operator]
-            return compare(name, right, left) if swap else compare(name, left, right)
+            one, other = (right, left) if swap else (left, right)
+            return compare(name, one, other) if name in ("eq", "ne") else _ordered(name, one, other)
         if node.operator in ("/", "^"):
             return Op("div_f" if node.operator == "/" else "pow_f", "f", (to_float(left), to_float(right)))
         left, right = promote(left, right)
@@ -149,6 +155,10 @@ class Translator:
         return result
 
     def _call(self, function: str, args: list[Op]) -> Op:
+        if function in SPECIAL:
+            return special(function, args)
+        if function in TEXT_FUNCTIONS:
+            return text_call(function, args, DTYPES[TEXT_FUNCTIONS[function][1]])
         if function in ("sqrt", "exp", "log"):
             return Op(function, "f", (to_float(args[0]),))
         if function == "abs":
@@ -165,6 +175,11 @@ class Translator:
         for arg in args[1:]:
             result = Op(f"{function}_{dtype}", dtype, (result, arg if dtype == "i" else to_float(arg)))
         return result
+
+
+def _ordered(name: str, left: Op, right: Op) -> Op:
+    """Return ``left < right`` (lt) or ``left <= right`` (le); strings are ordered by their code points."""
+    return (compare_texts if "s" in (left.dtype, right.dtype) else compare)(name, left, right)
 
 
 def _converted(value: Op, dtype: str) -> Op:

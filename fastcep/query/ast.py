@@ -193,7 +193,11 @@ class Between(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Call(Expr):
-    """``function(arguments)``; the function is abs sqrt exp log min max avg or floor."""
+    """``function(arguments)``, with a built-in function (`fastcep.query.scalar_functions.FUNCTIONS`), or another form.
+
+    The other forms are ``"is null"`` (``x IS NULL``), ``"like"`` (``x LIKE pattern``, third argument: ESCAPE) and
+    ``"case"`` (condition and value of each WHEN in turn; an odd last argument is the ELSE).
+    """
 
     function: str
     arguments: tuple[Expr, ...]

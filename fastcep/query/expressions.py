@@ -10,6 +10,7 @@ from lark import Token, Tree
 from fastcep.query import ast
 from fastcep.query.printer import index_text
 from fastcep.query.registry import AGGREGATES, FUNCTIONS, find, functions
+from fastcep.query.scalar_functions import counted
 from fastcep.query.source import NESTED, Source, suggest
 from fastcep.query.tree import duration, integer, name_of, span_of, string_of, text_of
 
@@ -132,6 +133,32 @@ class ExpressionReader:
         operand, low, high = map(self.read, parts)
         return ast.Between(operand, low, high, span=span)
 
+    def _is_null(self, parts: Any, span: ast.Span) -> ast.Expr:
+        return ast.Call("is null", (self.read(parts[0]),), span=span)
+
+    def _is_not_null(self, parts: Any, span: ast.Span) -> ast.Expr:
+        return ast.Unary("NOT", self._is_null(parts, span), span=span)
+
+    def _like(self, parts: Any, span: ast.Span) -> ast.Expr:
+        operand, pattern, escape = parts
+        marks = () if escape is None else (ast.Literal(string_of(escape), span=span_of(escape)),)
+        return ast.Call("like", (self.read(operand), self.read(pattern), *marks), span=span)
+
+    def _not_like(self, parts: Any, span: ast.Span) -> ast.Expr:
+        return ast.Unary("NOT", self._like(parts, span), span=span)
+
+    def _case(self, parts: Any, span: ast.Span) -> ast.Expr:
+        compared, *branches, otherwise = parts
+        arguments: list[ast.Expr] = []
+        for branch in branches:
+            condition, value = map(self.read, branch.children)
+            if compared is not None:  # CASE x WHEN 1 THEN … means CASE WHEN x = 1 THEN …
+                condition = ast.Binary("=", self.read(compared), condition, span=span_of(branch))
+            arguments += (condition, value)
+        if otherwise is not None:
+            arguments.append(self.read(otherwise))
+        return ast.Call("case", tuple(arguments), span=span)
+
     def _parentheses(self, parts: Any, span: ast.Span) -> ast.Expr:
         return self.read(parts[0])
 
@@ -234,7 +261,7 @@ class ExpressionReader:
             raise self._source.error(f"unknown function '{name_of(name)}'{hint}", span_of(name))
         least, most = FUNCTIONS[function]
         if len(arguments) < least or (most is not None and len(arguments) > most):
-            expected = "1 argument" if most == 1 else f"at least {least} argument"
+            expected = counted(least, most)
             raise self._source.error(f"{function} takes {expected}, not {len(arguments)}", span)
         return ast.Call(function, tuple(map(self.read, arguments)), span=span)
 

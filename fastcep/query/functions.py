@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastcep.errors import ValidationError
 from fastcep.events.units import parse_duration
 from fastcep.query import ast
 from fastcep.query.terms import Term, node_of
 
-__all__ = ["abs", "avg", "duration", "exp", "floor", "log", "max", "min", "sqrt"]
+__all__ = [
+    "abs", "avg", "case", "coalesce", "contains", "duration", "ends_with", "exp", "floor", "length", "like", "log",
+    "lower", "max", "min", "sqrt", "starts_with", "substr", "upper",
+]  # fmt: skip
 
 
 def _call(function: str, *arguments: Any) -> Term:
@@ -53,6 +57,59 @@ def max(first: Any, *others: Any) -> Term:  # noqa: A001
 def avg(first: Any, *others: Any) -> Term:
     """Return the mean of the arguments, float64."""
     return _call("avg", first, *others)
+
+
+def coalesce(first: Any, *others: Any) -> Term:
+    """Return the first argument that is not null."""
+    return _call("coalesce", first, *others)
+
+
+def case(*branches: tuple[Any, Any], otherwise: Any = None) -> Term:
+    """Return the value of the first branch ``(condition, value)`` whose condition is true, or ``otherwise``."""
+    if not branches or not all(isinstance(branch, tuple) and len(branch) == 2 for branch in branches):
+        raise ValidationError(f"case needs pairs (condition, value), as in case((a.v > 1, 'high')), not {branches!r}")
+    arguments = [part for branch in branches for part in branch]
+    return _call("case", *arguments, *([] if otherwise is None else [otherwise]))
+
+
+def lower(x: Any) -> Term:
+    """Return a string in lower case."""
+    return _call("lower", x)
+
+
+def upper(x: Any) -> Term:
+    """Return a string in upper case."""
+    return _call("upper", x)
+
+
+def substr(x: Any, start: Any, count: Any = None) -> Term:
+    """Return ``count`` characters (None: all) from ``start``, which counts from 1, or from the end if negative."""
+    return _call("substr", x, start, *([] if count is None else [count]))
+
+
+def length(x: Any) -> Term:
+    """Return the number of characters of a string."""
+    return _call("length", x)
+
+
+def starts_with(x: Any, text: Any) -> Term:
+    """Return the condition that a string begins with ``text``."""
+    return _call("starts_with", x, text)
+
+
+def ends_with(x: Any, text: Any) -> Term:
+    """Return the condition that a string ends with ``text``."""
+    return _call("ends_with", x, text)
+
+
+def contains(x: Any, text: Any) -> Term:
+    """Return the condition that ``text`` is a part of a string."""
+    return _call("contains", x, text)
+
+
+def like(x: Any, pattern: Any, escape: str | None = None) -> Term:
+    """Return the condition ``x LIKE pattern``: ``%`` is any text, ``_`` one character; ``escape`` makes them plain."""
+    return _call("like", x, pattern, *([] if escape is None else [escape]))
 
 
 def duration(text: str) -> Term:

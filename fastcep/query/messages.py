@@ -85,11 +85,11 @@ def _expected(names: set[str]) -> str:
     remaining = set(names)
     if remaining >= _VALUE:
         phrases.append("a value or condition")
-        remaining -= _VALUE | {"QUOTED", "DURATION", "_FALSE", "_NULL", "MINUS", "LSQB", "_NOT"}
+        remaining -= _VALUE | {"QUOTED", "DURATION", "TIMESTAMP", "_FALSE", "_NULL", "_CASE", "MINUS", "LSQB", "_NOT"}
     if remaining >= _OPERATORS:
         if "EQUAL" in remaining:
             phrases.append("a comparison")
-            remaining -= {"EQUAL", "COMPARISON", "_IN", "_NOT", "_BETWEEN"}
+            remaining -= {"EQUAL", "COMPARISON", "_IN", "_NOT", "_BETWEEN", "_IS", "_LIKE"}
         phrases.append("an operator")
         remaining -= _OPERATORS
     if remaining >= {"_AND", "_OR"} and "_SEQ" not in remaining:

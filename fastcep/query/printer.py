@@ -16,10 +16,11 @@ __all__ = [
 # Keywords of the grammar; a name equal to one of them is written in double quotes, except after a dot.
 KEYWORDS = frozenset(
     """
-    after and any aperiodic as between by close consecutive consume distinct event events every false for format from
-    header in last limit match neg next no not null on open or other partition past pattern per periodic query return
-    select seq sequence skip strategy stream time to true type types unbounded unit weight where window within zone
-    """.split()  # noqa: SIM905  # a column of 58 words reads no better
+    after and any aperiodic as between by case close consecutive consume distinct else end escape event events every
+    false for format from header in is last like limit match neg next no not null on open or other partition past
+    pattern per periodic query return select seq sequence skip strategy stream then time to true type types unbounded
+    unit weight when where window within zone
+    """.split()  # noqa: SIM905  # a column of 65 words reads no better
 )
 _QUOTED_OR_SPACE = re.compile(r"""'[^']*'|"[^"]*"|\s+""")
 _PLAIN = re.compile(r"[^\W\d]\w*")
@@ -76,7 +77,7 @@ def _form(node: ast.Expr) -> tuple[str, int]:
             elements = index_text(node.index, so_far=True)
             return f"{node.function}({name_text(node.variable)}{elements}{_path(node)})", _ATOM
         case ast.Call():
-            return f"{node.function}({', '.join(map(expression_text, node.arguments))})", _ATOM
+            return _call(node)
         case ast.UserCall():
             return f"{node.signature.name}({', '.join(map(expression_text, node.arguments))})", _ATOM
         case ast.SameAttributes():
@@ -93,6 +94,20 @@ def _form(node: ast.Expr) -> tuple[str, int]:
             low, high = _write(node.low, _SUM), _write(node.high, _SUM)
             return f"{_write(node.operand, _SUM)} BETWEEN {low} AND {high}", _COMPARISON
     raise TypeError(f"no text for {type(node).__name__}")
+
+
+def _call(node: ast.Call) -> tuple[str, int]:
+    first, *others = node.arguments
+    if node.function == "is null":
+        return f"{_write(first, _SUM)} IS NULL", _COMPARISON
+    if node.function == "like":
+        pattern, *escape = (_write(other, _SUM) for other in others)
+        return f"{_write(first, _SUM)} LIKE {pattern}{''.join(' ESCAPE ' + text for text in escape)}", _COMPARISON
+    texts = list(map(expression_text, node.arguments))
+    if node.function == "case":
+        pairs = [f"WHEN {texts[number]} THEN {texts[number + 1]}" for number in range(0, len(texts) - 1, 2)]
+        return f"CASE {' '.join(pairs)}{f' ELSE {texts[-1]}' if len(texts) % 2 else ''} END", _ATOM
+    return f"{node.function}({', '.join(texts)})", _ATOM
 
 
 def _literal(value: int | float | str | bool | None) -> tuple[str, int]:

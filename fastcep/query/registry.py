@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fastcep.errors import ValidationError
 from fastcep.query import ast
 from fastcep.query.printer import KEYWORDS
+from fastcep.query.scalar_functions import FUNCTIONS
 from fastcep.query.source import suggest
 from fastcep.query.terms import Term, node_of
 from fastcep.query.user_function import UserFunction
@@ -24,17 +25,15 @@ from fastcep.query.user_function import UserFunction
 if TYPE_CHECKING:
     from fastcep.query.native import Native
 
-__all__ = ["AGGREGATES", "FUNCTIONS", "MAX_ARGUMENTS", "Function", "find", "function", "functions", "native_of"]
+__all__ = [
+    "AGGREGATES", "FUNCTIONS", "MAX_ARGUMENTS", "Function", "find", "function", "functions", "native_of",
+    "python_of",
+]  # fmt: skip
 
 AGGREGATES = ("AVG", "SUM", "MIN", "MAX", "COUNT", "STDDEV")
-# Built-in scalar functions: minimum and maximum number of arguments (None: no maximum).
-FUNCTIONS: dict[str, tuple[int, int | None]] = {
-    "abs": (1, 1), "sqrt": (1, 1), "exp": (1, 1), "log": (1, 1), "floor": (1, 1),
-    "min": (1, None), "max": (1, None), "avg": (1, None),
-}  # fmt: skip
 #: Must equal the value in ``_core/program/predicate.pxd``.
 MAX_ARGUMENTS = 8
-_DTYPES = ("int64", "float64", "bool")
+_DTYPES = ("int64", "float64", "bool", "string")
 _NAME = re.compile(r"[^\W\d]\w*")
 
 _registered: dict[str, Function] = {}
@@ -72,14 +71,15 @@ class Function(UserFunction):
         return self.python(*arguments, **named)
 
     def check(self) -> None:
-        """Compile the function now, as an engine that calls it would do.
+        """Compile the function now, as an engine that calls it would do; does nothing for a function of strings.
 
         Raises
         ------
         ValidationError
             Numba cannot compile the function, or its result has another dtype than declared.
         """
-        self.native()
+        if "string" not in (*self.signature.parameters, self.signature.result):
+            self.native()
 
     def native(self) -> Native:
         """Return the machine code, compiled at the first call; globals that it reads are frozen at that moment."""
@@ -102,8 +102,8 @@ def function(signature: str, *, name: str | None = None, replace: bool = False) 
     Parameters
     ----------
     signature
-        Dtypes of result and arguments, such as ``"float64(float64, float64)"``: int64, float64 or bool, and at most 8
-        arguments.
+        Dtypes of result and arguments, such as ``"float64(float64, float64)"``: int64, float64, bool or string, and at
+        most 8 arguments.
     name
         Name in queries; the default is the Python name.
     replace
@@ -123,6 +123,9 @@ def function(signature: str, *, name: str | None = None, replace: bool = False) 
     -----
     The function must be *pure*: the plan determines when and how often the engine calls it. A null argument gives null
     without a call. Returning None gives null. An exception gives null and is counted in ``function_errors``.
+
+    Numba compiles a function of numbers. A function that takes or returns a string runs as Python code, and its results
+    are kept: one with a single string argument is called once per distinct string.
     """
     if not isinstance(signature, str):
         raise ValidationError(
@@ -165,6 +168,21 @@ def native_of(signature: ast.Signature) -> Native:
     ValidationError
         The function is not registered in this process, has other dtypes or cannot be compiled.
     """
+    return _registered_as(signature).native()
+
+
+def python_of(signature: ast.Signature) -> FunctionType:
+    """Return the Python function with which a query was checked, for a function of strings.
+
+    Raises
+    ------
+    ValidationError
+        The function is not registered in this process or has other dtypes.
+    """
+    return _registered_as(signature).python
+
+
+def _registered_as(signature: ast.Signature) -> Function:
     registered = _registered.get(signature.name)
     if registered is None:
         raise ValidationError(
@@ -176,7 +194,7 @@ def native_of(signature: ast.Signature) -> Native:
             f"function {signature.name!r} was {signature} when the query was checked, but is now registered as "
             f"{registered.signature}; create the query again"
         )
-    return registered.native()
+    return registered
 
 
 # ------------------------------------------------------------------------ checks
@@ -212,11 +230,6 @@ def _signature(text: str, name: str) -> ast.Signature:
         )
     parameters = tuple(word.strip() for word in parts[2].split(",")) if parts[2] else ()
     for dtype in (parts[1], *parameters):
-        if dtype == "string":
-            raise ValidationError(
-                f"function {name!r}: arguments and results cannot be strings, because the engine stores strings as "
-                "codes; compare strings in the query instead"
-            )
         if dtype not in _DTYPES:
             raise ValidationError(
                 f"function {name!r}: unknown dtype {dtype!r} in {text!r}{suggest(dtype, _DTYPES, 'the dtypes are')}"

@@ -168,3 +168,12 @@ class Term:
     def between(self, low: Any, high: Any) -> Term:
         """Return the condition ``self BETWEEN low AND high``, both inclusive."""
         return Term(ast.Between(self.node, node_of(low), node_of(high)))
+
+    def is_null(self) -> Term:
+        """Return the condition ``self IS NULL``."""
+        return Term(ast.Call("is null", (self.node,)))
+
+    def like(self, pattern: Any, escape: str | None = None) -> Term:
+        """Return the condition ``self LIKE pattern``: ``%`` is any text, ``_`` one character."""
+        marks = () if escape is None else (literal_of(escape),)
+        return Term(ast.Call("like", (self.node, node_of(pattern), *marks)))

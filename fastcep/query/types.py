@@ -10,6 +10,7 @@ from fastcep.events.units import INT64_MAX, INT64_MIN
 from fastcep.query import ast
 from fastcep.query.patterns import PatternVariable, groups_of, pattern_variables
 from fastcep.query.printer import short_text
+from fastcep.query.scalar_functions import DTYPE_TEXT, NUMBERS, arithmetic_dtype, call_dtype
 from fastcep.query.source import Problem, suggest
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ __all__ = ["BUILTINS", "Scope", "attribute_dtypes", "type_of"]
 
 BUILTINS = {"time": "int64", "seq": "int64", "type": "string"}
 _Reference: TypeAlias = "ast.Attribute | ast.Aggregate | ast.AttributeList"
-_NUMBERS = ("int64", "float64")
-_DTYPE_TEXT = {"int64": "an int64", "float64": "a float64", "bool": "a bool", "string": "a string", "null": "NULL"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ def _type(node: ast.Expr, scope: Scope) -> str:
         case ast.SameAttributes():
             return "bool"
         case ast.Call():
-            return _call(node, scope)
+            return call_dtype(node, [_type(argument, scope) for argument in node.arguments])
         case ast.UserCall():
             return _user_call(node, scope)
         case ast.Unary():
@@ -122,8 +121,9 @@ def _type(node: ast.Expr, scope: Scope) -> str:
                 _comparable(kind, node.operand, _type(value, scope), value, "IN")
             return "bool"
         case ast.Between():
-            for operand in (node.operand, node.low, node.high):
-                _need_number(operand, scope, "BETWEEN")
+            parts = (node.operand, node.low, node.high)
+            dtypes = [_type(part, scope) for part in parts]
+            _must_be_ordered(dtypes, parts, "BETWEEN")
             return "bool"
     raise TypeError(f"no type for {type(node).__name__}")
 
@@ -281,9 +281,9 @@ def _aggregate(node: ast.Aggregate, scope: Scope) -> str:
         return "int64"
     if node.name is None:
         raise Problem(f"{node.function} needs an attribute, such as {node.function}({node.variable}[].a)", node)
-    if dtype not in _NUMBERS:
+    if dtype not in NUMBERS:
         list_text = f"{node.variable}[].{_path(node)}"
-        raise Problem(f"{node.function} needs numbers, but {list_text} is {_DTYPE_TEXT[dtype]}", node)
+        raise Problem(f"{node.function} needs numbers, but {list_text} is {DTYPE_TEXT[dtype]}", node)
     return dtype if node.function in ("SUM", "MIN", "MAX") else "float64"
 
 
@@ -295,8 +295,8 @@ def _need_number(operand: ast.Expr, scope: Scope, operator: str) -> str:
 
 
 def _must_be_number(dtype: str, operand: ast.Expr, operator: str) -> str:
-    if dtype not in (*_NUMBERS, "null"):
-        raise Problem(f"{operator} needs numbers, but {short_text(operand)} is {_DTYPE_TEXT[dtype]}", operand)
+    if dtype not in (*NUMBERS, "null"):
+        raise Problem(f"{operator} needs numbers, but {short_text(operand)} is {DTYPE_TEXT[dtype]}", operand)
     return dtype
 
 
@@ -308,19 +308,7 @@ def _must_be_bool(dtype: str, operand: ast.Expr, operator: str) -> None:
     if dtype not in ("bool", "null"):
         remedy = "; write AND between conditions, and compare a value, as in x.a > 0"
         text = short_text(operand)
-        raise Problem(f"{operator} needs a condition, but {text} is {_DTYPE_TEXT[dtype]}{remedy}", operand)
-
-
-def _arithmetic_dtype(dtypes: list[str]) -> str:
-    """Return the dtype of arithmetic on numbers: float64 if any operand is, null only if all operands are."""
-    return next((kind for kind in ("float64", "int64") if kind in dtypes), "null")
-
-
-def _call(node: ast.Call, scope: Scope) -> str:
-    dtypes = [_need_number(argument, scope, node.function) for argument in node.arguments]
-    if node.function in ("sqrt", "exp", "log", "avg"):
-        return "float64"
-    return _arithmetic_dtype(dtypes)
+        raise Problem(f"{operator} needs a condition, but {text} is {DTYPE_TEXT[dtype]}{remedy}", operand)
 
 
 def _user_call(node: ast.UserCall, scope: Scope) -> str:
@@ -333,8 +321,8 @@ def _user_call(node: ast.UserCall, scope: Scope) -> str:
         argument_dtype = _type(argument, scope)
         if argument_dtype not in (dtype, "null") and (argument_dtype, dtype) != ("int64", "float64"):
             raise Problem(
-                f"{name} needs {_DTYPE_TEXT[dtype]} as argument {number}, but {short_text(argument)} is "
-                f"{_DTYPE_TEXT[argument_dtype]}",
+                f"{name} needs {DTYPE_TEXT[dtype]} as argument {number}, but {short_text(argument)} is "
+                f"{DTYPE_TEXT[argument_dtype]}",
                 argument,
             )
     return node.signature.result
@@ -365,17 +353,29 @@ def _operation(node: ast.Binary, left: str, scope: Scope) -> str:
     if operator in ("=", "!="):
         _comparable(left, node.left, _type(node.right, scope), node.right, operator)
         return "bool"
-    dtypes = [_must_be_number(left, node.left, operator), _need_number(node.right, scope, operator)]
     if operator in ("<", "<=", ">", ">="):
+        _must_be_ordered([left, _type(node.right, scope)], (node.left, node.right), operator)
         return "bool"
-    return "float64" if operator in ("/", "^") else _arithmetic_dtype(dtypes)
+    dtypes = [_must_be_number(left, node.left, operator), _need_number(node.right, scope, operator)]
+    return "float64" if operator in ("/", "^") else arithmetic_dtype(dtypes)
+
+
+def _must_be_ordered(dtypes: list[str], operands: tuple[ast.Expr, ...], operator: str) -> None:
+    """Require operands that are all numbers or all strings."""
+    if "string" in dtypes:
+        place = dtypes.index("string")
+        for dtype, operand in zip(dtypes, operands, strict=True):
+            _comparable("string", operands[place], dtype, operand, operator)
+        return
+    for dtype, operand in zip(dtypes, operands, strict=True):
+        _must_be_number(dtype, operand, operator)
 
 
 def _comparable(left: str, left_node: ast.Expr, right: str, right_node: ast.Expr, operator: str) -> None:
-    kinds = {"number" if dtype in _NUMBERS else dtype for dtype in (left, right)} - {"null"}
+    kinds = {"number" if dtype in NUMBERS else dtype for dtype in (left, right)} - {"null"}
     if len(kinds) > 1:
         raise Problem(
-            f"{operator} compares {short_text(left_node)}, which is {_DTYPE_TEXT[left]}, with "
-            f"{short_text(right_node)}, which is {_DTYPE_TEXT[right]}; both sides must have the same kind",
+            f"{operator} compares {short_text(left_node)}, which is {DTYPE_TEXT[left]}, with "
+            f"{short_text(right_node)}, which is {DTYPE_TEXT[right]}; both sides must have the same kind",
             right_node,
         )

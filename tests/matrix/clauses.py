@@ -9,6 +9,7 @@ from reference.matcher import Event, Value
 
 from fastcep.query import ast, traversal
 from fastcep.query.patterns import is_nullable, pattern_variables, sub_patterns
+from fastcep.query.scalar_functions import TEXT_FUNCTIONS
 
 #: Alternative clauses: a query has at most one of each group.
 ALTERNATIVES = (
@@ -26,7 +27,8 @@ PATTERNS = (
 )  # fmt: skip
 CONDITIONS = (
     "x.a = y.b", "x.a < y.b", "x.a + y.b = z.c", "x.a < 1", "x[i].a", "x[i+1].a", "x[first].a", "x[last-1].a",
-    "AVG(x[].a)", "AVG(x[..i].a)", "OR, NOT", "IN, BETWEEN", "text, bool", "[a]", "WHERE on NEG",
+    "AVG(x[].a)", "AVG(x[..i].a)", "OR, NOT", "IN, BETWEEN", "text, bool", "IS NULL, CASE", "LIKE, lower(x.a)", "[a]",
+    "WHERE on NEG",
 )  # fmt: skip
 WINDOWS = (
     "WITHIN t", "WITHIN n EVENTS", "WITHIN UNBOUNDED", "OPEN ON", "EVERY t", "EVERY n EVENTS", "CLOSE AFTER t",
@@ -176,6 +178,10 @@ def _of_part(part: ast.Expr) -> Iterator[str]:
             yield "OR, NOT"
         case ast.Membership() | ast.Between():
             yield "IN, BETWEEN"
+        case ast.Call("is null" | "coalesce" | "case"):
+            yield "IS NULL, CASE"
+        case ast.Call(function) if function == "like" or function in TEXT_FUNCTIONS:
+            yield "LIKE, lower(x.a)"
         case ast.Literal(value=str() | bool()):
             yield "text, bool"
 

@@ -193,23 +193,47 @@ class Expressions:
                 return ast.Unary("-", self.number(depth - 1))
             case "binary":
                 return ast.Binary(self.pick(*ARITHMETIC), self.number(depth - 1), self.number(depth - 1))
-        function = self.pick("abs", "sqrt", "exp", "log", "floor", "min", "max", "avg")
-        arguments = 2 if function in ("max", "avg") else 1
+        function = self.pick("abs", "sqrt", "exp", "log", "floor", "min", "max", "avg", "coalesce", "case", "length")
+        if function == "length":
+            return ast.Call(function, (self.string(depth - 1),))
+        if function == "case":
+            branches = [self.condition(0), self.number(depth - 1)] * self.pick(1, 2)
+            return ast.Call(function, (*branches, *([self.number(0)] * self.pick(0, 1))))
+        arguments = 2 if function in ("max", "avg", "coalesce") else 1
         return ast.Call(function, tuple(self.number(depth - 1) for _ in range(arguments)))
 
-    def string(self) -> ast.Expr:
+    def string(self, depth: int = 1) -> ast.Expr:
+        if depth > 0:
+            match self.pick("leaf", "leaf", "lower", "substr"):
+                case "lower":
+                    return ast.Call("lower", (self.string(depth - 1),))
+                case "substr":
+                    return ast.Call("substr", (self.string(depth - 1), ast.Literal(2), ast.Literal(-1)))
         return self.attribute("string") if self.draw(st.booleans()) else ast.Literal(self.draw(STRINGS | st.none()))
 
     def literals(self, values: st.SearchStrategy[int | float | str | None]) -> tuple[ast.Literal, ...]:
         return tuple(map(ast.Literal, self.draw(st.lists(values, min_size=1, max_size=3))))
 
     def condition(self, depth: int = 2) -> ast.Expr:
-        forms = ["compare", "compare", "strings", "in", "words", "between", "literal", "flag"]
+        forms = [
+            "compare", "compare", "strings", "in", "words", "between", "literal", "flag", "null", "like", "part",
+            "choice",
+        ]  # fmt: skip
+
         match self.pick(*forms, *(["not", "join", "join"] * bool(depth))):
             case "compare":
                 return ast.Binary(self.pick(*COMPARISONS), self.number(), self.number(1))
             case "strings":
-                return ast.Binary(self.pick("=", "!="), self.string(), self.string())
+                return ast.Binary(self.pick(*COMPARISONS), self.string(), self.string())
+            case "null":
+                return ast.Call("is null", (self.pick(self.number(1), self.string(), self.attribute("bool")),))
+            case "like":
+                pattern = ast.Literal(self.draw(STRINGS).rstrip("!"))
+                return ast.Call("like", (self.string(), pattern, *([ast.Literal("!")] * self.pick(0, 1))))
+            case "part":
+                return ast.Call(self.pick("starts_with", "ends_with", "contains"), (self.string(), self.string()))
+            case "choice":
+                return ast.Call("case", (self.condition(0), self.condition(0), ast.Literal(True)))
             case "in":
                 return ast.Membership(self.number(1), self.literals(NUMBERS), self.draw(st.booleans()))
             case "words":
@@ -493,9 +517,9 @@ def test_canonical_windows_and_policies(written: str, canonical: str, schema: Sc
 
 def test_keywords_are_those_of_the_grammar() -> None:
     grammar = resources.files("fastcep.query").joinpath("grammar.lark").read_text(encoding="utf-8")
-    assert frozenset(re.findall(r"/(\w+)\\b/i", grammar)) == KEYWORDS
+    assert frozenset(re.findall(r"/(\w+)\\b(?:\(\?!.*\))?/i", grammar)) == KEYWORDS
 
 
 def test_names() -> None:
-    assert [name_text(name) for name in ("a_1", "1a", "End", "in", "")] == ["a_1", '"1a"', "End", '"in"', '""']
+    assert [name_text(name) for name in ("a_1", "1a", "Ends", "in", "")] == ["a_1", '"1a"', "Ends", '"in"', '""']
     assert name_text("in", anywhere=True) == "in"

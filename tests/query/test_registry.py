@@ -62,9 +62,6 @@ def test_called_with_numbers_it_is_the_python_function(registered: dict[str, Fun
 @pytest.mark.parametrize(
     ("signature", "message"),
     [
-        ("float64(float64, string)",
-         "arguments and results cannot be strings, because the engine stores strings as codes"),
-        ("string(int64)", "arguments and results cannot be strings"),
         ("float(float64)", "unknown dtype 'float' in 'float(float64)'; did you mean 'float64'?"),
         ("int32(int64)", "did you mean 'int64'?"),
         ("float64(float64", "'float64(float64' is not a signature; expected result(arguments)"),

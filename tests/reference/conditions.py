@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fastcep.query import ast, traversal
+from reference.texts import FORMS, form, ordered
 from reference.user_functions import user_call
 from reference.values import Value, aggregate, arithmetic, both, call, checked, compare, either, negate, number, truth
 
@@ -132,8 +133,10 @@ def evaluate(node: ast.Expr, bound: Bound, i: int = 0, missing_is_null: bool = F
             return both(truth(value(left)), truth(value(right)))
         case ast.Binary("OR", left, right):
             return either(truth(value(left)), truth(value(right)))
-        case ast.Binary("=" | "!=" | "<" | "<=" | ">" | ">=" as operator, left, right):
+        case ast.Binary("=" | "!=" as operator, left, right):
             return compare(operator, value(left), value(right))
+        case ast.Binary("<" | "<=" | ">" | ">=" as operator, left, right):
+            return ordered(operator, value(left), value(right))
         case ast.Binary(operator, left, right):
             return arithmetic(operator, number(value(left)), number(value(right)))
         case ast.Membership(operand, literals, negated):
@@ -142,7 +145,9 @@ def evaluate(node: ast.Expr, bound: Bound, i: int = 0, missing_is_null: bool = F
                 result = either(result, compare("=", value(operand), literal.value))
             return negate(result) if negated else result
         case ast.Between(operand, low, high):
-            return both(compare("<=", value(low), value(operand)), compare("<=", value(operand), value(high)))
+            return both(ordered("<=", value(low), value(operand)), ordered("<=", value(operand), value(high)))
+        case ast.Call(function) if function in FORMS:
+            return form(node, value)
         case ast.Call(function, arguments):
             return call(function, [number(value(argument)) for argument in arguments])
     assert isinstance(node, ast.UserCall), f"no meaning for {node}"

@@ -24,7 +24,11 @@ def user_call(signature: ast.Signature, arguments: Sequence[Value]) -> Value:
         result: Value = functions()[signature.name].python(*typed)
     except Exception:
         return None
-    return None if result is None else {"int64": int, "float64": float, "bool": bool}[signature.result](result)
+    return (
+        None
+        if result is None
+        else {"int64": int, "float64": float, "bool": bool, "string": str}[signature.result](result)
+    )
 
 
 @contextmanager

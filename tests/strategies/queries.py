@@ -21,6 +21,7 @@ from fastcep.query.patterns import PatternVariable, pattern_variables
 from strategies.patterns import PERIODIC, Draw, most_events, nested_patterns, pair_patterns, patterns
 from strategies.running import COMPARISONS, so_far
 from strategies.streams import DTYPES, SMALL, rarely, schemas, streams
+from strategies.texts import null_condition, text, text_condition
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,16 @@ class Expressions:
         assert found is not None
         return found
 
+    def leaf_int(self) -> ast.Expr:
+        """Draw an integer attribute."""
+        found = self.reference("int64")
+        assert found is not None
+        return found
+
+    def type_of_one(self) -> ast.Expr:
+        """Draw the type of an event."""
+        return self.attribute(self.pick(*self.positive), "type")
+
     def number(self, depth: int) -> ast.Expr:
         """Draw a numeric expression that mentions a variable."""
         kind = self.pick(
@@ -172,6 +183,8 @@ class Expressions:
             "time",
             "count",
             "null",
+            "null or case",
+            "text",
         ]
         kind = self.pick(*kinds, *(["or", "not", "and or"] if depth > 0 else []), *(["so far"] if depth == 2 else []))
         if kind == "or":
@@ -206,6 +219,10 @@ class Expressions:
             counted = self.aggregate()
             if counted is not None:
                 return ast.Binary(comparison, counted, ast.Literal(self.pick(1, 2, 0, 3)))
+        if kind == "null or case":
+            return null_condition(self)
+        if kind == "text":
+            return text_condition(self)
         if kind == "null":
             return ast.Binary(comparison, self.leaf(), ast.Literal(None))
         return self.words(kind, comparison) or ast.Binary(comparison, self.leaf(), self.constant())
@@ -328,11 +345,13 @@ def queries(
 def returned(make: Expressions) -> ast.Expr:
     """Draw an expression for RETURN."""
     repeated = [variable for variable in make.positive if variable.repeated]
-    kind = make.pick("number", "number", "any", "list")
+    kind = make.pick("number", "number", "any", "list", "text")
     if kind == "list" and repeated:
         variable = make.pick(*repeated)
         own, inner = place(variable)
         return ast.AttributeList(own, make.pick(*make.dtypes(variable), "seq", "time", "type"), inner)
+    if kind == "text":
+        return text(make, 2)
     if kind == "any":
         found = make.reference("string", "bool", "float64")
         if found is not None:

@@ -32,6 +32,8 @@ cdef inline double modulo(double a, double b) noexcept nogil:
 
 
 cdef void call_function(Machine* vm, const int32_t* ip, int64_t address, const uint8_t* keep, int n) noexcept nogil
+cdef void text_lookup(Machine* vm, int dst, int64_t address, const int64_t* a, int64_t sa, const uint8_t* na,
+                      const uint8_t* keep, int n) noexcept nogil
 cdef const uint8_t* checked_arithmetic(
     Machine* vm, int op, int64_t* d, uint8_t* nd, const uint8_t* nulls, const int64_t* a, int64_t sa, const int64_t* b,
     int64_t sb, int n, const uint8_t* keep) noexcept nogil

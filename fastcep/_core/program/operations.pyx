@@ -10,6 +10,8 @@ from fastcep._core.program.opcodes cimport (
     NEG_I, SELECT, STDDEV, SUB_I,
 )
 
+from fastcep._core.program.text_entry cimport TEXT_ERROR, TEXT_VALUE, TextEntries, text_entry
+
 cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
 
@@ -51,6 +53,39 @@ cdef void call_function(Machine* vm, const int32_t* ip, int64_t address, const u
     vm.data[dst] = d
     vm.step[dst] = not single
     vm.null[dst] = NULL if not has_nulls else vm.ones if single else nd
+
+
+cdef void text_lookup(Machine* vm, int dst, int64_t address, const int64_t* a, int64_t sa, const uint8_t* na,
+                      const uint8_t* keep, int n) noexcept nogil:
+    """Look up a text function for the rows that are still kept and not null; other rows get null.
+
+    ``address`` is that of the function's table (text_entry.pxd), ``a`` the codes of its argument.
+    """
+    cdef const TextEntries* table = <const TextEntries*><size_t>address
+    cdef const int64_t* entry
+    cdef int64_t* d = vm.values + dst * CHUNK
+    cdef uint8_t* nd = vm.nulls + dst * CHUNK
+    cdef uint8_t has_nulls = 0
+    cdef int64_t code
+    cdef int i, k
+    cdef bint wanted
+    for i in range(n if sa else 1):
+        code = a[i]  # read first: the result may go to the same register
+        wanted = (na == NULL or not na[i]) and (not sa or keep == NULL or keep[i])
+        d[i] = 0
+        nd[i] = 1
+        if wanted:
+            entry = text_entry(table, code)
+            if entry[0] == TEXT_VALUE:
+                d[i] = entry[1]
+                nd[i] = 0
+            elif entry[0] == TEXT_ERROR:
+                for k in range(1 if sa else n):  # once per row, also if one look-up served all rows
+                    vm.function_errors += 1 if sa or keep == NULL else keep[k]
+        has_nulls |= nd[i]
+    vm.data[dst] = d
+    vm.step[dst] = sa
+    vm.null[dst] = NULL if not has_nulls else nd if sa else vm.ones
 
 
 cdef const uint8_t* checked_arithmetic(

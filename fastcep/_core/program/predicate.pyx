@@ -19,9 +19,10 @@ from fastcep._core.program.machine cimport MAX_REGISTERS
 from fastcep._core.program.opcodes cimport (
     ABS_F, ABS_I, ADD_F, AGG_KNOWN, AND, CALL, CONST, DIV_F, END, EQ_F, EQ_I, EXP, FILTER, FLOOR, FLOORDIV_F, GUARD, I2F,
     IN_F, IN_I, KEY_F, KNOWN_F, KNOWN_I, LE_F, LE_I, LOAD, LOG, LT_F, LT_I, MAX_F, MAX_I, MIN_F, MIN_I, MOD_F, MUL_F,
-    N_OPCODES, NE_F, NE_I, NEG_F, NEG_I, NOT, OR, POW_F, SELECT, SQRT, STORE, SUB_F,
+    N_OPCODES, NE_F, NE_I, NEG_F, NEG_I, NOT, OR, POW_F, SELECT, SQRT, STORE, SUB_F, TEXT, ZONE,
 )
-from fastcep._core.program.operations cimport call_function, checked_arithmetic, floordiv, modulo, ternary
+from fastcep._core.program.operations cimport call_function, checked_arithmetic, floordiv, modulo, ternary, text_lookup
+from fastcep._core.program.text_entry cimport TEXT_NULL, TextEntries, text_entry, zone_offset
 from fastcep._core.program.value_set cimport set_holds
 
 cdef extern from "check.h":
@@ -36,7 +37,7 @@ OPCODES = (
     "div_f", "pow_f", "sqrt", "exp", "log", "floor",
     "eq_i", "ne_i", "lt_i", "le_i", "eq_f", "ne_f", "lt_f", "le_f",
     "agg_known", "agg_sum_i", "agg_sum_f", "agg_min_i", "agg_min_f", "agg_max_i", "agg_max_f",
-    "agg_mean", "agg_m2", "stddev", "call", "in_i", "in_f",
+    "agg_mean", "agg_m2", "stddev", "call", "in_i", "in_f", "text", "zone",
 )
 assert len(OPCODES) == N_OPCODES
 
@@ -243,6 +244,20 @@ cdef int _interpret(Machine* vm, const Code* program, const Input* inputs, const
             vm.null[dst] = na
             ip += 6
             continue
+        if op == TEXT:
+            text_lookup(vm, dst, program.constants[ip[3]], a, sa, na, keep, n)
+            ip += 6
+            continue
+        if op == ZONE:
+            b = <const int64_t*><size_t>program.constants[ip[3]]
+            d = vm.values + dst * CHUNK
+            for i in range(n if sa else 1):
+                d[i] = zone_offset(b, a[i])
+            vm.null[dst] = _merge(na, NULL, vm.nulls + dst * CHUNK, n) if na != vm.ones else na
+            vm.data[dst] = d
+            vm.step[dst] = sa
+            ip += 6
+            continue
         b = vm.data[ip[3]]
         sb = vm.step[ip[3]]
         nb = vm.null[ip[3]]
@@ -444,6 +459,19 @@ cdef int64_t _member(const int64_t* constants, int64_t number, int64_t word) noe
     return set_holds(constants + constants[number], word)
 
 
+cdef const int64_t* _text(const int64_t* constants, int64_t number, int64_t code, int64_t is_null) noexcept nogil:
+    if is_null:
+        return _NO_TEXT
+    return text_entry(<const TextEntries*><size_t>constants[number], code)
+
+
+cdef int64_t _zone(const int64_t* constants, int64_t number, int64_t time) noexcept nogil:
+    return zone_offset(<const int64_t*><size_t>constants[number], time)
+
+
+cdef int64_t _NO_TEXT[2]
+_NO_TEXT[0], _NO_TEXT[1] = TEXT_NULL, 0
+
 #: Addresses of functions that generated kernels call by name, so that both tiers use the same code and the same libm.
 SYMBOLS = {
     "fastcep_exp": <size_t><void*>_exp,
@@ -452,4 +480,6 @@ SYMBOLS = {
     "fastcep_floordiv": <size_t><void*>_floordiv_f,
     "fastcep_mod": <size_t><void*>_mod_f,
     "fastcep_member": <size_t><void*>_member,
+    "fastcep_text": <size_t><void*>_text,
+    "fastcep_zone": <size_t><void*>_zone,
 }

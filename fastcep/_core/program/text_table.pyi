@@ -1,0 +1,13 @@
+from collections.abc import Callable
+
+VALUE: int
+NULL_RESULT: int
+ERROR: int
+
+class TextTable:
+    def __init__(self, compute: Callable[[int], tuple[int, int] | None]) -> None: ...
+    @property
+    def address(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def clear(self) -> None: ...

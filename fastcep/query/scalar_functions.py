@@ -1,0 +1,114 @@
+"""Built-in scalar functions: their numbers of arguments, and the dtypes that they take and return."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastcep.query import ast
+from fastcep.query.printer import short_text
+from fastcep.query.source import Problem
+
+__all__ = ["DTYPE_TEXT", "FUNCTIONS", "NUMBERS", "TEXT_FUNCTIONS", "arithmetic_dtype", "call_dtype", "counted"]
+
+#: dtypes with which one can calculate.
+NUMBERS = ("int64", "float64")
+DTYPE_TEXT = {"int64": "an int64", "float64": "a float64", "bool": "a bool", "string": "a string", "null": "NULL"}
+#: Functions of strings: the dtypes of the arguments (the last one of substr is optional) and of the result.
+TEXT_FUNCTIONS: dict[str, tuple[tuple[str, ...], str]] = {
+    "lower": (("string",), "string"),
+    "upper": (("string",), "string"),
+    "substr": (("string", "int64", "int64"), "string"),
+    "starts_with": (("string", "string"), "bool"),
+    "ends_with": (("string", "string"), "bool"),
+    "contains": (("string", "string"), "bool"),
+    "length": (("string",), "int64"),
+}
+#: Minimum and maximum number of arguments (None: no maximum).
+FUNCTIONS: dict[str, tuple[int, int | None]] = {
+    "abs": (1, 1), "sqrt": (1, 1), "exp": (1, 1), "log": (1, 1), "floor": (1, 1),
+    "min": (1, None), "max": (1, None), "avg": (1, None), "coalesce": (1, None),
+    **{name: (2 if name == "substr" else len(parameters), len(parameters))
+       for name, (parameters, _) in TEXT_FUNCTIONS.items()},
+}  # fmt: skip
+
+
+def counted(least: int, most: int | None) -> str:
+    """Return the text of a number of arguments."""
+    number = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} or {most}"
+    return f"{number} argument{'s' if (most or least) > 1 else ''}"
+
+
+def arithmetic_dtype(dtypes: Sequence[str]) -> str:
+    """Return the dtype of arithmetic on numbers: float64 if any operand is, null only if all operands are."""
+    return next((kind for kind in ("float64", "int64") if kind in dtypes), "null")
+
+
+def call_dtype(node: ast.Call, dtypes: Sequence[str]) -> str:
+    """Return the dtype of a call, given those of its arguments; raise `Problem` if one has the wrong dtype."""
+    function = node.function
+    if function == "is null":
+        return "bool"
+    if function == "like":
+        return _like(node, dtypes)
+    if function == "case":
+        return _case(node, dtypes)
+    if function == "coalesce":
+        return _common(node.arguments, dtypes, "coalesce")
+    if function in TEXT_FUNCTIONS:
+        parameters, result = TEXT_FUNCTIONS[function]
+        for argument, dtype, parameter in zip(node.arguments, dtypes, parameters, strict=False):
+            if dtype not in (parameter, "null"):
+                kind = "a text" if parameter == "string" else "a whole number"
+                raise Problem(f"{function} needs {kind}, but {short_text(argument)} is {DTYPE_TEXT[dtype]}", argument)
+        return result
+    for argument, dtype in zip(node.arguments, dtypes, strict=True):
+        if dtype not in (*NUMBERS, "null"):
+            raise Problem(f"{function} needs numbers, but {short_text(argument)} is {DTYPE_TEXT[dtype]}", argument)
+    return "float64" if function in ("sqrt", "exp", "log", "avg") else arithmetic_dtype(dtypes)
+
+
+def _like(node: ast.Call, dtypes: Sequence[str]) -> str:
+    for argument, dtype in zip(node.arguments, dtypes, strict=True):
+        if dtype not in ("string", "null"):
+            raise Problem(f"LIKE compares texts, but {short_text(argument)} is {DTYPE_TEXT[dtype]}", argument)
+    _, pattern, *marks = node.arguments
+    mark = ""
+    for escape in marks:
+        mark = escape.value if isinstance(escape, ast.Literal) and isinstance(escape.value, str) else ""
+        if len(mark) != 1:
+            raise Problem(f"ESCAPE needs one character, as in ESCAPE '!', not {short_text(escape)}", escape)
+    text = pattern.value if isinstance(pattern, ast.Literal) and isinstance(pattern.value, str) else ""
+    if mark and text.replace(mark * 2, "").endswith(mark):
+        raise Problem(f"the pattern ends in the escape character {mark!r}; write it twice to find it", pattern)
+    return "bool"
+
+
+def _case(node: ast.Call, dtypes: Sequence[str]) -> str:
+    """Check the conditions of a CASE and return the dtype that its values share."""
+    pairs = len(dtypes) // 2
+    for argument, dtype in zip(node.arguments[: 2 * pairs : 2], dtypes[::2], strict=False):
+        if dtype not in ("bool", "null"):
+            raise Problem(
+                f"WHEN needs a condition, but {short_text(argument)} is {DTYPE_TEXT[dtype]}; compare it, as in "
+                f"WHEN {short_text(argument)} > 0",
+                argument,
+            )
+    places = [*range(1, 2 * pairs, 2), *([2 * pairs] if len(dtypes) % 2 else [])]
+    return _common([node.arguments[place] for place in places], [dtypes[place] for place in places], "CASE")
+
+
+def _common(arguments: Sequence[ast.Expr], dtypes: Sequence[str], form: str) -> str:
+    """Return the dtype of a value that is one of ``arguments``."""
+    kinds = {
+        "number" if dtype in NUMBERS else dtype: argument for argument, dtype in zip(arguments, dtypes, strict=True)
+    }
+    kinds.pop("null", None)
+    if len(kinds) > 1:
+        texts = [
+            f"{short_text(argument)} is {DTYPE_TEXT[dtype]}"
+            for argument, dtype in zip(arguments, dtypes, strict=True)
+            if argument in kinds.values()
+        ]
+        raise Problem(f"the values of {form} must have the same kind, but {' and '.join(texts[:2])}", arguments[-1])
+    known = [dtype for dtype in dtypes if dtype != "null"]
+    return arithmetic_dtype(known) if "number" in kinds else known[0] if known else "null"
