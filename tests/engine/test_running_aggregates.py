@@ -28,9 +28,11 @@ PRICES = "A(v=3) A(v=4) A(v=1) A(v=5)"
         ("SUM(a[..i].v) < 5", ["a0", "a1", "a2", "a0,2"]),  # every sum so far
         ("COUNT(a[..i-1]) < 1", ["a0", "a1", "a2", "a3"]),
         ("a[i].v < MIN(a[..i-1].v)", ["a0", "a1", "a2", "a0,2", "a1,2", "a3"]),
+        ("a[i+1].v > SUM(a[..i-1].v)", ["a0", "a1", "a0,1", "a2", "a0,2", "a1,2", "a3", "a0,3", "a1,3", "a0,1,3", "a2,3",
+                                        "a0,2,3", "a1,2,3"]),
         ("STDDEV(a[..i].v) > 0", []),  # null at the first element
     ],
-)
+)  # fmt: skip
 def test_worked(where: str, expected: list[str]) -> None:
     text = f"SEQ(A+ a[]) WHERE {where} WITHIN 99ns"
     assert found(text, PRICES) == expected

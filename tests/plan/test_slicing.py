@@ -26,6 +26,8 @@ def slicing(text: str, longest_window: int | None = None) -> tuple[tuple[str, ..
         ("SEQ(A a, NEG C c, B b) WITHIN 9ns STRATEGY skip_till_next", Context(9)),
         ("SEQ(NEG C c, A a, B b, NEG C d) WITHIN 9ns", Context(18)),
         ("SEQ(NEG C c, A a, B b) WITHIN 9ns STRATEGY skip_till_next", Context(18)),
+        ("SEQ(A a, NEG C c FOR 4ns, B b) WITHIN 9ns", Context(9)),
+        ("SEQ(A a, B b, NEG C c FOR 4ns) WITHIN 9ns", Context(13)),
         ("SEQ(A a, B b) WINDOW EVERY 3ns CLOSE AFTER 9ns", Context(9, every_nanoseconds=3)),
         ("SEQ(A a, B b) WINDOW EVERY 3 EVENTS CLOSE AFTER 9ns CONSUME consumed", Context(9, every_events=3)),
         ("SEQ(A a, B b) WINDOW EVERY 3 EVENTS CLOSE AFTER 9 EVENTS", Context(0, 9, every_events=3)),
