@@ -67,9 +67,7 @@ def run(frame: Any, query: fc.Query, sink: Any, checkpoint: Path, **options: Any
     """Run a streaming query until all files are processed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        running = fastcep.spark.write_matches(
-            frame, query, sink, checkpoint, trigger={"availableNow": True}, **options
-        )
+        running = fastcep.spark.write_matches(frame, query, sink, checkpoint, trigger={"availableNow": True}, **options)
     running.awaitTermination()
 
 

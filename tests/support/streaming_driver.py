@@ -10,9 +10,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from support import micro_batches
-
 import fastcep.spark
+from support import micro_batches
 
 
 def session(folder: Path) -> Any:

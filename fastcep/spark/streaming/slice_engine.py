@@ -9,27 +9,30 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from fastcep.engine import Engine
+from fastcep.events import Schema
 from fastcep.query import ast
+from fastcep.query.plain_schema import NUMBER, TIME, TYPE
 from fastcep.spark.functions import ShippedFunctions
 from fastcep.spark.streaming.assignment import Unit
 from fastcep.spark.streaming.files import Files
 from fastcep.spark.streaming.output import Output
 
-__all__ = ["RESTORE_OPTIONS", "SliceEngine", "StreamPlan", "keep", "open_engine"]
+__all__ = ["RESTORE_OPTIONS", "SliceEngine", "StreamPlan", "event_schema", "keep", "open_engine"]
 
 #: Options that a restored engine does not take from its snapshot.
 RESTORE_OPTIONS = ("clock", "detector", "memory_limit", "model", "shedder")
+_ARROW: dict[str, Any] = {"int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string()}
 _CLOCK, _EVENTS = "clock", "events"
 _ORIGIN = "streaming DataFrame"
 
-#: Engines of this process that have stored their state, by the checkpoint and the name of the state file.
+#: Engines of this process that have stored their state, by the checkpoint and the name of the state.
 _kept: dict[tuple[str, str], SliceEngine] = {}
 
 
@@ -50,7 +53,7 @@ class StreamPlan:
     output
         Layout of the rows.
     checkpoint
-        Folder of the checkpoint.
+        Folder of the checkpoint; a unique name if Spark stores the state.
     run
         Name of this run of the driver: part of the names of its files.
     on_change
@@ -123,23 +126,40 @@ class SliceEngine:
             rows.append(output.timed_out(self._engine.timed_out()))
         yield from (table for table in rows if table is not None)
 
+    @property
+    def arrived(self) -> int:
+        """Number of events that have arrived in all batches."""
+        return self._engine._transfer.received
+
+    @property
+    def waits(self) -> bool:
+        """Whether the passing of time can still change the state."""
+        metrics = self._engine.metrics()
+        names = ("live_partial_matches", "held_events", "waiting_matches", "negated_events")
+        return any(metrics[name] for name in names)
+
+    def state(self, name: str) -> bytes:
+        """Return the state, which is known by this name from now on."""
+        state = self._engine.snapshot()
+        self.unit = Unit(self.unit.groups, name)
+        return state
+
     def store(self, files: Files, name: str) -> dict[str, Any]:
         """Write the state to a file; return the record of the unit."""
-        state = self._engine.snapshot()
+        state = self.state(name)
         files.write(name, state)
-        self.unit = Unit(self.unit.groups, name)
         live = int(self._engine.metrics()["live_partial_matches"])
         return {"groups": self.unit.groups, "state": name, "bytes": len(state), "partial_matches": live}
 
 
-def open_engine(plan: StreamPlan, unit: Unit, files: Files) -> SliceEngine:
-    """Return the engine that continues a unit: the live one of this process, or one restored from the state file."""
+def open_engine(plan: StreamPlan, unit: Unit, read: Callable[[str], bytes]) -> SliceEngine:
+    """Return the engine that continues a unit: the live one of this process, or one restored from its state."""
     kept = _kept.pop((plan.checkpoint, unit.state), None)
     if kept is not None and kept.unit.groups == unit.groups and kept._plan.run == plan.run:
         return kept
     if not unit.state:
         return SliceEngine(plan, unit, plan.new_engine())
-    state = files.read(unit.state)
+    state = read(unit.state)
     return SliceEngine(plan, unit, plan.restored_engine(state, unit.groups if unit.is_part else None))
 
 
@@ -149,3 +169,13 @@ def keep(plan: StreamPlan, engine: SliceEngine) -> None:
         if key[0] == plan.checkpoint and (kept.unit.groups == engine.unit.groups or kept._plan.run != plan.run):
             del _kept[key]
     _kept[plan.checkpoint, engine.unit.state] = engine
+
+
+def event_schema(schema: Schema) -> pa.Schema:
+    """Return the columns of the events that an engine gets."""
+    fields: list[Any] = [pa.field(TIME, pa.int64())]
+    if schema.type is not None:
+        fields.append(pa.field(TYPE, pa.int32()))
+    fields.append(pa.field(NUMBER, pa.int64()))
+    fields += [pa.field(f"c{index}", _ARROW[column.dtype]) for index, column in enumerate(schema.columns)]
+    return pa.schema(fields)

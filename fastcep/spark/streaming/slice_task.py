@@ -64,7 +64,7 @@ class SliceTask:
         suffix = f"{number}-{plan.run}-{attempt}"
         plan.functions.register()
         files = Files(plan.checkpoint)
-        engines = [open_engine(plan, unit, files) for unit in self.slices[number]]
+        engines = [open_engine(plan, unit, files.read) for unit in self.slices[number]]
         rows = _Rows(plan.output)
         events = 0
         for chunk in _chunks(batches):

@@ -8,16 +8,15 @@ from datetime import timedelta
 from os import PathLike
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from fastcep.engine import Engine
 from fastcep.engine.queries import Buildable
 from fastcep.engine.times import duration_text
-from fastcep.events import Schema, parse_duration
+from fastcep.events import parse_duration
 from fastcep.query import ast
-from fastcep.query.plain_schema import NUMBER, TIME, TYPE, plain_query
+from fastcep.query.plain_schema import plain_query
 from fastcep.spark.functions import pickled, ship_functions
 from fastcep.spark.streaming.batch import BatchDetection
 from fastcep.spark.streaming.checks import check_frame, check_options, cut_of, one_query, slice_count
@@ -26,11 +25,9 @@ from fastcep.spark.streaming.description import Description
 from fastcep.spark.streaming.files import Files, absolute
 from fastcep.spark.streaming.output import output_of
 from fastcep.spark.streaming.sinks import Sink, sink_of
-from fastcep.spark.streaming.slice_engine import StreamPlan
+from fastcep.spark.streaming.slice_engine import StreamPlan, event_schema
 
 __all__ = ["write_matches"]
-
-_ARROW: dict[str, Any] = {"int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string()}
 
 
 def write_matches(
@@ -115,7 +112,7 @@ def write_matches(
     engine_options = {**options, "allowed_lateness": duration_text(allowed_lateness), "timed_out": timed_out}
     output = output_of(Engine(plain, **engine_options), built.schema, built, timed_out=timed_out)
     stream_plan = StreamPlan(
-        plain, _event_schema(built.schema), pickled(engine_options, "the options of the engines", "they must"),
+        plain, event_schema(built.schema), pickled(engine_options, "the options of the engines", "they must"),
         ship_functions(built), output, commits.files.folder, uuid.uuid4().hex[:12], on_change, timed_out,
     )  # fmt: skip
     target = sink_of(sink, output.schema)
@@ -166,13 +163,3 @@ def _start(stream: DataFrame, batches: _Batches, trigger: Mapping[str, Any] | No
     if trigger is not None:
         writer = writer.trigger(**trigger)
     return writer.start()
-
-
-def _event_schema(schema: Schema) -> pa.Schema:
-    """Return the columns of the events that an engine gets."""
-    fields: list[Any] = [pa.field(TIME, pa.int64())]
-    if schema.type is not None:
-        fields.append(pa.field(TYPE, pa.int32()))
-    fields.append(pa.field(NUMBER, pa.int64()))
-    fields += [pa.field(f"c{index}", _ARROW[column.dtype]) for index, column in enumerate(schema.columns)]
-    return pa.schema(fields)
