@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import fastcep as fc
-from bench.queries import RESULTS, TYPES, store
+from bench.queries import RESULTS, TYPES, environment, store
 from bench.section import Section
 from bench.spark import NUMBERED, start_session
 
@@ -58,6 +58,24 @@ def write_batch(path: Path, number: int, events: int, keys: int) -> None:
     os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
 
 
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and its descendants."""
+    parents, ticks = {}, {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:  # the process has ended
+                continue
+            parents[int(folder.name)] = int(fields[1])
+            ticks[int(folder.name)] = sum(map(int, fields[11:15]))
+    family, grown = {os.getpid()}, True
+    while grown:
+        children = {process for process, parent in parents.items() if parent in family} - family
+        family, grown = family | children, bool(children)
+    return sum(ticks.get(process, 0) for process in family) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(session: Any, query: fc.Query, keys: int, events: int, batches: int) -> dict[str, Any]:
     """Run a streaming query over files; return figures of the batches that count."""
     import fastcep.spark
@@ -65,22 +83,26 @@ def measure(session: Any, query: fc.Query, keys: int, events: int, batches: int)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "in").mkdir()
-        for number in range(WARM + batches):
-            write_batch(folder / "in" / f"{number:06}.parquet", number, events, keys)
-        schema = session.read.parquet(str(folder / "in")).schema
-        stream = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
-        running = fastcep.spark.write_matches(
-            stream, query, folder / "out", folder / "state", trigger={"availableNow": True}
-        )
-        running.awaitTermination()
+        times, cpu = [], 0.0
+        for first, count in ((0, WARM), (WARM, batches)):
+            for number in range(first, first + count):
+                write_batch(folder / "in" / f"{number:06}.parquet", number, events, keys)
+            schema = session.read.parquet(str(folder / "in")).schema
+            stream = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
+            before = cpu_seconds()
+            running = fastcep.spark.write_matches(
+                stream, query, folder / "out", folder / "state", trigger={"availableNow": True}
+            )
+            running.awaitTermination()
+            cpu = cpu_seconds() - before
+            times = [entry["durationMs"]["triggerExecution"] / 1_000 for entry in running.recentProgress][:count]
         progress = fastcep.spark.stream_progress(folder / "state")
         assert progress is not None
-        times = [entry["durationMs"]["triggerExecution"] / 1_000 for entry in running.recentProgress][WARM:]
-        times = times[:batches]
         matches = sum(pq.ParquetFile(path).metadata.num_rows for path in (folder / "out").glob("*/*.parquet"))
         return {
             "events": events, "seconds": round(statistics.median(times), 3), "slowest": round(max(times), 3),
-            "rows_per_second": round(events / statistics.median(times)), "state_bytes": progress.state_bytes,
+            "rows_per_second": round(events / statistics.median(times)), "cpu_seconds": round(cpu / batches, 2),
+            "rows_per_cpu_second": round(events * batches / cpu), "state_bytes": progress.state_bytes,
             "partial_matches": progress.partial_matches, "matches": matches, "measure_ms": progress.measure_ms,
             "detect_ms": progress.detect_ms,
         }  # fmt: skip
@@ -88,17 +110,18 @@ def measure(session: Any, query: fc.Query, keys: int, events: int, batches: int)
 
 def table(results: dict[str, Any]) -> str:
     """Return the tables of the page."""
-    environment = results["environment"]
+    facts = results["environment"]
     lines = [
-        f"Micro-batches of {results['events']:,} events, `local[{results['cores']}]` ({environment['machine']}, shared; "
-        f"Spark {results['spark']}, {environment['date']}; `python -m bench.spark_streaming`):",
-        "", "| query | keys | events per second | partial matches | bytes of state |", "|---|---|---|---|---|",
+        f"Micro-batches of {results['events']:,} events, `local[{results['cores']}]` ({facts['machine']}, "
+        f"shared; Spark {results['spark']}, {facts['date']}; `python -m bench.spark_streaming`):",
+        "", "| query | keys | events per second | per second of CPU time | partial matches | bytes of state |",
+        "|---|---|---|---|---|---|",
     ]  # fmt: skip
     for name, figures in results["keys"].items():
         query, keys = name.split(":")
         lines.append(
-            f"| {query} | {int(keys):,} | {figures['rows_per_second']:,} | {figures['partial_matches']:,} | "
-            f"{figures['state_bytes']:,} |"
+            f"| {query} | {int(keys):,} | {figures['rows_per_second']:,} | "
+            f"{figures['rows_per_cpu_second']:,} | {figures['partial_matches']:,} | {figures['state_bytes']:,} |"
         )
     lines += ["", "| events in a micro-batch | median time | longest time |", "|---|---|---|"]
     for figures in results["small"].values():
@@ -130,13 +153,7 @@ def main() -> None:
     print(f"{time.monotonic() - started:.0f} s", flush=True)
     session.stop()
     store("spark_streaming", results)
-    SECTION.write(table({**results, "environment": _environment()}))
-
-
-def _environment() -> dict[str, Any]:
-    from bench.queries import environment
-
-    return environment()
+    SECTION.write(table({**results, "environment": environment()}))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ import fastcep.spark
 from fastcep import datasets
 
 LETTERS = fc.Schema(
-    dict.fromkeys("ABCD", {"ID": "int64", "V": "int64"}), time="ts", type="type", time_unit="us", sequence="row"
+    {name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us", sequence="row"
 )
 QUERIES = {
     "kleene": "PATTERN SEQ(A a, B+ k[], C c) WHERE [ID] AND k[i].V = a.V WITHIN 500us RETURN c.V AS last_v",
     "trailing": "PATTERN SEQ(A a, B b, NEG C c) WHERE [ID] AND a.V = b.V WITHIN 500us",
-    "windowed": "PATTERN SEQ(A a, B b) WHERE a.ID = b.ID AND a.V = b.V WINDOW EVERY 150 EVENTS CLOSE AFTER 1ms SELECT last",
+    "windowed": "PATTERN SEQ(A a, B b) WHERE a.ID = b.ID AND a.V = b.V WINDOW EVERY 150 EVENTS CLOSE AFTER 1ms "
+    "SELECT last",
 }
 #: The event after all others, in microseconds: it decides all matches that wait.
 END = 10**12
@@ -40,7 +42,7 @@ def pieces(events: int, batches: int, *, disorder: int = 0, seed: int = 7) -> li
     arrival = table["ts"].to_numpy() + random.integers(0, disorder + 1, events)
     table = table.take(pa.array(np.argsort(arrival, kind="stable")))
     edges = [events * number // batches for number in range(batches + 1)]
-    parts = [table.slice(start, end - start) for start, end in zip(edges, edges[1:], strict=False)]
+    parts = [table.slice(start, end - start) for start, end in pairwise(edges)]
     last = {"ID": -1, "V": -1, "ts": END, "type": "D", "row": events}
     parts.append(pa.Table.from_pylist([{name: last[name] for name in table.column_names}], schema=table.schema))
     return parts

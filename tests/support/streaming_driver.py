@@ -1,4 +1,4 @@
-"""usage: python -m support.streaming_driver FOLDER LATENESS NAME:SLICES... -- the driver of streaming queries, for tests.
+"""usage: python -m support.streaming_driver FOLDER LATENESS NAME:SLICES... -- run streaming queries for tests.
 
 It reads ``FOLDER/in`` and writes ``FOLDER/NAME/out`` for each query, and ends when all files are processed.
 """

@@ -54,8 +54,6 @@ class Output:
             return None
         time, number = table.column(TIME).cast(pa.int64()).to_numpy(), table.column(NUMBER).to_numpy()
         table = table.take(from_numpy(np.lexsort((number, time))))
-        if not self.numbered:
-            table = table.drop_columns([NUMBER])
         kind = self.schema.field(_LATE).type
         fields = [kind.field(index) for index in range(kind.num_fields)]
         columns: list[Any] = [

@@ -1,8 +1,8 @@
 """`detect_stream`: a streaming DataFrame of matches, for any sink. Spark stores the state of the engines.
 
-Events of a slice are packed, so that Spark's operator gets few rows: each is an Arrow stream of events. The operator has
-one key per slice, whose state is a snapshot of an engine, and a timer that expires when the watermark advances. Its rows
-are Arrow streams too, which are unpacked after it.
+Events of a slice are packed, so that Spark's operator gets few rows: each is an Arrow stream of events. The operator
+has one key per slice, whose state is a snapshot of an engine, and a timer that expires when the watermark advances. Its
+rows are Arrow streams too, which are unpacked after it.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def _check_session(session: SparkSession) -> None:
     provider = session.conf.get(_PROVIDER) or ""
     if "RocksDB" not in provider:
         raise ValidationError(
-            f"found the state store {provider!r}, expected RocksDB: Spark's transformWithState needs it; set {_PROVIDER} "
-            f"to {_ROCKSDB}, {remedy}"
+            f"found the state store {provider!r}, expected RocksDB: Spark's transformWithState needs it; set "
+            f"{_PROVIDER} to {_ROCKSDB}, {remedy}"
         )
 
 
@@ -144,7 +144,7 @@ class _Processor(StatefulProcessor):
         self._version: Any = handle.getValueState("version", "version string")
         self._snapshot: Any = handle.getValueState("snapshot", "snapshot binary")
 
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: N802
         """Process the events of a slice."""
         engine = self._open(key[0])
         watermark = timerValues.getCurrentWatermarkInMs()
@@ -156,7 +156,7 @@ class _Processor(StatefulProcessor):
         tables += engine.process(events, 0)
         return self._end(engine, watermark, tables)
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802
         """Let the time of a slice without events pass."""
         engine = self._open(key[0])
         watermark = timerValues.getCurrentWatermarkInMs()

@@ -93,14 +93,13 @@ def test_another_query_in_a_checkpoint(spark: Any, tmp_path: Path) -> None:
     changed = fc.parse(QUERIES["kleene"].replace("500us", "501us"), LETTERS, name="kleene")
     with pytest.raises(ValidationError, match=r"another query: found '.*501us.*', expected '.*500us.*on_change"):
         run(stream(spark, tmp_path / "in"), changed, **arguments)
-    with pytest.raises(ValidationError, match=r"with allowed_lateness='0s', found '1ms'; use the same option"):
+    with pytest.raises(ValidationError, match=r"with allowed_lateness='0ns', found '1ms'; use the same option"):
         run(stream(spark, tmp_path / "in"), query("kleene"), **arguments, allowed_lateness="1ms")
     write(tmp_path / "in", tables[1:], first=1)
     run(stream(spark, tmp_path / "in"), changed, **arguments, on_change="replace")
     rows = rows_of_one_engine(query("kleene"), tables[:1], "0s") + rows_of_one_engine(changed, tables[1:], "0s")
-    found = [row for row in rows_in(tmp_path / "out")]
-    assert found == sorted(rows)
-    other = fc.Schema(dict.fromkeys("ABC", {"ID": "int64", "V": "float64"}), time="ts", type="type", sequence="row",
+    assert rows_in(tmp_path / "out") == sorted(rows)
+    other = fc.Schema({name: {"ID": "int64", "V": "float64"} for name in "ABC"}, time="ts", type="type", sequence="row",
                       time_unit="us", other_types="ignore")  # fmt: skip
     with pytest.raises(SnapshotError, match="another schema"):
         run(stream(spark, tmp_path / "in"), query("kleene", other), **arguments, on_change="replace")

@@ -50,7 +50,7 @@ def _driver(folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _killed(folder: Path, own: Path, point: str, batch: int, delay: float) -> bool:
-    """Start a driver, and kill it soon after a query has reached a point of a batch; return False if it ended before."""
+    """Start a driver, and kill it soon after a query reaches a point of a batch; return False if it ends before."""
     reached = {
         "offsets": f"state/spark/offsets/{batch}",
         "state": f"state/batches/{batch}/state-*",

@@ -50,7 +50,7 @@ def test_slices_change_at_a_restart(spark: Any, tmp_path: Path) -> None:
 def test_the_state_of_quiet_groups_shrinks(spark: Any, tmp_path: Path) -> None:
     """The watermark reaches slices without events; ``slices`` is that of the checkpoint."""
     (events, _), end = pieces(4_000, 1), pieces(4, 1)[-1]
-    schema = fc.Schema({**dict.fromkeys("ABC", {"ID": "int64", "V": "int64"}), "D": {}}, time="ts", type="type",
+    schema = fc.Schema({name: {} if name == "D" else {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="ts", type="type",
                        time_unit="us", sequence="row")  # fmt: skip
     waiting = fc.parse(QUERIES["trailing"].replace("500us", "1h"), schema, name="trailing")
     sizes, rows = [], []
@@ -69,7 +69,7 @@ def test_the_state_of_quiet_groups_shrinks(spark: Any, tmp_path: Path) -> None:
 
 def test_strings_nulls_and_time_outs_without_numbers(spark: Any, tmp_path: Path) -> None:
     """Events are numbered by batch; the values of RETURN show which ones a match has."""
-    schema = fc.Schema(dict.fromkeys("AB", {"key": "string", "n": "int64"}), time="at", type="type", time_unit="ms",
+    schema = fc.Schema({name: {"key": "string", "n": "int64"} for name in "AB"}, time="at", type="type", time_unit="ms",
                        other_types="ignore")  # fmt: skip
     pair = fc.parse("PATTERN SEQ(A a, B b) WHERE [key] WITHIN 5ms STRATEGY skip_till_next RETURN a.n AS x, b.n AS y",
                     schema, name="pair")  # fmt: skip
@@ -89,7 +89,7 @@ def test_strings_nulls_and_time_outs_without_numbers(spark: Any, tmp_path: Path)
     files = (tmp_path / "out").glob("batch=*/*.parquet")
     for row in (row for file in files for row in pq.ParquetFile(file).read().to_pylist()):
         kinds[row["kind"]].append(
-            row["late"] | {"at": round(row["late"]["at"].timestamp() * 1_000)} if row["kind"] == "late" else
+            _late(row["late"]) if row["kind"] == "late" else
             (row["x"], row["y"], row["a.key"]) if row["kind"] == "match" else
             (row["timed_out_at"].timestamp(), row["bound"], row["waits_for"])
         )  # fmt: skip
@@ -98,13 +98,15 @@ def test_strings_nulls_and_time_outs_without_numbers(spark: Any, tmp_path: Path)
     for part in tables:
         matches = engine.process(part.sort_by([("at", "ascending"), ("n", "ascending")])).to_arrow()
         expected["match"] += ((row["x"], row["y"], row["a.key"]) for row in matches.to_pylist())
-        expected["late"] += (
-            {"at": round(row["at"].timestamp() * 1_000), "type": row["type"], "key": row["key"], "n": row["n"]}
-            for row in engine.late().to_pylist()
-        )
+        expected["late"] += map(_late, engine.late().to_pylist())
         expected["timed_out"] += (
             (row["timed_out_at"].timestamp(), row["bound"], row["waits_for"]) for row in engine.timed_out().to_pylist()
         )
     for kind, found in kinds.items():
         assert len(found) > 5, kind
         assert sorted(map(repr, found)) == sorted(map(repr, expected[kind])), kind
+
+
+def _late(event: dict[str, Any]) -> list[Any]:
+    """Return the values of a late event, without its number."""
+    return [round(event["at"].timestamp() * 1_000), event["type"], event["key"], event["n"]]
