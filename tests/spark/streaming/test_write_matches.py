@@ -50,8 +50,8 @@ def test_slices_change_at_a_restart(spark: Any, tmp_path: Path) -> None:
 def test_the_state_of_quiet_groups_shrinks(spark: Any, tmp_path: Path) -> None:
     """The watermark reaches slices without events; ``slices`` is that of the checkpoint."""
     (events, _), end = pieces(4_000, 1), pieces(4, 1)[-1]
-    schema = fc.Schema({name: {} if name == "D" else {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="ts", type="type",
-                       time_unit="us", sequence="row")  # fmt: skip
+    types = {name: {} if name == "D" else {"ID": "int64", "V": "int64"} for name in "ABCD"}
+    schema = fc.Schema(types, time="ts", type="type", time_unit="us", sequence="row")
     waiting = fc.parse(QUERIES["trailing"].replace("500us", "1h"), schema, name="trailing")
     sizes, rows = [], []
     for number, tables in enumerate([[events], [end]]):
