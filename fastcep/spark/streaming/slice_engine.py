@@ -133,7 +133,7 @@ class SliceEngine:
 
     @property
     def waits(self) -> bool:
-        """Whether the passing of time can still change the state."""
+        """True if the passing of time can still change the state."""
         metrics = self._engine.metrics()
         names = ("live_partial_matches", "held_events", "waiting_matches", "negated_events")
         return any(metrics[name] for name in names)
@@ -164,7 +164,7 @@ def open_engine(plan: StreamPlan, unit: Unit, read: Callable[[str], bytes]) -> S
 
 
 def keep(plan: StreamPlan, engine: SliceEngine) -> None:
-    """Keep an engine alive for the next batch, in the place of an older one of the same groups."""
+    """Keep an engine alive for the next batch; it replaces an older one of the same groups."""
     for key, kept in list(_kept.items()):
         if key[0] == plan.checkpoint and (kept.unit.groups == engine.unit.groups or kept._plan.run != plan.run):
             del _kept[key]
