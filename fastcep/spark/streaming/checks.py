@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from fastcep.engine import Engine
 from fastcep.engine.queries import Buildable, built_queries
 from fastcep.engine.state.keygroups import GROUPS
-from fastcep.errors import ValidationError
+from fastcep.engine.times import duration_text
+from fastcep.errors import ModelError, ValidationError
 from fastcep.events import Schema
 from fastcep.plan import Plan, make_plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.plan.slicing import slicing_of, slicing_refusal
 from fastcep.query import ast
+from fastcep.shedding.model import models_of
 from fastcep.spark.columns import events_of
 from fastcep.spark.streaming.commit import Commit
 
-__all__ = ["check_frame", "check_options", "cut_of", "one_query", "slice_count"]
+__all__ = [
+    "check_frame", "check_options", "cut_of", "engine_options", "first_engine", "one_query", "slice_count",
+]  # fmt: skip
 
 _OPTIONS = (
     "cost_table", "detector", "index", "latency_bound", "memory_limit", "model", "on_memory_limit", "shedder", "store",
@@ -43,6 +50,46 @@ def check_options(options: Mapping[str, Any], on_change: str) -> None:
             )
     if on_change not in ("error", "replace"):
         raise ValidationError(f"found on_change={on_change!r}, expected 'error' or 'replace'")
+
+
+def engine_options(
+    options: Mapping[str, Any], query: ast.Query, plain: ast.Query, allowed_lateness: str | timedelta, timed_out: bool
+) -> dict[str, Any]:
+    """Return the options of the engines, with models of the query over plain events.
+
+    Raises
+    ------
+    ModelError
+        If a model is for another query, or a folder has none.
+    ValidationError
+        If the lateness is invalid.
+    """
+    result = {**options, "allowed_lateness": duration_text(allowed_lateness), "timed_out": timed_out}
+    if result.get("model") is not None:
+        models = models_of("a streaming query", result["model"])
+        for model in models:
+            model.check(query)
+        result["model"] = [replace(model, query=plain) for model in models]
+    return result
+
+
+def first_engine(plain: ast.Query, options: dict[str, Any]) -> Engine:
+    """Return an engine with these options; it rejects queries and options that cannot run.
+
+    Raises
+    ------
+    ValidationError
+        If an option is invalid, or a shedder holds a model, which is of the query over the user's events.
+    """
+    try:
+        return Engine(plain, **options)
+    except ModelError as error:
+        if isinstance(options.get("shedder"), str | None):
+            raise
+        raise ValidationError(
+            f"shedder={options['shedder']!r} holds a model, which a streaming query cannot use; pass the shedder by "
+            f"its name and the model apart: shedder='hybrid', model=… ({error})"
+        ) from None
 
 
 def check_frame(stream: DataFrame, schema: Schema, order_by: str | Sequence[str] | None) -> None:

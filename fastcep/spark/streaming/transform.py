@@ -20,9 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from fastcep.engine import Engine
 from fastcep.engine.queries import Buildable
-from fastcep.engine.times import duration_text
 from fastcep.errors import ValidationError
 from fastcep.events import parse_duration
 from fastcep.events.convert import from_numpy
@@ -32,7 +30,15 @@ from fastcep.spark.columns import SLICE, Events, events_of
 from fastcep.spark.functions import pickled, ship_functions
 from fastcep.spark.relevant_events import condition
 from fastcep.spark.streaming.assignment import Unit, assign_units, group_sql, owners_of
-from fastcep.spark.streaming.checks import check_frame, check_options, cut_of, one_query, slice_count
+from fastcep.spark.streaming.checks import (
+    check_frame,
+    check_options,
+    cut_of,
+    engine_options,
+    first_engine,
+    one_query,
+    slice_count,
+)
 from fastcep.spark.streaming.output import output_of
 from fastcep.spark.streaming.packing import pack_table, packed, unpack_table, unpacked
 from fastcep.spark.streaming.slice_engine import SliceEngine, StreamPlan, event_schema, keep, open_engine
@@ -69,11 +75,11 @@ def detect_stream(
     slices = slice_count(slices, None, session)
     plan, key, numbered = cut_of(built, slices)
     plain, lateness = plain_query(built), parse_duration(allowed_lateness)
-    engine_options = {**options, "allowed_lateness": duration_text(allowed_lateness), "timed_out": timed_out}
-    output = output_of(Engine(plain, **engine_options), built.schema, built, timed_out=timed_out)
+    options = engine_options(options, built, plain, allowed_lateness, timed_out)
+    output = output_of(first_engine(plain, options), built.schema, built, timed_out=timed_out)
     run = uuid.uuid4().hex
     stream_plan = StreamPlan(
-        plain, event_schema(built.schema), pickled(engine_options, "the options of the engines", "they must"),
+        plain, event_schema(built.schema), pickled(options, "the options of the engines", "they must"),
         ship_functions(built), output, run, run, on_change, timed_out,
     )  # fmt: skip
     events = events_of(stream, built.schema, order_by, streaming=True)

@@ -11,15 +11,22 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from fastcep.engine import Engine
 from fastcep.engine.queries import Buildable
-from fastcep.engine.times import duration_text
+from fastcep.errors import ValidationError
 from fastcep.events import parse_duration
 from fastcep.query import ast
 from fastcep.query.plain_schema import plain_query
 from fastcep.spark.functions import pickled, ship_functions
 from fastcep.spark.streaming.batch import BatchDetection
-from fastcep.spark.streaming.checks import check_frame, check_options, cut_of, one_query, slice_count
+from fastcep.spark.streaming.checks import (
+    check_frame,
+    check_options,
+    cut_of,
+    engine_options,
+    first_engine,
+    one_query,
+    slice_count,
+)
 from fastcep.spark.streaming.commit import Commits
 from fastcep.spark.streaming.description import Description
 from fastcep.spark.streaming.files import Files, absolute
@@ -109,16 +116,19 @@ def write_matches(
     plan, key, numbered = cut_of(built, slices)
     plain = plain_query(built)
     lateness = parse_duration(allowed_lateness)
-    engine_options = {**options, "allowed_lateness": duration_text(allowed_lateness), "timed_out": timed_out}
-    output = output_of(Engine(plain, **engine_options), built.schema, built, timed_out=timed_out)
+    options = engine_options(options, built, plain, allowed_lateness, timed_out)
+    output = output_of(first_engine(plain, options), built.schema, built, timed_out=timed_out)
     stream_plan = StreamPlan(
-        plain, event_schema(built.schema), pickled(engine_options, "the options of the engines", "they must"),
+        plain, event_schema(built.schema), pickled(options, "the options of the engines", "they must"),
         ship_functions(built), output, commits.files.folder, uuid.uuid4().hex[:12], on_change, timed_out,
     )  # fmt: skip
     target = sink_of(sink, output.schema)
-    description = Description.of(built, engine_options)
-    identity = description.check(commits.files, latest, stream_plan)
-    target.prepare(identity)
+    try:
+        target.prepare(Description.of(built, options).check(commits.files, latest, stream_plan))
+    except OSError as error:
+        raise ValidationError(
+            f"cannot use checkpoint={commits.files.folder!r} or the sink: {error}; pass folders that can be written"
+        ) from None
     detection = BatchDetection(
         plan, key, numbered, order_by, lateness, slices, stream.sparkSession.sparkContext.broadcast(stream_plan)
     )

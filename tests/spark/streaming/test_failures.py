@@ -22,7 +22,7 @@ from support.micro_batches import (
 
 import fastcep as fc
 import fastcep.spark
-from fastcep.errors import SchemaError, SnapshotError, ValidationError
+from fastcep.errors import ModelError, SchemaError, SnapshotError, ValidationError
 from fastcep.spark.streaming.commit import Commits
 from fastcep.spark.streaming.files import Files
 
@@ -170,5 +170,18 @@ def test_refused_arguments(spark: Any, tmp_path: Path) -> None:
             fastcep.spark.write_matches(frame, kleene, tmp_path / "out", folder)
     with pytest.raises(ValidationError, match="sink=3: expected the path or URI"):
         fastcep.spark.write_matches(frame, kleene, 3, tmp_path / "state")  # type: ignore[arg-type]
+    model = fc.fit(query("trailing"), pieces(2_000, 1)[0].sort_by("row"), validate=False, cost_table="paper", slices=2)
+    options = {"latency_bound": "1ms", "slices": 2, "cost_table": "paper"}
+    with pytest.raises(ModelError, match="has a model for|is for query|is not for query"):
+        fastcep.spark.write_matches(
+            frame, kleene, tmp_path / "out", tmp_path / "state", shedder="hybrid", model=model, **options
+        )
+    with pytest.raises(ValidationError, match="holds a model, which a streaming query cannot use"):
+        fastcep.spark.write_matches(
+            frame, query("trailing"), tmp_path / "out", tmp_path / "state", shedder=fc.shedding.Hybrid(model), **options
+        )
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValidationError, match=r"cannot use checkpoint=.*pass folders that can be written"):
+        fastcep.spark.write_matches(frame, kleene, tmp_path / "file" / "out", tmp_path / "state9", slices=1)
     with pytest.raises(SchemaError, match="'ID'"):
         fastcep.spark.write_matches(frame.drop("ID"), kleene, tmp_path / "out", tmp_path / "state")

@@ -18,6 +18,7 @@ from fastcep.query.plain_schema import plain_query
 from fastcep.spark.functions import ship_functions
 from fastcep.spark.streaming import slice_engine, slice_task
 from fastcep.spark.streaming.assignment import Unit, assign_units
+from fastcep.spark.streaming.checks import engine_options, first_engine
 from fastcep.spark.streaming.files import Files
 from fastcep.spark.streaming.output import output_of
 from fastcep.spark.streaming.slice_engine import StreamPlan, event_schema
@@ -45,8 +46,8 @@ def plan_of(folder: Path, run: str = "run", **options: Any) -> StreamPlan:
 
     kleene = query("kleene")
     plain = plain_query(kleene)
-    options = {"allowed_lateness": "500us", "timed_out": False} | options
-    output = output_of(fc.Engine(plain, **options), LETTERS, kleene, timed_out=False)
+    options = engine_options(options, kleene, plain, "500us", False)
+    output = output_of(first_engine(plain, options), LETTERS, kleene, timed_out=False)
     return StreamPlan(
         plain, event_schema(LETTERS), pickle.dumps(options), ship_functions(kleene), output, str(folder), run
     )
@@ -131,6 +132,25 @@ def test_a_unit_is_divided(tmp_path: Path, attempts: list[int]) -> None:
     key = [row["a"] for row in expected]
     assert sorted(map(repr, found)) == sorted(map(repr, expected)) and len(key) > 10
     assert len(attempts) == 5
+
+
+@pytest.mark.parametrize("shedder", ["rs", "auto", "hybrid"])
+def test_each_engine_has_its_shedder(tmp_path: Path, attempts: list[int], shedder: str) -> None:
+    """A restored engine, and one of a part, shed with the model of the options; the query has the user's columns."""
+    tables = pieces(3_000, 3)
+    model = fc.fit(query("kleene"), tables[0].sort_by("row"), validate=False, cost_table="paper", slices=2)
+    options = {"latency_bound": "1ns", "clock": "virtual", "cost_table": "paper", "shedder": shedder}
+    options |= {"model": model} if shedder == "hybrid" else {}
+    plan = plan_of(tmp_path, **options)
+    units = unit_of(task_of(plan, 0, tables[0], assign_units((), 1)[0]))
+    slice_engine._kept.clear()
+    units = unit_of(task_of(plan, 1, tables[1], units))
+    (kept,) = slice_engine._kept.values()
+    control = kept._engine.metrics()["shedding"]
+    assert control["shedder"] == shedder and control["processing_latency"] is not None
+    (part, *_) = (unit for units_of_slice in assign_units(units, 2) for unit in units_of_slice)
+    task_of(plan, 2, tables[2], [part])
+    assert len(attempts) == 3
 
 
 def test_files(tmp_path: Path) -> None:
