@@ -110,10 +110,13 @@ def measure(session: Any, query: fc.Query, keys: int, events: int, batches: int)
 
 def table(results: dict[str, Any]) -> str:
     """Return the tables of the page."""
-    facts = results["environment"]
+    facts, load = results["environment"], ""
+    if "load" in results:
+        load = "; load average {:.0f} to {:.0f}".format(*results["load"])
     lines = [
         f"Micro-batches of {results['events']:,} events, `local[{results['cores']}]` ({facts['machine']}, "
-        f"shared; Spark {results['spark']}, {facts['date']}; `python -m bench.spark_streaming`):",
+        f"shared; Spark {results['spark']}, {facts['date']}{load}; "
+        "`python -m bench.spark_streaming`):",
         "", "| query | keys | events per second | per second of CPU time | partial matches | bytes of state |",
         "|---|---|---|---|---|---|",
     ]  # fmt: skip
@@ -123,9 +126,12 @@ def table(results: dict[str, Any]) -> str:
             f"| {query} | {int(keys):,} | {figures['rows_per_second']:,} | "
             f"{figures['rows_per_cpu_second']:,} | {figures['partial_matches']:,} | {figures['state_bytes']:,} |"
         )
-    lines += ["", "| events in a micro-batch | median time | longest time |", "|---|---|---|"]
+    lines += ["", "| events in a micro-batch | median time | longest time | CPU time |", "|---|---|---|---|"]
     for figures in results["small"].values():
-        lines.append(f"| {figures['events']:,} | {figures['seconds']:.2f} s | {figures['slowest']:.2f} s |")
+        lines.append(
+            f"| {figures['events']:,} | {figures['seconds']:.2f} s | {figures['slowest']:.2f} s | "
+            f"{figures['cpu_seconds']:.2f} s |"
+        )
     return "\n".join(lines)
 
 
@@ -138,7 +144,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     session = start_session()
     results: dict[str, Any] = {"events": options.events, "cores": os.cpu_count(), "spark": version("pyspark")}
-    results["keys"], results["small"] = {}, {}
+    results["keys"], results["small"], loads = {}, {}, [os.getloadavg()[1]]
     started = time.monotonic()
     for keys in KEYS:
         for name, every_value in (("QS", False), ("QS, any value", True)):
@@ -146,12 +152,14 @@ def main() -> None:
             figures = measure(session, query, keys, options.events, options.batches)
             results["keys"][f"{name}:{keys}"] = figures
             print(f"{name:14} {keys:7,} keys", figures, flush=True)
+            loads.append(os.getloadavg()[1])
     for events in SMALL:
         figures = measure(session, query_of(100), 100, events, 3 * options.batches)
         results["small"][str(events)] = figures
         print(f"{events:7,} events", figures, flush=True)
     print(f"{time.monotonic() - started:.0f} s", flush=True)
     session.stop()
+    results["load"] = [min(loads), max(loads)]
     store("spark_streaming", results)
     SECTION.write(table({**results, "environment": environment()}))
 

@@ -172,7 +172,7 @@ def test_refused_arguments(spark: Any, tmp_path: Path) -> None:
         fastcep.spark.write_matches(frame, kleene, 3, tmp_path / "state")  # type: ignore[arg-type]
     model = fc.fit(query("trailing"), pieces(2_000, 1)[0].sort_by("row"), validate=False, cost_table="paper", slices=2)
     options = {"latency_bound": "1ms", "slices": 2, "cost_table": "paper"}
-    with pytest.raises(ModelError, match="has a model for|is for query|is not for query"):
+    with pytest.raises(ModelError, match=r"has a model for|is for query|is not for query"):
         fastcep.spark.write_matches(
             frame, kleene, tmp_path / "out", tmp_path / "state", shedder="hybrid", model=model, **options
         )
