@@ -18,7 +18,7 @@ from fastcep.plan import Plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.query.plain_schema import NUMBER, TIME, TYPE
 from fastcep.spark.columns import SLICE, Events, events_of
-from fastcep.spark.relevant_events import relevant
+from fastcep.spark.relevant_events import condition
 from fastcep.spark.streaming.assignment import Unit, assign_units, group_sql, owners_of
 from fastcep.spark.streaming.commit import Commit, OutputFile
 from fastcep.spark.streaming.output import KINDS
@@ -105,10 +105,10 @@ class BatchDetection:
 
     def _assigned(self, events: Events, slices: tuple[tuple[Unit, ...], ...]) -> DataFrame:
         """Repartition the events that can affect the query: a partition per slice, with the number of the unit."""
-        if not self.numbered:
-            events = relevant(self.plan, events)
-        names = [name for name in events.frame.columns if name != "raw"]
-        frame = events.frame.select((F.col("raw") * F.lit(events.unit)).alias(TIME), *names)
+        where = None if self.numbered else condition(self.plan)
+        frame = events.frame if where is None else events.frame.filter(F.expr(where))
+        names = [name for name in frame.columns if name != "raw"]
+        frame = frame.select((F.col("raw") * F.lit(events.unit)).alias(TIME), *names)
         if self.key is None:
             frame = frame.withColumn(UNIT, F.lit(0)).withColumn(SLICE, F.lit(0))
         else:
