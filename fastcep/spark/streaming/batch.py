@@ -22,9 +22,10 @@ from fastcep.spark.relevant_events import condition
 from fastcep.spark.streaming.assignment import Unit, assign_units, group_sql, owners_of
 from fastcep.spark.streaming.commit import Commit, OutputFile
 from fastcep.spark.streaming.output import KINDS
+from fastcep.spark.streaming.slice_engine import event_schema
 from fastcep.spark.streaming.slice_task import NO_UNIT, REPORT, UNIT, SliceTask
 
-__all__ = ["BatchDetection"]
+__all__ = ["BatchDetection", "event_columns"]
 
 _ORIGIN = "streaming DataFrame"
 
@@ -107,8 +108,8 @@ class BatchDetection:
         """Repartition the events that can affect the query: a partition per slice, with the number of the unit."""
         where = None if self.numbered else condition(self.plan)
         frame = events.frame if where is None else events.frame.filter(F.expr(where))
-        names = [name for name in frame.columns if name != "raw"]
-        frame = frame.select((F.col("raw") * F.lit(events.unit)).alias(TIME), *names)
+        names, ties = event_columns(events)
+        frame = frame.select((F.col("raw") * F.lit(events.unit)).alias(TIME), *names, *ties)
         if self.key is None:
             frame = frame.withColumn(UNIT, F.lit(0)).withColumn(SLICE, F.lit(0))
         else:
@@ -127,8 +128,13 @@ class BatchDetection:
         frame = frame.repartitionById(len(slices), F.col(SLICE))
         if not events.numbered:
             frame = frame.sortWithinPartitions(TIME, *events.order)
-        ties = [name for name in events.order if name.startswith("o")]
         return frame.drop(SLICE, "owner", *ties)
+
+
+def event_columns(events: Events) -> tuple[list[str], list[str]]:
+    """Return the columns that an engine gets, other than the time, and those that break ties."""
+    names = [name for name in event_schema(events.schema).names if name in events.frame.columns]
+    return names, [name for name in events.order if name.startswith("o")]
 
 
 def _measure(events: Events) -> tuple[int, int | None]:

@@ -30,6 +30,7 @@ from fastcep.spark.columns import SLICE, Events, events_of
 from fastcep.spark.functions import pickled, ship_functions
 from fastcep.spark.relevant_events import condition
 from fastcep.spark.streaming.assignment import Unit, assign_units, group_sql, owners_of
+from fastcep.spark.streaming.batch import event_columns
 from fastcep.spark.streaming.checks import (
     check_frame,
     check_options,
@@ -87,7 +88,7 @@ def detect_stream(
     group = "0" if key is None else group_sql(plan, key)
     owners = owners_of(unit for units in assign_units((), slices) for unit in units)
     frame = _with_slices(events, -(-lateness // _MS), where, group, owners)
-    processor = _Processor(stream_plan, slices, tuple(name for name in events.order if name.startswith("o")))
+    processor = _Processor(stream_plan, slices, tuple(event_columns(events)[1]))
 
     def fastcep_pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return packed(batches, SLICE, _ROWS)
@@ -116,9 +117,9 @@ def _check_session(session: SparkSession) -> None:
 
 def _with_slices(events: Events, delay: int, where: str | None, group: str, owners: Sequence[int]) -> DataFrame:
     """Return the events that can affect the query, with their slices; all events count for the watermark."""
-    names = [name for name in events.frame.columns if name != "raw"]
+    names, ties = event_columns(events)
     time = F.col("raw") * F.lit(events.unit)
-    frame = events.frame.select(time.alias(TIME), *names)
+    frame = events.frame.select(time.alias(TIME), *names, *ties)
     frame = frame.withColumn(_EVENT_TIME, F.timestamp_micros(F.expr(f"floor({TIME} / 1000D)").cast("bigint")))
     frame = frame.withWatermark(_EVENT_TIME, f"{delay} milliseconds")
     if where is not None:  # a condition that reads the event time: Spark would evaluate others before the watermark
