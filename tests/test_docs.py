@@ -128,13 +128,13 @@ def run_page(page: Path) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=pytest.mark.spark) if page.stem == "spark" else page for page in PAGES],
+    [pytest.param(page, marks=pytest.mark.spark) if page.stem.startswith("spark") else page for page in PAGES],
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_code_blocks_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    if page.stem == "spark":
+    if page.stem.startswith("spark"):
         request.getfixturevalue("spark")  # its examples use the existing session
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)

@@ -21,15 +21,20 @@ from fastcep.spark.detect import detect, explain, in_order
 from fastcep.spark.executors import ExecutorPool
 from fastcep.spark.fit import fit
 from fastcep.spark.runner import SparkRunner
+from fastcep.spark.streaming.progress import StreamProgress, stream_progress
+from fastcep.spark.streaming.writer import write_matches
 
 __all__ = [
     "ExecutorPool",
     "SparkRunner",
+    "StreamProgress",
     "counts_table",
     "detect",
     "explain",
     "fit",
     "in_order",
     "position_counts",
+    "stream_progress",
     "transition_counts",
+    "write_matches",
 ]

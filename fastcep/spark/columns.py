@@ -71,6 +71,8 @@ def events_of(
     schema: Schema,
     order_by: str | Sequence[str] | None = None,
     columns: Collection[int] | None = None,
+    *,
+    streaming: bool = False,
 ) -> Events:
     """Select and convert the events of a DataFrame.
 
@@ -82,6 +84,8 @@ def events_of(
         Schema of the query.
     columns
         Indexes of the schema columns that are needed; None: all.
+    streaming
+        Whether the DataFrame may be a stream.
 
     Raises
     ------
@@ -92,7 +96,7 @@ def events_of(
     """
     if not isinstance(frame, DataFrame):
         raise ValidationError(f"found {type(frame).__name__}, expected a Spark DataFrame; create one with spark.read")
-    if frame.isStreaming:
+    if frame.isStreaming and not streaming:
         raise ValidationError("found a streaming DataFrame, expected a bounded one; create one with spark.read")
     _check(frame, schema)
     ties = _tie_columns(frame, schema, order_by)

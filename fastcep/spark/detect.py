@@ -29,6 +29,7 @@ from fastcep.spark.functions import ship_functions
 from fastcep.spark.slice_assignment import assign_slices
 from fastcep.spark.slice_task import ORDER, Detection, match_schema
 from fastcep.spark.slicing import job_of
+from fastcep.spark.streaming.transform import detect_stream
 
 __all__ = ["detect", "explain", "in_order", "one_query"]
 
@@ -52,7 +53,7 @@ def detect(
     ----------
     frame
         Events in any order, with the columns that the query's schema names. Times are integers in the schema's unit,
-        timestamps or dates.
+        timestamps or dates. For a streaming DataFrame see docs/spark_streaming.md.
     query
         One query.
     order_by
@@ -69,7 +70,8 @@ def detect(
         Maximum length of explicit windows that events open and close (``CLOSE ON``); a longer window is an error when
         the result is evaluated.
     **options
-        Options of the engines: ``memory_limit``, ``on_memory_limit``, ``store``, ``index``.
+        Options of the engines: ``memory_limit``, ``on_memory_limit``, ``store``, ``index``. For a streaming DataFrame
+        also those of `write_matches`: ``allowed_lateness``, ``timed_out``, ``latency_bound``, ``shedder``, ….
 
     Returns
     -------
@@ -86,6 +88,10 @@ def detect(
         If the DataFrame does not fit the schema. An error that only an engine can detect ends the job when the result
         is evaluated: Spark's PythonException has its message.
     """
+    if isinstance(frame, DataFrame) and frame.isStreaming:
+        if slicing == "time" or longest_window is not None:
+            raise ValidationError("slicing='time' and longest_window=…: a streaming DataFrame is cut by key; omit them")
+        return detect_stream(frame, query, order_by=order_by, attributes=attributes, slices=slices, **options)
     built = one_query(query, attributes)
     options = _checked(options)
     plain = plain_query(built, columns_read(built))

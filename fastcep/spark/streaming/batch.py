@@ -1,0 +1,180 @@
+"""A micro-batch on the driver: measure it, send its events to the slices, and collect the reports of the tasks."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from fastcep.errors import DataError
+from fastcep.events.units import INT64_MAX, INT64_MIN
+from fastcep.plan import Plan
+from fastcep.plan.plan import KeyPlan
+from fastcep.query.plain_schema import NUMBER, TIME, TYPE
+from fastcep.spark.columns import SLICE, Events, events_of
+from fastcep.spark.relevant_events import condition
+from fastcep.spark.streaming.assignment import Unit, assign_units, group_sql, owners_of
+from fastcep.spark.streaming.commit import Commit, OutputFile
+from fastcep.spark.streaming.output import KINDS
+from fastcep.spark.streaming.slice_engine import event_schema
+from fastcep.spark.streaming.slice_task import NO_UNIT, REPORT, UNIT, SliceTask
+
+__all__ = ["BatchDetection", "event_columns"]
+
+_ORIGIN = "streaming DataFrame"
+
+
+@dataclass(frozen=True)
+class BatchDetection:
+    """Detection in the micro-batches of a streaming query.
+
+    Attributes
+    ----------
+    plan
+        Plan of the query over the user's events.
+    key
+        Key by which the stream is cut; None: it is not cut.
+    numbered
+        Whether the query depends on positions in the whole stream, so that it needs all events.
+    order_by
+        Columns that order events of the same time, without a sequence column.
+    lateness
+        Allowed lateness, ns.
+    slices
+        Number of slices.
+    stream_plan
+        Broadcast variable with the `StreamPlan`.
+    """
+
+    plan: Plan
+    key: KeyPlan | None
+    numbered: bool
+    order_by: str | Sequence[str] | None
+    lateness: int
+    slices: int
+    stream_plan: Any
+
+    def run(self, frame: DataFrame, batch: int, before: Commit | None) -> Commit:
+        """Process a batch; return what to commit.
+
+        Raises
+        ------
+        DataError
+            If a time, type or sequence number is invalid.
+        """
+        started = time.monotonic()
+        events = events_of(frame, self.plan.query.schema, self.order_by)
+        count, last = _measure(events)
+        reached = None if before is None else before.watermark
+        watermark = _later(reached, None if last is None else max(last - self.lateness, INT64_MIN))
+        measured = time.monotonic()
+        units = () if before is None else before.units
+        if not count:  # the state and the watermark do not change
+            sizes, partial = ((), ()) if before is None else (before.sizes, before.partial_matches)
+            return Commit(batch, watermark, self.slices if before is None else before.slices, units, sizes, partial)
+        slices = assign_units(units, self.slices)
+        reports = self._reports(events, batch, watermark, slices)
+        records = [record for report in reports for record in report["units"]]
+        counts = {"events": count} | {kind: sum(report["counts"][kind] for report in reports) for kind in KINDS}
+        return Commit(
+            batch, watermark, self.slices,
+            tuple(Unit(tuple(record["groups"]), record["state"]) for record in records),
+            tuple(record["bytes"] for record in records), tuple(record["partial_matches"] for record in records),
+            tuple(OutputFile(**report["output"]) for report in reports if report["output"] is not None), counts,
+            {"measure": _milliseconds(started, measured), "detect": _milliseconds(measured, time.monotonic())},
+        )  # fmt: skip
+
+    def _reports(
+        self, events: Events, batch: int, watermark: int | None, slices: tuple[tuple[Unit, ...], ...]
+    ) -> list[dict[str, Any]]:
+        """Run the tasks; return their reports in the order of the slices."""
+        task = SliceTask(self.stream_plan, batch, watermark, slices)
+
+        def fastcep_detect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return task(batches)
+
+        rows = self._assigned(events, slices).mapInArrow(fastcep_detect, f"{REPORT} string").collect()
+        reports = sorted((json.loads(row[REPORT]) for row in rows), key=lambda report: report["slice"])
+        assert [report["slice"] for report in reports] == list(range(len(slices)))
+        return reports
+
+    def _assigned(self, events: Events, slices: tuple[tuple[Unit, ...], ...]) -> DataFrame:
+        """Repartition the events that can affect the query: a partition per slice, with the number of the unit."""
+        where = None if self.numbered else condition(self.plan)
+        frame = events.frame if where is None else events.frame.filter(F.expr(where))
+        names, ties = event_columns(events)
+        frame = frame.select((F.col("raw") * F.lit(events.unit)).alias(TIME), *names, *ties)
+        if self.key is None:
+            frame = frame.withColumn(UNIT, F.lit(0)).withColumn(SLICE, F.lit(0))
+        else:
+            owners = owners_of(unit for units in slices for unit in units)
+            places = [(number, index) for number, units in enumerate(slices) for index in range(len(units))]
+            frame = frame.withColumn("owner", F.expr(group_sql(self.plan, self.key)))
+            for name, values in (
+                (UNIT, [places[owner][1] for owner in owners]),
+                (SLICE, [places[owner][0] for owner in owners]),
+            ):
+                frame = frame.withColumn(name, F.expr(f"element_at(array({', '.join(map(str, values))}), owner + 1)"))
+        # A row for each slice, so that its task runs without events too.
+        marks = frame.sparkSession.range(0, len(slices), 1, 1).select(F.col("id").cast("int").alias(SLICE))
+        marks = marks.withColumn(UNIT, F.lit(NO_UNIT))
+        frame = frame.unionByName(marks, allowMissingColumns=True)
+        frame = frame.repartitionById(len(slices), F.col(SLICE))
+        if not events.numbered:
+            frame = frame.sortWithinPartitions(TIME, *events.order)
+        return frame.drop(SLICE, "owner", *ties)
+
+
+def event_columns(events: Events) -> tuple[list[str], list[str]]:
+    """Return the columns that an engine gets, other than the time, and those that break ties."""
+    names = [name for name in event_schema(events.schema).names if name in events.frame.columns]
+    return names, [name for name in events.order if name.startswith("o")]
+
+
+def _measure(events: Events) -> tuple[int, int | None]:
+    """Return the number of events and the last time in ns, and check that an engine accepts all events."""
+    schema, raw = events.schema, F.col("raw")
+    aggregates = {"events": F.count(F.lit(1)), "first": F.min(raw), "last": F.max(raw), "raw": F.count_if(raw.isNull())}
+    required = [("raw", schema.time, "a time")]
+    if schema.type is not None:
+        aggregates |= {TYPE: F.count_if(F.col(TYPE).isNull()), "unknown": F.count_if(F.col(TYPE) < 0)}
+        required.append((TYPE, schema.type, "an event type"))
+    if schema.sequence is not None:
+        aggregates[NUMBER] = F.count_if(F.col(NUMBER).isNull())
+        required.append((NUMBER, schema.sequence, "a sequence number"))
+    (row,) = events.frame.agg(*(column.alias(name) for name, column in aggregates.items())).collect()
+    count = row["events"]
+    for name, column, expected in required:
+        if row[name]:
+            raise DataError(
+                f"{_ORIGIN}, column {column!r}: found null in {row[name]:,} of {count:,} rows, expected {expected}; "
+                "drop these rows or fill them in, before fastcep gets them"
+            )
+    if schema.type is not None and row["unknown"]:
+        raise DataError(
+            f"{_ORIGIN}, column {schema.type!r}: found undeclared event types in {row['unknown']:,} of {count:,} rows, "
+            'expected declared ones; declare them or set other_types="ignore"'
+        )
+    if not count:
+        return 0, None
+    if max(abs(row["first"]), abs(row["last"])) * events.unit > INT64_MAX:
+        raise DataError(
+            f"{_ORIGIN}, column {schema.time!r}: found times from {row['first']} to {row['last']} in units of "
+            f"{events.unit} ns, expected times that fit int64 nanoseconds; check the time unit of the schema"
+        )
+    return count, row["last"] * events.unit
+
+
+def _later(first: int | None, second: int | None) -> int | None:
+    times = [time for time in (first, second) if time is not None]
+    return max(times, default=None)
+
+
+def _milliseconds(start: float, end: float) -> int:
+    return round((end - start) * 1_000)

@@ -1,0 +1,98 @@
+"""The description of a streaming query in its checkpoint: what must not change when the query is started again."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from fastcep.errors import SnapshotError, ValidationError
+from fastcep.query import Document, ast, document_text
+from fastcep.spark.streaming.commit import Commit
+from fastcep.spark.streaming.files import Files
+from fastcep.spark.streaming.slice_engine import RESTORE_OPTIONS, StreamPlan
+from fastcep.stored import TEXT, Misfit, by_name, record
+
+__all__ = ["Description"]
+
+_NAME = "stream.json"
+_CHECK = record({"stream": TEXT, "query": TEXT, "options": by_name(TEXT)})
+
+
+@dataclass(frozen=True)
+class Description:
+    """Query and options of a streaming query.
+
+    Attributes
+    ----------
+    query
+        Schema and query as text.
+    options
+        Options of the engines that snapshots include, as text by name.
+    """
+
+    query: str
+    options: dict[str, str]
+
+    @classmethod
+    def of(cls, query: ast.Query, options: dict[str, Any]) -> Description:
+        """Describe a query and the options of its engines."""
+        stored = {name: repr(value) for name, value in options.items() if name not in RESTORE_OPTIONS}
+        return cls(document_text(Document(query.schema, (query,))), stored)
+
+    def check(self, files: Files, latest: Commit | None, plan: StreamPlan) -> str:
+        """Compare with the description in a checkpoint, or write it there; return the identity of the stream.
+
+        Raises
+        ------
+        ValidationError
+            If the checkpoint is of another query or of other options, or has other files.
+        SnapshotError
+            If the checkpoint is damaged, or the state does not fit the query.
+        """
+        try:
+            data = files.read(_NAME)
+        except FileNotFoundError:
+            names = files.names()
+            if names:
+                raise ValidationError(
+                    f"checkpoint={files.folder!r} has other files, such as {names[0]!r}, expected a new or an empty "
+                    "folder, or the checkpoint of this query"
+                ) from None
+            return self._write(files, uuid.uuid4().hex)
+        try:
+            stored: Any = json.loads(data)
+            _CHECK(stored, "")
+        except (Misfit, ValueError) as error:
+            raise SnapshotError(
+                f"{files.uri(_NAME)}: does not describe a streaming query ({error}); restore the checkpoint from a copy"
+            ) from None
+        if stored["options"] != self.options:
+            names = sorted(stored["options"].keys() | self.options.keys())
+            name = next(name for name in names if stored["options"].get(name) != self.options.get(name))
+            raise ValidationError(
+                f"checkpoint={files.folder!r} is of a query with {name}={stored['options'].get(name, 'the default')}, "
+                f"found {self.options.get(name, 'the default')}; use the same option, or a new checkpoint"
+            )
+        if stored["query"] != self.query:
+            self._check_change(files, latest, plan, stored["query"])
+            return self._write(files, stored["stream"])
+        return str(stored["stream"])
+
+    def _check_change(self, files: Files, latest: Commit | None, plan: StreamPlan, stored: str) -> None:
+        """Check that a changed query may replace the stored one."""
+        if plan.on_change == "error":
+            pairs = zip(stored.splitlines(), self.query.splitlines(), strict=False)
+            old, new = next(((old, new) for old, new in pairs if old != new), (stored, self.query))
+            raise ValidationError(
+                f"checkpoint={files.folder!r} is of another query: found {new!r}, expected {old!r}; pass "
+                "on_change='replace' to start the query without state, or use a new checkpoint"
+            )
+        if latest is not None and latest.units[0].state:
+            plan.restored_engine(files.read(latest.units[0].state))
+
+    def _write(self, files: Files, stream: str) -> str:
+        document = {"stream": stream, "query": self.query, "options": self.options}
+        files.write(_NAME, json.dumps(document, indent=1).encode())
+        return stream

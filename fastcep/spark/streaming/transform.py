@@ -1,0 +1,204 @@
+"""`detect_stream`: a streaming DataFrame of matches, for any sink. Spark stores the state of the engines.
+
+Events of a slice are packed, so that Spark's operator gets few rows: each is an Arrow stream of events. The operator
+has one key per slice, whose state is a snapshot of an engine, and a timer that expires when the watermark advances. Its
+rows are Arrow streams too, which are unpacked after it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from fastcep.engine.queries import Buildable
+from fastcep.errors import ValidationError
+from fastcep.events import parse_duration
+from fastcep.events.convert import from_numpy
+from fastcep.query import ast
+from fastcep.query.plain_schema import NUMBER, TIME, plain_query
+from fastcep.spark.columns import SLICE, Events, events_of
+from fastcep.spark.functions import pickled, ship_functions
+from fastcep.spark.relevant_events import condition
+from fastcep.spark.streaming.assignment import Unit, assign_units, group_sql, owners_of
+from fastcep.spark.streaming.batch import event_columns
+from fastcep.spark.streaming.checks import (
+    check_frame,
+    check_options,
+    cut_of,
+    engine_options,
+    first_engine,
+    one_query,
+    slice_count,
+)
+from fastcep.spark.streaming.output import output_of
+from fastcep.spark.streaming.packing import pack_table, packed, unpack_table, unpacked
+from fastcep.spark.streaming.slice_engine import SliceEngine, StreamPlan, event_schema, keep, open_engine
+
+__all__ = ["detect_stream"]
+
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_ROWS, _EVENT_TIME = "rows", "event_time"
+_MS = 1_000_000
+
+
+def detect_stream(
+    stream: DataFrame,
+    query: ast.Query | Buildable,
+    *,
+    allowed_lateness: str | timedelta = "0s",
+    timed_out: bool = False,
+    slices: int | None = None,
+    order_by: str | Sequence[str] | None = None,
+    attributes: bool = False,
+    on_change: str = "error",
+    **options: Any,
+) -> DataFrame:
+    """Return a streaming DataFrame with the rows of a query; parameters and errors as for `write_matches`.
+
+    The allowed lateness is rounded up to milliseconds, and so is the watermark down, as Spark's watermarks are.
+    """
+    built = one_query(query, attributes)
+    check_options(options, on_change)
+    check_frame(stream, built.schema, order_by)
+    session = stream.sparkSession
+    _check_session(session)
+    slices = slice_count(slices, None, session)
+    plan, key, numbered = cut_of(built, slices)
+    plain, lateness = plain_query(built), parse_duration(allowed_lateness)
+    options = engine_options(options, built, plain, allowed_lateness, timed_out)
+    output = output_of(first_engine(plain, options), built.schema, built, timed_out=timed_out)
+    run = uuid.uuid4().hex
+    stream_plan = StreamPlan(
+        plain, event_schema(built.schema), pickled(options, "the options of the engines", "they must"),
+        ship_functions(built), output, run, run, on_change, timed_out,
+    )  # fmt: skip
+    events = events_of(stream, built.schema, order_by, streaming=True)
+    where = None if numbered else condition(plan)
+    group = "0" if key is None else group_sql(plan, key)
+    owners = owners_of(unit for units in assign_units((), slices) for unit in units)
+    frame = _with_slices(events, -(-lateness // _MS), where, group, owners)
+    processor = _Processor(stream_plan, slices, tuple(event_columns(events)[1]))
+
+    def fastcep_pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return packed(batches, SLICE, _ROWS)
+
+    def fastcep_unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return unpacked(batches, _ROWS, output.schema)
+
+    groups = frame.mapInArrow(fastcep_pack, f"{SLICE} int, {_ROWS} binary").groupBy(SLICE)
+    rows = groups.transformWithState(processor, f"{_ROWS} binary", "append", "eventTime")
+    return rows.mapInArrow(fastcep_unpack, from_arrow_schema(output.schema))
+
+
+def _check_session(session: SparkSession) -> None:
+    remedy = "or use fastcep.spark.write_matches, which does not need it"
+    if find_spec("google.protobuf") is None:
+        raise ValidationError(
+            f"a streaming DataFrame of matches needs protobuf; pip install 'fastcep[spark]' on all machines, {remedy}"
+        )
+    provider = session.conf.get(_PROVIDER) or ""
+    if "RocksDB" not in provider:
+        raise ValidationError(
+            f"found the state store {provider!r}, expected RocksDB: Spark's transformWithState needs it; set "
+            f"{_PROVIDER} to {_ROCKSDB}, {remedy}"
+        )
+
+
+def _with_slices(events: Events, delay: int, where: str | None, group: str, owners: Sequence[int]) -> DataFrame:
+    """Return the events that can affect the query, with their slices; all events count for the watermark."""
+    names, ties = event_columns(events)
+    time = F.col("raw") * F.lit(events.unit)
+    frame = events.frame.select(time.alias(TIME), *names, *ties)
+    frame = frame.withColumn(_EVENT_TIME, F.timestamp_micros(F.expr(f"floor({TIME} / 1000D)").cast("bigint")))
+    frame = frame.withWatermark(_EVENT_TIME, f"{delay} milliseconds")
+    if where is not None:  # a condition that reads the event time: Spark would evaluate others before the watermark
+        frame = frame.filter(F.expr(f"coalesce({where}, false) = ({_EVENT_TIME} IS NOT NULL)"))
+    slices = f"element_at(array({', '.join(map(str, owners))}), {group} + 1)"
+    return frame.withColumn(SLICE, F.expr(slices)).drop(_EVENT_TIME)
+
+
+class _Processor(StatefulProcessor):
+    """The engines of the slices, whose snapshots Spark stores.
+
+    Parameters
+    ----------
+    plan
+        The streaming query.
+    slices
+        Number of slices.
+    ties
+        Columns that order events of the same time, if they have no numbers.
+    """
+
+    def __init__(self, plan: StreamPlan, slices: int, ties: tuple[str, ...]) -> None:
+        self._plan, self._slices, self._ties = plan, slices, ties
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state: the snapshot of an engine, and its version, which is enough to find a live engine."""
+        self._plan.functions.register()
+        self._handle = handle
+        self._version: Any = handle.getValueState("version", "version string")
+        self._snapshot: Any = handle.getValueState("snapshot", "snapshot binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: N802
+        """Process the events of a slice."""
+        engine = self._open(key[0])
+        watermark = timerValues.getCurrentWatermarkInMs()
+        tables = list(self._advance(engine, watermark))
+        parts = [unpack_table(bytes(row[_ROWS])) for row in rows]
+        events = pa.concat_tables(parts)
+        if not self._plan.output.numbered:
+            events = self._numbered(events, engine.arrived, key[0])
+        tables += engine.process(events, 0)
+        return self._end(engine, watermark, tables)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802
+        """Let the time of a slice without events pass."""
+        engine = self._open(key[0])
+        watermark = timerValues.getCurrentWatermarkInMs()
+        return self._end(engine, watermark, list(self._advance(engine, watermark)))
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def _open(self, number: int) -> SliceEngine:
+        (unit,) = assign_units((), self._slices)[number]
+        version = self._version.get()[0] if self._version.exists() else ""
+        return open_engine(self._plan, Unit(unit.groups, version), lambda _: bytes(self._snapshot.get()[0]))
+
+    @staticmethod
+    def _advance(engine: SliceEngine, watermark: int) -> Iterator[pa.Table]:
+        if watermark > 0:  # Spark's watermark is 0 before the first event
+            yield from engine.end(watermark * _MS)
+
+    def _end(self, engine: SliceEngine, watermark: int, tables: list[pa.Table]) -> Iterator[Row]:
+        """Store the state and set the timer; yield the rows."""
+        version = uuid.uuid4().hex
+        self._snapshot.update((engine.state(version),))
+        self._version.update((version,))
+        for timer in list(self._handle.listTimers()):
+            self._handle.deleteTimer(timer)
+        if engine.waits:
+            self._handle.registerTimer(max(watermark, 0) + 1)
+        keep(self._plan, engine)
+        for table in tables:
+            yield Row(**{_ROWS: pack_table(table)})
+
+    def _numbered(self, events: pa.Table, arrived: int, number: int) -> pa.Table:
+        """Sort the events of a batch, and number them after those that have arrived."""
+        others = [name for name in events.column_names if name != TIME]
+        order = [TIME, *self._ties, *(name for name in others if name not in self._ties)]
+        events = events.sort_by([(name, "ascending") for name in order]).drop_columns(list(self._ties))
+        numbers = np.arange(arrived, arrived + events.num_rows) * self._slices + number
+        return events.append_column(NUMBER, from_numpy(numbers))

@@ -1,0 +1,175 @@
+"""`write_matches`: start a streaming query that writes matches, late events and timed-out partial matches."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from os import PathLike
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from fastcep.engine.queries import Buildable
+from fastcep.errors import ValidationError
+from fastcep.events import parse_duration
+from fastcep.query import ast
+from fastcep.query.plain_schema import plain_query
+from fastcep.spark.functions import pickled, ship_functions
+from fastcep.spark.streaming.batch import BatchDetection
+from fastcep.spark.streaming.checks import (
+    check_frame,
+    check_options,
+    cut_of,
+    engine_options,
+    first_engine,
+    one_query,
+    slice_count,
+)
+from fastcep.spark.streaming.commit import Commits
+from fastcep.spark.streaming.description import Description
+from fastcep.spark.streaming.files import Files, absolute
+from fastcep.spark.streaming.output import output_of
+from fastcep.spark.streaming.sinks import Sink, sink_of
+from fastcep.spark.streaming.slice_engine import StreamPlan, event_schema
+
+__all__ = ["write_matches"]
+
+
+def write_matches(
+    stream: DataFrame,
+    query: ast.Query | Buildable,
+    sink: str | PathLike[str] | Callable[[DataFrame, int], object],
+    checkpoint: str | PathLike[str],
+    *,
+    allowed_lateness: str | timedelta = "0s",
+    timed_out: bool = False,
+    slices: int | None = None,
+    order_by: str | Sequence[str] | None = None,
+    attributes: bool = False,
+    on_change: str = "error",
+    trigger: Mapping[str, Any] | None = None,
+    query_name: str | None = None,
+    cache_batches: bool = False,
+    **options: Any,
+) -> StreamingQuery:
+    """Start a streaming query that finds the matches of a query and writes them, each exactly once.
+
+    Parameters
+    ----------
+    stream
+        Streaming DataFrame, with the columns that the query's schema names. Its source must be replayable, as for every
+        streaming query that is to survive a failure (files, Kafka, Delta; not sockets).
+    query
+        One query. Its variables must agree in an attribute, unless ``slices=1``.
+    sink
+        A folder for Parquet files, one subfolder per micro-batch, or a function that is called with the rows of a
+        micro-batch and its number. After a failure, it is called with the same rows and the same number again.
+    checkpoint
+        Folder for the state, which all executors can write to. With the same folder, the query continues.
+    allowed_lateness
+        How far an event may be behind the latest event of the micro-batches before its own.
+    timed_out
+        Also write the partial matches whose window ends.
+    slices
+        Number of parallel tasks, from 1 to 64; None: that of the checkpoint, at first one per core of the session. It
+        may change when the query is started again.
+    order_by
+        As for `detect`.
+    attributes
+        Return the time and every attribute of all matched events, as `Engine` does.
+    on_change
+        ``"error"``: a query that differs from that of the checkpoint is an error. ``"replace"``: it starts without
+        state.
+    trigger
+        Arguments of `pyspark.sql.streaming.DataStreamWriter.trigger`, such as ``{"processingTime": "1 second"}``.
+    query_name
+        Name of the streaming query in Spark.
+    cache_batches
+        Cache each micro-batch, as it is read twice: for sources that are slow to read.
+    **options
+        Options of the engines: ``memory_limit``, ``on_memory_limit``, ``store``, ``index``, ``latency_bound``,
+        ``shedder``, ``model``, ``detector``, ``cost_table``, ``timed_out_limit``.
+
+    Returns
+    -------
+    StreamingQuery
+        The running query. Errors in the data end it; its ``exception()`` has the message.
+
+    Raises
+    ------
+    ValidationError
+        If the DataFrame is not a stream, the stream cannot be cut by key for this query, an option is invalid, or the
+        checkpoint or sink belongs to another query.
+    SchemaError
+        If the columns do not fit the schema.
+    SnapshotError
+        If the checkpoint is damaged.
+    """
+    built = one_query(query, attributes)
+    check_options(options, on_change)
+    check_frame(stream, built.schema, order_by)
+    commits = Commits(Files(absolute(checkpoint, "checkpoint")))
+    latest = commits.latest()
+    slices = slice_count(slices, latest, stream.sparkSession)
+    plan, key, numbered = cut_of(built, slices)
+    plain = plain_query(built)
+    lateness = parse_duration(allowed_lateness)
+    options = engine_options(options, built, plain, allowed_lateness, timed_out)
+    output = output_of(first_engine(plain, options), built.schema, built, timed_out=timed_out)
+    stream_plan = StreamPlan(
+        plain, event_schema(built.schema), pickled(options, "the options of the engines", "they must"),
+        ship_functions(built), output, commits.files.folder, uuid.uuid4().hex[:12], on_change, timed_out,
+    )  # fmt: skip
+    target = sink_of(sink, output.schema)
+    try:
+        target.prepare(Description.of(built, options).check(commits.files, latest, stream_plan))
+    except OSError as error:
+        raise ValidationError(
+            f"cannot use checkpoint={commits.files.folder!r} or the sink: {error}; pass folders that can be written"
+        ) from None
+    detection = BatchDetection(
+        plan, key, numbered, order_by, lateness, slices, stream.sparkSession.sparkContext.broadcast(stream_plan)
+    )
+    return _start(stream, _Batches(detection, commits, target, cache_batches), trigger, query_name)
+
+
+class _Batches:
+    """The function that Spark calls for each micro-batch.
+
+    A batch is detected, committed, and written. If the driver fails in between, Spark calls the function with the same
+    batch again, and the steps that are done are left out.
+    """
+
+    def __init__(self, detection: BatchDetection, commits: Commits, sink: Sink, caches: bool) -> None:
+        self._detection, self._commits, self._sink, self._caches = detection, commits, sink, caches
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        commit, before = self._commits.read(batch), None
+        if commit is None:
+            before = self._commits.before(batch)
+            if self._caches:
+                frame.persist()
+            try:
+                commit = self._detection.run(frame, batch, before)
+            finally:
+                if self._caches:
+                    frame.unpersist()
+            self._commits.write(commit)
+        self._sink.write(frame.sparkSession, commit, self._commits.files)
+        self._commits.clean(before, commit)
+
+
+def _start(stream: DataFrame, batches: _Batches, trigger: Mapping[str, Any] | None, name: str | None) -> StreamingQuery:
+    location = batches._commits.files.uri("spark")
+
+    def fastcep_batch(frame: DataFrame, batch: int) -> None:
+        batches(frame, batch)
+
+    writer = stream.writeStream.foreachBatch(fastcep_batch).option("checkpointLocation", location)
+    if name is not None:
+        writer = writer.queryName(name)
+    if trigger is not None:
+        writer = writer.trigger(**trigger)
+    return writer.start()

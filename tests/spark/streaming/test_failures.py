@@ -1,0 +1,187 @@
+"""Failures between the steps of a batch, other queries in a checkpoint, and refused arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from support.micro_batches import (
+    LETTERS,
+    QUERIES,
+    canonical,
+    pieces,
+    query,
+    rows_in,
+    rows_of_one_engine,
+    run,
+    stream,
+    write,
+)
+
+import fastcep as fc
+import fastcep.spark
+from fastcep.errors import ModelError, SchemaError, SnapshotError, ValidationError
+from fastcep.spark.streaming.commit import Commits
+from fastcep.spark.streaming.files import Files
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_failure_at_each_step(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before and after the commit, between the files of the sink, before its folder gets its name, and in cleaning."""
+    tables = pieces(4_000, 5, disorder=3_000)
+    write(tmp_path / "in", tables)
+    steps = [
+        (Commits, "write", 2, False), (Commits, "write", 3, True), (Files, "copy", 4, True),
+        (Files, "rename_folder", 1, False), (Commits, "clean", 1, True),
+    ]  # fmt: skip
+    for owner, name, nth, after in steps:
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, _failing(getattr(owner, name), nth, after))
+            with pytest.raises(StreamingQueryException, match="no power"):
+                run(stream(spark, tmp_path / "in"), query("kleene"), tmp_path / "out", tmp_path / "state",
+                    allowed_lateness="500us", slices=2)  # fmt: skip
+    run(stream(spark, tmp_path / "in"), query("kleene"), tmp_path / "out", tmp_path / "state",
+        allowed_lateness="500us", slices=2)  # fmt: skip
+    assert rows_in(tmp_path / "out") == rows_of_one_engine(query("kleene"), tables, "500us", "ABC")
+
+
+def _failing(function: Any, nth: int, after: bool) -> Any:
+    """Return the function, whose nth call fails before or after it does its work."""
+    calls = 0
+
+    def failing(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == nth and not after:
+            raise OSError("no power")
+        result = function(*arguments)
+        if calls == nth:
+            raise OSError("no power")
+        return result
+
+    return failing
+
+
+def test_a_function_gets_the_same_rows_again(spark: Any, tmp_path: Path) -> None:
+    tables, calls, fails = pieces(3_000, 3), [], True
+    write(tmp_path / "in", tables)
+
+    def sink(rows: Any, batch: int) -> None:
+        calls.append((batch, canonical(rows.toArrow().to_pylist())))
+        if fails and batch == 1:
+            raise OSError("sink is down")
+
+    arguments = stream(spark, tmp_path / "in"), query("trailing"), sink, tmp_path / "state"
+    with pytest.raises(StreamingQueryException, match="sink is down"):
+        run(*arguments, slices=2)
+    fails = False
+    run(*arguments, slices=2)
+    numbers = [batch for batch, _ in calls]
+    assert numbers.count(1) == 2 and calls[numbers.index(1)] == calls[numbers.index(1) + 1]
+    rows = [row for _, found in dict(calls).items() for row in found]
+    assert sorted(rows) == rows_of_one_engine(query("trailing"), tables, "0s")
+
+
+def test_another_query_in_a_checkpoint(spark: Any, tmp_path: Path) -> None:
+    tables = pieces(2_000, 2)
+    write(tmp_path / "in", tables[:1])
+    arguments = {"sink": tmp_path / "out", "checkpoint": tmp_path / "state", "slices": 2}
+    run(stream(spark, tmp_path / "in"), query("kleene"), **arguments)
+    changed = fc.parse(QUERIES["kleene"].replace("500us", "501us"), LETTERS, name="kleene")
+    with pytest.raises(ValidationError, match=r"another query: found '.*501us.*', expected '.*500us.*on_change"):
+        run(stream(spark, tmp_path / "in"), changed, **arguments)
+    with pytest.raises(ValidationError, match=r"with allowed_lateness='0ns', found '1ms'; use the same option"):
+        run(stream(spark, tmp_path / "in"), query("kleene"), **arguments, allowed_lateness="1ms")
+    write(tmp_path / "in", tables[1:], first=1)
+    run(stream(spark, tmp_path / "in"), changed, **arguments, on_change="replace")
+    rows = rows_of_one_engine(query("kleene"), tables[:1], "0s") + rows_of_one_engine(changed, tables[1:], "0s")
+    assert rows_in(tmp_path / "out") == sorted(rows)
+    other = fc.Schema({name: {"ID": "int64", "V": "float64"} for name in "ABC"}, time="ts", type="type", sequence="row",
+                      time_unit="us", other_types="ignore")  # fmt: skip
+    with pytest.raises(SnapshotError, match="another schema"):
+        run(stream(spark, tmp_path / "in"), query("kleene", other), **arguments, on_change="replace")
+
+
+def test_other_folders(spark: Any, tmp_path: Path) -> None:
+    write(tmp_path / "in", pieces(200, 1))
+    frame = stream(spark, tmp_path / "in")
+    run(frame, query("kleene"), tmp_path / "out", tmp_path / "state", slices=1)
+    with pytest.raises(ValidationError, match="has the rows of another streaming query"):
+        run(frame, query("kleene"), tmp_path / "out", tmp_path / "state2", slices=1)
+    with pytest.raises(ValidationError, match=r"sink='.*in' has other files, such as 'part-0000.parquet'"):
+        run(frame, query("kleene"), tmp_path / "in", tmp_path / "state3", slices=1)
+    with pytest.raises(ValidationError, match=r"checkpoint='.*in' has other files"):
+        run(frame, query("kleene"), tmp_path / "out2", tmp_path / "in", slices=1)
+    latest = max((tmp_path / "state" / "batches").iterdir(), key=lambda folder: int(folder.name))
+    (latest / "commit.json").write_text("{}")
+    with pytest.raises(SnapshotError, match="is not the record of a batch"):
+        fastcep.spark.stream_progress(tmp_path / "state")
+    assert fastcep.spark.stream_progress(tmp_path / "none") is None
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("CAST(NULL AS BIGINT) AS ts", r"column 'ts': found null in 201 of 201 rows, expected a time"),
+        ("CAST(NULL AS STRING) AS type", r"column 'type': found null in 201 of 201 rows, expected an event type"),
+        ("'Z' AS type", r"column 'type': found undeclared event types in 201 of 201 rows"),
+        ("CAST(NULL AS BIGINT) AS row", r"column 'row': found null in 201 of 201 rows, expected a sequence number"),
+        ("9223372036854775807L AS ts", r"column 'ts': found times from 9223372036854775807 to"),
+    ],
+)
+def test_invalid_events(spark: Any, tmp_path: Path, column: str, message: str) -> None:
+    write(tmp_path / "in", pieces(200, 1)[:1] + pieces(200, 1)[1:])
+    names = [name for name in ("ts", "type", "row", "ID", "V") if not column.endswith(f" {name}")]
+    frame = stream(spark, tmp_path / "in").selectExpr(*names, column)
+    message = message.replace("201 of 201", "200 of 200")
+    with pytest.raises(StreamingQueryException, match=message):
+        run(frame, query("kleene"), tmp_path / "out", tmp_path / "state", slices=1)
+
+
+def test_refused_arguments(spark: Any, tmp_path: Path) -> None:
+    write(tmp_path / "in", pieces(200, 1))
+    frame = stream(spark, tmp_path / "in")
+    bounded = spark.read.parquet(str(tmp_path / "in"))
+    cross = fc.parse("PATTERN SEQ(A a, B b) WHERE a.V = 1 WITHIN 1ms", LETTERS)
+    kind = fc.parse("PATTERN SEQ(A kind, B b) WHERE [ID] WITHIN 1ms", LETTERS)
+    kleene = query("kleene")
+    for arguments, options, message in [
+        ((bounded, kleene), {}, "found a bounded DataFrame, expected a streaming one"),
+        (([1], kleene), {}, "found list, expected a streaming DataFrame"),
+        ((frame, [kleene, cross]), {}, "found 2 queries, expected one"),
+        ((frame, query("windowed")), {}, "WINDOW is opened by events of all keys; pass slices=1"),
+        ((frame, cross), {}, r"cannot be cut by key: .*WHERE \[attribute\], or pass slices=1"),
+        ((frame, kind), {}, "has a column 'kind', a name reserved"),
+        ((frame, kleene), {"slices": 65}, "slices=65: expected a whole number from 1 to 64"),
+        ((frame, kleene), {"slices": True}, "slices=True: expected a whole number"),
+        ((frame, kleene), {"threads": 2}, "threads=…: a streaming query does not support this option"),
+        ((frame, kleene), {"on_change": "drop"}, "found on_change='drop', expected 'error' or 'replace'"),
+        ((frame, kleene), {"memory_limit": "much"}, "memory_limit"),
+        ((frame, kleene), {"allowed_lateness": "soon"}, "soon"),
+        ((frame, kleene), {"order_by": "V"}, "omit order_by"),
+    ]:
+        with pytest.raises(ValidationError, match=message):
+            fastcep.spark.write_matches(*arguments, tmp_path / "out", tmp_path / "state", **({"slices": 2} | options))
+    for folder, message in [("", "checkpoint='': expected the path"), ("ftp://x/y", "that pyarrow can open")]:
+        with pytest.raises(ValidationError, match=message):
+            fastcep.spark.write_matches(frame, kleene, tmp_path / "out", folder)
+    with pytest.raises(ValidationError, match="sink=3: expected the path or URI"):
+        fastcep.spark.write_matches(frame, kleene, 3, tmp_path / "state")  # type: ignore[arg-type]
+    model = fc.fit(query("trailing"), pieces(2_000, 1)[0].sort_by("row"), validate=False, cost_table="paper", slices=2)
+    options = {"latency_bound": "1ms", "slices": 2, "cost_table": "paper"}
+    with pytest.raises(ModelError, match=r"has a model for|is for query|is not for query"):
+        fastcep.spark.write_matches(
+            frame, kleene, tmp_path / "out", tmp_path / "state", shedder="hybrid", model=model, **options
+        )
+    with pytest.raises(ValidationError, match="holds a model, which a streaming query cannot use"):
+        fastcep.spark.write_matches(
+            frame, query("trailing"), tmp_path / "out", tmp_path / "state", shedder=fc.shedding.Hybrid(model), **options
+        )
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValidationError, match=r"cannot use checkpoint=.*pass folders that can be written"):
+        fastcep.spark.write_matches(frame, kleene, tmp_path / "file" / "out", tmp_path / "state9", slices=1)
+    with pytest.raises(SchemaError, match="'ID'"):
+        fastcep.spark.write_matches(frame.drop("ID"), kleene, tmp_path / "out", tmp_path / "state")

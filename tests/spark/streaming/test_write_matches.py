@@ -1,0 +1,112 @@
+"""``fastcep.spark.write_matches`` writes the rows of one engine that gets each micro-batch in order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.micro_batches import QUERIES, pieces, query, rows_in, rows_of_one_engine, run, stream, write
+
+import fastcep as fc
+import fastcep.spark
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize(
+    ("name", "slices", "types"), [("kleene", 3, "ABC"), ("trailing", 2, "ABC"), ("windowed", 1, "ABCD")]
+)
+def test_rows_of_one_engine(spark: Any, tmp_path: Path, name: str, slices: int, types: str) -> None:
+    """With disorder and late events, in micro-batches that do not begin with a window."""
+    tables = pieces(6_000, 4, disorder=3_000)
+    write(tmp_path / "in", tables)
+    run(
+        stream(spark, tmp_path / "in"), query(name), tmp_path / "out", tmp_path / "state",
+        allowed_lateness="500us", slices=slices,
+    )  # fmt: skip
+    expected = rows_of_one_engine(query(name), tables, "500us", types)
+    kinds = [row.count("('kind', 'late')") for row in expected]
+    assert 0 < sum(kinds) < len(kinds)
+    assert rows_in(tmp_path / "out") == expected
+
+
+def test_slices_change_at_a_restart(spark: Any, tmp_path: Path) -> None:
+    """From 2 to 4, and to 3: units are divided, and slices have several of them."""
+    tables, slices = pieces(6_000, 6, disorder=3_000), [2, 4, 3]
+    for number, count in enumerate(slices):
+        write(tmp_path / "in", tables[2 * number : 2 * number + 2 + (number == 2)], first=2 * number)
+        run(
+            stream(spark, tmp_path / "in"), query("kleene"), tmp_path / "out", tmp_path / "state",
+            allowed_lateness="500us", slices=count,
+        )  # fmt: skip
+        progress = fastcep.spark.stream_progress(tmp_path / "state")
+        assert progress is not None and progress.slices == count
+    assert rows_in(tmp_path / "out") == rows_of_one_engine(query("kleene"), tables, "500us", "ABC")
+
+
+def test_the_state_of_quiet_groups_shrinks(spark: Any, tmp_path: Path) -> None:
+    """The watermark reaches slices without events; ``slices`` is that of the checkpoint."""
+    (events, _), end = pieces(4_000, 1), pieces(4, 1)[-1]
+    types = {name: {} if name == "D" else {"ID": "int64", "V": "int64"} for name in "ABCD"}
+    schema = fc.Schema(types, time="ts", type="type", time_unit="us", sequence="row")
+    waiting = fc.parse(QUERIES["trailing"].replace("500us", "1h"), schema, name="trailing")
+    sizes, rows = [], []
+    for number, tables in enumerate([[events], [end]]):
+        write(tmp_path / "in", tables, first=number)
+        run(stream(spark, tmp_path / "in"), waiting, tmp_path / "out", tmp_path / "state", slices=[4, None][number])
+        progress = fastcep.spark.stream_progress(tmp_path / "state")
+        assert progress is not None and progress.slices == 4
+        sizes.append((progress.state_bytes, progress.partial_matches))
+        rows.append(progress.matches)
+    assert sizes[0][0] > 20_000 and sizes[0][1] > 1_000
+    assert sizes[1][0] < 4 * 1_500 and sizes[1][1] == 0
+    assert rows[0] == 0 and rows[1] > 0
+    assert len(list((tmp_path / "state" / "batches").iterdir())) == 2  # older folders are removed
+
+
+def test_strings_nulls_and_time_outs_without_numbers(spark: Any, tmp_path: Path) -> None:
+    """Events are numbered by batch; the values of RETURN show which ones a match has."""
+    schema = fc.Schema({name: {"key": "string", "n": "int64"} for name in "AB"}, time="at", type="type", time_unit="ms",
+                       other_types="ignore")  # fmt: skip
+    pair = fc.parse("PATTERN SEQ(A a, B b) WHERE [key] WITHIN 5ms STRATEGY skip_till_next RETURN a.n AS x, b.n AS y",
+                    schema, name="pair")  # fmt: skip
+    keys = ["é", None, "x", "", "é", "yy", "x" * 40]
+    rows = [
+        {"type": "AB"[n * n % 3 % 2], "key": keys[n * 5 % 7], "n": n, "at": n + 7 * (n % 3)} for n in range(300)
+    ] + [{"type": "Z", "key": None, "n": -1, "at": 10**6}]
+    types = pa.schema([("type", pa.string()), ("key", pa.string()), ("n", pa.int64()), ("at", pa.int64())])
+    table = pa.Table.from_pylist(rows, schema=types)
+    tables = [table.slice(0, 100), table.slice(100, 90), table.slice(190, 110), table.slice(300)]
+    write(tmp_path / "in", tables)
+    run(
+        stream(spark, tmp_path / "in"), pair, tmp_path / "out", tmp_path / "state",
+        timed_out=True, slices=4, order_by="n", allowed_lateness="2ms", attributes=True,
+    )  # fmt: skip
+    kinds: dict[str, list[Any]] = {"match": [], "late": [], "timed_out": []}
+    files = (tmp_path / "out").glob("batch=*/*.parquet")
+    for row in (row for file in files for row in pq.ParquetFile(file).read().to_pylist()):
+        kinds[row["kind"]].append(
+            _late(row["late"]) if row["kind"] == "late" else
+            (row["x"], row["y"], row["a.key"]) if row["kind"] == "match" else
+            (row["timed_out_at"].timestamp(), row["bound"], row["waits_for"])
+        )  # fmt: skip
+    engine = fc.Engine(fc.with_attributes(pair), allowed_lateness="2ms", timed_out=True)
+    expected: dict[str, list[Any]] = {"match": [], "late": [], "timed_out": []}
+    for part in tables:
+        matches = engine.process(part.sort_by([("at", "ascending"), ("n", "ascending")])).to_arrow()
+        expected["match"] += ((row["x"], row["y"], row["a.key"]) for row in matches.to_pylist())
+        expected["late"] += map(_late, engine.late().to_pylist())
+        expected["timed_out"] += (
+            (row["timed_out_at"].timestamp(), row["bound"], row["waits_for"]) for row in engine.timed_out().to_pylist()
+        )
+    for kind, found in kinds.items():
+        assert len(found) > 5, kind
+        assert sorted(map(repr, found)) == sorted(map(repr, expected[kind])), kind
+
+
+def _late(event: dict[str, Any]) -> list[Any]:
+    """Return the values of a late event, without its number."""
+    return [round(event["at"].timestamp() * 1_000), event["type"], event["key"], event["n"]]

@@ -1,0 +1,113 @@
+"""Streams in files, one per micro-batch, and the rows that one engine finds in them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import fastcep as fc
+import fastcep.spark
+from fastcep import datasets
+
+LETTERS = fc.Schema(
+    {name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us", sequence="row"
+)
+QUERIES = {
+    "kleene": "PATTERN SEQ(A a, B+ k[], C c) WHERE [ID] AND k[i].V = a.V WITHIN 500us RETURN c.V AS last_v",
+    "trailing": "PATTERN SEQ(A a, B b, NEG C c) WHERE [ID] AND a.V = b.V WITHIN 500us",
+    "windowed": "PATTERN SEQ(A a, B b) WHERE a.ID = b.ID AND a.V = b.V WINDOW EVERY 150 EVENTS CLOSE AFTER 1ms "
+    "SELECT last",
+}
+#: The event after all others, in microseconds: it decides all matches that wait.
+END = 10**12
+
+
+def query(name: str, schema: fc.Schema = LETTERS) -> fc.Query:
+    return fc.parse(QUERIES[name], schema, name=name)
+
+
+def pieces(events: int, batches: int, *, disorder: int = 0, seed: int = 7) -> list[pa.Table]:
+    """Return DS1 in micro-batches; each time is up to ``disorder`` us after its place. The last one ends the stream."""
+    table = datasets.ds1(events=events, seed=seed)
+    table = table.append_column("row", pa.array(range(events), pa.int64()))
+    random = np.random.default_rng(seed)
+    arrival = table["ts"].to_numpy() + random.integers(0, disorder + 1, events)
+    table = table.take(pa.array(np.argsort(arrival, kind="stable")))
+    edges = [events * number // batches for number in range(batches + 1)]
+    parts = [table.slice(start, end - start) for start, end in pairwise(edges)]
+    last = {"ID": -1, "V": -1, "ts": END, "type": "D", "row": events}
+    parts.append(pa.Table.from_pylist([{name: last[name] for name in table.column_names}], schema=table.schema))
+    return parts
+
+
+def write(folder: Path, tables: Iterable[pa.Table], first: int = 0) -> None:
+    """Write a file per micro-batch; Spark reads them in the order of their times."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, table in enumerate(tables, first):
+        path = folder / f"part-{number:04}.parquet"
+        hidden = path.with_name(f"_{path.name}")
+        pq.write_table(table, hidden)
+        os.utime(hidden, (1_700_000_000 + number, 1_700_000_000 + number))
+        hidden.rename(path)
+
+
+def stream(spark: Any, folder: Path) -> Any:
+    """Return a streaming DataFrame with one file per micro-batch."""
+    example = spark.read.parquet(str(next(folder.glob("part-*"))))
+    return spark.readStream.schema(example.schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def run(frame: Any, query: fc.Query, sink: Any, checkpoint: Path, **options: Any) -> None:
+    """Run a streaming query until all files are processed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        running = fastcep.spark.write_matches(frame, query, sink, checkpoint, trigger={"availableNow": True}, **options)
+    running.awaitTermination()
+
+
+def rows_of_one_engine(
+    query: fc.Query, tables: Sequence[pa.Table], lateness: str, types: str = "ABCD", **options: Any
+) -> list[Any]:
+    """Return the rows of one engine that gets each micro-batch in order, sorted; late events only of these types."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        engine = fc.Engine(query, allowed_lateness=lateness, **options)
+    rows: list[dict[str, Any]] = []
+    for table in tables:
+        found = engine.process(table.sort_by([("ts", "ascending"), ("row", "ascending")])).to_arrow()
+        rows += ({"kind": "match"} | row for row in found.to_pylist())
+        rows += ({"kind": "late", "late": row} for row in engine.late().to_pylist() if row["type"] in types)
+        if options.get("timed_out"):
+            rows += ({"kind": "timed_out"} | row for row in engine.timed_out().to_pylist())
+    return canonical(rows)
+
+
+def rows_in(folder: Path) -> list[Any]:
+    """Return the rows that a streaming query has written to a folder, sorted."""
+    files = sorted(folder.glob("batch=*/*.parquet"))
+    return canonical(row for file in files for row in pq.ParquetFile(file).read().to_pylist())
+
+
+def canonical(rows: Iterable[dict[str, Any]]) -> list[Any]:
+    """Return the values that are not null, with times in microseconds, sorted."""
+    return sorted(repr(sorted(_plain(row).items())) for row in rows)
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, dict):
+            value = sorted(_plain(value).items())
+        elif hasattr(value, "timestamp"):
+            value = round(value.timestamp() * 10**6)
+        if value is not None:
+            plain[name] = value
+    return plain
