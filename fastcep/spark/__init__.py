@@ -21,15 +21,18 @@ from fastcep.spark.detect import detect, explain, in_order
 from fastcep.spark.executors import ExecutorPool
 from fastcep.spark.fit import fit
 from fastcep.spark.runner import SparkRunner
+from fastcep.spark.survey import StreamSurvey, survey
 
 __all__ = [
     "ExecutorPool",
     "SparkRunner",
+    "StreamSurvey",
     "counts_table",
     "detect",
     "explain",
     "fit",
     "in_order",
     "position_counts",
+    "survey",
     "transition_counts",
 ]

@@ -27,10 +27,10 @@ from fastcep.events.schema import suggestion
 from fastcep.events.units import NANOSECONDS
 from fastcep.query.plain_schema import NUMBER, TYPE
 
-__all__ = ["SLICE", "Events", "events_of"]
+__all__ = ["HEADER", "SLICE", "Events", "events_of"]
 
-#: Column of `Events.frame` besides those of plain events and ``o0``, ``o1``, …, which break ties.
-SLICE = "slice"
+#: Columns of `Events.frame` besides those of plain events and ``o0``, ``o1``, …, which break ties.
+SLICE, HEADER = "slice", "header"
 _ORIGIN = "DataFrame"
 #: SQL for the microseconds of an interval of days to seconds, independent of the session's zone.
 _MICROSECONDS = (

@@ -1,9 +1,9 @@
 """``fastcep.spark.detect``: the matches of a single engine, found by many engines.
 
-Data flow: the columns that the query reads are converted (`columns`), two or three small jobs survey the stream
-(`survey`), the driver cuts it into slices (`slicing`, `slices`), each event is sent to its slices in order
-(`slice_assignment`), and an engine processes each slice (`slice_task`). Only events are sent, each once; the driver
-receives only a few numbers.
+Data flow: the columns that the query reads are converted (`columns`), one pass over few of them surveys the stream
+(`survey`), a function of its result cuts it into slices (`cutter`, `slices`), each event is sent to its slices in order
+(`slicing`, `slice_assignment`), and an engine processes each slice (`slice_task`). All of this is one plan of Spark,
+which runs when the result is evaluated. Only events are sent, each once; the driver receives only a few numbers.
 
 Invariant (tested): sorted by ``match_order``, the matches are those of one engine over the sorted stream, in its order.
 """
@@ -26,9 +26,9 @@ from fastcep.option_types import SlicingMode
 from fastcep.query import ast
 from fastcep.query.plain_schema import columns_read, plain_query
 from fastcep.spark.functions import ship_functions
-from fastcep.spark.slice_assignment import assign_slices
 from fastcep.spark.slice_task import ORDER, Detection, match_schema
-from fastcep.spark.slicing import job_of
+from fastcep.spark.slicing import describe, job_of
+from fastcep.spark.survey import StreamSurvey
 
 __all__ = ["detect", "explain", "in_order", "one_query"]
 
@@ -42,11 +42,13 @@ def detect(
     slicing: SlicingMode = "auto",
     slices: int | None = None,
     longest_window: str | timedelta | None = None,
+    survey: StreamSurvey | None = None,
     **options: Any,
 ) -> DataFrame:
     """Find the matches of a query in a DataFrame.
 
-    The call surveys the stream with two or three small jobs; matches are computed when the result is evaluated.
+    The call starts no Spark job. Each action on the result surveys the stream in one pass, and reads it once more to
+    find the matches. With ``survey=`` it is read once.
 
     Parameters
     ----------
@@ -64,10 +66,12 @@ def detect(
         ``key`` or ``time`` cuts the stream by key or by time; ``auto`` chooses the cheaper one that is possible.
         `explain` shows the choice.
     slices
-        Approximate number of slices; None: two per core of the session, and more if slices would be long.
+        Approximate number of slices; None: two per core of the session, and with a survey more if slices would be long.
     longest_window
         Maximum length of explicit windows that events open and close (``CLOSE ON``); a longer window is an error when
         the result is evaluated.
+    survey
+        Survey of the same rows, see `survey`. None: each action makes one.
     **options
         Options of the engines: ``memory_limit``, ``on_memory_limit``, ``store``, ``index``.
 
@@ -82,22 +86,22 @@ def detect(
     ------
     ValidationError
         If the stream cannot be cut for this query, or an option is wrong.
-    SchemaError, DataError
-        If the DataFrame does not fit the schema. An error that only an engine can detect ends the job when the result
-        is evaluated: Spark's PythonException has its message.
+    SchemaError
+        If the DataFrame does not fit the schema. Invalid events, and errors that only an engine can detect, end the job
+        when the result is evaluated: Spark's PythonException has the message. `survey` raises DataError for the former.
     """
     built = one_query(query, attributes)
     options = _checked(options)
     plain = plain_query(built, columns_read(built))
     limit, longest = longest_windows(plain, longest_window)
-    job = job_of(frame, built, order_by, slicing, slices, limit)
+    job = job_of(frame, built, order_by, slicing, slices, limit, survey)
     schema = match_schema(Engine(plain, **options))  # Engine rejects queries that it cannot run
-    task = Detection(plain, job.cut.slices, schema, job.events.numbered, options, ship_functions(built), longest)
+    task = Detection(plain, schema, job.events.numbered, options, ship_functions(built), longest)
 
     def fastcep_detect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return task(batches)
 
-    return assign_slices(job.events, job.cut, job.group).mapInArrow(fastcep_detect, from_arrow_schema(task.schema))
+    return job.sliced().mapInArrow(fastcep_detect, from_arrow_schema(task.schema))
 
 
 def in_order(matches: DataFrame) -> DataFrame:
@@ -114,12 +118,13 @@ def explain(
     slicing: SlicingMode = "auto",
     slices: int | None = None,
     longest_window: str | timedelta | None = None,
+    survey: StreamSurvey | None = None,
 ) -> str:
-    """Describe the plan of the query and how `detect` would cut a DataFrame; this surveys the stream.
+    """Describe the plan of the query and how `detect` with a survey cuts a DataFrame; without one, this makes it.
 
     Parameters
     ----------
-    frame, query, order_by, slicing, slices, longest_window
+    frame, query, order_by, slicing, slices, longest_window, survey
         As for `detect`.
 
     Raises
@@ -128,8 +133,8 @@ def explain(
         As for `detect`.
     """
     built = one_query(query)
-    job = job_of(frame, built, order_by, slicing, slices, longest_windows(built, longest_window)[0])
-    return f"{Engine(built).explain()}\n{job.description()}"
+    limit, _ = longest_windows(built, longest_window)
+    return f"{Engine(built).explain()}\n{describe(frame, built, order_by, slicing, slices, limit, survey)}"
 
 
 def one_query(query: ast.Query | Buildable, attributes: bool = False) -> ast.Query:

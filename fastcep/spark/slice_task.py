@@ -5,7 +5,7 @@ Tasks are pure functions, so Spark can run slices anywhere, in any order, and re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,9 @@ from fastcep.engine.partitioned_matcher import created_at
 from fastcep.errors import ValidationError
 from fastcep.events.convert import from_numpy
 from fastcep.query import ast
+from fastcep.spark.columns import HEADER, SLICE
 from fastcep.spark.functions import NO_FUNCTIONS, ShippedFunctions
+from fastcep.spark.slice_facts import slice_of
 from fastcep.spark.slices import Slice
 
 __all__ = ["ORDER", "Detection", "Numbering", "match_schema", "without_column"]
@@ -30,38 +32,51 @@ __all__ = ["ORDER", "Detection", "Numbering", "match_schema", "without_column"]
 #: The column with the order of a match among all matches, and its fields.
 ORDER = "match_order"
 _ORDER = pa.struct([("detected", pa.int64()), ("waited", pa.bool_()), ("last", pa.int64()), ("nth", pa.int64())])
-_NUMBER, _SLICE, _TIME = "number", "slice", "time"
+_NUMBER, _TIME = "number", "time"
+
 
 Ints = npt.NDArray[np.int64]
 
 
+def by_slice(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Slice | None, pa.RecordBatch]]:
+    """Split the batches of a partition at headers.
+
+    Yields
+    ------
+    The number of the slice; its bounds if this is its first batch, otherwise None; and events without the columns
+    ``slice`` and ``header``. A header without events after it in the batch comes with a batch without rows.
+    """
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        numbers, headers = batch.column(SLICE), batch.column(HEADER)
+        events = batch.select([name for name in batch.schema.names if name not in (SLICE, HEADER)])
+        places = np.flatnonzero(headers.is_valid().to_numpy(zero_copy_only=False)).tolist()
+        if not places or places[0]:
+            until = places[0] if places else batch.num_rows
+            yield numbers[0].as_py(), None, events.slice(0, until)
+        for place, until in zip(places, [*places[1:], batch.num_rows], strict=False):
+            yield numbers[place].as_py(), slice_of(headers[place].as_py()), events.slice(place + 1, until - place - 1)
+
+
 @dataclass(frozen=True)
 class Numbering:
-    """Task that adds sequence numbers, the positions of events in the stream, to the sorted events of a slice.
-
-    Attributes
-    ----------
-    slices
-        All slices, by number.
-    """
-
-    slices: Sequence[Slice]
+    """Task that adds sequence numbers, the positions of events in the stream, to the sorted events of slices."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Number the events of one slice, and drop the slice number."""
-        position: int | None = None
-        for batch in batches:
-            if not batch.num_rows:
-                continue
-            if position is None:
-                position = self.slices[batch.column(_SLICE)[0].as_py()].position
-            yield _numbered(batch, position)
-            position += batch.num_rows
+        """Number the events of the slices of a partition, and drop slice numbers and headers."""
+        position = 0
+        for _, bounds, batch in by_slice(batches):
+            if bounds is not None:
+                position = bounds.position
+            if batch.num_rows:
+                yield _numbered(batch, position)
+                position += batch.num_rows
 
 
 def _numbered(batch: pa.RecordBatch, position: int) -> pa.RecordBatch:
     numbers = from_numpy(np.arange(position, position + batch.num_rows))
-    return without_column(batch, _SLICE).append_column(_NUMBER, numbers)
+    return batch.append_column(_NUMBER, numbers)
 
 
 def without_column(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:
@@ -77,8 +92,6 @@ class Detection:
     ----------
     query
         Query over the columns of `columns.Events`, with sequence numbers.
-    slices
-        All slices, by number.
     schema
         Schema of the output, see `match_schema`.
     numbered
@@ -92,7 +105,6 @@ class Detection:
     """
 
     query: ast.Query
-    slices: Sequence[Slice]
     schema: pa.Schema
     numbered: bool
     options: dict[str, Any] = field(default_factory=dict)
@@ -100,16 +112,20 @@ class Detection:
     longest: ast.Query | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Process the batches of one slice, in order."""
+        """Process the batches of the slices of a partition, in order."""
         run: _Run | None = None
-        for batch in batches:
-            if not batch.num_rows:
-                continue
-            if run is None:
-                self.functions.register()
-                number = batch.column(_SLICE)[0].as_py()
-                run = _Run(self, self.slices[number], f"DataFrame, slice {number}")
-            yield from run.process(batch)
+        bounds: Slice | None = None
+        for number, new_bounds, batch in by_slice(batches):
+            if new_bounds is not None:
+                if run is not None:
+                    yield from run.end()
+                run, bounds = None, new_bounds
+            if batch.num_rows:
+                if run is None:
+                    self.functions.register()
+                    assert bounds is not None
+                    run = _Run(self, bounds, f"DataFrame, slice {number}")
+                yield from run.process(batch)
         if run is not None:
             yield from run.end()
 
@@ -127,7 +143,7 @@ class _Run:
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         rows, position, stream_slice = batch.num_rows, self._position, self._slice
-        batch = without_column(batch, _SLICE) if self._numbered else _numbered(batch, position)
+        batch = batch if self._numbered else _numbered(batch, position)
         self._position += rows
         if stream_slice.skip_to is not None:
             batch = batch.slice(max(0, min(rows, stream_slice.skip_to - position)))

@@ -330,11 +330,14 @@ def test_wrong_columns(spark: Any) -> None:
          {"n": [4, None, None]}),
     ]  # fmt: skip
     for kind, message, expected, columns in cases:
+        frame = few(spark, **columns)
         with pytest.raises(kind, match=message):
-            fastcep.spark.detect(few(spark, **columns), expected)
+            fastcep.spark.survey(frame, expected)
+        with pytest.raises(Exception if kind is fc.DataError else kind, match=message):
+            fastcep.spark.detect(frame, expected).count()
     late = fc.parse("PATTERN SEQ(A a) WITHIN 5ns", fc.Schema({"A": {"x": "int64"}}, time="at", time_unit="d"))
     with pytest.raises(fc.DataError, match="check the time unit"):
-        fastcep.spark.detect(few(spark, at=[1, 2, 2**40]), late)
+        fastcep.spark.survey(few(spark, at=[1, 2, 2**40]), late)
     with pytest.raises(fc.ValidationError, match="expected a Spark DataFrame"):
         fastcep.spark.detect(pa.table({"at": [1]}), query)
     with pytest.raises(fc.ValidationError, match="order_by='m': column 'm' is map<string,bigint>, which has no order"):
