@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from fastcep.errors import ValidationError
 from fastcep.events import Schema
 from fastcep.plan.slicing import Context, Slicing
+from fastcep.spark.session import context_of
 from fastcep.spark.slice_assignment import SliceAssignment
 from fastcep.spark.slice_facts import KIND, error_facts, facts_text
 from fastcep.spark.slices import Slice, TimeCut, time_cut
 from fastcep.spark.statistics import StreamStatistics, fault_of
-from fastcep.spark.survey import context_of
 from fastcep.spark.time_counts import TimeCounts
 
 __all__ = [
@@ -98,7 +98,7 @@ class Cutter:
 
     @property
     def numbered(self) -> bool:
-        """Whether the schema has sequence numbers."""
+        """The schema has sequence numbers."""
         return self.schema.sequence is not None
 
     def __call__(self, statistics: StreamStatistics) -> Cut:

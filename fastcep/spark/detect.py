@@ -3,7 +3,8 @@
 Data flow: the columns that the query reads are converted (`columns`), one pass over few of them surveys the stream
 (`survey`), a function of its result cuts it into slices (`cutter`, `slices`), each event is sent to its slices in order
 (`slicing`, `slice_assignment`), and an engine processes each slice (`slice_task`). All of this is one plan of Spark,
-which runs when the result is evaluated. Only events are sent, each once; the driver receives only a few numbers.
+which runs when the result is evaluated. Only events are sent, each once; the driver receives only a few numbers. If the
+DataFrame is Parquet files in the order of time (`ordered_files`, `file_job`), tasks read them instead (`file_task`).
 
 Invariant (tested): sorted by ``match_order``, the matches are those of one engine over the sorted stream, in its order.
 """
@@ -15,7 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from fastcep.engine import Engine
@@ -25,9 +26,11 @@ from fastcep.errors import ValidationError
 from fastcep.option_types import SlicingMode
 from fastcep.query import ast
 from fastcep.query.plain_schema import columns_read, plain_query
+from fastcep.spark.file_job import describe_files, file_detection, file_slices
+from fastcep.spark.file_task import FileDetection
 from fastcep.spark.functions import ship_functions
 from fastcep.spark.slice_task import ORDER, Detection, match_schema
-from fastcep.spark.slicing import describe, job_of
+from fastcep.spark.slicing import describe, job_of, prepared
 from fastcep.spark.survey import StreamSurvey
 
 __all__ = ["detect", "explain", "in_order", "one_query"]
@@ -43,12 +46,13 @@ def detect(
     slices: int | None = None,
     longest_window: str | timedelta | None = None,
     survey: StreamSurvey | None = None,
+    match_id: bool = False,
     **options: Any,
 ) -> DataFrame:
     """Find the matches of a query in a DataFrame.
 
     The call starts no Spark job. Each action on the result surveys the stream in one pass, and reads it once more to
-    find the matches. With ``survey=`` it is read once.
+    find the matches. With ``survey=``, or if the DataFrame is Parquet files in the order of time, it is read once.
 
     Parameters
     ----------
@@ -72,6 +76,9 @@ def detect(
         the result is evaluated.
     survey
         Survey of the same rows, see `survey`. None: each action makes one.
+    match_id
+        Add the column ``match_id`` (bigint): a hash of the query's name, the window and the bound events. It does not
+        depend on slices, sessions or the order of columns. Two matches collide with a probability of 2^-64.
     **options
         Options of the engines: ``memory_limit``, ``on_memory_limit``, ``store``, ``index``.
 
@@ -94,14 +101,28 @@ def detect(
     options = _checked(options)
     plain = plain_query(built, columns_read(built))
     limit, longest = longest_windows(plain, longest_window)
+    files = None
+    if longest is None:
+        _, _, cutter = prepared(frame, built, order_by, slicing, slices, limit)
+        files = file_slices(frame, built, order_by, cutter.possible, slicing, slices)
+    if files is not None:
+        return _detect_in_files(frame.sparkSession, file_detection(built, order_by, *files, options, match_id=match_id))
     job = job_of(frame, built, order_by, slicing, slices, limit, survey)
-    schema = match_schema(Engine(plain, **options))  # Engine rejects queries that it cannot run
+    schema = match_schema(Engine(plain, **options), match_id=match_id)  # Engine rejects queries that it cannot run
     task = Detection(plain, schema, job.events.numbered, options, ship_functions(built), longest)
 
     def fastcep_detect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return task(batches)
 
     return job.sliced().mapInArrow(fastcep_detect, from_arrow_schema(task.schema))
+
+
+def _detect_in_files(session: SparkSession, task: FileDetection) -> DataFrame:
+    def fastcep_detect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return task(batches)
+
+    numbers = session.range(0, len(task.slices), 1, len(task.slices))
+    return numbers.mapInArrow(fastcep_detect, from_arrow_schema(task.detection.schema))
 
 
 def in_order(matches: DataFrame) -> DataFrame:
@@ -133,7 +154,12 @@ def explain(
         As for `detect`.
     """
     built = one_query(query)
-    limit, _ = longest_windows(built, longest_window)
+    limit, longest = longest_windows(built, longest_window)
+    if longest is None:
+        _, _, cutter = prepared(frame, built, order_by, slicing, slices, limit)
+        files = file_slices(frame, built, order_by, cutter.possible, slicing, slices)
+        if files is not None:
+            return f"{Engine(built).explain()}\n{describe_files(*files)}"
     return f"{Engine(built).explain()}\n{describe(frame, built, order_by, slicing, slices, limit, survey)}"
 
 

@@ -62,7 +62,7 @@ def assign_slices(
     timed
         Whether there may be time slices.
     headers
-        Add the column ``header`` and a row at the begin of each slice that contains its bounds there, and no event.
+        Add the column ``header`` and a row before the events of each slice that contains the bounds of the slice.
     """
     frame = events.frame.withColumn(_FACTS, facts)
     groups = F.col(f"{_FACTS}.groups")

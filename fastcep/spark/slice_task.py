@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 from fastcep._core.memory.vectors import repeated
 from fastcep.engine import Engine
 from fastcep.engine.longest_windows import check_longest
+from fastcep.engine.match_identity import identities_of
 from fastcep.engine.matches import QueryMatches, read
 from fastcep.engine.partitioned_matcher import created_at
 from fastcep.errors import ValidationError
@@ -27,10 +29,12 @@ from fastcep.spark.functions import NO_FUNCTIONS, ShippedFunctions
 from fastcep.spark.slice_facts import slice_of
 from fastcep.spark.slices import Slice
 
-__all__ = ["ORDER", "Detection", "Numbering", "match_schema", "without_column"]
+__all__ = ["MATCH_ID", "ORDER", "Detection", "Numbering", "Run", "by_slice", "match_schema", "without_column"]
 
 #: The column with the order of a match among all matches, and its fields.
 ORDER = "match_order"
+#: The column with the identity of a match.
+MATCH_ID = "match_id"
 _ORDER = pa.struct([("detected", pa.int64()), ("waited", pa.bool_()), ("last", pa.int64()), ("nth", pa.int64())])
 _NUMBER, _TIME = "number", "time"
 
@@ -113,7 +117,7 @@ class Detection:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process the batches of the slices of a partition, in order."""
-        run: _Run | None = None
+        run: Run | None = None
         bounds: Slice | None = None
         for number, new_bounds, batch in by_slice(batches):
             if new_bounds is not None:
@@ -122,15 +126,19 @@ class Detection:
                 run, bounds = None, new_bounds
             if batch.num_rows:
                 if run is None:
-                    self.functions.register()
                     assert bounds is not None
-                    run = _Run(self, bounds, f"DataFrame, slice {number}")
+                    run = self.start(bounds, number)
                 yield from run.process(batch)
         if run is not None:
             yield from run.end()
 
+    def start(self, bounds: Slice, number: int) -> Run:
+        """Start an engine for a slice."""
+        self.functions.register()
+        return Run(self, bounds, f"DataFrame, slice {number}")
 
-class _Run:
+
+class Run:
     """Engine with its position in a slice."""
 
     def __init__(self, detection: Detection, stream_slice: Slice, origin: str) -> None:
@@ -138,10 +146,12 @@ class _Run:
         self._engine, self._last = Engine(queries, **detection.options), 0
         self._slice, self._numbered, self._origin = stream_slice, detection.numbered, origin
         self._position, self._row, self._nth = stream_slice.position, 0, 0
-        self._schema = detection.schema
+        self._schema, self._longest = detection.schema, detection.longest is not None
+        self._identity = _hash(detection.query.name) if MATCH_ID in detection.schema.names else None
         self._windows = isinstance(detection.query.window, ast.ExplicitWindow)
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Process a batch, and yield the matches that the slice owns."""
         rows, position, stream_slice = batch.num_rows, self._position, self._slice
         batch = batch if self._numbered else _numbered(batch, position)
         self._position += rows
@@ -151,7 +161,8 @@ class _Run:
             times = batch.column(_TIME).to_numpy()
             batch = batch.slice(int(np.searchsorted(times, stream_slice.skip_before)))
         if batch.num_rows:
-            self._last = batch.column(_TIME)[-1].as_py()
+            if self._longest:
+                self._last = batch.column(_TIME)[-1].as_py()
             yield from self._owned_matches(self._engine.process(batch, origin=self._origin, first_row=self._row))
         self._row += rows
 
@@ -189,27 +200,39 @@ class _Run:
         fields = [from_numpy(times), from_numpy(waited), from_numpy(last, nulls=unknown), from_numpy(nth)]
         order = pa.StructArray.from_arrays(fields, fields=list(_ORDER))
         columns = part.columns()
+        if self._identity is not None:
+            columns[MATCH_ID] = from_numpy(identities_of(pa.table(columns), part.query, self._identity).view(np.int64))
         columns["detected_at"] = from_numpy(times // 1_000, pa.timestamp("us", "UTC"))
         name = pa.array([part.query.name] * part.n, pa.string())
         columns = {"query": name, **columns, ORDER: order}
         return pa.table({field.name: pc.cast(columns[field.name], field.type) for field in self._schema})
 
 
-def match_schema(engine: Engine) -> pa.Schema:
+def _hash(name: str) -> int:
+    """Return a number of 64 bits for the name of a query, the same in every process."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
+
+
+def match_schema(engine: Engine, *, match_id: bool = False) -> pa.Schema:
     """Return the schema of the matches of an engine's query: that of `Matches.to_arrow` in Spark's types, and `ORDER`.
+
+    With ``match_id``, the column `MATCH_ID` comes before `ORDER`.
 
     Raises
     ------
     ValidationError
-        If the query has a column named `ORDER`.
+        If the query has a column with one of these names.
     """
     (empty,) = engine._stream.queries.nothings
     schema = empty.table().schema
-    if ORDER in schema.names:
-        raise ValidationError(
-            f"query {empty.query.name!r} has a column {ORDER!r}, a name reserved for the order of matches; rename it"
-        )
-    return pa.schema([pa.field(column.name, _spark_type(column.type)) for column in schema] + [pa.field(ORDER, _ORDER)])
+    added = [pa.field(MATCH_ID, pa.int64())] * match_id + [pa.field(ORDER, _ORDER)]
+    for column, purpose in ((ORDER, "order"), (MATCH_ID, "identity")):
+        if column in schema.names and column in [one.name for one in added]:
+            raise ValidationError(
+                f"query {empty.query.name!r} has a column {column!r}, a name reserved for the {purpose} of matches; "
+                "rename it"
+            )
+    return pa.schema([pa.field(column.name, _spark_type(column.type)) for column in schema] + added)
 
 
 def _spark_type(kind: Any) -> Any:

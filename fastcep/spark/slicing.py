@@ -18,6 +18,7 @@ from fastcep.query import ast
 from fastcep.query.plain_schema import NUMBER, columns_read
 from fastcep.spark.columns import Events, events_of
 from fastcep.spark.cutter import JOB_KIND, MAX_EVENTS, Cutter, most_slices, slice_counter
+from fastcep.spark.interpreter import check_interpreter
 from fastcep.spark.key_groups import group_text
 from fastcep.spark.relevant_events import relevant
 from fastcep.spark.slice_assignment import assign_slices
@@ -25,7 +26,7 @@ from fastcep.spark.slice_task import Numbering
 from fastcep.spark.statistics import GROUPS
 from fastcep.spark.survey import StreamSurvey, facts, specification_of, statistics_of, with_times
 
-__all__ = ["Job", "describe", "job_of"]
+__all__ = ["Job", "describe", "job_of", "prepared"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def job_of(
     survey: StreamSurvey | None = None,
 ) -> Job:
     """Send the events of a query to slices; parameters and errors as for `detect`. No Spark job runs."""
-    plan, events, cutter = _prepared(frame, query, order_by, slicing, slices, longest_window)
+    plan, events, cutter = prepared(frame, query, order_by, slicing, slices, longest_window)
     possible, specification = cutter.possible, specification_of(plan)
     numbered, by_key = events.numbered, isinstance(possible.key, KeyPlan) and slicing != "time"
     if survey is not None:
@@ -106,7 +107,7 @@ def describe(
     survey: StreamSurvey | None = None,
 ) -> str:
     """Describe how the stream of a query is cut, in a few lines; without a survey, this makes one."""
-    plan, events, cutter = _prepared(frame, query, order_by, slicing, slices, longest_window)
+    plan, events, cutter = prepared(frame, query, order_by, slicing, slices, longest_window)
     specification = specification_of(plan)
     statistics = statistics_of(events, [specification]) if survey is None else survey.of(specification, query.name)
     made = cutter(statistics)
@@ -123,7 +124,7 @@ def describe(
     return "\n".join([*lines, f"numbers     {numbers}"])
 
 
-def _prepared(
+def prepared(
     frame: DataFrame,
     query: ast.Query,
     order_by: str | Sequence[str] | None,
@@ -134,6 +135,8 @@ def _prepared(
     """Check the options, and convert the events."""
     if slicing not in ("auto", "key", "time"):
         raise ValidationError(f"slicing={slicing!r}: expected 'auto', 'key' or 'time'")
+    if isinstance(frame, DataFrame):  # otherwise `events_of` raises the error
+        check_interpreter(frame.sparkSession)
     plan = make_plan(query)
     possible = slicing_of(plan, longest_window)
     _check(query, possible, slicing)

@@ -23,11 +23,12 @@ from fastcep.shedding.hybrid.history import Piece
 from fastcep.spark.columns import SLICE, Events, events_of
 from fastcep.spark.cutter import PARTS, positioned, slice_counter, time_parts
 from fastcep.spark.functions import NO_FUNCTIONS, ShippedFunctions
+from fastcep.spark.session import stage
 from fastcep.spark.slice_assignment import SliceAssignment, assign_slices
 from fastcep.spark.slice_facts import KIND, facts_text
 from fastcep.spark.slice_task import without_column
 from fastcep.spark.slices import Slice, time_cut
-from fastcep.spark.survey import all_events, stage, statistics_of, with_times
+from fastcep.spark.survey import all_events, statistics_of, with_times
 
 __all__ = ["RESULT_SCHEMA", "PieceTask", "Pieces", "collect_results", "piece_of", "pieces_of", "result_row"]
 

@@ -7,14 +7,11 @@ pass is part of the plan of `detect` (`facts`), and runs with each action on its
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark import SparkContext
-from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from fastcep.engine.queries import Buildable, built_queries
@@ -25,8 +22,10 @@ from fastcep.plan.slicing import slicing_of
 from fastcep.query import ast
 from fastcep.query.plain_schema import NUMBER, TIME, TYPE, columns_read
 from fastcep.spark.columns import Events, events_of
+from fastcep.spark.interpreter import interpreter_errors
 from fastcep.spark.key_groups import group_text
 from fastcep.spark.relevant_events import condition
+from fastcep.spark.session import stage
 from fastcep.spark.statistics import (
     FAULT,
     GROUPS,
@@ -44,7 +43,7 @@ from fastcep.spark.statistics import (
 )
 
 __all__ = [
-    "StreamSurvey", "all_events", "context_of", "facts", "specification_of", "stage", "statistics_of", "survey",
+    "StreamSurvey", "all_events", "facts", "specification_of", "statistics_of", "survey",
     "with_bucket", "with_times",
 ]  # fmt: skip
 
@@ -125,8 +124,16 @@ def all_events(events: Events) -> Specification:
 
 
 def statistics_of(events: Events, specifications: Sequence[Specification]) -> StreamStatistics:
-    """Compute statistics in one job; DataError if an event is invalid."""
-    with stage(events.frame.sparkSession, "fastcep: survey of the stream"):
+    """Compute statistics in one job.
+
+    Raises
+    ------
+    DataError
+        If an event is invalid.
+    ValidationError
+        If the workers have no interpreter, or one without fastcep.
+    """
+    with stage(events.frame.sparkSession, "fastcep: survey of the stream"), interpreter_errors():
         rows = _collected(events, specifications).collect()
     column: Any = pa.array([bytes(row[0]) for row in rows], pa.binary())
     batch = pa.RecordBatch.from_pydict({"statistics": column})
@@ -221,28 +228,3 @@ def with_bucket(frame: DataFrame, name: str, edges: Column, most: int) -> DataFr
         is_higher = F.get(edges, bucket + (step - 1)) <= F.col(TIME)
         searched = searched.withColumn(name, F.when(is_higher, bucket + step).otherwise(bucket))
     return searched
-
-
-def context_of(session: SparkSession) -> SparkContext | None:
-    """Return the SparkContext of a session; None for Spark Connect."""
-    try:
-        return session.sparkContext
-    except (PySparkException, AttributeError):
-        return None
-
-
-@contextmanager
-def stage(session: SparkSession, name: str) -> Iterator[None]:
-    """Name the jobs started inside this context in Spark's UI; without effect for Spark Connect."""
-    context = context_of(session)
-    if context is None:
-        yield
-        return
-    before = {key: context.getLocalProperty(key) for key in ("spark.job.description", "callSite.short")}
-    for key in before:
-        context.setLocalProperty(key, name)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None removes it

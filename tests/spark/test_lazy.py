@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.detection import assert_detects, one_engine, with_rows
 
@@ -51,6 +54,10 @@ class Reads:
         return len(jobs), (self._rows.value - before) / EVENTS
 
 
+def detect_into(made: list[Any], frame: Any, query: fc.Query, options: dict[str, Any]) -> None:
+    made.append(fastcep.spark.detect(frame, query, **options))
+
+
 @pytest.fixture(scope="module")
 def ds1() -> pa.Table:
     return with_rows(datasets.ds1(events=EVENTS, seed=3))
@@ -71,9 +78,9 @@ def reads(spark: Any, ds1: pa.Table) -> Reads:
 def test_an_action_reads_twice(reads: Reads, schema: fc.Schema, within: str, slicing: Any) -> None:
     query = fc.parse(TEXT.format(within), schema)
     made: list[Any] = []
-    options = {} if schema is NUMBERED else {"order_by": "row"}
-    call = lambda: made.append(fastcep.spark.detect(reads.frame, query, slicing=slicing, slices=4, **options))  # noqa: E731
-    assert reads.during(call) == (0, 0)
+    options: dict[str, Any] = {"slicing": slicing, "slices": 4}
+    options |= {} if schema is NUMBERED else {"order_by": "row"}
+    assert reads.during(partial(detect_into, made, reads.frame, query, options)) == (0, 0)
     assert reads.during(made[0].count)[1] == 2
     assert reads.during(made[0].collect)[1] == 2
 
@@ -91,8 +98,7 @@ def test_with_a_survey_an_action_reads_once(reads: Reads, ds1: pa.Table, schema:
         options["order_by"] = "row"
     for query in queries:
         made: list[Any] = []
-        call = lambda q=query: made.append(fastcep.spark.detect(reads.frame, q, **options))  # noqa: E731
-        assert reads.during(call) == (0, 0)
+        assert reads.during(partial(detect_into, made, reads.frame, query, options)) == (0, 0)
         assert reads.during(made[0].count)[1] == 1
         assert reads.during(lambda q=query: fastcep.spark.explain(reads.frame, q, **options)) == (0, 0)
         assert_detects(reads.frame, query, one_engine(query, ds1), **options)
@@ -111,3 +117,30 @@ def test_long_windows_get_fewer_slices(spark: Any, ds1: pa.Table) -> None:
     """Without a survey and numbers, a query with a key is cut by time, and no slice reads much of the stream again."""
     query = fc.parse("PATTERN SEQ(A a, B b) WHERE [ID] AND a.V = 1 AND b.V = 2 WITHIN 100ms", SCHEMA)
     assert_detects(spark.createDataFrame(ds1), query, one_engine(query, ds1), order_by="row")
+
+
+def test_identities_do_not_depend_on_the_cut(spark: Any, ds1: pa.Table, tmp_path: Path) -> None:
+    query = fc.parse(TEXT.format("1ms") + " RETURN a.V AS v", NUMBERED, name="q")
+    pq.write_table(ds1, tmp_path / "ds1.parquet", row_group_size=5_000)
+    files, frame = spark.read.parquet(str(tmp_path / "ds1.parquet")), spark.createDataFrame(ds1)
+    ways: list[tuple[Any, dict[str, Any]]] = [
+        (files, {}), (frame, {"slices": 1}), (frame, {"slices": 7}), (frame, {"slicing": "key", "slices": 3})
+    ]  # fmt: skip
+    found = []
+    for source, options in ways:
+        matches = fastcep.spark.detect(source, query, match_id=True, **options)
+        assert matches.columns[-2:] == ["match_id", "match_order"]
+        found.append({tuple(row) for row in matches.select("match_id", "a", "b", "c").collect()})
+    assert len(found[0]) == len({row[0] for row in found[0]}) == len(one_engine(query, ds1))
+    assert all(each == found[0] for each in found)
+    other = fastcep.spark.detect(files, fc.parse(TEXT.format("1ms"), NUMBERED, name="other"), match_id=True)
+    assert not {row[0] for row in other.select("match_id").collect()} & {row[0] for row in found[0]}
+
+
+def test_a_missing_interpreter(spark: Any, ds1: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    query, frame = fc.parse(TEXT.format("1ms"), NUMBERED), spark.createDataFrame(ds1)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "python-that-is-missing")
+    with pytest.raises(fc.ValidationError, match=r"need 'python-that-is-missing', which does not exist; set PYSPARK_P"):
+        fastcep.spark.detect(frame, query)
+    with pytest.raises(fc.ValidationError, match=r"cannot run 'python-that-is-missing' for .* set PYSPARK_PYTHON"):
+        fastcep.spark.survey(frame, query)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import given
@@ -29,7 +30,7 @@ def test_counts(batches: list[list[int]], limit: int, parts: int) -> None:
     starts = total.starts()
     assert starts == sorted(set(starts))
     below = [bisect_left(times, start) for start in [*starts, 2**64]]
-    assert counts.tolist() == [high - low for low, high in zip(below, below[1:], strict=False)]
+    assert counts.tolist() == [high - low for low, high in pairwise(below)]
     assert sum(counts) == len(times)
     assert set(total.parts(parts)) <= set(starts)
     assert len(total.parts(parts)) < max(parts, 1) or not times
@@ -45,3 +46,10 @@ def test_parts_are_equal() -> None:
     assert counts.shift <= 7
     edges = [0, *(int(np.searchsorted(np.sort(times), start)) for start in counts.parts(40)), len(times)]
     assert max(abs(size - 25_000) for size in np.diff(edges)) < 500
+
+
+def test_a_batch_that_is_not_in_order() -> None:
+    counts = TimeCounts()
+    counts.add(np.array([3, 1, 3]))
+    cells, numbers = counts.cells()
+    assert (cells.tolist(), numbers.tolist()) == ([1, 3], [1, 2])
