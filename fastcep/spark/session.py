@@ -1,4 +1,4 @@
-"""What Spark sessions offer outside of Spark Connect: the context, and names of jobs."""
+"""Parts of a Spark session that Spark Connect does not offer: the context, and names of jobs."""
 
 from __future__ import annotations
 

@@ -106,6 +106,9 @@ def test_little_is_read_twice() -> None:
     assert slices is not None
     assert [[group.number for group in piece.groups] for piece in slices] == [[0, 1, 2, 3], [2, 3, 4, 5, 6, 7]]
     assert (slices[1].bounds.start, slices[1].bounds.position, slices[1].begin) == (40, 200, 29)
+    by_count = cut_files(files, 2, 1, Context(events=150))
+    assert by_count is not None
+    assert [[group.number for group in piece.groups] for piece in by_count] == [[0, 1, 2, 3], [2, 3, 4, 5, 6, 7]]
     assert cut_files(files, 2, 3, Context(1)) is None
 
 
