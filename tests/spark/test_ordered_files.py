@@ -112,6 +112,16 @@ def test_little_is_read_twice() -> None:
     assert cut_files(files, 2, 3, Context(1)) is None
 
 
+def test_slices_begin_where_a_time_begins() -> None:
+    """Events of one time can be in any order in two row groups, so the positions of slices would not be known."""
+    times = [(0, 9), (10, 20), (20, 29), (30, 39)]
+    groups = tuple(RowGroup("f", number, 100, *each, 400) for number, each in enumerate(times))
+    slices = cut_files(OrderedFiles(groups, 1), 2, 1, Context(0), most_reread=9)
+    assert slices is not None
+    assert [piece.bounds.position for piece in slices] == [0, 100]
+    assert slices[1].bounds.start == 10
+
+
 def test_columns_that_the_query_does_not_read_are_not_read() -> None:
     query = fc.parse("PATTERN SEQ(A a, B b) WHERE a.V = b.V WITHIN 4us", NUMBERED)
     assert _columns(query, None) == ["ts", "type", "row", "V"]
