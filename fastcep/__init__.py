@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fastcep.arrivals.max_throughput import maximum_rate
     from fastcep.arrivals.rate import Rate
     from fastcep.arrivals.replay import replay
-    from fastcep.engine import Engine, Matches
+    from fastcep.engine import Engine, Event, Match, Matches
     from fastcep.engine.state.keygroups import key_group
     from fastcep.errors import (
         CapacityError,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         FastcepError,
         InstanceError,
         MemoryLimitError,
+        MigrationError,
         ModelError,
         OrderError,
         ParseError,
@@ -79,12 +80,15 @@ _MODULE_OF = {
     "DataError": "fastcep.errors",
     "Document": "fastcep.query",
     "Engine": "fastcep.engine",
+    "Event": "fastcep.engine",
     "EventBatch": "fastcep.events",
     "FastcepError": "fastcep.errors",
     "InputQueue": "fastcep.arrivals.input_queue",
     "InstanceError": "fastcep.errors",
+    "Match": "fastcep.engine",
     "Matches": "fastcep.engine",
     "MemoryLimitError": "fastcep.errors",
+    "MigrationError": "fastcep.errors",
     "Model": "fastcep.shedding.model",
     "ModelError": "fastcep.errors",
     "OrderError": "fastcep.errors",
@@ -132,12 +136,15 @@ __all__ = [
     "DataError",
     "Document",
     "Engine",
+    "Event",
     "EventBatch",
     "FastcepError",
     "InputQueue",
     "InstanceError",
+    "Match",
     "Matches",
     "MemoryLimitError",
+    "MigrationError",
     "Model",
     "ModelError",
     "OrderError",

@@ -16,6 +16,7 @@ __all__ = [
     "FastcepError",
     "InstanceError",
     "MemoryLimitError",
+    "MigrationError",
     "ModelError",
     "OrderError",
     "OverLimit",
@@ -183,6 +184,41 @@ class CapacityError(FastcepError):
 
     def __str__(self) -> str:
         return _readable(str(self.args[0]))
+
+
+class MigrationError(FastcepError):
+    """The state of an operator was not moved, or it is not known whether it was.
+
+    Attributes
+    ----------
+    problem, remedy
+        Parts of the message: what happened, and how to fix it.
+    owner
+        The host that has the state now: ``"old"``, ``"new"``, ``"unknown"``, or ``"none"`` if it is lost.
+    report
+        The `Report` of the old host until then; None at the new host, and if nothing was begun.
+    matches
+        Results of the old operator for the batches that were held back during the migration and that no other call
+        returns, one per batch.
+    """
+
+    def __init__(
+        self, problem: str, owner: str, remedy: str, *, report: Any = None, matches: tuple[Any, ...] = ()
+    ) -> None:
+        super().__init__(problem, owner, remedy)
+        self.problem = problem
+        self.owner = owner
+        self.remedy = remedy
+        self.report = report
+        self.matches = matches
+
+    def __str__(self) -> str:
+        state = {
+            "old": "The old host keeps the state, and its operator can continue",
+            "new": "The new host owns the state, and the old operator has stopped",
+            "none": "No host owns the state",
+        }.get(self.owner, "It is not known which host owns the state, so the old operator has stopped")
+        return _readable(f"{self.problem}. {state}. {self.remedy}")
 
 
 class ModelError(FastcepError):

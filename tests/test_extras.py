@@ -66,3 +66,10 @@ def test_names_of_the_package() -> None:
     assert all(getattr(parallel, name).__doc__ for name in parallel.__all__)
     with pytest.raises(AttributeError, match=r"module 'fastcep.parallel' has no attribute 'Degre'"):
         parallel.Degre  # noqa: B018
+
+
+def test_a_name_is_imported_on_first_use() -> None:
+    names = "[name for name in ('fastcep.migration.states', 'fastcep.migration.capacity') if name in sys.modules]"
+    used = "from fastcep import migration; migration.capacity_of"
+    code = f"import sys; {used}; print({names}, 'capacity_of' in vars(migration))"
+    assert printed(code) == "['fastcep.migration.capacity'] True"

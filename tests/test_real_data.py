@@ -145,7 +145,8 @@ def test_papers_parse_and_plan(path: Path) -> None:
 def test_papers_are_all_there() -> None:
     assert [path.stem for path in PAPERS] == [
         "cluster", "espice_q1", "espice_q2", "espice_q3", "espice_q4", "hot_paths", "hybrid_q1", "hybrid_q2",
-        "hybrid_q3", "hybrid_q4", "overtaking", "pspice_q1", "pspice_q2", "pspice_q3", "pspice_q4",
+        "hybrid_q3", "hybrid_q4", "migration_q1", "migration_q2", "migration_q3", "overtaking", "pspice_q1",
+        "pspice_q2", "pspice_q3", "pspice_q4",
     ]  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """Compute the figures of docs/migration.md: ``python -m bench.migration [PART …]``, then the page and its pictures.
 
-Parts: ``over_time`` (Fig. 4(a) and (b) of paper 4), ``shares``, ``comparison`` (Fig. 4(c) and (d)), ``run_times``; by
-default all. Results go to ``results/migration.json``; ``--page`` only writes the page and pictures from them.
+Parts: ``over_time`` (Fig. 4(a) and (b) of paper 4), ``shares``, ``comparison`` (Fig. 4(c) and (d)), ``run_times``,
+``freeze`` (all four nodes), ``real_data`` (the queries of the paper; needs the data of `real`); by default
+all. Results go to ``results/migration.json``; ``--page`` only writes the page and pictures from them.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.migration import draw, page
-from bench.migration.figures import comparison, over_time, run_times, shares
+from bench.migration.figures import comparison, freeze, over_time, run_times, shares
+from bench.migration.real import real_data
 from bench.queries import RESULTS, store
 
 PARTS: dict[str, Callable[[], Any]] = {
     "over_time": over_time, "shares": shares, "comparison": comparison, "run_times": run_times,
+    "freeze": freeze, "real_data": real_data,
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from fastcep.migration import States, plan, scenario, simulate
 from fastcep.migration.states import Ints
 
-__all__ = ["METHODS", "SEEDS", "comparison", "over_time", "run_times", "shares"]
+__all__ = ["METHODS", "SEEDS", "comparison", "freeze", "over_time", "run_times", "shares"]
 
 SEEDS = tuple(range(10))
 METHODS = ("greedy", "dp", "fptas", "auto", "random")
@@ -101,6 +101,27 @@ def _planned_share(states: States, method: str, time_share: float) -> float:
     """Return the share of the utility that has arrived at a share of the full time; the bandwidth is 1 MB/s."""
     deadline = f"{int(states.total_size * time_share * 1_000)}ns"
     return simulate(states, method, bandwidth=10**6, deadline=deadline).utility_share(1.0)
+
+
+def freeze(rate: float = 200) -> list[dict[str, Any]]:
+    """Simulate the events of all four nodes: time without output, on both tracks, with all of the state and a part."""
+    states = scenario("skew50", "trips")
+    found = []
+    for track in ("single", "parallel"):
+        for deadline in (None, "5500ms", "2s"):
+            moved = simulate(
+                states, "greedy", bandwidth=states.total_size // FULL_SECONDS, latency="1ms", deadline=deadline,
+                resume="100ms", event_rate=rate, service="1ms", track=track,
+            )  # fmt: skip
+            events = moved.events
+            assert events is not None and events.resumed is not None and events.caught_up is not None
+            found.append({
+                "track": track, "deadline": None if deadline is None else moved.deadline / 1e9,
+                "freeze": events.freeze / 1e9, "resumed": events.resumed / 1e9, "caught_up": events.caught_up / 1e9,
+                "most_buffered": events.most_buffered, "output_share": events.output_share,
+                "utility": moved.utility_share(1.0), "rate": rate,
+            })  # fmt: skip
+    return found
 
 
 def run_times(repeats: int = 5) -> list[dict[str, Any]]:

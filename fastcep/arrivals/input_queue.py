@@ -27,7 +27,7 @@ from fastcep.overload.options import arrival_times
 
 if TYPE_CHECKING:
     from fastcep.engine.engine import Engine
-    from fastcep.engine.matches import Matches
+    from fastcep.engine.results.matches import Matches
 
 __all__ = ["InputQueue", "control_of"]
 

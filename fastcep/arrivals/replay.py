@@ -28,7 +28,7 @@ from fastcep.overload.control import Control
 
 if TYPE_CHECKING:
     from fastcep.engine.engine import Engine
-    from fastcep.engine.matches import Matches
+    from fastcep.engine.results.matches import Matches
 
 __all__ = ["Replay", "Stalls", "replay"]
 

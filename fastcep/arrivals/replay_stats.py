@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fastcep.overload.clock import WallClock, exact_sum
 
 if TYPE_CHECKING:
-    from fastcep.engine.matches import Matches
+    from fastcep.engine.results.matches import Matches
 
 __all__ = ["ReplayStats"]
 

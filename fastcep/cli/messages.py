@@ -14,7 +14,7 @@ _NAMES = (
 )
 _EVALUATE_NAMES = (
     "bounds|rates|demands|statistic|seeds|shedders|history|model|skip|repeats|buffer_limit|probability|most|seconds"
-    "|states|utility|sizes|method|epsilon|deadline|bandwidth|latency|resume|time_budget|seed"
+    "|states|utility|sizes|method|epsilon|deadline|bandwidth|latency|resume|time_budget|seed|event_rate|event_size|service|track"
 )
 _OPTION = re.compile(rf"({_NAMES})\b|({_EVALUATE_NAMES})(?=[=:])")  # start of a message about an argument
 _SUGGESTION = re.compile(rf"\b({_NAMES})=(?:'(…|shed)'|…)")  # an argument that a message suggests

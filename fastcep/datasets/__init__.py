@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastcep.datasets.catalogue import Dataset, list_datasets, make, path, show
 from fastcep.datasets.derived import bus_events, soccer_events, stock_events, toll_events
 from fastcep.datasets.generate import ds1, ds1_batches, ds2, ds2_batches, write_ds1_csv
+from fastcep.datasets.mobility import bike_trips, bus_reports
 from fastcep.datasets.synthetic_bikes import bike_chains, bike_chains_batches
 from fastcep.datasets.synthetic_market import market, market_batches
 from fastcep.datasets.synthetic_soccer import soccer, soccer_batches
@@ -15,7 +16,9 @@ __all__ = [
     "Dataset",
     "bike_chains",
     "bike_chains_batches",
+    "bike_trips",
     "bus_events",
+    "bus_reports",
     "ds1",
     "ds1_batches",
     "ds2",

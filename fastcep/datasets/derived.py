@@ -6,15 +6,14 @@ fastcep does not ship these data; the user names a file.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.csv as pv
 
-from fastcep.errors import DataError, ValidationError
+from fastcep.datasets.csv_columns import SIRI, AnyPath, Ints, Types, check_order, first_line, integers, read_columns
+from fastcep.errors import ValidationError
 
 __all__ = [
     "BUSES",
@@ -29,9 +28,6 @@ __all__ = [
     "toll_events",
 ]
 
-Types = dict[str, pa.DataType]
-AnyPath = str | PathLike[str]
-Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 _QUOTES: Types = {
@@ -65,10 +61,6 @@ QUOTES, POSITIONS, BUSES, PASSES = (pa.schema(types) for types in (_QUOTES, _POS
 _BARS: Types = {"Time": pa.timestamp("ms"), "symbol": pa.string(), "close": pa.float64()}
 _METASTOCK_BARS: Types = {"symbol": pa.string(), "minute": pa.int64(), "close": pa.float64()}
 _METASTOCK = ["symbol", "minute", "open", "high", "low", "close", "volume"]
-_SIRI = [
-    "timestamp", "lineID", "direction", "journeyPatternID", "timeframe", "vehicleJourneyID", "operator", "congestion",
-    "lon", "lat", "delay", "blockID", "vehicleID", "stopID", "atStop",
-]  # fmt: skip
 _STALE = 1_000_000_000  # ns; an older position of the striker is not used
 
 
@@ -100,15 +92,15 @@ def stock_events(path: AnyPath, leading: Sequence[str] = ()) -> pa.Table:
     ValidationError
         If a leading symbol is not in the file.
     """
-    if _first_line(path).startswith("Time"):
-        table = _read(path, _BARS)
-        ts = _integers(table["Time"])
+    if first_line(path).startswith("Time"):
+        table = read_columns(path, _BARS)
+        ts = integers(table["Time"])
     else:
-        table = _read(path, _METASTOCK_BARS, _METASTOCK)
-        ts = _milliseconds(_integers(table["minute"]))
-    _check_order(path, ts)
+        table = read_columns(path, _METASTOCK_BARS, _METASTOCK)
+        ts = _milliseconds(integers(table["minute"]))
+    check_order(path, ts)
     encoded = table["symbol"].combine_chunks().dictionary_encode()
-    codes, symbols = _integers(encoded.indices), [str(name) for name in encoded.dictionary.to_pylist()]
+    codes, symbols = integers(encoded.indices), [str(name) for name in encoded.dictionary.to_pylist()]
     missing = sorted(set(leading) - set(symbols))
     if missing:
         raise ValidationError(f"leading={missing}: expected symbols of the file, such as {', '.join(symbols[:5])}")
@@ -161,9 +153,9 @@ def soccer_events(path: AnyPath, striker: int, reach: float = 3.0) -> pa.Table:
     if not reach > 0:
         raise ValidationError(f"reach={reach}: expected a positive number of metres")
     types: Types = {"t": pa.timestamp("ns"), "id": pa.int64(), "x": pa.float64(), "y": pa.float64()}
-    table = _read(path, types)
-    time, player = _integers(table["t"]), _integers(table["id"])
-    _check_order(path, time)
+    table = read_columns(path, types)
+    time, player = integers(table["t"]), integers(table["id"])
+    check_order(path, time)
     x, y = (table[name].combine_chunks().to_numpy() for name in "xy")
     striker_rows = np.flatnonzero(player == striker)
     if not len(striker_rows):
@@ -217,15 +209,15 @@ def bus_events(path: AnyPath, delay: int = 60) -> pa.Table:
         "stopID": pa.int64(),
         "atStop": pa.int64(),
     }
-    table = _read(path, types, None if _first_line(path).startswith("timestamp") else _SIRI)
-    time = _integers(table["timestamp"])
-    _check_order(path, time)
-    delays, has_stop = _integers(table["delay"]), table["stopID"].is_valid().to_numpy()
+    table = read_columns(path, types, None if first_line(path).startswith("timestamp") else SIRI)
+    time = integers(table["timestamp"])
+    check_order(path, time)
+    delays, has_stop = integers(table["delay"]), table["stopID"].is_valid().to_numpy()
     columns = [
         names_of(["BE", "DE"], (delays >= delay) & has_stop),
         table["vehicleID"],
         table["stopID"],
-        pa.array(_integers(table["atStop"]) == 1),
+        pa.array(integers(table["atStop"]) == 1),
         delays,
         time // 1_000,
     ]
@@ -264,13 +256,13 @@ def toll_events(path: AnyPath, route: str = "A-2") -> pa.Table:
         "starting_time": pa.timestamp("ms"),
         "travel_time": pa.float64(),
     }
-    table = _read(path, types)
+    table = read_columns(path, types)
     ends = zip(table["intersection_id"].to_pylist(), table["tollgate_id"].to_pylist(), strict=True)
     routes = [f"{intersection}-{tollgate}" for intersection, tollgate in ends]
     if route not in routes:
         raise ValidationError(f"route={route!r}: expected one of {', '.join(sorted(set(routes)))}")
     table = table.filter(pa.array([row_route == route for row_route in routes]))
-    started, vehicle = _integers(table["starting_time"]), _integers(table["vehicle_id"])
+    started, vehicle = integers(table["starting_time"]), integers(table["vehicle_id"])
     travel = np.rint(table["travel_time"].combine_chunks().to_numpy() * 1_000).astype(np.int64)
     distinct = np.sort(np.unique(np.stack([started, vehicle, travel]), axis=1, return_index=True)[1])
     started, vehicle, travel = started[distinct], vehicle[distinct], travel[distinct]
@@ -334,36 +326,3 @@ def _milliseconds(stamps: Ints) -> Ints:
     months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
     days = months.astype("datetime64[D]").astype(np.int64) + day - 1
     return np.asarray(((days * 24 + stamps // 100 % 100) * 60 + stamps % 100) * 60_000)
-
-
-def _integers(column: Any) -> Ints:
-    return np.asarray(column.cast(pa.int64()).to_numpy())
-
-
-def _check_order(path: AnyPath, time: Ints) -> None:
-    earlier = np.flatnonzero(np.diff(time) < 0)
-    if len(earlier):
-        raise DataError(f"{fspath(path)!r}: row {earlier[0] + 1} is earlier than the one before; sort the file by time")
-
-
-def _first_line(path: AnyPath) -> str:
-    try:
-        with pa.input_stream(fspath(path)) as stream:
-            return bytes(stream.read(4_096)).split(b"\n")[0].decode(errors="replace").strip('"')
-    except OSError as error:
-        raise DataError(f"{fspath(path)!r} cannot be read ({error}); check the path") from error
-
-
-def _read(path: AnyPath, types: Types, names: list[str] | None = None) -> pa.Table:
-    """Read columns of a CSV file. ``names`` are its column names if it has no header."""
-    _first_line(path)  # raises the same error for a wrong path everywhere
-    convert = pv.ConvertOptions(column_types=types, include_columns=list(types), null_values=["", "null"])
-    try:
-        table = pv.read_csv(path, read_options=pv.ReadOptions(column_names=names), convert_options=convert)
-    except (pa.ArrowInvalid, KeyError) as error:
-        raise DataError(f"{fspath(path)!r}: {error}; expected CSV with the columns {', '.join(types)}") from error
-    for name in types:
-        if table[name].null_count and name != "stopID":
-            row = table[name].is_valid().index(False).as_py()
-            raise DataError(f"{fspath(path)!r}: row {row}, column {name!r} is empty, expected {types[name]}")
-    return table

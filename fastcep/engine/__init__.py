@@ -1,6 +1,7 @@
 """The engine: matches queries against batches of events."""
 
 from fastcep.engine.engine import Engine
-from fastcep.engine.matches import Matches
+from fastcep.engine.results.match import Event, Match
+from fastcep.engine.results.matches import Matches
 
-__all__ = ["Engine", "Matches"]
+__all__ = ["Engine", "Event", "Match", "Matches"]

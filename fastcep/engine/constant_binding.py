@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fastcep.errors import ValidationError
 from fastcep.events import StringTable
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.registry import native_of
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class ConstantBinder:
 
     def prepare(self, query: ast.Query) -> None:
         """Look up every function that ``query`` calls, including those in RETURN; the error names the query."""
-        for expression in ast.expressions(query):
-            for node in ast.walk(expression):
+        for expression in traversal.expressions(query):
+            for node in traversal.walk(expression):
                 if isinstance(node, ast.UserCall):
                     try:
                         self(node.signature)

@@ -12,18 +12,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep._core.matcher.event_loop import compiled
-from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import collect
 from fastcep.engine.order import one_event
 from fastcep.engine.queries import Buildable, built_queries, warn_unbounded
 from fastcep.engine.query_methods import QueryMethods
 from fastcep.engine.reorder import make_reorderer
+from fastcep.engine.results.matches import Matches
+from fastcep.engine.results.timeouts import take_timed_out
 from fastcep.engine.state_methods import StateMethods
 from fastcep.engine.state_transfer import StateTransfer
 from fastcep.engine.stream import Stream
 from fastcep.engine.thread_pool import make_pool
-from fastcep.engine.timeouts import take_timed_out
 from fastcep.engine.times import duration_text, nanoseconds
 from fastcep.errors import ValidationError
 from fastcep.events import parse_duration
@@ -166,6 +166,10 @@ class Engine(QueryMethods, StateMethods):
             **shedding_options(control),
         }
         self._transfer = StateTransfer(self._stream, options)
+
+    def __repr__(self) -> str:
+        names = ", ".join(repr(item.query.name) for item in self._stream.queries)
+        return f"Engine({names or 'no queries'}: {self._loop.position:,} events)"
 
     # ----------------------------------------------------------------- input
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastcep.engine.matches import Matches
+from fastcep.engine.results.matches import Matches
 from fastcep.errors import MemoryLimitError, OverLimit, QueryError
 
 __all__ = ["Faults"]

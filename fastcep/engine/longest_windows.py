@@ -10,7 +10,7 @@ from datetime import timedelta
 import numpy as np
 
 from fastcep._core.memory.vectors import repeated
-from fastcep.engine.matches import QueryMatches
+from fastcep.engine.results.query_matches import QueryMatches
 from fastcep.errors import ValidationError
 from fastcep.events import format_duration, parse_duration
 from fastcep.query import ast

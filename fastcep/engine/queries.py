@@ -9,7 +9,7 @@ from typing import Protocol
 from fastcep.errors import ValidationError
 from fastcep.events import Schema
 from fastcep.events.schema import difference
-from fastcep.query import ast, with_attributes
+from fastcep.query import ast, traversal, with_attributes
 
 __all__ = ["Buildable", "built_queries", "check_query", "warn_unbounded"]
 
@@ -85,7 +85,7 @@ def warn_unbounded(query: ast.Query) -> None:
 
 def _has_own_closer(window: ast.ExplicitWindow) -> bool:
     where = window.closing.where
-    return where is not None and window.opening.variable in ast.variables(where)
+    return where is not None and window.opening.variable in traversal.variables(where)
 
 
 def _built(item: object) -> ast.Query:

@@ -14,10 +14,12 @@ from fastcep._core.matcher.matcher import Matcher
 from fastcep._core.matches.output import Output
 from fastcep.engine.constant_binding import ConstantBinder
 from fastcep.engine.faults import Faults
-from fastcep.engine.matches import Layout, Matches, QueryMatches, no_query
-from fastcep.engine.output import no_matches, take_matches
 from fastcep.engine.partitioned_matcher import AnyMatcher, make_matcher
-from fastcep.engine.returns import Returns
+from fastcep.engine.results.matches import Layout, Matches, no_query
+from fastcep.engine.results.output import no_matches, take_matches
+from fastcep.engine.results.query_matches import QueryMatches
+from fastcep.engine.results.returns import Returns
+from fastcep.engine.results.timeouts import TimedOut
 from fastcep.engine.running_query import RunningQuery
 from fastcep.engine.standby import moved, plans_for, standby_for
 from fastcep.engine.state.foreign_events import foreign_events
@@ -25,7 +27,6 @@ from fastcep.engine.state.replan import check_replan
 from fastcep.engine.store_trial import CUT_SHORT, StoreTrial
 from fastcep.engine.stores import check_index, check_store
 from fastcep.engine.thread_pool import ThreadPool
-from fastcep.engine.timeouts import TimedOut
 from fastcep.engine.windows import WindowBounds
 from fastcep.errors import ValidationError
 from fastcep.events import EventBatch, EventRing, Schema, StringTable

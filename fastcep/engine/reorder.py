@@ -297,6 +297,11 @@ class Reorderer:
         # More events of the watermark's time may come. Numbered by arrival they come later, by a column perhaps before.
         return int(np.searchsorted(times, self.watermark, "left" if self._numbered else "right"))
 
+    @property
+    def arrived(self) -> int:
+        """Number of events that have arrived, including those that are held back and late ones."""
+        return self._arrived
+
     def _release(self, arrived: EventBatch | None = None) -> EventBatch | None:
         """Return the events that the watermark has passed, of the runs and of ``arrived``."""
         parts = []

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from fastcep._core.input.filters import Filter
 from fastcep.engine.constant_binding import ConstantBinder
 from fastcep.engine.faults import Faults
-from fastcep.engine.matches import QueryMatches
 from fastcep.engine.partitioned_matcher import AnyMatcher
-from fastcep.engine.returns import Returns
+from fastcep.engine.results.query_matches import QueryMatches
+from fastcep.engine.results.returns import Returns
+from fastcep.engine.results.timeouts import TimedOut
 from fastcep.engine.store_trial import StoreTrial
-from fastcep.engine.timeouts import TimedOut
 from fastcep.engine.windows import WindowBounds
 from fastcep.plan import Plan
 from fastcep.query import ast

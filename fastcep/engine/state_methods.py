@@ -9,8 +9,17 @@ import pyarrow as pa
 
 from fastcep._core.matcher.event_loop import HasEventLoop
 from fastcep.engine.queries import Buildable
-from fastcep.engine.state_transfer import StateTransfer, make_like, read_snapshot, stored_auto
+from fastcep.engine.state_transfer import StateTransfer
+from fastcep.engine.stored_engine import (
+    changed_queries,
+    first_queries,
+    make_like,
+    name_model_steps,
+    read_snapshot,
+    stored_auto,
+)
 from fastcep.engine.thread_pool import make_pool
+from fastcep.errors import ValidationError
 from fastcep.overload.protocols import Detector, Shedder
 from fastcep.query import ast
 
@@ -130,6 +139,7 @@ class StateMethods(HasEventLoop):
         shedder: Shedder | str | None = "same",
         model: Any = None,
         detector: Detector | Sequence[Detector] | None = None,
+        on_change: str = "error",
     ) -> Self:
         """Create an engine that continues where a snapshot was taken.
 
@@ -138,7 +148,7 @@ class StateMethods(HasEventLoop):
         snapshot
             Result of `snapshot` or `extract`. The engine has its groups.
         queries
-            The queries of the snapshot, which also contains them; other queries are an error.
+            The queries that the engine is to have; None: those of the snapshot, which contains them.
         clock
             As for the engine that took the snapshot; None: the same clock. Other options come from the snapshot.
         memory_limit
@@ -149,26 +159,70 @@ class StateMethods(HasEventLoop):
             As for the engine that took the snapshot, with the same options; what they have learned is in the snapshot.
             ``"same"``: ``"auto"`` if the engine had it, with its options; otherwise none.
             An engine that is restored from key groups may have others, which start without history.
+        on_change
+            If `queries` are others than those of the snapshot: ``"error"`` raises an error; ``"replace"`` continues
+            queries of the same name and text, which call functions of the same signatures, with their state, and drops
+            the state of the others. New and changed queries see the events from now on, as with `add`. The order of
+            `queries` may differ in both cases.
 
         Raises
         ------
         SnapshotError
-            The snapshot is damaged, of another version, of other queries, or of queries that this version plans
-            differently or cannot read; functions that they call must be registered.
+            The snapshot is damaged, of another version, of another schema, of other queries with ``"error"``, or of
+            queries that this version plans differently or cannot read; functions that they call must be registered.
         MemoryLimitError
             A query would need more than its share.
         ValidationError
-            `threads` is not a valid number of threads.
+            `threads` or `on_change` is invalid, a new query cannot run, see `Engine`, or the shedder needs a model of
+            it; the message then has the steps to take.
+        """
+        if on_change not in ("error", "replace"):
+            raise ValidationError(f"found on_change={on_change!r}, expected 'error' or 'replace'")
+        stored = read_snapshot(snapshot)
+        first, wanted = first_queries(stored.header, queries, on_change)
+        replaces = on_change == "replace" and first is not None and wanted is not None
+        changed = changed_queries(stored.header, first or (), wanted or ()) if replaces else []
+        with name_model_steps(stored.header, changed):
+            engine = cls._planned_like(
+                stored.header, first, clock=clock, memory_limit=memory_limit, threads=threads, shedder=shedder,
+                model=model, detector=detector, replaces=replaces,
+            )  # fmt: skip
+        engine._transfer.resume(stored)
+        if wanted is not None:
+            with name_model_steps(stored.header, changed):
+                engine._transfer.change_queries(wanted, changed)
+        return engine
+
+    def _suspend(self, reason: str) -> None:
+        """Refuse all calls with this reason, while another host has the state; ``""``: accept them again."""
+        self._transfer.suspend(reason)
+
+    @classmethod
+    def _planned_like(
+        cls,
+        header: dict[str, Any],
+        queries: ast.Query | Buildable | Sequence[ast.Query | Buildable] | None = None,
+        *,
+        clock: str | Callable[[], int] | None = None,
+        memory_limit: str | int | None = "same",
+        threads: int = 1,
+        shedder: Shedder | str | None = "same",
+        model: Any = None,
+        detector: Detector | Sequence[Detector] | None = None,
+        replaces: bool = False,
+    ) -> Self:
+        """Create an engine without state that plans its queries as in the engine of a snapshot with this header.
+
+        ``replaces``: the signatures of functions may be others, because the queries that call them start anew.
         """
         make_pool(threads)  # raises for an invalid number of threads
-        stored = read_snapshot(snapshot)
         if isinstance(shedder, str) and shedder == "same":
-            shedder = stored_auto(stored.header)
+            shedder = stored_auto(header)
         options: dict[str, Any] = {"threads": threads, "shedder": shedder, "model": model, "detector": detector}
         if memory_limit != "same":
             options["memory_limit"] = memory_limit
         if clock is not None:
             options["clock"] = clock
-        engine = make_like(cls, stored.header, queries, options)
-        engine._transfer.resume(stored)
+        engine = make_like(cls, header, queries, options)
+        engine._transfer.prepare(header, replaces)
         return engine

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from xxhash import xxh3_128_hexdigest
 
-from fastcep.engine.queries import built_queries
+from fastcep.engine.queries import warn_unbounded
 from fastcep.engine.running_query import RunningQuery
-from fastcep.engine.state.container import unpack
-from fastcep.engine.state.header import check_header
 from fastcep.engine.state.keygroups import GROUPS, check_groups
 from fastcep.engine.state.partial_matches import SCHEMA, partial_matches_of
 from fastcep.engine.state.snapshot import (
@@ -25,23 +20,45 @@ from fastcep.engine.state.snapshot import (
     restore_state,
     write_snapshot,
 )
+from fastcep.engine.stored_engine import (
+    StoredState,
+    called_functions,
+    check_functions,
+    check_queries,
+    read_snapshot,
+    report_misfits,
+)  # fmt: skip
 from fastcep.engine.stream import Stream
-from fastcep.errors import FastcepError, SnapshotError, ValidationError
+from fastcep.errors import SnapshotError, ValidationError
 from fastcep.events.units import INT64_MIN, format_time
-from fastcep.overload.names import by_name
-from fastcep.overload.protocols import Shedder
 from fastcep.overload.renewal import RenewingShedder
 from fastcep.plan.plan import KeyPlan, Plan
-from fastcep.query import Document, ast, document_text, parse_document
-from fastcep.stored import Misfit
+from fastcep.query import Document, ast, document_text
 
-__all__ = ["StateTransfer", "StoredState", "make_like", "read_snapshot", "stored_auto"]
-
-AnyEngine = TypeVar("AnyEngine")
-
+__all__ = ["CutState", "StateTransfer"]
 
 _ALL = frozenset(range(GROUPS))
-_REMEDY = "Its checksums are right, so it was written like that; take the snapshot again, or use an older one"
+
+
+class CutState(NamedTuple):
+    """The state of an engine at one event.
+
+    Attributes
+    ----------
+    snapshot
+        Snapshot of the whole engine.
+    queries
+        The queries, in their order in the snapshot.
+    partial_matches
+        Table of the partial matches of each query, in the order of its indexes and of their rows; None for the
+        factorised store.
+    """
+
+    snapshot: bytes
+    queries: tuple[RunningQuery, ...]
+    partial_matches: list[pa.Table | None]
+
+
 #: Options in which engines that exchange key groups must agree; limits may differ.
 _SHARED_OPTIONS = ("attributes", "allowed_lateness", "timed_out", "index")
 
@@ -59,6 +76,7 @@ class StateTransfer:
 
     def __init__(self, stream: Stream, options: dict[str, Any]) -> None:
         self._stream, self._options = stream, options
+        self._was_ended = False
         #: The queries, and the part of a header that describes them; it does not change as long as they do not.
         self._cached_description: tuple[tuple[RunningQuery, ...], dict[str, Any]] | None = None
 
@@ -84,15 +102,45 @@ class StateTransfer:
     def partial_matches(self) -> pa.Table:
         """Return a table of the live partial matches; see `Engine.partial_matches`."""
         with self._stream.exclusive():
-            queries, loop = self._stream.queries, self._stream.loop
-            utilities = {} if queries.control is None else queries.control.utilities()
-            tables = [
-                partial_matches_of(
-                    item, self._stream.strings, (loop.position - 1, loop.time or 0), utilities.get(item.query.name)
-                )
-                for item in queries
-            ]
+            tables = list(self._partial_matches(self._stream.queries))
         return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
+
+    def _partial_matches(self, running: Iterable[RunningQuery]) -> Iterator[pa.Table]:
+        """Yield the table of the partial matches of each query."""
+        queries, loop = self._stream.queries, self._stream.loop
+        utilities = {} if queries.control is None else queries.control.utilities()
+        place = loop.position - 1, loop.time or 0
+        for item in running:
+            yield partial_matches_of(item, self._stream.strings, place, utilities.get(item.query.name))
+
+    def cut(self) -> CutState:
+        """Return the state and what is needed to divide it; an overload control that sleeps wakes up."""
+        with self._stream.exclusive():
+            self._stream.check_given()
+            self._stream.wake()
+            running = tuple(self._stream.queries)
+            snapshot = write_snapshot(self.parts(), None)
+            rows = [item for item in running if not item.plan.kept]
+            tables = dict(zip([item.name for item in rows], self._partial_matches(rows), strict=True))
+            return CutState(snapshot, running, [tables.get(item.name) for item in running])
+
+    @property
+    def received(self) -> int:
+        """Number of events that the engine has received, including those that it holds back."""
+        stream = self._stream
+        return stream.loop.position if stream.reorder is None else stream.reorder.arrived
+
+    def suspend(self, reason: str) -> None:
+        """Refuse all calls that read or change the state with this reason; ``""``: accept them again."""
+        stream = self._stream
+        if bool(reason) == bool(stream.suspended):
+            return
+        if reason:
+            with stream.exclusive(ended=True):
+                self._was_ended, stream.loop.ended = stream.loop.ended, True  # no event enters without `exclusive`
+                stream.suspended = reason
+        else:
+            stream.suspended, stream.loop.ended = "", self._was_ended
 
     def extract(self, groups: Iterable[int]) -> bytes:
         """Remove the state of key groups and return it; see `Engine.extract`."""
@@ -125,7 +173,7 @@ class StateTransfer:
             self._check_progress(header)
             self._stream.memory.share_out(self._stream.queries, self._stream.shared_bytes())
             try:
-                with _report_misfits():
+                with report_misfits():
                     matchers = merge_groups(engine, header, tables)
             except Exception:
                 self._stream.forget_strings()  # those of the snapshot
@@ -134,24 +182,41 @@ class StateTransfer:
             self._stream.queries.exchange(matchers, None if len(owned) == GROUPS else owned)
             self._stream.configure()
 
-    def resume(self, stored: StoredState) -> None:
-        """Load a snapshot into a new stream whose queries have no state; see `Engine.restore`."""
-        header, stream = stored.header, self._stream
+    def prepare(self, header: dict[str, Any], replaces: bool = False) -> None:
+        """Plan the queries of a new stream as in the engine of a snapshot with this header, and check that they fit.
+
+        ``replaces``: functions may have other signatures, because the queries that call them are replaced afterwards.
+
+        Raises
+        ------
+        SnapshotError
+            They do not; the engine cannot be used.
+        """
+        stream = self._stream
         self._resume_renewal(header.get("control"))
         self._resume_sleep(header.get("control"))
-        with _report_misfits():
+        with report_misfits():
             stream.queries.settle(header.get("stores", ["rows"] * len(stream.queries)), 0)
-        self._check_same(header)
+        self._check_same(header, replaces)
+        if header["groups"] is None or "control" in header:
+            with report_misfits():
+                self._check_control(header.get("control"))
+
+    def resume(self, stored: StoredState) -> None:
+        """Load a snapshot into a new stream, after `prepare`; see `Engine.restore`."""
+        header, stream = stored.header, self._stream
         loop = stream.loop
         loop.position, loop.time, loop.sequence = (header[name] for name in ("position", "time", "sequence"))
         groups = header["groups"]
         stream.queries.owned = None if groups is None else frozenset(groups)
         stream.memory.share_out(stream.queries, stream.shared_bytes())
-        with _report_misfits():
+        with report_misfits():
             restore_state(self.parts(), header, stored.tables)
         if groups is None or "control" in header:  # a snapshot of key groups has no control: it starts without history
-            with _report_misfits():
-                self._resume_control(header.get("control"))
+            control = stream.queries.control
+            with report_misfits():
+                if control is not None and header.get("control") is not None:
+                    control.restore(header["control"])
         if not stream.may_sleep():
             stream.wake()
         stream.configure()
@@ -161,7 +226,7 @@ class StateTransfer:
         control = self._stream.queries.control
         if control is None or not isinstance(control.shedder, RenewingShedder) or not isinstance(stored, dict):
             return
-        with _report_misfits():
+        with report_misfits():
             if stored["specs"] == control.specs():
                 control.shedder.restore(stored["shedder"])
                 self._stream.replan()
@@ -171,7 +236,7 @@ class StateTransfer:
         control = self._stream.queries.control
         if control is None:
             return
-        with _report_misfits():
+        with report_misfits():
             slept = False
             if stored is not None:  # otherwise it is of key groups
                 control.check_clock(stored)
@@ -179,8 +244,8 @@ class StateTransfer:
             if control.can_sleep and control.sleep.asleep != slept:
                 self._stream.switch(slept)
 
-    def _resume_control(self, stored: dict[str, Any] | None) -> None:
-        """Restore the state of the overload control."""
+    def _check_control(self, stored: dict[str, Any] | None) -> None:
+        """Check that a snapshot has the state of this engine's overload control."""
         control = self._stream.queries.control
         stored_specs = None if stored is None else stored["specs"]
         specs = None if control is None else control.specs()
@@ -189,8 +254,6 @@ class StateTransfer:
                 f"the snapshot is of an engine that sheds load by {stored_specs}, this one by {specs}: restore it with "
                 "the original shedder=… and detector=…"
             )
-        if control is not None and stored is not None:
-            control.restore(stored)
 
     # ----------------------------------------------------------------------- checks
 
@@ -200,9 +263,7 @@ class StateTransfer:
         if not len(stream.queries):
             raise ValidationError("the engine has no query, so it has no state; add one")
         progress = {"position": loop.position, "time": loop.time, "sequence": loop.sequence}
-        return EngineParts(
-            stream.schema, stream.queries, stream.strings, stream.reorder, progress, self._description()
-        )
+        return EngineParts(stream.schema, stream.queries, stream.strings, stream.reorder, progress, self._description())
 
     def _description(self) -> dict[str, Any]:
         """Return the fields of a header that describe the engine."""
@@ -214,12 +275,11 @@ class StateTransfer:
             stores = [plan.store for plan in plans]
             control = self._stream.queries.control
             classes = [[] for _ in plans] if control is None else control.classes()
-            classes = [
-                of_query if _has_classes(plan) else None for of_query, plan in zip(classes, plans, strict=True)
-            ]
+            called = called_functions(item.query for item in running)
+            classes = [of_query if _has_classes(plan) else None for of_query, plan in zip(classes, plans, strict=True)]
             self._cached_description = running, {
                 "text": text, "options": self._options, "stores": stores, "identity": identity, "classes": classes,
-            }  # fmt: skip
+            } | ({"functions": called} if called else {})  # fmt: skip
         return self._cached_description[1]
 
     def _check_owned(self, groups: Iterable[int]) -> tuple[int, ...]:
@@ -241,6 +301,18 @@ class StateTransfer:
             self._check_keyed(new)
         return new
 
+    def change_queries(self, queries: Sequence[ast.Query], changed: Collection[str]) -> None:
+        """Run these queries from now on; all except the ``changed`` ones run already and keep their state."""
+        with self._stream.exclusive():
+            running = {item.query.name: item for item in self._stream.queries}
+            new = []
+            for query in queries:
+                if query.name in changed:
+                    warn_unbounded(query)
+                new.append(self.prepared(query) if query.name in changed else running[query.name])
+            if new != list(running.values()):
+                self._stream.run(new)
+
     def _check_keyed(self, item: RunningQuery) -> None:
         if not isinstance(item.plan.key, KeyPlan):
             raise ValidationError(
@@ -248,7 +320,7 @@ class StateTransfer:
                 "of the query must agree in an attribute: WHERE [attribute]"
             )
 
-    def _check_same(self, header: dict[str, Any]) -> None:
+    def _check_same(self, header: dict[str, Any], replaces: bool = False) -> None:
         """Check that a snapshot has the queries of this engine, and the options on which its state depends."""
         description, stored_options = self._description(), header["options"]
         for name in _SHARED_OPTIONS:
@@ -259,7 +331,8 @@ class StateTransfer:
                     f"the snapshot is of an engine with {name}={stored_option!r}, expected {option!r} as in this one"
                 )
         if header["text"] != description["text"]:
-            _check_queries(header["text"], [item.query for item in self._stream.queries])
+            check_queries(header["text"], [item.query for item in self._stream.queries])
+        changed = check_functions(header, description.get("functions", {}), replaces)
         self._check_classes(description["classes"], header.get("classes", description["classes"]))
         stored_stores = header.get("stores", ["rows"] * len(description["stores"]))
         for item, store, stored_store in zip(self._stream.queries, description["stores"], stored_stores, strict=True):
@@ -270,6 +343,11 @@ class StateTransfer:
                     f"groups with store={store!r}"
                 )
         if header["identity"] != description["identity"]:
+            if changed:
+                raise SnapshotError(
+                    f"{changed}, and a query joins by it; register it as it was, restore the snapshot without queries, "
+                    "and remove the queries that call it"
+                )
             raise SnapshotError(
                 "the snapshot was taken by a fastcep that plans these queries differently; finish the stream with that "
                 "version, or start it again"
@@ -285,9 +363,7 @@ class StateTransfer:
             difference = "with a shedder and this one has none, or the reverse"
         else:
             return
-        raise SnapshotError(
-            f"the snapshot is of an engine {difference}: use the original shedder=… and detector=…"
-        )
+        raise SnapshotError(f"the snapshot is of an engine {difference}: use the original shedder=… and detector=…")
 
     def _check_progress(self, header: dict[str, Any]) -> None:
         """Check that snapshot and engine have reached the same event of the stream."""
@@ -317,98 +393,9 @@ class StateTransfer:
             )
 
 
-@lru_cache(maxsize=64)
-def _parse_text(text: str) -> Document:
-    """Parse the queries of a snapshot; cached, because many snapshots have the same text, and queries are immutable."""
-    try:
-        return parse_document(text, "snapshot")
-    except FastcepError as error:
-        raise SnapshotError(f"cannot create an engine for the snapshot: {error}") from error
-
-
-class StoredState(NamedTuple):
-    """An unpacked snapshot: its header, and its tables by name."""
-
-    header: dict[str, Any]
-    tables: Any
-
-
-def read_snapshot(snapshot: bytes | bytearray | memoryview) -> StoredState:
-    """Unpack a snapshot of an engine, and check its header.
-
-    Raises
-    ------
-    SnapshotError
-        The snapshot is damaged, of another version, or not of an engine.
-    """
-    header, tables = unpack(snapshot)
-    with _report_misfits():
-        check_header(header)
-    return StoredState(header, tables)
-
-
-def stored_auto(header: dict[str, Any]) -> Shedder | None:
-    """Return a new shedder ``auto`` if the engine of a snapshot had it, otherwise None."""
-    control = header.get("control")
-    with _report_misfits():
-        spec = None if control is None else control["specs"]["shedder"]
-        if not isinstance(spec, dict) or spec.get("name") != "auto":
-            return None
-        return by_name("auto", **{name: value for name, value in spec.items() if name != "name"})
-
-
-def make_like(
-    make: Callable[..., AnyEngine], header: dict[str, Any], queries: Any, options: dict[str, Any]
-) -> AnyEngine:
-    """Create an engine without state, with the queries and options of a snapshot.
-
-    Parameters
-    ----------
-    make
-        The class of the engine.
-    header
-        Header of the snapshot.
-    queries
-        The queries; None: those of the snapshot.
-    options
-        Options that replace those of the snapshot.
-
-    Raises
-    ------
-    SnapshotError
-        The snapshot has other queries than ``queries``, or they cannot run here.
-    """
-    stored_options = header["options"]
-    try:
-        if queries is None:
-            checked = _parse_text(header["text"]).queries
-        else:
-            checked = tuple(built_queries(queries, stored_options["attributes"]))
-            _check_queries(header["text"], checked)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the user was warned when the first engine was created
-            with _report_misfits():
-                return make(list(checked), **{**stored_options, **options})
-    except SnapshotError:
-        raise
-    except FastcepError as error:
-        raise SnapshotError(f"cannot create an engine for the snapshot: {error}") from error
-
-
 def _has_classes(plan: Plan) -> bool:
     """Return True if rows have a word for their class and weight."""
     return any(state.features or (plan.weighed and state.indexes) for state in plan.states)
-
-
-@contextmanager
-def _report_misfits() -> Iterator[None]:
-    """Raise `SnapshotError` for data that no engine has written, although its checksums are right."""
-    try:
-        yield
-    except Misfit as misfit:
-        raise SnapshotError(f"the snapshot does not fit together: {misfit}. {_REMEDY}") from None
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError) as error:
-        raise SnapshotError(f"the snapshot does not fit together ({error!r}). {_REMEDY}") from error
 
 
 def _time_text(time: int | None) -> str:
@@ -419,19 +406,3 @@ def _list_groups(groups: Iterable[int]) -> str:
     """List the numbers of groups, for a message."""
     numbers = [str(group) for group in groups]
     return ", ".join(numbers) if len(numbers) <= 8 else f"{', '.join(numbers[:7])} and {len(numbers) - 7} more"
-
-
-def _check_queries(stored_text: str, queries: Sequence[ast.Query]) -> None:
-    """Check that queries and schema are those of a snapshot."""
-    text = document_text(Document(queries[0].schema, tuple(queries)))
-    if text == stored_text:
-        return
-    stored_text = document_text(_parse_text(stored_text))  # in the form that this version writes
-    if text == stored_text:
-        return
-    stored_lines, lines = stored_text.splitlines(), text.splitlines()
-    differing = [(stored, line) for stored, line in zip(stored_lines, lines, strict=False) if stored != line]
-    difference = f"found {differing[0][0]!r}, expected {differing[0][1]!r}" if differing else (
-        f"found {len(stored_lines)} lines of schema and queries, expected {len(lines)}"
-    )  # fmt: skip
-    raise SnapshotError(f"the snapshot is of other queries, or another schema: {difference}")

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from fastcep._core.input.batch import Batch
 from fastcep._core.matcher.event_loop import EventLoop
-from fastcep.engine.matches import Matches
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import shared_bytes as bytes_of_all
 from fastcep.engine.order import check_order, single_events
@@ -24,6 +23,7 @@ from fastcep.engine.parallel_match import ParallelMatch
 from fastcep.engine.partitioned_matcher import check_threads, parts_of_query
 from fastcep.engine.query_set import QuerySet, Replanned
 from fastcep.engine.reorder import Reorderer
+from fastcep.engine.results.matches import Matches
 from fastcep.engine.running_query import RunningQuery
 from fastcep.engine.signals import Signals
 from fastcep.engine.store_trial import TRIED
@@ -114,6 +114,7 @@ class Stream:
             control.set_asleep(self.may_sleep())
         self._signals = Signals()
         self._completes = False
+        self.suspended = ""  # why no call is possible now, for an error
         self._waiting: list[Matches] = []  # of a call that goes on, or that the handler of a signal ended
         self.loop = EventLoop(
             self.queries, self.faults, make_batch_reader(self.schema, self.strings),
@@ -139,6 +140,8 @@ class Stream:
                         "a signal that came twice ended an earlier call of the engine between a shedder or a listener "
                         "and the queries, which may stand behind different events; restore a snapshot"
                     )
+                if self.suspended:
+                    raise ValidationError(self.suspended)
                 if self.loop.ended and not ended:
                     raise ValidationError("the stream was ended by flush(); make a new Engine for another stream")
                 yield

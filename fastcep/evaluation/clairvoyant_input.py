@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastcep._core.fit.clairvoyant import Clairvoyant
-from fastcep.engine.match_identity import mix
+from fastcep.engine.results.match_identity import mix
 from fastcep.overload.costs import CostTable
 from fastcep.query.patterns import pattern_variables
 from fastcep.shedding.lineage import Lineage

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep.overload.protocols import Classes
-from fastcep.query import ast, expression_text
+from fastcep.query import ast, expression_text, traversal
 from fastcep.shedding.hybrid.features import of_events, of_matches
 
 __all__ = ["Values", "event_features", "features"]
@@ -97,20 +97,20 @@ def _classes(expressions: Sequence[ast.Expr], values: Mapping[str, Values]) -> C
 
 
 def _attributes_of(node: ast.Expr) -> set[tuple[str, str]]:
-    return {(part.qualified_name, part.name) for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+    return {(part.qualified_name, part.name) for part in traversal.walk(node) if isinstance(part, ast.Attribute)}
 
 
 def _has_range(node: ast.Expr, values: Mapping[str, Values]) -> bool:
-    parts = [part for part in ast.walk(node) if isinstance(part, ast.Attribute)]
+    parts = [part for part in traversal.walk(node) if isinstance(part, ast.Attribute)]
     return bool(parts) and all(part.name in values for part in parts) and not any(
-        isinstance(part, ast.Aggregate | ast.UserCall) for part in ast.walk(node)
+        isinstance(part, ast.Aggregate | ast.UserCall) for part in traversal.walk(node)
     )  # fmt: skip
 
 
 def _range(node: ast.Expr, values: Mapping[str, Values], parts: int) -> tuple[int, int, str]:
     """Return the smallest and largest integer value of a feature, and its text; real values are scaled by `parts`."""
-    attributes = [part for part in ast.walk(node) if isinstance(part, ast.Attribute)]
-    integral = all(values[part.name].integral for part in attributes) and not any(map(_is_real, ast.walk(node)))
+    attributes = [part for part in traversal.walk(node) if isinstance(part, ast.Attribute)]
+    integral = all(values[part.name].integral for part in attributes) and not any(map(_is_real, traversal.walk(node)))
     sample = _sample(node, values) * (1 if integral else parts)
     text = expression_text(node)
     return int(np.floor(sample.min())), int(np.floor(sample.max())), text if integral else f"({text}) * {parts}"
@@ -120,7 +120,7 @@ def _sample(node: ast.Expr, values: Mapping[str, Values]) -> Floats:
     """Draw values of a feature; undefined values, such as the root of a negative number, are left out."""
     random = np.random.default_rng(0)
     drawn = {}
-    for part in ast.walk(node):
+    for part in traversal.walk(node):
         if isinstance(part, ast.Attribute):
             ranged = values[part.name]
             ends = random.choice([ranged.low, ranged.high], _DRAWS)

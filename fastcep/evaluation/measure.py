@@ -10,7 +10,7 @@ import numpy as np
 
 from fastcep.arrivals.replay import replay
 from fastcep.engine import Engine, Matches
-from fastcep.engine.match_identity import Identities, identities
+from fastcep.engine.results.match_identity import Identities, identities
 from fastcep.evaluation.latencies import Floats, Latencies
 from fastcep.evaluation.stream import Stream
 from fastcep.overload.episodes import without_warnings

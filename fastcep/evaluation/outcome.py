@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastcep.engine.match_identity import count_found
+from fastcep.engine.results.match_identity import count_found
 from fastcep.evaluation.latencies import over_time, skipped, statistic_of, total
 from fastcep.evaluation.measure import Measured
 from fastcep.evaluation.targets import Target

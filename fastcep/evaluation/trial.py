@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fastcep.engine.match_identity import Identities
+from fastcep.engine.results.match_identity import Identities
 from fastcep.evaluation.setting import Setting
 from fastcep.evaluation.stream import Stream
 from fastcep.evaluation.targets import Target

@@ -256,6 +256,10 @@ class Schema:
             raise AttributeError(f"Schema has no event type {name!r}{suggestion(name, options)}")
         return TypeHandle(self, name)
 
+    def __dir__(self) -> list[str]:
+        """Return the event types too, for completion."""
+        return sorted({*super().__dir__(), *(name for name in self._types if name.isidentifier())})
+
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"cannot set {name!r}: a Schema is immutable; make a new one")
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fastcep.extras import load_name
+
 if TYPE_CHECKING:
     from fastcep.parallel.adaptation.forecast import forecast
     from fastcep.parallel.adaptation.loop import AdaptationLoop
@@ -34,7 +36,7 @@ __all__ = [
     "measure_profile", "parse_distribution", "simulate",
 ]  # fmt: skip
 
-_MODULE_OF = {
+_MODULE_OF = dict.fromkeys(__all__, "queueing.distributions") | {
     "Adaptation": "adaptation.options",
     "AdaptationLoop": "adaptation.loop",
     "Degree": "queueing.instance_count",
@@ -50,13 +52,7 @@ _MODULE_OF = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from fastcep.extras import load
-
-    value = getattr(load(f"{__name__}.{_MODULE_OF.get(name, 'queueing.distributions')}"), name)
-    globals()[name] = value
-    return value
+    return load_name(__name__, _MODULE_OF, name)
 
 
 def __dir__() -> list[str]:

@@ -250,6 +250,10 @@ class ParallelEngine:
         self._closed = True
         self._finish()
 
+    def __repr__(self) -> str:
+        names = ", ".join(repr(item.query.name) for item in self._engine._stream.queries)
+        return f"ParallelEngine({names}: {self._events:,} events)"
+
     def __enter__(self) -> Self:
         return self
 

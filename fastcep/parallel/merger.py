@@ -9,33 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from fastcep.engine import Matches
-from fastcep.engine.matches import Layout, QueryMatches
-from fastcep.engine.returns import Bindings
+from fastcep.engine.results.matches import Layout
+from fastcep.engine.results.query_matches import QueryMatches, one_array, received_matches
 from fastcep.parallel.slice_run import EVENT, MOMENT
 from fastcep.query import ast
 
 __all__ = ["Merger"]
-
-
-@dataclass(frozen=True)
-class _ReceivedMatches(QueryMatches):
-    """Matches of a query whose columns another engine has made."""
-
-    received: pa.Table = field(default_factory=lambda: pa.table({}))
-
-    def columns(self) -> dict[str, Any]:
-        """Return Arrow arrays by column name, without the column of the query's name."""
-        return {name: _array(self.received[name]) for name in self.received.column_names[:-2]}
-
-
-def _array(column: Any) -> Any:
-    return column.unify_dictionaries().combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
 @dataclass
@@ -118,6 +101,5 @@ class Merger:
 
 
 def _received(query: ast.Query, table: pa.Table) -> QueryMatches:
-    events, times = _array(table[EVENT]).to_numpy(), _array(table[MOMENT]).to_numpy()
-    ones = np.ones(len(table), np.int64)
-    return _ReceivedMatches(query, Bindings(len(table), [], []), events, ones, times, received=table)
+    events, times = one_array(table[EVENT]).to_numpy(), one_array(table[MOMENT]).to_numpy()
+    return received_matches(query, table.select(table.column_names[:-2]), events, times)

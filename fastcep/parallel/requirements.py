@@ -10,7 +10,7 @@ from fastcep.engine.longest_windows import longest_windows
 from fastcep.errors import ValidationError
 from fastcep.plan import Plan
 from fastcep.plan.slicing import Context, slicing_of, slicing_refusal
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 
 __all__ = ["check_functions", "common_context", "watched_windows"]
 
@@ -95,7 +95,7 @@ def check_functions(queries: Sequence[ast.Query]) -> None:
         If a query does.
     """
     for query in queries:
-        for node in (node for expression in ast.expressions(query) for node in ast.walk(expression)):
+        for node in (node for expression in traversal.expressions(query) for node in traversal.walk(expression)):
             if isinstance(node, ast.UserCall):
                 raise ValidationError(
                     f"query {query.name!r} calls {node.signature.name!r}, a function that is registered in this "

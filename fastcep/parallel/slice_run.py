@@ -16,7 +16,7 @@ import pyarrow as pa
 from fastcep._core.memory.vectors import repeated
 from fastcep.engine import Engine, Matches
 from fastcep.engine.longest_windows import check_longest
-from fastcep.engine.matches import QueryMatches, read
+from fastcep.engine.results.query_matches import QueryMatches, read
 from fastcep.events.convert import from_numpy
 from fastcep.query import ast
 from fastcep.query.plain_schema import TIME

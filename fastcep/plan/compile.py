@@ -21,7 +21,7 @@ from fastcep.plan.plan import EdgePlan, IndexPlan, KeyPlan, Plan, StatePlan
 from fastcep.plan.programs import Columns
 from fastcep.plan.rewrite import step
 from fastcep.plan.windows import plan_windows
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 
 #: A row keeps the null flags of its registers in one 64-bit word.
 MAX_VALUES = 64
@@ -459,7 +459,7 @@ class _Planner:
         columns: set[int] = set()
         numbers = {variable.name: number for number, variable in enumerate(self.variables)}
         for item in self.query.returns:
-            for node in ast.walk(item.expression):
+            for node in traversal.walk(item.expression):
                 if isinstance(node, ast.Attribute | ast.AttributeList | ast.Aggregate) and node.name is not None:
                     leaf = Op("event", DTYPES["int64"], (), (numbers[node.qualified_name], node.name))
                     columns |= {part.data[0] for part in leaves(self.columns.resolve(leaf))}

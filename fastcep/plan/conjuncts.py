@@ -8,7 +8,7 @@ from fastcep.plan.automaton import START, YES, Automaton, Edge, State
 from fastcep.plan.ir import FALSE, TRUE, Op, all_of, const, count, leaves, quantity
 from fastcep.plan.rewrite import any_bound, is_bound
 from fastcep.plan.translate import Translator
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 
 __all__ = ["Conjunct", "guarded", "read_conjunct"]
 
@@ -59,7 +59,7 @@ class Conjunct:
 def read_conjunct(conjunct: ast.Expr, translate: Translator, automaton: Automaton) -> Conjunct:
     """Translate a conjunct and determine what it depends on."""
     expr = translate(conjunct)
-    variables_mentioned = sorted(translate.numbers[name] for name in ast.variables(conjunct))
+    variables_mentioned = sorted(translate.numbers[name] for name in traversal.variables(conjunct))
     counted = {v for v in variables_mentioned if _only_counted(conjunct, v, translate)}
     guards: list[Op] = []
     branches: list[tuple[int, ...]] = []
@@ -127,6 +127,6 @@ def _guards(leaf: Op, automaton: Automaton) -> list[Op]:
 def _only_counted(conjunct: ast.Expr, variable: int, translate: Translator) -> bool:
     return all(
         isinstance(part, ast.Aggregate) and part.name is None
-        for part in ast.walk(conjunct)
+        for part in traversal.walk(conjunct)
         if isinstance(part, ast.Attribute | ast.Aggregate) and translate.numbers[part.qualified_name] == variable
     )

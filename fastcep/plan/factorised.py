@@ -31,7 +31,7 @@ from fastcep.plan.ir import TRUE, Op, key_pair, leaves, transform
 from fastcep.plan.plan import KeptPlan, StepPlan, Term
 from fastcep.plan.programs import Columns
 from fastcep.plan.translate import Translator
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 
 __all__ = ["Factorised", "factorise", "has_choice"]
 
@@ -102,7 +102,7 @@ def has_choice(query: ast.Query) -> bool:
     With two variables both stores keep the events of the first one. User-defined functions are not called twice for an
     event, so queries that call them are not tried twice.
     """
-    calls = query.where is not None and any(isinstance(node, ast.UserCall) for node in ast.walk(query.where))
+    calls = query.where is not None and any(isinstance(node, ast.UserCall) for node in traversal.walk(query.where))
     return isinstance(query.pattern, ast.Sequence) and len(query.pattern.patterns) > 2 and not calls
 
 
@@ -143,7 +143,7 @@ class _Factoriser:
         reason = self._same(self.query.partition)
         if reason:
             return reason
-        for conjunct in ast.conjuncts(self.query.where):
+        for conjunct in traversal.conjuncts(self.query.where):
             reason = self._same(conjunct.names) if isinstance(conjunct, ast.SameAttributes) else self._take(conjunct)
             if reason:
                 return reason

@@ -15,7 +15,7 @@ from fastcep.plan.ir import Op
 from fastcep.plan.joins import EVENT_ATTRIBUTES
 from fastcep.plan.plan import KeyPlan
 from fastcep.plan.translate import Translator
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.types import BUILTINS
 
 __all__ = ["KeyWords", "find_key"]
@@ -120,7 +120,7 @@ def _attributes_text(attributes: Attributes) -> str:
 
 def _candidates(query: ast.Query, automaton: Automaton, translate: Translator) -> Iterable[Attributes]:
     """Yield attributes on which all variables agree, first by ``[…]``, then by equalities."""
-    conjuncts = ast.conjuncts(query.where)
+    conjuncts = traversal.conjuncts(query.where)
     # Only the first attribute, because the last events of partitions are stored by their attributes in this order.
     same = list(query.partition[:1])
     for conjunct in conjuncts if not query.partition else ():

@@ -30,7 +30,7 @@ from fastcep.plan.implied_equalities import implied_equalities
 from fastcep.plan.ir import FALSE, TRUE, Op, all_of, const, count, leaves, quantity, transform
 from fastcep.plan.rewrite import closed, is_bound
 from fastcep.plan.translate import Translator
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.patterns import sub_patterns
 
 __all__ = ["ForAll", "Placement", "Placer", "acts_by_partition", "of_last_rounds", "removes_rows"]
@@ -97,7 +97,7 @@ class Placer:
     def place(self) -> Placement:
         """Return the placement of all conditions of the query, except those on negated variables (``on_negated``)."""
         same: list[str] = list(self.query.partition)
-        for conjunct in ast.conjuncts(self.query.where):
+        for conjunct in traversal.conjuncts(self.query.where):
             if isinstance(conjunct, ast.SameAttributes):
                 same.extend(conjunct.names)
             else:

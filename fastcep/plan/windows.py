@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME, ON_EVENT, Plan, WindowPlan
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 
 __all__ = ["plan_windows"]
 
@@ -39,7 +39,7 @@ def plan_windows(
     opening, closing = window.opening, window.closing
     why = _why_isolated(query, edge_negation, timed_out, sheds)
     on_event = bool(closing.types)
-    mentions_opening = closing.where is not None and opening.variable in ast.variables(closing.where)
+    mentions_opening = closing.where is not None and opening.variable in traversal.variables(closing.where)
     return WindowPlan(
         isolated=bool(why),
         why=why,

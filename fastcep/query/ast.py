@@ -6,7 +6,7 @@ Everything after the parser (plan, reference matcher, printer) reads only these 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -76,7 +76,9 @@ class Index:
     offset: int = 0
 
 
-class _VariableReference(Expr):
+class VariableReference(Expr):
+    """Base class of expressions that name a variable."""
+
     __slots__ = ()
     variable: str
     inner: str | None
@@ -88,7 +90,7 @@ class _VariableReference(Expr):
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute(_VariableReference):
+class Attribute(VariableReference):
     """``variable.name`` or ``variable[index].name``; the names ``time``, ``seq`` and ``type`` are built in.
 
     For a variable inside a group, ``variable`` is the group and ``inner`` the variable: ``g[i].a.x`` is
@@ -102,7 +104,7 @@ class Attribute(_VariableReference):
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate(_VariableReference):
+class Aggregate(VariableReference):
     """``FUNCTION(variable[].name)``; function is AVG SUM MIN MAX COUNT or STDDEV. ``COUNT(x[])`` has no name."""
 
     function: str
@@ -220,7 +222,7 @@ class SameAttributes(Expr):
 
 
 @dataclass(frozen=True, slots=True)
-class AttributeList(_VariableReference):
+class AttributeList(VariableReference):
     """``variable[].name`` in RETURN: the list of the attribute of every element."""
 
     variable: str
@@ -423,76 +425,23 @@ class Query(Node):
     schema: Schema = field(kw_only=True)
     text: str | None = field(default=None, compare=False, repr=False, kw_only=True)
 
-    # Function from a query to HTML; `fastcep.plan`, which is a layer above, sets it.
+    # Functions from a query to HTML and to text; `fastcep.plan` and `fastcep.query.printer`, which import this module,
+    # set them.
     _html: ClassVar[Callable[[Query], str] | None] = None
+    _printed: ClassVar[Callable[[Query], str] | None] = None
+
+    def __repr__(self) -> str:
+        """Return the query's text in one line; line ends in string literals are escaped."""
+        text = f"QUERY {self.name}" if Query._printed is None else Query._printed(self)
+        return f"Query({text!r})"
 
     def _repr_html_(self) -> str | None:
         """Return the text, the schema and the plan as HTML for a notebook; None if no planner is loaded."""
         return None if Query._html is None else Query._html(self)
 
 
-def children(node: Expr) -> Iterator[Expr]:
-    """Yield the direct sub-expressions of ``node``, left to right."""
-    if isinstance(node, Literal):  # a fast path, because IN can have many
-        return
-    names: tuple[str, ...] = type(node).__match_args__  # the fields without the span; `fields` is slow
-    for name in names:
-        value = getattr(node, name)
-        if isinstance(value, Expr):
-            yield value
-        elif isinstance(value, tuple):
-            yield from (item for item in value if isinstance(item, Expr))
-
-
-def walk(node: Expr) -> Iterator[Expr]:
-    """Yield ``node`` and all its descendants, parents first, left to right."""
-    stack = [node]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(reversed(tuple(children(node))))
-
-
-def conjuncts(where: Expr | None) -> tuple[Expr, ...]:
-    """Split a condition at its top-level ANDs, regardless of parentheses; NOT and OR are not split."""
-    terms, stack = [], [] if where is None else [where]
-    while stack:
-        term = stack.pop()
-        if isinstance(term, Binary) and term.operator == "AND":
-            stack += (term.right, term.left)
-        else:
-            terms.append(term)
-    return tuple(terms)
-
-
 #: Maximum nesting depth of expressions and of patterns.
 MAX_NESTING = 100
-
-
-def nesting(node: Expr) -> int:
-    """Return the nesting depth of an expression; a chain of operations, such as a sum, is one level."""
-    deepest, stack = 0, [(node, 1)]
-    while stack:
-        node, level = stack.pop()
-        deepest = max(deepest, level)
-        for child in children(node):
-            in_chain = isinstance(node, Binary) and child is node.left and isinstance(child, Binary)
-            stack.append((child, level if in_chain else level + 1))
-    return deepest
-
-
-def expressions(query: Query) -> Iterator[Expr]:
-    """Yield the expressions of a query: in RETURN, in WHERE and in the bounds of its windows."""
-    yield from (item.expression for item in query.returns)
-    wheres = [query.where]
-    if isinstance(query.window, ExplicitWindow):
-        wheres += [query.window.opening.where, query.window.closing.where]
-    yield from (where for where in wheres if where is not None)
-
-
-def variables(node: Expr) -> frozenset[str]:
-    """Return the names of the variables that ``node`` mentions: ``x``, ``g.a``, and ``g`` for ``COUNT(g[])``."""
-    return frozenset(part.qualified_name for part in walk(node) if isinstance(part, _VariableReference))
 
 
 def qualified(variable: str, inner: str | None) -> str:

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 from fastcep.errors import ValidationError
 from fastcep.events.schema import Schema, TypeHandle
 from fastcep.events.units import parse_duration
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.check import check
 from fastcep.query.groups import OptionalGroup, RepeatedGroup, Ungrouped
-from fastcep.query.printer import expression_text, pattern_text
+from fastcep.query.printer import expression_text, one_line, pattern_text
 from fastcep.query.source import NESTED, Problem
 from fastcep.query.terms import Term, node_of
 from fastcep.query.variables import Negated, Repeated, Several, Variable, whole
@@ -230,6 +230,13 @@ class Builder:
     policies: tuple[tuple[str, Any], ...] = ()
     name: str = "query"
 
+    def __repr__(self) -> str:
+        try:
+            text = one_line(self.build())
+        except ValidationError:  # it is not complete
+            text = f"QUERY {self.name} PATTERN {pattern_text(self.pattern)} …"
+        return f"Builder({text!r})"
+
     def where(self, *conditions: Term) -> Builder:
         """Add conditions; all of them must hold."""
         joined = self.condition
@@ -351,6 +358,6 @@ class Builder:
 
 def _column(item: ast.Expr) -> str:
     """Return the name of the output column of an expression."""
-    if ast.nesting(item) > ast.MAX_NESTING:
+    if traversal.nesting(item) > ast.MAX_NESTING:
         raise ValidationError(NESTED.format("expression"))
     return expression_text(item)

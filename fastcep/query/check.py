@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.check_condition import check_condition, negated_mentions, refuse_deep, refuse_lists
 from fastcep.query.check_pattern import OUTPUT_COLUMNS, check_pattern
 from fastcep.query.check_policies import check_policies
@@ -40,7 +40,7 @@ def check(query: ast.Query, spans: Spans | None = None) -> ast.Query:
         raise Problem("a query's name cannot be empty")
     if nesting(query.pattern) > ast.MAX_NESTING:
         raise Problem(NESTED.format("pattern"), query.pattern)
-    for expression in ast.expressions(query):
+    for expression in traversal.expressions(query):
         refuse_deep(expression)
     check_pattern(query, spans)
     scope = Scope.of(query)
@@ -58,7 +58,7 @@ def check(query: ast.Query, spans: Spans | None = None) -> ast.Query:
 
 
 def _check_where(query: ast.Query, where: ast.Expr, scope: Scope) -> None:
-    for conjunct in ast.conjuncts(where):
+    for conjunct in traversal.conjuncts(where):
         if isinstance(conjunct, ast.SameAttributes):
             for position, name in enumerate(conjunct.names):
                 _check_key(name, query, "[…]", conjunct.span)
@@ -100,7 +100,7 @@ def _check_returns(query: ast.Query, scope: Scope) -> None:
         expression = item.expression
         if not isinstance(expression, ast.AttributeList):
             refuse_lists(expression)
-        for part in ast.walk(expression):
+        for part in traversal.walk(expression):
             if isinstance(part, ast.Attribute) and part.index is not None and part.index.kind == "relative":
                 x, a = part.variable, part.name if part.inner is None else f"{part.inner}.{part.name}"
                 raise Problem(

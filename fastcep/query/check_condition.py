@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.printer import short_text
 from fastcep.query.source import NESTED, Problem
 from fastcep.query.types import Scope, type_of
@@ -27,7 +27,7 @@ def negated_mentions(expression: ast.Expr, scope: Scope) -> list[ast.Attribute]:
     """Return one mention of each negated variable in an expression."""
     mentions = {
         part.qualified_name: part
-        for part in ast.walk(expression)
+        for part in traversal.walk(expression)
         if isinstance(part, ast.Attribute) and scope.variables[part.variable, part.inner].negated
     }
     return list(mentions.values())
@@ -46,13 +46,13 @@ def _refuse_two_negated(conjunct: ast.Expr, scope: Scope) -> None:
 
 def refuse_deep(expression: ast.Expr) -> None:
     """Reject an expression that is too deep for the recursive functions that process it."""
-    if ast.nesting(expression) > ast.MAX_NESTING:
+    if traversal.nesting(expression) > ast.MAX_NESTING:
         raise Problem(NESTED.format("expression"), expression)
 
 
 def refuse_lists(expression: ast.Expr) -> None:
     """Reject ``x[].a`` outside an aggregate, and ``[attr]`` inside another expression."""
-    for part in ast.walk(expression):
+    for part in traversal.walk(expression):
         if isinstance(part, ast.SameAttributes):
             raise Problem(
                 "[…] is allowed only as a separate condition of WHERE, joined by AND, not inside OR, NOT or others",

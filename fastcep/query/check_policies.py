@@ -6,7 +6,7 @@ import difflib
 import math
 
 from fastcep.events.units import INT64_MAX
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.patterns import trailing_negation
 from fastcep.query.printer import expression_text, name_text, pattern_text
 from fastcep.query.source import Problem, Spans
@@ -67,7 +67,7 @@ def _expected(name: str, chosen: str) -> str:
 def _check_partition(query: ast.Query, spans: Spans) -> None:
     if query.strategy != "partition_contiguity" or query.partition:
         return
-    same_attributes = [part for part in ast.conjuncts(query.where) if isinstance(part, ast.SameAttributes)]
+    same_attributes = [part for part in traversal.conjuncts(query.where) if isinstance(part, ast.SameAttributes)]
     remedy = "add PARTITION BY"
     if same_attributes:
         names = ", ".join(map(name_text, same_attributes[0].names))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastcep.events.units import INT64_MAX, format_duration
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.check_condition import check_condition
 from fastcep.query.check_pattern import check_name, check_types
 from fastcep.query.patterns import PatternVariable, names_of
@@ -61,7 +61,7 @@ def _check_event(bound: ast.Bound, query: ast.Query, spans: Spans, opening: ast.
         )
     scope = _scope(bound, query, opening)
     clause = "OPEN ON … WHERE" if opening is None else "CLOSE ON … WHERE"
-    for conjunct in ast.conjuncts(bound.where):
+    for conjunct in traversal.conjuncts(bound.where):
         if isinstance(conjunct, ast.SameAttributes):
             raise Problem(_same(conjunct, bound, opening), conjunct)
         check_condition(conjunct, scope, clause)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.check_condition import negated_mentions, refuse_deep, refuse_lists
 from fastcep.query.expressions import ExpressionReader
 from fastcep.query.parser import parse_tree
@@ -42,7 +42,7 @@ def parse_feature(text: str, query: ast.Query, description: str) -> ast.Expr:
 def _check(expression: ast.Expr, scope: Scope) -> None:
     refuse_deep(expression)
     refuse_lists(expression)
-    for part in ast.walk(expression):
+    for part in traversal.walk(expression):
         if isinstance(part, ast.Attribute) and part.index is not None and part.index.kind == "relative":
             x, a = part.variable, part.name if part.inner is None else f"{part.inner}.{part.name}"
             raise Problem(

@@ -8,6 +8,7 @@ from typing import NoReturn
 from fastcep.events.schema import Schema
 from fastcep.query import ast
 from fastcep.query.patterns import pattern_variables
+from fastcep.query.printer import expression_text, pattern_text
 from fastcep.query.source import suggest
 from fastcep.query.terms import Term
 from fastcep.query.variables import (
@@ -35,6 +36,9 @@ class _Grouped:
 
     def __eq__(self, other: object) -> NoReturn:
         refuse_comparison(self._pattern.name)
+
+    def __repr__(self) -> str:
+        return f"<{pattern_text(self._pattern)}>"
 
     def _inner(self, name: str) -> ast.Variable:
         declarations = {one.declaration.name: one.declaration for one in pattern_variables(self._pattern)}
@@ -74,6 +78,10 @@ class Round(_Grouped):
     def __init__(self, schema: Schema, pattern: ast.Group, index: ast.Index) -> None:
         super().__init__(schema, pattern)
         self._index = index
+
+    def __repr__(self) -> str:
+        time = ast.Attribute(self._pattern.name, "time", self._index)
+        return f"<{expression_text(time).removesuffix('.time')}>"
 
     def __getitem__(self, name: str) -> Element:
         return self._element(name, self._index)

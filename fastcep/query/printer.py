@@ -9,8 +9,8 @@ from fastcep.events.units import format_duration
 from fastcep.query import ast
 
 __all__ = [
-    "KEYWORDS", "bound_text", "bounds_text", "expression_text", "name_text", "pattern_text", "short_text",
-    "string_text", "to_text", "window_text",
+    "KEYWORDS", "bound_text", "bounds_text", "expression_text", "name_text", "one_line", "pattern_text",
+    "short_text", "string_text", "to_text", "window_text",
 ]  # fmt: skip
 
 # Keywords of the grammar; a name equal to one of them is written in double quotes, except after a dot.
@@ -21,6 +21,7 @@ KEYWORDS = frozenset(
     select seq sequence skip strategy stream time to true type types unbounded unit weight where window within zone
     """.split()  # noqa: SIM905  # a column of 57 words reads no better
 )
+_QUOTED_OR_SPACE = re.compile(r"""'[^']*'|"[^"]*"|\s+""")
 _PLAIN = re.compile(r"[^\W\d]\w*")
 
 # Precedence of each form; an operand with a lower precedence than its place requires gets parentheses.
@@ -286,3 +287,11 @@ def _policies(query: ast.Query) -> list[str]:
 def _return_item(item: ast.ReturnItem) -> str:
     text = expression_text(item.expression)
     return text if item.name == text else f"{text} AS {name_text(item.name, anywhere=True)}"
+
+
+def one_line(query: ast.Query) -> str:
+    """Return the text of a query in one line, except for line ends in string literals and names."""
+    return _QUOTED_OR_SPACE.sub(lambda part: part[0] if part[0][0] in "'\"" else " ", to_text(query).rstrip())
+
+
+ast.Query._printed = staticmethod(one_line)  # `ast`, which this module imports, cannot import it

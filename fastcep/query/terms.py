@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from fastcep.errors import ValidationError
 from fastcep.events.units import parse_duration
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.printer import short_text
 from fastcep.query.source import NESTED
 
@@ -54,7 +54,7 @@ class Term:
         self.node = node
 
     def __repr__(self) -> str:
-        if ast.nesting(self.node) > ast.MAX_NESTING:
+        if traversal.nesting(self.node) > ast.MAX_NESTING:
             return f"<{NESTED.format('expression')}>"
         return f"<{short_text(self.node)}>"
 

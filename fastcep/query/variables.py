@@ -9,7 +9,7 @@ from fastcep.errors import ValidationError
 from fastcep.events.schema import Schema
 from fastcep.events.units import INT64_MAX
 from fastcep.query import ast
-from fastcep.query.printer import pattern_text
+from fastcep.query.printer import expression_text, pattern_text
 from fastcep.query.source import suggest
 from fastcep.query.terms import Term
 from fastcep.query.types import BUILTINS, attribute_dtypes
@@ -94,6 +94,11 @@ class _WithAttributes:
         self._index = index
         self._group = group
 
+    def __dir__(self) -> list[str]:
+        """Return the attributes of the events too, for completion."""
+        names = {*super().__dir__(), *BUILTINS, *attribute_dtypes(self._schema, self._declaration.types)}
+        return sorted(name for name in names if name.isidentifier())
+
     def _attribute(self, name: str) -> Term:
         names = [*attribute_dtypes(self._schema, self._declaration.types), *BUILTINS]
         if name not in names:
@@ -120,9 +125,12 @@ class _WithAttributes:
 
 
 class Element(_WithAttributes):
-    """One element of a repeated variable, such as ``b[i]``; its attributes are terms."""
+    """One element of a repeated variable, such as ``b[i]``, or a variable in a round of a group; see `Variable`."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{expression_text(self._attribute('time').node).removesuffix('.time')}>"
 
 
 class Variable(_WithAttributes):
@@ -177,6 +185,9 @@ class Negated(_WithAttributes):
     def _pattern(self) -> ast.Pattern:
         return ast.Negation(self._declaration.types, self._declaration.name)
 
+    def __repr__(self) -> str:
+        return f"<{pattern_text(self._pattern)}>"
+
 
 class ListTerms:
     """Base class of variables that hold several events: aggregates and lists of attributes."""
@@ -190,6 +201,10 @@ class ListTerms:
 
     def __eq__(self, other: object) -> NoReturn:
         refuse_comparison(self._declaration.name)
+
+    def __repr__(self) -> str:
+        text = pattern_text(self._declaration)
+        return f"<{text}>" if self._group is None else f"<{text} in {self._group}>"
 
     def values(self, name: str) -> Term:
         """Return the list of an attribute over all elements, for `Builder.returns`."""
@@ -279,6 +294,9 @@ class Several(Repeated):
     """A variable of `any_of`, which sets the number of its events."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{pattern_text(replace(self._declaration, maximum=1, repeated=False))}[]>"
 
 
 def _variable(schema: Schema, type_name: str, name: str) -> Variable:

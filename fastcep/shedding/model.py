@@ -86,6 +86,9 @@ class Model:
     parts: dict[str, pa.Table] = field(default_factory=dict)
     measured: dict[str, float] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"Model({self.kind!r} of query {self.query.name!r})"
+
     def __post_init__(self) -> None:
         if self.kind not in MODELS:
             raise ValidationError(f"there is no model of kind {self.kind!r}{suggestion(self.kind, MODELS)}")

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from fastcep.errors import ValidationError
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.registry import find, function, functions
 
 __all__ = ["NO_FUNCTIONS", "ShippedFunctions", "by_value", "pickled", "ship_all", "ship_functions"]
@@ -52,7 +52,7 @@ def ship_functions(query: ast.Query) -> ShippedFunctions:
     ValidationError
         If a function cannot be pickled.
     """
-    nodes = (node for expression in ast.expressions(query) for node in ast.walk(expression))
+    nodes = (node for expression in traversal.expressions(query) for node in traversal.walk(expression))
     return _ship({node.signature.name for node in nodes if isinstance(node, ast.UserCall)})
 
 

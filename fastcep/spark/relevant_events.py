@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from fastcep.events.units import INT64_MAX, INT64_MIN
 from fastcep.plan import Plan
 from fastcep.plan.slicing import relevant_types
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.patterns import PatternVariable, pattern_variables
 from fastcep.query.plain_schema import TYPE
 from fastcep.query.types import BUILTINS
@@ -59,8 +59,8 @@ def condition(plan: Plan) -> str | None:
 def _condition_of(query: ast.Query, variable: PatternVariable, kind: str) -> str:
     """Return the conditions of one variable on its own events of a type; empty if none can be translated."""
     parts = []
-    for conjunct in ast.conjuncts(query.where):
-        if ast.variables(conjunct) == {variable.name}:
+    for conjunct in traversal.conjuncts(query.where):
+        if traversal.variables(conjunct) == {variable.name}:
             text = _text(conjunct, query, kind, positive=True)
             if text is not None:
                 parts.append(f"({text})")

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from fastcep._core.memory.vectors import repeated
 from fastcep.engine import Engine
 from fastcep.engine.longest_windows import check_longest
-from fastcep.engine.match_identity import identities_of
-from fastcep.engine.matches import QueryMatches, read
 from fastcep.engine.partitioned_matcher import created_at
+from fastcep.engine.results.match_identity import identities_of
+from fastcep.engine.results.query_matches import QueryMatches, read
 from fastcep.errors import ValidationError
 from fastcep.events.convert import from_numpy
 from fastcep.query import ast

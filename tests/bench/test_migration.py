@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from bench.migration import figures, page
+from bench.migration import figures, link, page
 from bench.queries import RESULTS
 
 
@@ -29,8 +29,23 @@ def test_dp_is_better_for_few_large_states_and_equal_for_many() -> None:
     assert abs(many["dp"]["mean"] - many["greedy"]["mean"]) < 1e-3
 
 
+def test_the_parallel_track_shortens_the_time_without_output() -> None:
+    runs = {(run["track"], run["deadline"]): run for run in figures.freeze(20)}
+    for deadline in (None, 5.5, 2.0):
+        single, parallel = runs["single", deadline], runs["parallel", deadline]
+        assert parallel["freeze"] < 0.5 * single["freeze"] and parallel["output_share"] >= single["output_share"]
+    assert runs["single", 2.0]["freeze"] < runs["single", 5.5]["freeze"] < runs["single", None]["freeze"]
+
+
 def test_the_page_has_the_stored_results() -> None:
     stored = json.loads((RESULTS / "migration.json").read_text())
     assert page.SECTION.page_with(page.text(stored)) == page.SECTION.page.read_text(encoding="utf-8")
     cells = {(cell["utility"], cell["sizes"]): np.median(cell["shares"]) for cell in stored["shares"]}
     assert all(cells[key] <= goal for key, goal in page._GOALS.items())
+
+
+def test_the_page_of_the_transfer_has_the_stored_results() -> None:
+    stored = json.loads((RESULTS / "migration_link.json").read_text())
+    assert link.SECTION.page_with(link.table(stored)) == link.SECTION.page.read_text(encoding="utf-8")
+    given = [run for run in stored["runs"] if run["states"].startswith("trips") and run["options"]]
+    assert min(run["of_plan"] for run in given) >= 0.99 and {run["link"] for run in given} >= {"proxy"}

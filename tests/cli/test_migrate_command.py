@@ -58,6 +58,28 @@ def test_sizes_of_a_file_and_a_method(tmp_path: Path) -> None:
     assert used["random"][0] == "random"
 
 
+EVENTS = ("--states", "100", "--bandwidth", "12800", "--method", "greedy", "--event-rate", "100", "--service", "1ms")
+
+
+@pytest.mark.parametrize("track", ["single", "parallel"])
+def test_events_during_the_migration(track: str) -> None:
+    result = simulate(*EVENTS, "--track", track, "--event-size", "20B", "--deadline", "600ms", "--json")
+    assert result.exit_code == 0, result.output
+    events = json.loads(result.stdout)["events"]
+    assert 0.5 < events["resumed_seconds"] < 0.6 < events["caught_up_seconds"] and 50 <= events["most_buffered"] <= 61
+    assert (events["by_old_host"] > 50, events["freeze_seconds"] > 0.55) == (track == "parallel", track == "single")
+    assert 0.3 < events["output_share"] < 1
+    result = simulate(*EVENTS, "--track", track, "--deadline", "600ms")
+    assert "no output for 0." in result.stdout and "expected share of the outputs: " in result.stdout
+
+
+def test_a_host_that_is_lost_at_once() -> None:
+    assert "outputs end" in simulate(*EVENTS, "--deadline", "0s").stdout
+    events = json.loads(simulate(*EVENTS, "--deadline", "0s", "--json").stdout)["events"]
+    assert events["freeze_seconds"] is events["resumed_seconds"] is events["caught_up_seconds"] is None
+    assert "events" not in json.loads(simulate("--states", "10", "--json").stdout)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -70,6 +92,10 @@ def test_sizes_of_a_file_and_a_method(tmp_path: Path) -> None:
         (("--latency", "x"), "--latency='x'"),
         (("--resume", "x"), "--resume='x'"),
         (("--epsilon", "2"), "--epsilon=2.0: expected a number from 0.001"),
+        (("--event-rate", "0"), "--event-rate=0.0: expected a number of events per second above 0"),
+        (("--event-rate", "1", "--track", "both"), "--track='both': expected single or parallel"),
+        (("--event-rate", "1", "--event-size", "0"), "--event-size='0': '0' is no size"),
+        (("--event-rate", "1", "--service", "x"), "--service='x': 'x' is no duration"),
         (("--seed", "-1"), "--seed=-1: expected a whole number"),
     ],
 )

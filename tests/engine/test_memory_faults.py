@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 import fastcep as fc
-from fastcep.engine.matches import Matches
+from fastcep.engine.results.matches import Matches
 from fastcep.errors import MemoryLimitError
 
 TEXTS = fc.Schema({name: {"k": "int64", "v": "int64", "s": "string"} for name in "ABCD"}, type="type")

@@ -14,7 +14,7 @@ from reference.user_functions import own_registry, sample
 
 import fastcep as fc
 from fastcep.engine import query_set as several
-from fastcep.engine.returns import Returns
+from fastcep.engine.results.returns import Returns
 
 ATTRIBUTES = {"k": "int64", "v": "int64", "s": "string"}
 SCHEMA = fc.Schema(dict.fromkeys("ABC", ATTRIBUTES), type="type")

@@ -30,7 +30,7 @@ from fastcep.kernels import Kernels
 from fastcep.plan.bytecode import CODE, WIDTH, Compiler, Program
 from fastcep.plan.ir import Op
 from fastcep.plan.translate import Translator
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 
 pytestmark = pytest.mark.thorough
 
@@ -57,7 +57,7 @@ def parts(shape: Shape) -> tuple[tuple[ast.Expr, ...], Program, tuple[tuple[str,
     where = " AND ".join(f"({text})" for text in shape.texts) if shape.filters else "a.i = b.i"
     returns = "" if shape.filters else f" RETURN {shape.texts[0]} AS v"
     query = fc.parse(f"PATTERN SEQ(A a, A b) WHERE {where} WITHIN 1s{returns}", SCHEMA)
-    trees = ast.conjuncts(query.where) if shape.filters else [query.returns[0].expression]
+    trees = traversal.conjuncts(query.where) if shape.filters else [query.returns[0].expression]
     translate = Translator(query)
     _, *kinds = WAYS[shape.way]
     read: list[tuple[str, str]] = []

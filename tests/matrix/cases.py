@@ -64,8 +64,8 @@ def cases(draw: Draw, focus: str | None = None) -> Case:
 
     ``stores``: the factorised store, also on trial, and queries that may use it. ``keys``: threads, key groups and
     several engines, and queries that can be divided by a key, or nearly. ``slices``: streams that are divided into
-    slices, nothing else. ``state``: snapshots that are restored after every batch, and partial matches in several
-    indexes.
+    slices, nothing else. ``state``: snapshots or partial states that are restored after every batch, and partial
+    matches in several indexes.
     """
     schema = draw(schemas((3, 4, 5)) if focus == "state" else schemas())
     cuts = ["time", "key", "instances"]
@@ -93,7 +93,8 @@ def cases(draw: Draw, focus: str | None = None) -> Case:
         sizes = draw(st.sampled_from([(2,), (3, 1)]))
         run = replace(run, threads=threads, move=move, at_once=True, shedder=None, sizes=sizes)
     elif focus == "state":
-        run = replace(run, move="snapshot", at_once=True, sizes=draw(st.sampled_from([(1,), (2,), (3, 1)])))
+        move, sizes = draw(st.sampled_from(["snapshot", "partial states"])), draw(st.sampled_from([(1,), (2,), (3, 1)]))
+        run = replace(run, move=move, at_once=True, sizes=sizes)
     if focus in ("stores", "keys", "state"):
         cut = None
     first, last = (events[0].time, events[-1].time) if events else (0, 0)

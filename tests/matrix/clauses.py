@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from reference.matcher import Event, Value
 
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.patterns import is_nullable, pattern_variables, sub_patterns
 
 #: Alternative clauses: a query has at most one of each group.
@@ -131,7 +131,7 @@ def _may_be_empty(part: ast.Pattern) -> bool:
 
 def _of_conditions(query: ast.Query) -> Iterator[str]:
     negated = {variable.name for variable in pattern_variables(query.pattern) if variable.negated}
-    for conjunct in ast.conjuncts(query.where):
+    for conjunct in traversal.conjuncts(query.where):
         yield from _of_conjunct(conjunct, negated)
 
 
@@ -139,7 +139,7 @@ def _of_conjunct(conjunct: ast.Expr, negated: set[str]) -> Iterator[str]:
     if isinstance(conjunct, ast.SameAttributes):
         yield "[a]"
         return
-    mentioned = ast.variables(conjunct)
+    mentioned = traversal.variables(conjunct)
     if mentioned & negated:
         yield "WHERE on NEG"
     if len(mentioned) == 1:
@@ -148,7 +148,7 @@ def _of_conjunct(conjunct: ast.Expr, negated: set[str]) -> Iterator[str]:
         yield "x.a = y.b" if _is_plain(conjunct.left) and _is_plain(conjunct.right) else "x.a + y.b = z.c"
     else:
         yield "x.a < y.b"
-    for part in ast.walk(conjunct):
+    for part in traversal.walk(conjunct):
         yield from _of_part(part)
 
 

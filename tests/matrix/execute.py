@@ -16,6 +16,8 @@ from reference import matcher as naive
 from reference.matcher import Event
 from strategies.disorder import MIN
 from support import harness
+from support.match_records import check_records
+from support.partial_states import rebuilt
 from support.state_transfer import Fleet, quiet
 from support.timed_out import timed_out_rows
 
@@ -26,7 +28,7 @@ from fastcep.engine import store_trial as trial
 from fastcep.engine.stores import plan_for
 from fastcep.errors import ValidationError
 from fastcep.overload import decision_schedule, sleep
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.patterns import positive_variables, trailing_negation
 from matrix.forms import ARROW, formed
 from matrix.refusals import OF_MODELS, OF_RUNS, Refusal, refusal_of
@@ -198,6 +200,14 @@ class Execution:
         threads = 1 if self.run.threads == 1 else self.random.choice([1, 2, 3])
         return restore_options(self.run, self.outcome.models, threads)
 
+    def restored(self, snapshot: bytes) -> fc.Engine:
+        """Restore an engine; sometimes the queries are given, in another order."""
+        options = self.restoring()
+        if self.random.random() < 0.5:
+            return fc.Engine.restore(snapshot, **options)
+        queries = self.random.sample(self.queries, len(self.queries))
+        return fc.Engine.restore(snapshot, queries, on_change=self.random.choice(["error", "replace"]), **options)
+
     # ------------------------------------------------------------------- run
 
     def go(self, kernels: bool) -> None:
@@ -235,8 +245,11 @@ class Execution:
             return
         for engine in self.fleet.engines if self.run.store == "rows" else ():
             assert len(engine.partial_matches()) <= engine.metrics()["live_partial_matches"]
-        if how == "snapshot" or not fleet.keyed:
-            fleet.engines = [fc.Engine.restore(engine.snapshot(), **self.restoring()) for engine in fleet.engines]
+        if how == "partial states":
+            fleet.engines = [rebuilt(engine, self.random, self.restoring()) for engine in fleet.engines]
+            self.outcome.paths.add("partial states")
+        elif how == "snapshot" or not fleet.keyed:
+            fleet.engines = [self.restored(engine.snapshot()) for engine in fleet.engines]
             self.outcome.paths.add("snapshot")
         elif how == "key groups":
             places = [self.random.randrange(3) for _ in range(64)]
@@ -323,6 +336,8 @@ class Execution:
 
     def take(self, found: Sequence[fc.Matches]) -> None:
         """Keep the results of one call of each engine, and now and then take late events and time-outs."""
+        for matches in found:
+            check_records(matches)
         for query in self.queries:
             rows = [rows_of(query, matches.query(query.name).to_arrow()) for matches in found]
             self.found[query.name] += [row for own in rows for row in own]
@@ -431,7 +446,7 @@ def times_out_alike(query: ast.Query, events: Sequence[Event]) -> bool:
     """Return True if the reference knows what times out: a row with a null key, which meets no event, is not stored."""
     if trailing_negation(query.pattern) is not None:
         return False
-    if query.where is not None and any(map(_may_be_null, ast.walk(query.where))):
+    if query.where is not None and any(map(_may_be_null, traversal.walk(query.where))):
         return False
     return not any(_is_extreme(value) for event in events for value in event.values.values())
 

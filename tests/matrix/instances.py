@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 from reference.matcher import Event
 from support import harness
+from support.match_records import check_records
 from support.state_transfer import quiet
 
 from fastcep.errors import ValidationError
@@ -106,6 +107,7 @@ def parallel_outcome(
         with engine:
             parts = [engine.process(batch) for batch in harness.batches(queries[0].schema, events, sizes)]
             for matches in [*parts, engine.flush()]:
+                check_records(matches)
                 for query in queries:
                     found[query.name] += harness.table_rows(query, matches.query(query.name).to_arrow())
             assert engine.metrics()["kept_events"] == 0

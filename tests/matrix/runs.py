@@ -15,12 +15,12 @@ from fastcep.events import Schema
 PATHS = (
     "store=rows", "store=factorised", "store=auto", "trial → rows", "trial → factorised", "index=full", "index=key",
     "index=off", "threads=1", "threads>1", "bytecode", "kernels", "one batch", "batches", "send", "dict", "Arrow",
-    "slow path", "advance", "allowed_lateness", "snapshot", "key groups", "several engines", "timed_out", "shedder",
-    "memory_limit", "attributes", "interrupted", "slices by time", "slices by key",
+    "slow path", "advance", "allowed_lateness", "snapshot", "key groups", "several engines", "partial states",
+    "timed_out", "shedder", "memory_limit", "attributes", "interrupted", "slices by time", "slices by key",
     "instances",
 )  # fmt: skip
 
-MOVES = ("stay", "snapshot", "key groups", "several engines")
+MOVES = ("stay", "snapshot", "key groups", "several engines", "partial states")
 MODELLED = {"pspice": "pspice", "pspice--": "pspice", "espice": "espice"}  # kinds of models, fitted on the stream
 SLEEPS = ("awake", "asleep", "between", "within")
 SHEDDERS = (None, None, "rs", "ri", "ss", "si", "auto", *MODELLED)
@@ -47,7 +47,7 @@ class Run:
     advances
         Numbers of the batches before which time is advanced, as far as the input allows.
     move
-        How the state moves between batches.
+        How the state moves between batches; ``partial states``: it is cut, sent and built again.
     sleep
         ``awake``: the shedder is always ready, on the virtual clock. ``asleep``: on the wall clock, where the overload
         control may sleep. ``between``, ``within``: there, it also wakes and falls asleep between batches, or within.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 from parallel.streams import QUERY, SCHEMA, batches, joined, joined_with_interrupts, of_one_engine, stream
 from reference.user_functions import own_registry
+from support.match_records import check_records
 
 import fastcep as fc
 from fastcep.parallel import ParallelEngine
@@ -67,6 +69,25 @@ def test_several_queries_and_a_sequence_column() -> None:
     every = joined(found)
     assert every.drop_columns("query").equals(joined(expected).drop_columns("query"))
     assert every["query"].to_pylist() == joined(expected)["query"].to_pylist()
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+def test_matches_are_objects(workers: Any) -> None:
+    table = stream(400)
+    pattern = "PATTERN SEQ(A a, B? b, A+ c[])"
+    queries = [
+        fc.parse(f"QUERY plain {pattern} WITHIN 9 EVENTS RETURN c[].k, a.time", SCHEMA),
+        fc.parse(f"QUERY windows {pattern} WINDOW OPEN ON A o CLOSE AFTER 5ns RETURN SUM(c[].k) AS total", SCHEMA),
+    ]
+    one = fc.Engine(queries)
+    expected = [*one.process(table), *one.flush()]
+    found = []
+    with ParallelEngine(queries, workers=workers, instances=2, slice_events=50) as engine:
+        for matches in [*(engine.process(batch) for batch in batches(table, 100)), engine.flush()]:
+            check_records(matches)
+            assert "<table>" in matches._repr_html_() or not len(matches)
+            found += [matches[place] for place in range(len(matches))]
+    assert found == expected and {match.query for match in found} == {"plain", "windows"}
 
 
 def test_send_and_poll() -> None:

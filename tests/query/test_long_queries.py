@@ -9,7 +9,7 @@ import pytest
 
 import fastcep as fc
 from fastcep.errors import ParseError, ValidationError
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.plain_schema import columns_read
 
 pytestmark = pytest.mark.thorough
@@ -133,8 +133,8 @@ def test_deep_trees_of_the_builder() -> None:
     for _ in range(LONG):
         long = ast.Binary("OR", long, ast.Literal(False))
         deep = ast.Unary("NOT", deep)
-    assert ast.nesting(long) == 2
-    assert ast.nesting(deep) == LONG + 1
+    assert traversal.nesting(long) == 2
+    assert traversal.nesting(deep) == LONG + 1
 
 
 def test_the_longest_patterns() -> None:

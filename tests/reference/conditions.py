@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from reference.user_functions import user_call
 from reference.values import Value, aggregate, arithmetic, both, call, checked, compare, either, negate, number, truth
 
@@ -43,7 +43,7 @@ def agree(everyone: Iterable[Event], names: Sequence[str]) -> bool:
 
 def holds(conjunct: ast.Expr, bound: Bound) -> bool:
     """Return True if a top-level conjunct is true, or does not apply to this match."""
-    for part in ast.walk(conjunct):
+    for part in traversal.walk(conjunct):
         if isinstance(part, ast.Attribute | ast.Aggregate):
             if part.qualified_name not in bound:
                 return True  # it mentions a variable of a branch not taken
@@ -51,7 +51,7 @@ def holds(conjunct: ast.Expr, bound: Bound) -> bool:
                 return True  # it mentions an absent variable, other than by COUNT(x[])
     relative = [
         (bound[part.qualified_name], part.index.offset)
-        for part in ast.walk(conjunct)
+        for part in traversal.walk(conjunct)
         if isinstance(part, ast.Attribute) and part.index is not None and part.index.kind == "relative"
     ]
     try:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from reference import windows as naive_windows
 from reference.matcher import Event
 
@@ -103,7 +103,7 @@ def numbers_matter(query: ast.Query) -> bool:
     """Return True if conditions mention sequence numbers, which the engine assigns anew in every piece."""
     bound = query.window if isinstance(query.window, ast.ExplicitWindow) else None
     parts = [query.where, *([bound.opening.where, bound.closing.where] if bound is not None else [])]
-    named = [node for part in parts if part is not None for node in ast.walk(part)]
+    named = [node for part in parts if part is not None for node in traversal.walk(part)]
     return query.schema.sequence is None and any(
         isinstance(node, ast.Attribute | ast.Aggregate) and node.name == "seq" for node in named
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.patterns import PatternVariable
 from reference.chosen import Chosen, Pair, birth_order, bound_in, numbered
 from reference.conditions import Bound, agree, holds
@@ -206,7 +206,7 @@ class Runs:
 
 def mentions(conjunct: ast.Expr) -> list[ast.Attribute | ast.Aggregate]:
     """Return the mentions of variables in a conjunct."""
-    return [part for part in ast.walk(conjunct) if isinstance(part, ast.Attribute | ast.Aggregate)]
+    return [part for part in traversal.walk(conjunct) if isinstance(part, ast.Attribute | ast.Aggregate)]
 
 
 def concerns(mention: ast.Attribute | ast.Aggregate, variable: PatternVariable) -> bool:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.patterns import groups_of, pattern_variables
 from reference.chosen import Chosen, Pair, Parts, birth_order, bound_in, by_round, numbered, size
 from reference.conditions import Bound, Event, agree, attribute, holds
@@ -42,9 +42,9 @@ class Search:
         self.variables = pattern_variables(query.pattern)
         self.groups = groups_of(query.pattern)
         negated = {variable.name for variable in self.variables if variable.negated}
-        parts = ast.conjuncts(query.where)
-        self.filters = [part for part in parts if not ast.variables(part) & negated]
-        self.forbidding = [part for part in parts if ast.variables(part) & negated]
+        parts = traversal.conjuncts(query.where)
+        self.filters = [part for part in parts if not traversal.variables(part) & negated]
+        self.forbidding = [part for part in parts if traversal.variables(part) & negated]
         same = [name for part in parts if isinstance(part, ast.SameAttributes) for name in part.names]
         self.keys = [*query.partition, *same]
 
@@ -249,7 +249,7 @@ class Search:
         return (
             event.type in variable.declaration.types
             and agree([*self.bound_events(chosen), event], self.keys)
-            and all(holds(part, elements) for part in self.forbidding if variable.name in ast.variables(part))
+            and all(holds(part, elements) for part in self.forbidding if variable.name in traversal.variables(part))
         )
 
     # --------------------------------------------------------------------- results

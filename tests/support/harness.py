@@ -19,7 +19,7 @@ from reference import matcher as naive
 from reference.matcher import Binding, Event, Match, Value
 
 from fastcep.events import Schema, parse_duration
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.patterns import positive_variables
 
 if TYPE_CHECKING:
@@ -323,7 +323,7 @@ def transcendental(node: ast.Expr) -> bool:
     return any(
         (isinstance(part, ast.Call) and part.function in ("exp", "log"))
         or (isinstance(part, ast.Binary) and part.operator == "^")
-        for part in ast.walk(node)
+        for part in traversal.walk(node)
     )
 
 

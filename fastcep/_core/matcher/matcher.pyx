@@ -293,7 +293,13 @@ cdef class Matcher(QueryState):
     # ------------------------------------------------------------------ snapshots
 
     def dump(self):
-        """Return the state between two batches as arrays, see dump.pyx."""
+        """Return the state between two batches as arrays, see dump.pyx.
+
+        With contiguity, rows that an event of their partition has cut off are removed first.
+        """
+        if self.core.cuts:
+            with nogil:
+                sweep_all(&self.core)
         return dump(&self.core)
 
     @property

@@ -74,12 +74,30 @@ cdef class Output:
             self.columns = self._arrange(vectors)
         return self.columns
 
+    def to_lists(self):
+        """Return the matches in the form of `arrays`, with lists in place of arrays; faster for few matches."""
+        cdef int i, n_vectors = 2 * self.n_variables + 4
+        cdef int64_t at = n_vectors, j
+        cdef list vectors = []
+        if self.columns is not None or self.block == NULL:
+            values, lengths, *others = self.arrays()
+            return [_list(of) for of in values], [_list(of) for of in lengths], *[_list(of) for of in others]
+        for i in range(n_vectors):
+            vectors.append([self.block[at + j] for j in range(self.block[i])])
+            at += self.block[i]
+        return self._arrange(vectors)
+
     def _arrange(self, list vectors):
         """Return the vectors in the form of `arrays`."""
         cdef int n = self.n_variables
         lengths = [vectors[n + i] if listed else None for i, listed in enumerate(self.lists)]
         windows = vectors[2 * n + 3] if self.has_windows else None
         return vectors[:n], lengths, vectors[2 * n], vectors[2 * n + 1], vectors[2 * n + 2], windows
+
+
+def _list(vector):
+    """Return the elements of an array; None if there is none."""
+    return None if vector is None else vector.tolist()
 
 
 cdef Vec* _vector(Core* core, int number) noexcept:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +12,21 @@ from fastcep.engine.state.keygroups import GROUPS, NO_KEY, group_of_texts, group
 from fastcep.events import EventBatch, StringTable
 from fastcep.plan.plan import KeyPlan
 
-__all__ = ["foreign_events", "group_of_keys"]
+__all__ = ["HasTexts", "foreign_events", "group_of_keys"]
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 
-def group_of_keys(dtype: str, strings: StringTable) -> Callable[[Ints], Bytes]:
+class HasTexts(Protocol):
+    """Texts by their codes."""
+
+    def lookup(self, code: int) -> str:
+        """Return the text of a code."""
+        ...
+
+
+def group_of_keys(dtype: str, strings: HasTexts) -> Callable[[Ints], Bytes]:
     """Return the function that maps an array of words of this dtype (:mod:`fastcep.plan.ir`) to key groups."""
 
     def group_of_floats(words: Ints) -> Bytes:

@@ -76,6 +76,7 @@ _HEADER = record(
     {
         "stores": listed(one_of("rows", "factorised")),
         "classes": listed(or_null(listed(anything))),
+        "functions": by_name(TEXT),
         "foreign_events": COUNT,
         "order": _ORDER,
         "control": or_null(by_name(anything)),  # checked by the overload control

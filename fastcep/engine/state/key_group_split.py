@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.engine.state.keygroups import GROUPS, NO_KEY
+from fastcep.engine.state.keygroups import NO_KEY
+from fastcep.engine.state.selection import Selection, kept_starts, renumber, select_entries
 from fastcep.engine.state.word_layout import START, STATE, State, WordLayout
 from fastcep.plan.plan import KeyPlan
 
@@ -32,7 +34,7 @@ class Groups:
     Attributes
     ----------
     starts
-        Group of each start; `GROUPS` if it has no partial match.
+        Group of each start; -1 if it has no partial match.
     buckets
         Group of each bucket, for each index.
     waiting
@@ -47,9 +49,12 @@ class Groups:
     partitions: Ints
 
 
-def groups_of(layout: WordLayout, state: State, key: KeyPlan, group: Callable[[Ints], npt.NDArray[np.uint8]]) -> Groups:
-    """Return the key groups of the entries of a state; ``group`` maps the words of keys to groups."""
-    starts = np.full(state["starts"].shape[1], GROUPS, np.int64)
+def groups_of(layout: WordLayout, state: State, key: KeyPlan, group: Callable[[Ints], npt.NDArray[Any]]) -> Groups:
+    """Return the key groups of the entries of a state; ``group`` maps the words of keys to groups.
+
+    Entries without a key are in the group `NO_KEY`.
+    """
+    starts = np.full(state["starts"].shape[1], -1, np.int64)
     buckets = []
     counts = (0,) * (layout.index_count - len(key.indexes) - len(key.negations))  # of matches, by partition
     for number, word in enumerate((*key.indexes, *key.negations, *counts)):
@@ -57,8 +62,7 @@ def groups_of(layout: WordLayout, state: State, key: KeyPlan, group: Callable[[I
         buckets.append(group(heads[2 + word]).astype(np.int64))
         if number < len(layout.plan.kept):
             if layout.plan.kept[number].variable == 0:  # each of its events is a start
-                event_starts = np.searchsorted(state["starts"][2], state[f"rows {number}"][0])
-                starts[event_starts] = np.repeat(buckets[-1], heads[1])
+                starts[kept_starts(layout, state, number)] = np.repeat(buckets[-1], heads[1])
         elif number < len(key.indexes):
             starts[state[f"rows {number}"][0]] = np.repeat(buckets[-1], heads[1])
     waiting = state["waiting"]
@@ -89,33 +93,11 @@ def select_groups(layout: WordLayout, state: State, groups: Groups, selected: Fl
     selected
         bool[GROUPS], True for the groups to select.
     """
-    flags = np.append(selected, False)
-    out: State = {"windows": state["windows"]}
-    starts = flags[groups.starts]
-    nodes = starts[state["nodes"][0]]
-    out["starts"] = state["starts"][:, starts]
-    out["nodes"] = state["nodes"][:, nodes]
-    start_numbers, node_numbers = _numbers(starts), _numbers(nodes)
-    out["nodes"][0] = start_numbers[out["nodes"][0]]
-    out["nodes"][2] = node_numbers[out["nodes"][2]]
-    for number, bucket_groups in enumerate(groups.buckets):
-        heads = state[f"index {number}"]
-        buckets = flags[bucket_groups]
-        out[f"index {number}"] = heads[:, buckets]
-        out[f"rows {number}"] = state[f"rows {number}"][:, np.repeat(buckets, heads[1])]
-    out["waiting"] = state["waiting"][:, flags[groups.waiting]]
-    out["partitions"] = state["partitions"][:, flags[groups.partitions]]
-    for table, row in layout.starts():
-        out[table][row] = start_numbers[out[table][row]]
-    for table, row in layout.nodes():
-        out[table][row] = node_numbers[out[table][row]]
-    return out
-
-
-def _numbers(selected: Flags) -> Ints:
-    """Return the new number of each selected entry; the last element maps -1 to -1."""
-    numbers = np.cumsum(selected) - 1
-    return np.append(numbers, -1)
+    flags = np.append(selected, False)  # -1, no group, selects the last element
+    return select_entries(layout, state, Selection(
+        flags[groups.starts], tuple(flags[buckets] for buckets in groups.buckets), flags[groups.waiting],
+        flags[groups.partitions],
+    ))  # fmt: skip
 
 
 def join_states(layout: WordLayout, one: State, other: State) -> tuple[State, int]:
@@ -136,12 +118,10 @@ def join_states(layout: WordLayout, one: State, other: State) -> tuple[State, in
     start_numbers[-1] = -1
     shifted = _shifted(layout, other, one["starts"].shape[1], one["nodes"].shape[1])
     nodes = np.concatenate([one["nodes"], shifted["nodes"]], axis=1)
-    nodes[0] = start_numbers[nodes[0]]
-    order = np.argsort(nodes[0], kind="stable")
+    order = np.argsort(start_numbers[nodes[0]], kind="stable")
     node_numbers = np.empty(len(order) + 1, np.int64)
     node_numbers[order] = np.arange(len(order))
     node_numbers[-1] = -1
-    nodes[2] = node_numbers[nodes[2]]
     out["nodes"] = nodes[:, order]
     for number in range(layout.index_count):
         heads = np.concatenate([one[f"index {number}"], shifted[f"index {number}"]], axis=1)
@@ -150,10 +130,7 @@ def join_states(layout: WordLayout, one: State, other: State) -> tuple[State, in
     waiting = np.concatenate([one["waiting"], shifted["waiting"]], axis=1)
     out["waiting"] = waiting[:, np.argsort(waiting[0], kind="stable")]
     out["partitions"] = np.concatenate([one["partitions"], shifted["partitions"]], axis=1)
-    for table, row in layout.starts():
-        out[table][row] = start_numbers[out[table][row]]
-    for table, row in layout.nodes():
-        out[table][row] = node_numbers[out[table][row]]
+    renumber(layout, out, start_numbers, node_numbers)
     return out, _renumber_births(layout, out)
 
 

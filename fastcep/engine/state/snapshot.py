@@ -26,6 +26,7 @@ from fastcep.engine.state.container import pack
 from fastcep.engine.state.foreign_events import group_of_keys
 from fastcep.engine.state.key_group_split import groups_of, join_states, select_groups
 from fastcep.engine.state.keygroups import GROUPS
+from fastcep.engine.state.selection import drop_unused
 from fastcep.engine.state.stored_events import (
     check_bound,
     check_tables,
@@ -93,9 +94,7 @@ class _Writer:
     def add_state(self, prefix: str, layout: WordLayout, state: State) -> None:
         for table, row, mask in layout.texts(state):
             self.texts.add(state[table][row], mask)
-        for name in layout.shapes:
-            if state[name].shape[1]:
-                self.tables[prefix + name] = {str(row): values for row, values in enumerate(state[name])}
+        self.tables |= layout.to_tables(state, prefix)
 
     def add_batches(self, name: str, schema: Schema, batches: Sequence[EventBatch]) -> None:
         if batches:
@@ -104,7 +103,7 @@ class _Writer:
 
     def add_events(self, name: str, schema: Schema, rows: dict[str, Any]) -> None:
         for column, mask in text_columns(schema, rows):
-            self.texts.add(column, mask)
+            self.texts.add(rows[column], mask)
         self.tables[name] = rows
 
 
@@ -146,7 +145,10 @@ def extract_groups(engine: EngineParts, groups: tuple[int, ...]) -> tuple[bytes,
 
 
 def _dump(item: RunningQuery) -> QueryState:
-    return None if item.matcher.is_empty else (WordLayout(item.plan, item.matcher), item.matcher.dump())
+    if item.matcher.is_empty:
+        return None
+    layout = WordLayout(item.plan, item.matcher)
+    return layout, drop_unused(layout, item.matcher.dump())
 
 
 def _select(engine: EngineParts, query_state: QueryState, selected: Flags) -> QueryState:
@@ -349,13 +351,11 @@ def _count_classes(engine: EngineParts, number: int) -> int:
 
 def _read_state(tables: Tables, layout: WordLayout, codes: Codes, context: MatcherContext) -> State:
     """Read and check the tables of a matcher's state, each as one array."""
-    state: State = {}
     for name, rows in layout.shapes.items():
         columns = tables.get(context.prefix + name)
-        state[name] = np.empty((rows, 0), np.int64)
         if columns is not None:
             check_columns(context.prefix + name, columns, {str(row): np.int64 for row in range(rows)})
-            state[name] = np.stack([columns[str(row)] for row in range(rows)])
+    state = layout.from_tables(tables, context.prefix)
     check_state(layout, state, context)
     for table, row, mask in layout.texts(state):
         codes.put(state[table][row], mask, f"table {context.prefix + table!r}")

@@ -30,12 +30,12 @@ def columns_of(batch: EventBatch) -> dict[str, Any]:
     return rows | {f"n{k}": nulls for k, nulls in enumerate(batch.nulls) if nulls is not None}
 
 
-def text_columns(schema: Schema, rows: Mapping[str, Any]) -> Iterator[tuple[Ints, Flags | None]]:
+def text_columns(schema: Schema, rows: Mapping[str, Any]) -> Iterator[tuple[str, Flags | None]]:
     """Yield the string columns of a table of events, each with the mask of its non-null entries (None: all)."""
     for k, column in enumerate(schema.columns):
         if column.dtype == "string" and f"c{k}" in rows:
             nulls = rows.get(f"n{k}")
-            yield rows[f"c{k}"], None if nulls is None else nulls == 0
+            yield f"c{k}", None if nulls is None else nulls == 0
 
 
 def check_tables(tables: Mapping[str, Any], names: set[str]) -> None:
@@ -121,8 +121,8 @@ def _with_codes(name: str, schema: Schema, rows: Mapping[str, Any], codes: Codes
             check_within(f"table {name!r}, n{k}", copies[f"n{k}"], 0, 1)
         if column.dtype == "bool" and f"c{k}" in copies:
             check_within(f"table {name!r}, c{k}", copies[f"c{k}"], 0, 1)
-    for numbers, mask in text_columns(schema, copies):
-        codes.put(numbers, mask, f"table {name!r}")
+    for column_name, mask in text_columns(schema, copies):
+        codes.put(copies[column_name], mask, f"table {name!r}")
     return copies
 
 

@@ -6,9 +6,9 @@ combines both. So a snapshot can replace codes by numbers of a list of texts, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -142,6 +142,25 @@ class WordLayout:
         """Words of a kept event before its registers: the position; for a negated variable also expiry and time."""
         return 1 if self.plan.kept else 3
 
+    # ----------------------------------------------------------------------- tables
+
+    def to_tables(self, state: State, prefix: str) -> dict[str, dict[str, Ints]]:
+        """Return the tables of a snapshot for a state, without those that have no entries."""
+        return {
+            prefix + name: {str(row): values for row, values in enumerate(state[name])}
+            for name in self.shapes if state[name].shape[1]
+        }  # fmt: skip
+
+    def from_tables(self, tables: Mapping[str, Mapping[str, Any]], prefix: str) -> State:
+        """Return the state in the tables of a snapshot, as new arrays; the reverse of `to_tables`."""
+        state: State = {}
+        for name, rows in self.shapes.items():
+            columns = tables.get(prefix + name)
+            state[name] = np.empty((rows, 0), np.int64)
+            if columns is not None:
+                state[name] = np.stack([columns[str(row)] for row in range(rows)])
+        return state
+
     # ------------------------------------------------------------------------ texts
 
     def texts(self, state: State) -> Iterator[tuple[str, int, npt.NDArray[np.bool_] | None]]:
@@ -174,7 +193,7 @@ class WordLayout:
     def positions(self, state: State) -> Iterator[Ints]:
         """Yield the positions of the events that partial matches and waiting matches bind; -1: no event."""
         yield state["starts"][2]
-        yield state["nodes"][1] & _POSITION
+        yield self.node_positions(state)
         yield from (state[f"rows {number}"][0] for number in range(len(self.plan.kept)))
         for number, fixed in enumerate(self.fixed):
             for binding, word in fixed.bindings.items():
@@ -183,6 +202,12 @@ class WordLayout:
         for binding, word in self.waiting_bindings():
             if not self._nodes[binding]:
                 yield state["waiting"][word]
+
+    @staticmethod
+    def node_positions(state: State) -> Ints:
+        """Return the position of the event of each node."""
+        positions: Ints = state["nodes"][1] & _POSITION
+        return positions
 
     @property
     def index_count(self) -> int:
@@ -225,7 +250,7 @@ class WordLayout:
         row, bindings = START, {binding: _BINDINGS + binding for binding in range(len(self._nodes))}
         if table != "waiting":
             row, bindings = 0, self.fixed[int(table.split()[1])].bindings
-        events = np.append(state["nodes"][1] & _POSITION, -1)  # index -1, no node, selects the last element, -1
+        events = np.append(self.node_positions(state), -1)  # index -1, no node, selects the last element, -1
         created: Ints = state["starts"][2][entries[row]]
         for binding, word in bindings.items():
             bound = events[entries[word]] if self._nodes[binding] else entries[word]

@@ -16,9 +16,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.errors import DataError, ValidationError
+from fastcep.errors import ValidationError
 from fastcep.events import parse_duration
 from fastcep.events.units import NANOSECONDS
+from fastcep.io.read.value_lines import read_value_lines
 from fastcep.option_checks import duration_option
 
 __all__ = [
@@ -322,19 +323,7 @@ def parse_distribution(text: str) -> Distribution:
 
 def read_samples(path: Path) -> Samples:
     """Read a text file with one time per line, such as ``12.5ms``; empty lines are left out."""
-    times = []
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except ValueError:  # no UTF-8, or a null byte in the name
-        raise DataError(f"{path}: expected a text file with one time per line, such as 12.5ms") from None
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                times.append(parse_duration(line))
-            except ValidationError as error:
-                raise DataError(f"{path}, line {number}: {error}") from None
-    if not times:
-        raise DataError(f"{path} is empty; expected one time per line, such as 12.5ms")
+    times = read_value_lines(path, parse_duration, "one time per line, such as 12.5ms")
     return Samples(np.array(times, np.float64), str(path))
 
 

@@ -12,7 +12,7 @@ from fastcep.plan.explain.windows import mode_facts, window_facts
 from fastcep.plan.ir import PREVIOUS
 from fastcep.plan.plan import EdgePlan, Plan
 from fastcep.plan.slicing import slicing_facts
-from fastcep.query import ast, expression_text, to_text
+from fastcep.query import ast, expression_text, to_text, traversal
 from fastcep.query.patterns import pattern_variables
 from fastcep.query.printer import name_text
 from fastcep.query.types import BUILTINS
@@ -192,7 +192,7 @@ def _ring(plan: Plan, operators: Operators | None) -> list[dict[str, Any]]:
         for _, _, column in item.elements:
             why[column].append(reader)
     for returned in query.returns:
-        for node in ast.walk(returned.expression):
+        for node in traversal.walk(returned.expression):
             for column in _columns_of(query, node):
                 why[column].append(f"RETURN {expression_text(returned.expression)}")
     names = {column: name for name, column in BUILTIN_COLUMNS.items()}

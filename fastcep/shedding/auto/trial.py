@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from fastcep.engine import Engine
-from fastcep.engine.match_identity import Identities, count_found, identities_of
+from fastcep.engine.results.match_identity import Identities, count_found, identities_of
 from fastcep.errors import FastcepError
 from fastcep.events.batch import as_table
 from fastcep.overload.protocols import Floats, Shedder

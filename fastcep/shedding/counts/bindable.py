@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep.engine.engine import Engine
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.patterns import PatternVariable, pattern_variables
 from fastcep.shedding.counts.piece import Piece
 
@@ -27,7 +27,7 @@ def bindable_events(piece: Piece, query: ast.Query) -> npt.NDArray[np.bool_]:
         if condition is None:
             mask |= np.isin(piece.batch.type, [number[name] for name in types])
             continue
-        variable = sorted(ast.variables(condition))[0]
+        variable = sorted(traversal.variables(condition))[0]
         pattern = ast.Sequence((ast.Variable(types, variable),))
         alone = ast.Query(f"{query.name} events", pattern, ast.CountWindow(1), condition, schema=query.schema)
         bound = Engine(alone).process(piece.events).to_arrow()[variable].combine_chunks()
@@ -41,8 +41,8 @@ def _condition(query: ast.Query, variable: PatternVariable) -> tuple[tuple[str, 
     if variable.repeated or variable.group is not None:
         return types, None
     condition: ast.Expr | None = None
-    for conjunct in ast.conjuncts(query.where):
-        if ast.variables(conjunct) == {variable.name}:
+    for conjunct in traversal.conjuncts(query.where):
+        if traversal.variables(conjunct) == {variable.name}:
             condition = conjunct if condition is None else ast.Binary("AND", condition, conjunct)
     return types, condition
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep.engine.engine import Engine
-from fastcep.engine.match_identity import Identities, count_found, identities_of
+from fastcep.engine.results.match_identity import Identities, count_found, identities_of
 from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.overload.drop_plan import DropPlan

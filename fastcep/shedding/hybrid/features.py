@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.patterns import positive_variables
 
 __all__ = ["attributes_of", "of_events", "of_matches"]
@@ -17,7 +17,7 @@ __all__ = ["attributes_of", "of_events", "of_matches"]
 
 def attributes_of(expression: ast.Expr) -> set[str]:
     """Return the names of the attributes that an expression uses."""
-    parts = ast.walk(expression)
+    parts = traversal.walk(expression)
     return {str(part.name) for part in parts if isinstance(part, ast.Attribute | ast.Aggregate) and part.name}
 
 
@@ -33,7 +33,7 @@ def of_matches(query: ast.Query, keys: bool = False) -> dict[str, list[ast.Expr]
         open_ = [c for c in conditions if not _mentions(c) <= bound]
         parts = [part for c in open_ for part in _parts(c, bound) if keys or not _is_relative(part)]
         if keys:  # attributes that the next element will be compared with
-            closed = [part for c in conditions if _mentions(c) <= bound for part in ast.walk(c)]
+            closed = [part for c in conditions if _mentions(c) <= bound for part in traversal.walk(c)]
             attributes = [part for part in closed if isinstance(part, ast.Attribute) and part.qualified_name == name]
             parts += [part for part in attributes if _is_relative(part)]
         features[name] = list(dict.fromkeys(_last(part) if keys else part for part in parts))
@@ -52,12 +52,12 @@ def of_events(query: ast.Query, keys: bool = False) -> dict[str, list[ast.Expr]]
 
 def _conditions(query: ast.Query, keys: bool) -> list[ast.Expr]:
     """Return the conjuncts, without those that only compare keys unless ``keys`` is true."""
-    conjuncts = [c for c in ast.conjuncts(query.where) if not isinstance(c, ast.SameAttributes)]
+    conjuncts = [c for c in traversal.conjuncts(query.where) if not isinstance(c, ast.SameAttributes)]
     if keys:
         return conjuncts
     joins = [c for c in conjuncts if _joined(c) is not None]
     others = {
-        part.name for c in conjuncts if c not in joins for part in ast.walk(c) if isinstance(part, ast.Attribute)
+        part.name for c in conjuncts if c not in joins for part in traversal.walk(c) if isinstance(part, ast.Attribute)
     }
     return [c for c in conjuncts if c not in joins or _joined(c) in others]
 
@@ -71,7 +71,7 @@ def _joined(condition: ast.Expr) -> str | None:
 
 
 def _mentions(node: ast.Expr) -> set[str]:
-    return {part.qualified_name for part in ast.walk(node) if isinstance(part, ast.Attribute | ast.Aggregate)}
+    return {part.qualified_name for part in traversal.walk(node) if isinstance(part, ast.Attribute | ast.Aggregate)}
 
 
 def _parts(node: ast.Expr, bound: set[str]) -> Iterator[ast.Expr]:
@@ -82,7 +82,7 @@ def _parts(node: ast.Expr, bound: set[str]) -> Iterator[ast.Expr]:
     if mentions <= bound and _is_value(node):
         yield node
         return
-    for child in ast.children(node):
+    for child in traversal.children(node):
         yield from _parts(child, bound)
 
 
@@ -97,7 +97,7 @@ def _is_value(node: ast.Expr) -> bool:
 
 def _is_relative(node: ast.Expr) -> bool:
     """Return whether an expression refers to each element of a repeated variable."""
-    parts = (part for part in ast.walk(node) if isinstance(part, ast.Attribute))
+    parts = (part for part in traversal.walk(node) if isinstance(part, ast.Attribute))
     return any(part.index is not None and part.index.kind == "relative" for part in parts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -81,3 +82,17 @@ def test_utility_is_the_order_of_dropping() -> None:
         assert plan.drops is not None
         certain = plan.drops.max()
         assert (of_cells[plan.drops == certain] <= demand).all() and (plan.drops[of_cells > demand] < certain).all()
+
+
+@pytest.mark.parametrize("pattern", ["SEQ(A+ a[], B b)", "SEQ(A a, A c, B b)"])
+def test_partial_matches_that_contiguity_has_cut_off_are_left_out(pattern: str) -> None:
+    """Each run needs the next event of its partition, so it ends with the last event of it."""
+    schema = fc.Schema({kind: {"k": "string"} for kind in "AB"}, type="type")
+    query = fc.parse(f"PATTERN {pattern} WITHIN 1s PARTITION BY k STRATEGY partition_contiguity", schema, name="q")
+    engine, draw = fc.Engine(query, store="rows"), random.Random(1)
+    types, keys = [draw.choice("AAAB") for _ in range(1_000)], [draw.choice("xyz") for _ in range(1_000)]
+    engine.process({"type": types, "ts": list(range(1_000)), "k": keys})
+    last = {key: at for at, key in enumerate(keys)}
+    table = engine.partial_matches()
+    assert set(table["created"].to_pylist()) == {at for at in last.values() if types[at] == "A"}
+    assert fc.Engine.restore(engine.snapshot()).partial_matches().equals(table)

@@ -177,9 +177,9 @@ def test_samples_in_a_file(tmp_path: Path) -> None:
     [
         (b"1ms\n\n2ms\n3 xs\n", ", line 4: unknown unit 'xs'"),
         (b"1ms\n-2ms\n", ", line 2: '-2ms' is no duration"),
-        (b"", " is empty; expected one time per line"),
-        (b"\n \n", " is empty"),
-        (b"\xff\xfe1", ": expected a text file with one time per line"),
+        (b"", ": no values; expected one time per line, such as 12.5ms"),
+        (b"\n \n", ": no values"),
+        (b"\xff\xfe1", ": not UTF-8 at byte 0; expected one time per line"),
     ],
 )
 def test_invalid_file(tmp_path: Path, data: bytes, message: str) -> None:
@@ -192,7 +192,7 @@ def test_invalid_file(tmp_path: Path, data: bytes, message: str) -> None:
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         parse_distribution(f"samples:{tmp_path}/missing")
-    with pytest.raises(DataError):
+    with pytest.raises(DataError, match=r"'a\\x00b': a null byte in the name of the file"):
         parse_distribution("samples:a\0b")
 
 

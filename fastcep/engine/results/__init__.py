@@ -1,0 +1,1 @@
+"""Results of an engine: matches, timed-out partial matches, RETURN columns."""

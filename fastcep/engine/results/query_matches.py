@@ -1,0 +1,120 @@
+"""The matches of one query in one engine call, by column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fastcep._core.matches.output import Output
+from fastcep._core.memory.vectors import repeated
+from fastcep.engine.results.returns import Bindings
+from fastcep.events.convert import all_null, from_lengths, from_numpy, from_texts
+from fastcep.query import ast
+from fastcep.query.patterns import pattern_variables
+
+__all__ = ["QueryMatches", "ReceivedMatches", "one_array", "read", "received_matches"]
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryMatches:
+    """Matches of one query, grouped by the event that completed them.
+
+    Attributes
+    ----------
+    query
+        The query.
+    bindings
+        The bound events of each match, by sequence number.
+    detected
+        int64, arrival position of each completing event; -1 for matches that a time decided, without an event.
+    counts
+        int64, number of matches for each entry of `detected`.
+    times
+        int64 ns, time of each entry of `detected`.
+    returned
+        RETURN columns by name.
+    windows
+        int64, the window of each match; None if the query has no explicit windows.
+    partial
+        True for partial matches, which may leave any variable unbound.
+    """
+
+    query: ast.Query
+    bindings: Bindings
+    detected: Ints
+    counts: Ints
+    times: Ints
+    returned: Mapping[str, Any] = field(default_factory=dict)
+    windows: Ints | None = None
+    partial: bool = False
+
+    @property
+    def n(self) -> int:
+        """Number of matches."""
+        return self.bindings.n
+
+    def table(self) -> pa.Table:
+        """Return all columns as a table."""
+        codes = from_numpy(np.zeros(self.bindings.n, np.int8), pa.int8())
+        names = pa.DictionaryArray.from_arrays(codes, from_texts([self.query.name]))
+        return pa.table({"query": names} | self.columns())
+
+    def columns(self) -> dict[str, Any]:
+        """Return Arrow arrays by column name, without the column of the query's name."""
+        times = repeated(self.times, self.counts)
+        out: dict[str, Any] = {
+            "window_id": all_null(times) if self.windows is None else from_numpy(self.windows),
+            "detected_at": from_numpy(times, pa.timestamp("ns", "UTC")),
+        }
+        for number, variable in enumerate(pattern_variables(self.query.pattern)):
+            if variable.negated:
+                continue
+            values, lengths = self.bindings.values[number], self.bindings.lengths[number]
+            absent = values < 0 if (variable.optional or self.partial) and not variable.declaration.repeated else None
+            bound = from_numpy(values, nulls=absent)
+            out[variable.name] = bound if lengths is None else from_lengths(lengths, bound)
+        out.update(self.returned)
+        return out
+
+
+@dataclass(frozen=True)
+class ReceivedMatches(QueryMatches):
+    """Matches of a query whose columns another engine has made; `bindings` has only their number.
+
+    Attributes
+    ----------
+    received
+        The columns, as `QueryMatches.columns` returns them.
+    """
+
+    received: pa.Table = field(default_factory=lambda: pa.table({}))
+
+    def columns(self) -> dict[str, Any]:
+        """Return Arrow arrays by column name, without the column of the query's name."""
+        return {name: one_array(self.received[name]) for name in self.received.column_names}
+
+
+def received_matches(query: ast.Query, columns: pa.Table, detected: Ints, times: Ints) -> ReceivedMatches:
+    """Return the matches of a query from its columns, and from the completing event and the time of each match."""
+    ones = np.ones(len(columns), np.int64)
+    return ReceivedMatches(query, Bindings(len(columns), [], []), detected, ones, times, received=columns)
+
+
+def one_array(column: Any) -> Any:
+    """Return a chunked array as one array, with one dictionary."""
+    return column.unify_dictionaries().combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def read(part: QueryMatches | Output) -> QueryMatches:
+    """Convert compiled output to columns, for a query without ``RETURN`` whose sequence numbers are the positions."""
+    if isinstance(part, QueryMatches):
+        return part
+    values, lengths, detected, times, counts, windows = part.arrays()
+    return QueryMatches(part.query, Bindings(part.n, values, lengths), detected, counts, times, {}, windows)
