@@ -27,7 +27,7 @@ from fastcep.events.schema import suggestion
 from fastcep.events.units import NANOSECONDS
 from fastcep.query.plain_schema import NUMBER, TYPE
 
-__all__ = ["HEADER", "SLICE", "Events", "events_of"]
+__all__ = ["HEADER", "SLICE", "Events", "events_of", "quoted"]
 
 #: Columns of `Events.frame` besides those of plain events and ``o0``, ``o1``, …, which break ties.
 SLICE, HEADER = "slice", "header"

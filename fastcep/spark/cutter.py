@@ -17,7 +17,7 @@ from fastcep.errors import ValidationError
 from fastcep.events import Schema
 from fastcep.plan.slicing import Context, Slicing
 from fastcep.spark.session import context_of
-from fastcep.spark.slice_assignment import SliceAssignment
+from fastcep.spark.slice_assignment import ALL_PIECES, SliceAssignment
 from fastcep.spark.slice_facts import KIND, error_facts, facts_text
 from fastcep.spark.slices import Slice, TimeCut, time_cut
 from fastcep.spark.statistics import StreamStatistics, fault_of
@@ -38,8 +38,8 @@ _MIN_EVENTS, MAX_EVENTS = 20_000, 4_000_000
 _MAX_REREAD, _MAX_REREAD_UNNUMBERED = 0.05, 0.25
 #: Key groups per slice; a group with more than `_HEAVY` times the events of a slice is cut by time.
 _GROUPS, _HEAVY = 8, 1.5
-#: A cut by key has at most this number of times the slices that it aims at.
-_MOST = 2
+#: A cut by key has at most this number of times the slices that it aims at; slices get larger by `_COARSER` until then.
+_MOST, _COARSER = 2, 1.1
 #: Type of the facts of a job: about the slices in which events are numbered, and about those of the query.
 JOB_KIND = f"struct<numbering:{KIND},detection:{KIND}>"
 
@@ -114,8 +114,9 @@ class Cutter:
         fault = fault_of(statistics, self.schema, self.unit)
         if fault is None:
             return self(statistics).text()
-        invalid = json.loads(error_facts(fault))  # raised by the first task that gets a header
-        return json.dumps({"numbering": invalid, "detection": invalid})
+        # The only slice raises the error; no event is numbered.
+        invalid = json.loads(error_facts(fault))
+        return json.dumps({"numbering": invalid | {"headers": []}, "detection": invalid})
 
     def _choice(self, statistics: StreamStatistics, slice_count: int) -> tuple[str, str]:
         """Choose ``key`` or ``time``, and explain the choice."""
@@ -158,7 +159,7 @@ class Cutter:
             cut = positioned(cut, statistics, self.unit)
             numbering = SliceAssignment(cut.slices, cut)
         if slice_count == 1:
-            return Cut(SliceAssignment((Slice(),), groups=(0,), heavy=(False,)), numbering, reason)
+            return Cut(SliceAssignment((Slice(),), groups=(0,), steps=(ALL_PIECES,)), numbering, reason)
         groups = slice_count * _GROUPS
         counted = statistics.each[0].group_sizes
         sizes = [int(counted[group::groups].sum()) for group in range(groups)]
@@ -203,7 +204,8 @@ def slice_counter(session: SparkSession, slices: int | None, max_events: int | N
 
 def most_slices(count: Callable[[int], int], *, by_key: bool) -> int:
     """Return the maximum number of slices of any stream."""
-    return count(MAX_SLICES * _MIN_EVENTS) * (_MOST if by_key else 1)
+    slice_count = count(MAX_SLICES * _MIN_EVENTS)
+    return most_of(slice_count) if by_key else slice_count
 
 
 def _fixed(slices: int, events: int) -> int:
@@ -235,7 +237,8 @@ def _cores(session: SparkSession) -> int:
 def key_cut(sizes: Sequence[int], slice_count: int, parts: Sequence[int], context: Context | None) -> SliceAssignment:
     """Assign key groups to slices: the largest first, each to the smallest slice; groups that are too large by time.
 
-    There are at most twice as many slices as `slice_count`.
+    A group that is cut by time has a number of slices in proportion to its size. There are at most twice as many slices
+    as `slice_count`, and at most `MAX_SLICES`.
 
     Parameters
     ----------
@@ -249,40 +252,31 @@ def key_cut(sizes: Sequence[int], slice_count: int, parts: Sequence[int], contex
         Context of time slices; None: the stream cannot be cut by time.
     """
     mean_size = max(sum(sizes) / slice_count, 1.0)
-    heavy = [False] * len(sizes)
+    can_cut = context is not None and bool(parts)
+    while True:
+        pieces = [round(size / mean_size) if can_cut and size > _HEAVY * mean_size else 1 for size in sizes]
+        light_size = sum(size for size, count in zip(sizes, pieces, strict=True) if count == 1)
+        light_slices = max(1, round(light_size / mean_size))
+        if light_slices + sum(count for count in pieces if count > 1) <= most_of(slice_count):
+            break
+        mean_size *= _COARSER
     time: TimeCut | None = None
-    if context is not None and parts:
-        heaviest = sorted((size for size in sizes if size > _HEAVY * mean_size), reverse=True)
-        number, pieces = _heavy_groups(heaviest, sum(sizes), mean_size, slice_count)
-        if number:
-            heavy = [size >= heaviest[number - 1] for size in sizes]
-            time = time_cut(parts, pieces, context, positions=False)
-    light_size = sum(size for size, is_heavy in zip(sizes, heavy, strict=True) if not is_heavy)
-    light_slices = max(1, round(light_size / mean_size))
+    steps = [ALL_PIECES] * len(sizes)
+    if context is not None and max(pieces) > 1:
+        time = time_cut(parts, max(pieces), context, positions=False)
+        steps = [-(-len(time.slices) // count) if count > 1 else ALL_PIECES for count in pieces]
     loads, groups = [0] * light_slices, [0] * len(sizes)
     slices: list[Slice] = [Slice()] * light_slices
     for group in sorted(range(len(sizes)), key=lambda group: -sizes[group]):
-        if heavy[group] and time is not None:
+        if steps[group] != ALL_PIECES and time is not None:
             groups[group] = len(slices)
-            slices += time.slices
+            slices += time.coarser(steps[group])
         else:
             groups[group] = min(range(light_slices), key=loads.__getitem__)
             loads[groups[group]] += sizes[group]
-    return SliceAssignment(tuple(slices), time, tuple(groups), tuple(heavy))
+    return SliceAssignment(tuple(slices), time, tuple(groups), tuple(steps))
 
 
-def _heavy_groups(heaviest: Sequence[int], events: int, mean_size: float, slice_count: int) -> tuple[int, int]:
-    """Return how many of the largest groups are cut by time, and into how many slices each."""
-
-    def fits(number: int, pieces: int) -> bool:
-        light_slices = max(1, round((events - sum(heaviest[:number])) / mean_size))
-        return light_slices + number * pieces <= _MOST * slice_count
-
-    number = len(heaviest)
-    pieces = -(-heaviest[0] // int(mean_size)) if number else 0
-    while pieces > 2 and not fits(number, pieces):
-        pieces -= 1
-    # Groups of the same size are cut together.
-    while number and (not fits(number, pieces) or heaviest[number - 1 : number] == heaviest[number : number + 1]):
-        number -= 1
-    return number, pieces
+def most_of(slice_count: int) -> int:
+    """Return the maximum number of slices of a cut by key that aims at `slice_count`."""
+    return min(_MOST * slice_count, MAX_SLICES)

@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from fastcep.engine import Engine
@@ -26,10 +27,11 @@ from fastcep.errors import ValidationError
 from fastcep.option_types import SlicingMode
 from fastcep.query import ast
 from fastcep.query.plain_schema import columns_read, plain_query
+from fastcep.spark.columns import quoted
 from fastcep.spark.file_job import describe_files, file_detection, file_slices
 from fastcep.spark.file_task import FileDetection
 from fastcep.spark.functions import ship_functions
-from fastcep.spark.slice_task import ORDER, Detection, match_schema
+from fastcep.spark.slice_task import ERROR, ORDER, Detection, errors_as_rows, match_schema, with_error
 from fastcep.spark.slicing import describe, job_of, prepared
 from fastcep.spark.survey import StreamSurvey
 
@@ -110,19 +112,24 @@ def detect(
     job = job_of(frame, built, order_by, slicing, slices, limit, survey)
     schema = match_schema(Engine(plain, **options), match_id=match_id)  # Engine rejects queries that it cannot run
     task = Detection(plain, schema, job.events.numbered, options, ship_functions(built), longest)
-
-    def fastcep_detect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return task(batches)
-
-    return job.sliced().mapInArrow(fastcep_detect, from_arrow_schema(task.schema))
+    return _matches(job.sliced(), task, schema)
 
 
 def _detect_in_files(session: SparkSession, task: FileDetection) -> DataFrame:
-    def fastcep_detect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return task(batches)
-
     numbers = session.range(0, len(task.slices), 1, len(task.slices))
-    return numbers.mapInArrow(fastcep_detect, from_arrow_schema(task.detection.schema))
+    return _matches(numbers, task, task.detection.schema)
+
+
+def _matches(frame: DataFrame, task: Detection | FileDetection, schema: pa.Schema) -> DataFrame:
+    """Run a task over each partition; Spark raises the errors that it returns."""
+
+    def fastcep_detect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return errors_as_rows(task(batches), schema)
+
+    found = frame.mapInArrow(fastcep_detect, from_arrow_schema(with_error(schema)))
+    error = F.col(quoted(ERROR))
+    # A filter, as Spark omits columns that nobody reads.
+    return found.where(F.when(error.isNull(), True).otherwise(F.raise_error(error).cast("boolean"))).drop(ERROR)
 
 
 def in_order(matches: DataFrame) -> DataFrame:

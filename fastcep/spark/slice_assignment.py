@@ -16,7 +16,10 @@ from fastcep.spark.columns import HEADER, SLICE, Events
 from fastcep.spark.slices import Slice, TimeCut
 from fastcep.spark.survey import with_bucket
 
-__all__ = ["SliceAssignment", "assign_slices"]
+__all__ = ["ALL_PIECES", "SliceAssignment", "assign_slices"]
+
+#: More than the number of time slices.
+ALL_PIECES = 1 << 30
 
 #: Columns of events while they are assigned.
 _FACTS, _GROUP, _LOW, _HIGH, _FIRST = "facts", "keys", "low", "high", "first"
@@ -34,14 +37,15 @@ class SliceAssignment:
         Time slices of the stream, or of each key group that has too many events for one slice; None: no time slices.
     groups
         Slice of each key group, or the first of its time slices; empty: the stream is not cut by key.
-    heavy
-        Whether each key group is cut by time.
+    steps
+        Number of neighbouring time slices that make up one slice of each key group; `ALL_PIECES`: the group is not cut
+        by time.
     """
 
     slices: tuple[Slice, ...]
     time: TimeCut | None = None
     groups: tuple[int, ...] = ()
-    heavy: tuple[bool, ...] = ()
+    steps: tuple[int, ...] = ()
 
 
 def assign_slices(
@@ -72,8 +76,8 @@ def assign_slices(
     if timed:
         frame = with_bucket(frame, _LOW, F.col(f"{_FACTS}.ends"), partitions)
         frame = with_bucket(frame, _HIGH, F.col(f"{_FACTS}.begins"), partitions)
-        heavy = F.get(F.col(f"{_FACTS}.heavy"), F.col(_GROUP))
-        low, high = (F.when(heavy, F.col(name)).otherwise(F.lit(0)) for name in (_LOW, _HIGH))
+        step = F.get(F.col(f"{_FACTS}.steps"), F.col(_GROUP))
+        low, high = (F.floor(F.col(name) / step).cast("int") for name in (_LOW, _HIGH))
         copies = F.explode(F.sequence(F.col(_FIRST) + low, F.col(_FIRST) + high))
         frame = frame.withColumn(SLICE, copies).drop(_LOW, _HIGH)
     else:

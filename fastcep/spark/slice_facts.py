@@ -6,13 +6,13 @@ import json
 from dataclasses import asdict
 
 from fastcep.errors import DataError
-from fastcep.spark.slice_assignment import SliceAssignment
+from fastcep.spark.slice_assignment import ALL_PIECES, SliceAssignment
 from fastcep.spark.slices import Slice
 
 __all__ = ["KIND", "error_facts", "facts_text", "header_of", "slice_of"]
 
 #: Type of the facts in Spark's DDL; ``headers`` has a text for each slice.
-KIND = "struct<begins:array<bigint>,ends:array<bigint>,groups:array<int>,heavy:array<boolean>,headers:array<string>>"
+KIND = "struct<begins:array<bigint>,ends:array<bigint>,groups:array<int>,steps:array<int>,headers:array<string>>"
 _ERROR = "error"
 
 
@@ -21,7 +21,7 @@ def facts_text(cut: SliceAssignment) -> str:
     return json.dumps({
         "begins": [] if cut.time is None else cut.time.begins,
         "ends": [] if cut.time is None else cut.time.ends,
-        "groups": cut.groups or (0,), "heavy": cut.heavy or (cut.time is not None,),
+        "groups": cut.groups or (0,), "steps": cut.steps or (ALL_PIECES if cut.time is None else 1,),
         "headers": [header_of(one) for one in cut.slices],
     })  # fmt: skip
 
@@ -29,7 +29,7 @@ def facts_text(cut: SliceAssignment) -> str:
 def error_facts(message: str) -> str:
     """Return the facts about an invalid stream: no event is sent, and the only slice raises the error."""
     header = json.dumps({_ERROR: message})
-    return json.dumps({"begins": [], "ends": [], "groups": [None], "heavy": [False], "headers": [header]})
+    return json.dumps({"begins": [], "ends": [], "groups": [None], "steps": [ALL_PIECES], "headers": [header]})
 
 
 def header_of(stream_slice: Slice) -> str:

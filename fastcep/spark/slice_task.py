@@ -21,7 +21,7 @@ from fastcep.engine.longest_windows import check_longest
 from fastcep.engine.partitioned_matcher import created_at
 from fastcep.engine.results.match_identity import identities_of
 from fastcep.engine.results.query_matches import QueryMatches, read
-from fastcep.errors import ValidationError
+from fastcep.errors import FastcepError, ValidationError
 from fastcep.events.convert import from_numpy
 from fastcep.query import ast
 from fastcep.spark.columns import HEADER, SLICE
@@ -29,12 +29,17 @@ from fastcep.spark.functions import NO_FUNCTIONS, ShippedFunctions
 from fastcep.spark.slice_facts import slice_of
 from fastcep.spark.slices import Slice
 
-__all__ = ["MATCH_ID", "ORDER", "Detection", "Numbering", "Run", "by_slice", "match_schema", "without_column"]
+__all__ = [
+    "ERROR", "MATCH_ID", "ORDER", "Detection", "Numbering", "Run", "by_slice", "errors_as_rows", "match_schema",
+    "with_error", "without_column",
+]  # fmt: skip
 
 #: The column with the order of a match among all matches, and its fields.
 ORDER = "match_order"
 #: The column with the identity of a match.
 MATCH_ID = "match_id"
+#: The column with the message of an error, in a row without a match; null in all other rows.
+ERROR = "fastcep.error"
 _ORDER = pa.struct([("detected", pa.int64()), ("waited", pa.bool_()), ("last", pa.int64()), ("nth", pa.int64())])
 _NUMBER, _TIME = "number", "time"
 
@@ -97,7 +102,7 @@ class Detection:
     query
         Query over the columns of `columns.Events`, with sequence numbers.
     schema
-        Schema of the output, see `match_schema`.
+        Schema of the matches, see `match_schema`.
     numbered
         Whether events have sequence numbers; otherwise their positions in the stream are used.
     options
@@ -206,6 +211,25 @@ class Run:
         name = pa.array([part.query.name] * part.n, pa.string())
         columns = {"query": name, **columns, ORDER: order}
         return pa.table({field.name: pc.cast(columns[field.name], field.type) for field in self._schema})
+
+
+def with_error(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of matches with the column `ERROR`."""
+    return schema.append(pa.field(ERROR, pa.string()))
+
+
+def errors_as_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Add the column `ERROR` to matches; an error of fastcep becomes a last row, which Spark's plan raises.
+
+    The traceback of a worker, which Spark would add to an exception, is of no use to those whose data is invalid.
+    """
+    try:
+        for batch in batches:
+            yield batch.append_column(ERROR, pa.nulls(batch.num_rows, pa.string()))
+    except FastcepError as error:
+        columns: dict[str, Any] = {field.name: pa.nulls(1, field.type) for field in schema}
+        columns[ERROR] = pa.array([str(error)])
+        yield pa.RecordBatch.from_pydict(columns, schema=with_error(schema))
 
 
 def _hash(name: str) -> int:

@@ -76,6 +76,14 @@ class TimeCut:
         """End time of each slice except the last one; ascending."""
         return [INT64_MAX if one.end is None else one.end for one in self.slices[:-1]]
 
+    def coarser(self, step: int) -> list[Slice]:
+        """Return slices that consist of `step` neighbours each; the last one may have fewer."""
+        joined = []
+        for place in range(0, len(self.slices), step):
+            last = self.slices[min(place + step, len(self.slices)) - 1]
+            joined.append(replace(self.slices[place], stop=last.stop, end=last.end))
+        return joined
+
     def with_positions(self, counts: Sequence[int]) -> TimeCut:
         """Set the positions, begins and ends of the slices.
 

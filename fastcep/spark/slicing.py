@@ -21,7 +21,7 @@ from fastcep.spark.cutter import JOB_KIND, MAX_EVENTS, Cutter, most_slices, slic
 from fastcep.spark.interpreter import check_interpreter
 from fastcep.spark.key_groups import group_text
 from fastcep.spark.relevant_events import relevant
-from fastcep.spark.slice_assignment import assign_slices
+from fastcep.spark.slice_assignment import ALL_PIECES, assign_slices
 from fastcep.spark.slice_task import Numbering
 from fastcep.spark.statistics import GROUPS
 from fastcep.spark.survey import StreamSurvey, facts, specification_of, statistics_of, with_times
@@ -85,7 +85,11 @@ def job_of(
         by_key = by_key and not (both and not numbered)
         numbering = by_key and not numbered
         cutter = replace(cutter, prefer_time=both and not numbered, count=lazy_count)
-        values = facts(events, specification, cutter.facts, JOB_KIND)
+        if not by_key:  # keys need not be counted
+            where = specification.where if specification.only_relevant else None
+            specification = replace(specification, group=None, where=where)
+        exact = not numbered or possible.numbered
+        values = facts(events, specification, cutter.facts, JOB_KIND, exact=exact)
         partitions = most_slices(lazy_count, by_key=by_key)
     events = with_times(events)
     if numbering:
@@ -117,7 +121,7 @@ def describe(
     if cut.time is not None and len(cut.time.slices) > 1:
         lines.append(f"overlap     {context_text(cut.time.context)} before each time slice")
     if cut.groups:
-        heavy = sum(cut.heavy)
+        heavy = sum(step != ALL_PIECES for step in cut.steps)
         by_time = f", {heavy:,} of them cut by time" if heavy else ""
         lines.append(f"keys        {len(cut.groups):,} groups{by_time}")
     numbers = "from the sequence column" if query.schema.sequence is not None else "positions in the sorted stream"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,8 @@ class StreamStatistics:
         Number of events with each fault.
     each
         Statistics by position of the specification.
+    sampled
+        Whether the numbers of events are estimates; those of faults are exact.
     """
 
     events: int = 0
@@ -95,6 +97,12 @@ class StreamStatistics:
     last: int = 0
     faults: dict[int, int] = field(default_factory=dict)
     each: list[Statistics] = field(default_factory=list)
+    sampled: bool = False
+
+    def weighted(self, weight: int) -> StreamStatistics:
+        """Return statistics in which each event counts as `weight` events; times are divided into parts as before."""
+        each = [replace(one, group_sizes=one.group_sizes * weight) for one in self.each]
+        return replace(self, events=self.events * weight, sampled=weight > 1, each=each)
 
     def span(self, first: int, last: int) -> None:
         """Extend the range of times; call it before the new events are added to `events`."""
@@ -161,20 +169,20 @@ def _merge(total: StreamStatistics, part: StreamStatistics) -> None:
 
 def fault_of(statistics: StreamStatistics, schema: Schema, unit: int) -> str | None:
     """Return the message for events that an engine does not accept; None if there are none."""
-    count = statistics.events
+    of = "" if statistics.sampled else f" of {statistics.events:,}"
     for fault, column, expected in (
         (NULL_TIME, schema.time, "a time"), (NULL_TYPE, schema.type, "an event type"),
         (NULL_NUMBER, schema.sequence, "a sequence number"),
     ):  # fmt: skip
         if number := statistics.faults.get(fault):
             return (
-                f"DataFrame, column {column!r}: found null in {number:,} of {count:,} rows, expected {expected}; "
+                f"DataFrame, column {column!r}: found null in {number:,}{of} rows, expected {expected}; "
                 "drop these rows or fill them in"
             )
     if number := statistics.faults.get(UNDECLARED):
         declared = schema.type_names if schema.codes is None else sorted(schema.codes.values())
         return (
-            f"DataFrame, column {schema.type!r}: found undeclared event types in {number:,} of {count:,} rows, "
+            f"DataFrame, column {schema.type!r}: found undeclared event types in {number:,}{of} rows, "
             f'expected declared ones{suggestion("", declared)}; declare them or set other_types="ignore"'
         )
     if max(abs(statistics.first), abs(statistics.last)) * unit > INT64_MAX:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from fastcep.engine.queries import Buildable, built_queries
 from fastcep.errors import DataError, ValidationError
+from fastcep.events.units import INT64_MAX
 from fastcep.plan import Plan, make_plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.plan.slicing import slicing_of
@@ -49,6 +50,8 @@ __all__ = [
 
 #: From the statistics of a stream to the facts about its slices, as JSON.
 Decide = Callable[[StreamStatistics], str]
+#: A survey that needs no exact counts looks at one of this number of events; it checks all of them.
+_SAMPLE = 8
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,7 @@ def statistics_of(events: Events, specifications: Sequence[Specification]) -> St
     return statistics
 
 
-def facts(events: Events, specification: Specification, decide: Decide, kind: str) -> Column:
+def facts(events: Events, specification: Specification, decide: Decide, kind: str, *, exact: bool) -> Column:
     """Return the facts about the slices of a stream as a value that Spark computes with each action.
 
     It is a scalar subquery: Spark runs it once before the rest of the plan, however often the plan refers to it.
@@ -159,18 +162,27 @@ def facts(events: Events, specification: Specification, decide: Decide, kind: st
         Function from the statistics to the facts; it runs in one task.
     kind
         Type of the facts in Spark's DDL.
+    exact
+        Count all events. Otherwise only relevant ones are counted, and numbers of events are estimates from a sample,
+        which is a function of the sequence numbers.
     """
+    weight = 1 if exact else _SAMPLE
 
     def fastcep_decide(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        column: Any = pa.array([decide(merged(batches, 1))])
+        column: Any = pa.array([decide(merged(batches, 1).weighted(weight))])
         yield pa.RecordBatch.from_pydict({"facts": column})
 
-    decided = _collected(events, [specification]).repartition(1).mapInArrow(fastcep_decide, "facts string")
+    collected = _collected(events, [specification], exact=exact)
+    decided = collected.repartition(1).mapInArrow(fastcep_decide, "facts string")
     return decided.select(F.from_json("facts", kind)).scalar()
 
 
-def _collected(events: Events, specifications: Sequence[Specification]) -> DataFrame:
-    """Return the statistics of each partition, pickled."""
+def _collected(events: Events, specifications: Sequence[Specification], *, exact: bool = True) -> DataFrame:
+    """Return the statistics of each partition, pickled.
+
+    With ``exact=False``, only faults and a sample of the relevant events of the first specification are sent to Python,
+    as most of the time of a survey goes into that.
+    """
     specifications = tuple(specifications)
 
     def fastcep_survey(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -178,12 +190,19 @@ def _collected(events: Events, specifications: Sequence[Specification]) -> DataF
 
     columns = [F.col(RAW), _fault(events).alias(FAULT)]
     for number, one in enumerate(specifications):
-        group = "0" if one.group is None else one.group
+        group = "0" if one.group is None else f"coalesce({one.group}, -1)"  # null for undeclared types
         if one.where is not None:
             columns.append(F.expr(f"CASE WHEN {one.where} THEN {group} ELSE -1 END").alias(f"k{number}"))
         elif one.group is not None:
             columns.append(F.expr(group).alias(f"k{number}"))
-    return events.frame.select(*columns).mapInArrow(fastcep_survey, WIRE_SCHEMA)
+    frame = events.frame
+    if not exact:
+        sampled = F.pmod(F.xxhash64(F.col(NUMBER)), F.lit(_SAMPLE)) == 0
+        if specifications[0].where is not None:
+            sampled &= F.expr(specifications[0].where)
+        most = INT64_MAX // events.unit
+        frame = frame.where((_fault(events) > 0) | ~F.col(RAW).between(-most, most) | sampled)
+    return frame.select(*columns).mapInArrow(fastcep_survey, WIRE_SCHEMA)
 
 
 def _fault(events: Events) -> Column:

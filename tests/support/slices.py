@@ -22,11 +22,11 @@ from fastcep.spark.slice_task import ORDER, Detection, match_schema
 from fastcep.spark.slices import Slice, TimeCut
 from support import harness
 
-Route = Callable[[Event], tuple[int, bool]]  #: the first of an event's slices, and whether it continues by time
+Route = Callable[[Event], tuple[int, int]]  #: the first of an event's slices, and the time slices in one of them
 
 
-def by_time(event: Event) -> tuple[int, bool]:
-    return 0, True
+def by_time(event: Event) -> tuple[int, int]:
+    return 0, 1
 
 
 def by_key(
@@ -57,8 +57,8 @@ def by_key(
     context = slicing_of(plan).time
     cut = key_cut(sizes or [0], slice_count, parts, context if isinstance(context, Context) else None)
 
-    def route(event: Event) -> tuple[int, bool]:
-        return cut.groups[group(event)], cut.heavy[group(event)]
+    def route(event: Event) -> tuple[int, int]:
+        return cut.groups[group(event)], cut.steps[group(event)]
 
     return cut, route
 
@@ -115,10 +115,10 @@ def events_of(number: int, events: Sequence[Event], cut: SliceAssignment, route:
     """Return the events that Spark sends to a slice."""
     found = []
     for event in events:
-        first, timed = route(event)
-        begins, ends = (cut.time.begins, cut.time.ends) if cut.time is not None and timed else ([], [])
-        low = first + sum(end <= event.time for end in ends)
-        high = first + sum(begin <= event.time for begin in begins)
+        first, step = route(event)
+        begins, ends = (cut.time.begins, cut.time.ends) if cut.time is not None else ([], [])
+        low = first + sum(end <= event.time for end in ends) // step
+        high = first + sum(begin <= event.time for begin in begins) // step
         if low <= number <= high:
             found.append(event)
     return found
