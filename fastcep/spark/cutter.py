@@ -56,11 +56,14 @@ class Cut:
         Slices in which events are numbered first; None: they have numbers, or their positions are known.
     reason
         Explanation of the cut, for people.
+    largest
+        Share of the relevant events in the largest slice of a cut by key; 0 for a cut by time.
     """
 
     assignment: SliceAssignment
     numbering: SliceAssignment | None
     reason: str
+    largest: float = 0.0
 
     def text(self) -> str:
         """Return the facts of a job as JSON, of type `JOB_KIND`."""
@@ -165,7 +168,8 @@ class Cutter:
         sizes = [int(counted[group::groups].sum()) for group in range(groups)]
         time = self.possible.time
         context = time if isinstance(time, Context) and not time.events else None
-        return Cut(key_cut(sizes, slice_count, parts, context), numbering, reason)
+        assignment = key_cut(sizes, slice_count, parts, context)
+        return Cut(assignment, numbering, reason, largest_share(assignment, sizes))
 
 
 def time_parts(statistics: StreamStatistics, number: int, unit: int) -> list[int]:
@@ -275,6 +279,14 @@ def key_cut(sizes: Sequence[int], slice_count: int, parts: Sequence[int], contex
             groups[group] = min(range(light_slices), key=loads.__getitem__)
             loads[groups[group]] += sizes[group]
     return SliceAssignment(tuple(slices), time, tuple(groups), tuple(steps))
+
+
+def largest_share(cut: SliceAssignment, sizes: Sequence[int]) -> float:
+    """Return the share of the events in the largest slice of a cut by key."""
+    loads = [0.0] * len(cut.slices)
+    for first, step, size in zip(cut.groups, cut.steps, sizes, strict=True):
+        loads[first] += size if cut.time is None or step == ALL_PIECES else size / -(-len(cut.time.slices) // step)
+    return max(loads) / max(sum(sizes), 1)
 
 
 def most_of(slice_count: int) -> int:

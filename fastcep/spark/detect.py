@@ -26,11 +26,12 @@ from fastcep.engine.queries import Buildable, built_queries
 from fastcep.errors import ValidationError
 from fastcep.option_types import SlicingMode
 from fastcep.query import ast
-from fastcep.query.plain_schema import columns_read, plain_query
 from fastcep.spark.columns import quoted
 from fastcep.spark.file_job import describe_files, file_detection, file_slices
 from fastcep.spark.file_task import FileDetection
 from fastcep.spark.functions import ship_functions
+from fastcep.spark.ordered_files import FileSlice, OrderedFiles
+from fastcep.spark.query_group import QueryGroup, group_of
 from fastcep.spark.slice_task import ERROR, ORDER, Detection, errors_as_rows, match_schema, with_error
 from fastcep.spark.slicing import describe, job_of, prepared
 from fastcep.spark.survey import StreamSurvey
@@ -40,7 +41,7 @@ __all__ = ["detect", "explain", "in_order", "one_query"]
 
 def detect(
     frame: DataFrame,
-    query: ast.Query | Buildable,
+    query: ast.Query | Buildable | Sequence[ast.Query | Buildable],
     *,
     order_by: str | Sequence[str] | None = None,
     attributes: bool = False,
@@ -62,7 +63,8 @@ def detect(
         Events in any order, with the columns that the query's schema names. Times are integers in the schema's unit,
         timestamps or dates.
     query
-        One query.
+        One query, or several with the same schema, which one pass over the events processes. Each match has the name of
+        its query; columns of other queries are null.
     order_by
         Columns that order events of the same time, if the schema has no sequence column. Events that agree in these
         are ordered by the values that the query reads, so that matches do not depend on how the DataFrame is stored.
@@ -74,8 +76,8 @@ def detect(
     slices
         Approximate number of slices; None: two per core of the session, and with a survey more if slices would be long.
     longest_window
-        Maximum length of explicit windows that events open and close (``CLOSE ON``); a longer window is an error when
-        the result is evaluated.
+        Maximum length of explicit windows that events open and close (``CLOSE ON``), for one query; a longer window is
+        an error when the result is evaluated.
     survey
         Survey of the same rows, see `survey`. None: each action makes one.
     match_id
@@ -97,22 +99,45 @@ def detect(
         If the stream cannot be cut for this query, or an option is wrong.
     SchemaError
         If the DataFrame does not fit the schema. Invalid events, and errors that only an engine can detect, end the job
-        when the result is evaluated: Spark's PythonException has the message. `survey` raises DataError for the former.
+        when the result is evaluated: Spark's SparkRuntimeException has the message. `survey` raises DataError for the
+        former.
     """
-    built = one_query(query, attributes)
     options = _checked(options)
-    plain = plain_query(built, columns_read(built))
-    limit, longest = longest_windows(plain, longest_window)
-    files = None
-    if longest is None:
-        _, _, cutter = prepared(frame, built, order_by, slicing, slices, limit)
-        files = file_slices(frame, built, order_by, cutter.possible, slicing, slices)
+    group, longest = _group(query, attributes, longest_window)
+    files = _file_slices(frame, group, order_by, slicing, slices, longest)
     if files is not None:
-        return _detect_in_files(frame.sparkSession, file_detection(built, order_by, *files, options, match_id=match_id))
-    job = job_of(frame, built, order_by, slicing, slices, limit, survey)
+        return _detect_in_files(frame.sparkSession, file_detection(group, order_by, *files, options, match_id=match_id))
+    job = job_of(frame, group, order_by, slicing, slices, survey)
+    plain = group.plain()
     schema = match_schema(Engine(plain, **options), match_id=match_id)  # Engine rejects queries that it cannot run
-    task = Detection(plain, schema, job.events.numbered, options, ship_functions(built), longest)
+    task = Detection(plain, schema, job.events.numbered, options, ship_functions(*group.queries), longest)
     return _matches(job.sliced(), task, schema)
+
+
+def _group(
+    query: ast.Query | Buildable | Sequence[ast.Query | Buildable],
+    attributes: bool,
+    longest_window: str | timedelta | None,
+) -> tuple[QueryGroup, ast.Query | None]:
+    """Build the queries; return them, and the query that finds windows longer than `longest_window`."""
+    built = built_queries(query, attributes)
+    if longest_window is None:
+        return group_of(built), None
+    if len(built) > 1:
+        raise ValidationError(f"longest_window={longest_window!r}: found {len(built)} queries, expected one; pass each "
+                              "query with its own longest_window")  # fmt: skip
+    limit, _ = longest_windows(built[0], longest_window)
+    group = group_of(built, limit)
+    return group, longest_windows(group.plain()[0], longest_window)[1]
+
+
+def _file_slices(
+    frame: DataFrame, group: QueryGroup, order_by: str | Sequence[str] | None, slicing: str, slices: int | None,
+    longest: ast.Query | None,
+) -> tuple[OrderedFiles, list[FileSlice]] | None:  # fmt: skip
+    """Check the options; return the files and their slices if tasks can read them."""
+    prepared(frame, group, order_by, slicing, slices)
+    return None if longest is not None else file_slices(frame, group, order_by, slicing, slices)
 
 
 def _detect_in_files(session: SparkSession, task: FileDetection) -> DataFrame:
@@ -140,7 +165,7 @@ def in_order(matches: DataFrame) -> DataFrame:
 
 def explain(
     frame: DataFrame,
-    query: ast.Query | Buildable,
+    query: ast.Query | Buildable | Sequence[ast.Query | Buildable],
     *,
     order_by: str | Sequence[str] | None = None,
     slicing: SlicingMode = "auto",
@@ -148,7 +173,9 @@ def explain(
     longest_window: str | timedelta | None = None,
     survey: StreamSurvey | None = None,
 ) -> str:
-    """Describe the plan of the query and how `detect` with a survey cuts a DataFrame; without one, this makes it.
+    """Describe the plans of queries and how `detect` with a survey cuts a DataFrame; without one, this makes it.
+
+    A warning follows if one slice has most of the events.
 
     Parameters
     ----------
@@ -160,14 +187,10 @@ def explain(
     ValidationError, SchemaError, DataError
         As for `detect`.
     """
-    built = one_query(query)
-    limit, longest = longest_windows(built, longest_window)
-    if longest is None:
-        _, _, cutter = prepared(frame, built, order_by, slicing, slices, limit)
-        files = file_slices(frame, built, order_by, cutter.possible, slicing, slices)
-        if files is not None:
-            return f"{Engine(built).explain()}\n{describe_files(*files)}"
-    return f"{Engine(built).explain()}\n{describe(frame, built, order_by, slicing, slices, limit, survey)}"
+    group, longest = _group(query, False, longest_window)
+    files = _file_slices(frame, group, order_by, slicing, slices, longest)
+    cut = describe(frame, group, order_by, slicing, slices, survey) if files is None else describe_files(*files)
+    return f"{Engine(group.queries).explain()}\n{cut}"
 
 
 def one_query(query: ast.Query | Buildable, attributes: bool = False) -> ast.Query:

@@ -10,13 +10,12 @@ from pyspark.sql import DataFrame
 
 from fastcep.engine import Engine
 from fastcep.events import Schema
-from fastcep.plan.slicing import Context, Slicing
-from fastcep.query import ast
-from fastcep.query.plain_schema import columns_read
+from fastcep.plan.slicing import Context
 from fastcep.spark.cutter import MAX_EVENTS, slice_counter
 from fastcep.spark.file_task import FILE_NUMBER, FileDetection
 from fastcep.spark.functions import ship_functions
 from fastcep.spark.ordered_files import FileSlice, OrderedFiles, cut_files, ordered_files
+from fastcep.spark.query_group import QueryGroup
 from fastcep.spark.slice_task import Detection, match_schema
 
 __all__ = ["describe_files", "file_detection", "file_slices"]
@@ -24,9 +23,8 @@ __all__ = ["describe_files", "file_detection", "file_slices"]
 
 def file_slices(
     frame: DataFrame,
-    query: ast.Query,
+    queries: QueryGroup,
     order_by: str | Sequence[str] | None,
-    possible: Slicing,
     slicing: str,
     slices: int | None,
 ) -> tuple[OrderedFiles, list[FileSlice]] | None:
@@ -34,17 +32,17 @@ def file_slices(
 
     Parameters
     ----------
-    frame, query, order_by, slicing, slices
+    frame, order_by, slicing, slices
         As for `detect`.
-    possible
-        Ways to cut the stream of the query.
+    queries
+        Queries that run over the events.
     """
-    context, schema = possible.time, query.schema
+    context, schema = queries.possible.time, queries.schema
     if slicing == "key" or not isinstance(context, Context) or context.every_events or context.every_nanoseconds:
         return None
-    if schema.sequence is None and (schema.other_types == "ignore" or _has_floats(frame, query, order_by)):
+    if schema.sequence is None and (schema.other_types == "ignore" or _has_floats(frame, queries, order_by)):
         return None  # positions do not count ignored events; Spark orders NaN and -0.0 differently from Arrow
-    columns = _columns(query, order_by)
+    columns = _columns(queries, order_by)
     files = None if columns is None else ordered_files(frame, schema, columns)
     if files is None:
         return None
@@ -64,7 +62,7 @@ def describe_files(files: OrderedFiles, slices: Sequence[FileSlice]) -> str:
 
 
 def file_detection(
-    query: ast.Query,
+    queries: QueryGroup,
     order_by: str | Sequence[str] | None,
     files: OrderedFiles,
     slices: Sequence[FileSlice],
@@ -73,14 +71,15 @@ def file_detection(
     match_id: bool = False,
 ) -> FileDetection:
     """Return the task that reads slices of `file_slices`; ``options`` are those of the engine."""
-    schema, columns = query.schema, _columns(query, order_by)
+    schema, columns = queries.schema, _columns(queries, order_by)
     assert columns is not None
     assert isinstance(schema.time, str)
-    there = replace(query, schema=_stored_schema(schema, columns_read(query)))
+    stored = _stored_schema(schema, queries.columns)
+    there = tuple(replace(query, schema=stored) for query in queries.queries)
     output = match_schema(Engine(there, **options), match_id=match_id)
-    task = Detection(there, output, True, options, ship_functions(query))
+    task = Detection(there, output, True, options, ship_functions(*there))
     return FileDetection(
-        task, slices, columns, schema.time, files.unit, _ties(query, order_by), schema.sequence is None
+        task, slices, columns, schema.time, files.unit, _ties(queries, order_by), schema.sequence is None
     )
 
 
@@ -88,30 +87,30 @@ def _names(order_by: str | Sequence[str] | None) -> list[str]:
     return [order_by] if isinstance(order_by, str) else list(order_by or ())
 
 
-def _columns(query: ast.Query, order_by: str | Sequence[str] | None) -> list[str] | None:
+def _columns(queries: QueryGroup, order_by: str | Sequence[str] | None) -> list[str] | None:
     """Return the columns to read; None if the schema has numbers for some."""
-    schema = query.schema
+    schema = queries.schema
     sources = [schema.time, schema.type, schema.sequence]
-    sources += [schema.columns[index].source for index in sorted(columns_read(query))]
+    sources += [schema.columns[index].source for index in sorted(queries.columns)]
     names = [source for source in [*sources, *_names(order_by)] if source is not None]
     return list(dict.fromkeys(map(str, names))) if all(isinstance(name, str) for name in names) else None
 
 
-def _has_floats(frame: DataFrame, query: ast.Query, order_by: str | Sequence[str] | None) -> bool:
+def _has_floats(frame: DataFrame, queries: QueryGroup, order_by: str | Sequence[str] | None) -> bool:
     kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-    return any(kinds.get(name) in ("float", "double") for name, _ in _ties(query, order_by))
+    return any(kinds.get(name) in ("float", "double") for name, _ in _ties(queries, order_by))
 
 
-def _ties(query: ast.Query, order_by: str | Sequence[str] | None) -> list[tuple[str, Sequence[Any] | None]]:
+def _ties(queries: QueryGroup, order_by: str | Sequence[str] | None) -> list[tuple[str, Sequence[Any] | None]]:
     """Return the columns that order events of the same time, as `Events.order`."""
-    schema = query.schema
+    schema = queries.schema
     if schema.sequence is not None:
         return [(str(schema.sequence), None)]
     ties: list[tuple[str, Sequence[Any] | None]] = [(name, None) for name in _names(order_by)]
     if schema.type is not None:
         names = schema.type_names if schema.codes is None else [schema.codes[name] for name in schema.type_names]
         ties.append((str(schema.type), list(names)))
-    return ties + [(str(schema.columns[index].source), None) for index in sorted(columns_read(query))]
+    return ties + [(str(schema.columns[index].source), None) for index in sorted(queries.columns)]
 
 
 def _stored_schema(schema: Schema, columns: Collection[int]) -> Schema:

@@ -5,7 +5,7 @@ Tasks are pure functions, so Spark can run slices anywhere, in any order, and re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastcep._core.memory.vectors import repeated
-from fastcep.engine import Engine
+from fastcep.engine import Engine, Matches
 from fastcep.engine.longest_windows import check_longest
 from fastcep.engine.partitioned_matcher import created_at
 from fastcep.engine.results.match_identity import identities_of
@@ -95,12 +95,12 @@ def without_column(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class Detection:
-    """Task that finds the matches of a query in one slice.
+    """Task that finds the matches of queries in one slice.
 
     Attributes
     ----------
-    query
-        Query over the columns of `columns.Events`, with sequence numbers.
+    queries
+        Queries over the columns of `columns.Events`, with sequence numbers.
     schema
         Schema of the matches, see `match_schema`.
     numbered
@@ -108,12 +108,12 @@ class Detection:
     options
         Options of the engine.
     functions
-        User functions that the query calls.
+        User functions that the queries call.
     longest
         Query that finds windows longer than slices allow, see `longest_windows`; None: windows cannot be longer.
     """
 
-    query: ast.Query
+    queries: tuple[ast.Query, ...]
     schema: pa.Schema
     numbered: bool
     options: dict[str, Any] = field(default_factory=dict)
@@ -147,13 +147,13 @@ class Run:
     """Engine with its position in a slice."""
 
     def __init__(self, detection: Detection, stream_slice: Slice, origin: str) -> None:
-        queries = [detection.query] if detection.longest is None else [detection.query, detection.longest]
+        queries = [*detection.queries] if detection.longest is None else [*detection.queries, detection.longest]
         self._engine, self._last = Engine(queries, **detection.options), 0
+        self._queries = len(detection.queries)
         self._slice, self._numbered, self._origin = stream_slice, detection.numbered, origin
         self._position, self._row, self._nth = stream_slice.position, 0, 0
         self._schema, self._longest = detection.schema, detection.longest is not None
-        self._identity = _hash(detection.query.name) if MATCH_ID in detection.schema.names else None
-        self._windows = isinstance(detection.query.window, ast.ExplicitWindow)
+        self._identified = MATCH_ID in detection.schema.names
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Process a batch, and yield the matches that the slice owns."""
@@ -177,11 +177,18 @@ class Run:
         yield from self._owned_matches(matches)
 
     def _owned_matches(self, matches: Any) -> Iterator[pa.RecordBatch]:
-        part, *long_windows = (read(query_matches) for query_matches in matches._parts)
-        for window_matches in long_windows:
+        parts = [read(query_matches) for query_matches in matches._parts]
+        for window_matches in parts[self._queries :]:
             check_longest(window_matches, self._last if self._slice.stop is None else self._slice.stop, self._origin)
-        if not part.n:
-            return
+        nonempty = [part for part in parts[: self._queries] if part.n]
+        first = 0
+        places = _places(nonempty) + self._nth
+        for part in nonempty:
+            yield from self._owned_part(part, places[first : first + part.n])
+            first += part.n
+        self._nth += first
+
+    def _owned_part(self, part: QueryMatches, nth: Ints) -> Iterator[pa.RecordBatch]:
         times = repeated(part.times, part.counts)
         owned = np.ones(part.n, np.bool_)
         if self._slice.start is not None:
@@ -190,27 +197,38 @@ class Run:
             owned &= times < self._slice.stop
         if not owned.any():
             return
-        table = self._table(part, times)
+        table = self._table(part, times, nth)
         if not owned.all():
             table = table.filter(from_numpy(owned))
         yield from table.combine_chunks().to_batches()
 
-    def _table(self, part: QueryMatches, times: Ints) -> pa.Table:
+    def _table(self, part: QueryMatches, times: Ints, nth: Ints) -> pa.Table:
         waited = repeated(part.detected, part.counts) < 0
         last = created_at(part.bindings.values, part.bindings.lengths, part.n)
         # Explicit windows that are decided at the same time are ordered by opening, not by the last event of matches.
-        unknown = waited if self._windows else None
-        nth = np.arange(self._nth, self._nth + part.n)
-        self._nth += part.n
+        unknown = waited if isinstance(part.query.window, ast.ExplicitWindow) else None
         fields = [from_numpy(times), from_numpy(waited), from_numpy(last, nulls=unknown), from_numpy(nth)]
         order = pa.StructArray.from_arrays(fields, fields=list(_ORDER))
         columns = part.columns()
-        if self._identity is not None:
-            columns[MATCH_ID] = from_numpy(identities_of(pa.table(columns), part.query, self._identity).view(np.int64))
+        if self._identified:
+            identities = identities_of(pa.table(columns), part.query, _hash(part.query.name))
+            columns[MATCH_ID] = from_numpy(identities.view(np.int64))
         columns["detected_at"] = from_numpy(times // 1_000, pa.timestamp("us", "UTC"))
         name = pa.array([part.query.name] * part.n, pa.string())
         columns = {"query": name, **columns, ORDER: order}
+        missing = {field.name: pa.nulls(part.n, field.type) for field in self._schema if field.name not in columns}
+        columns |= missing  # columns of other queries
         return pa.table({field.name: pc.cast(columns[field.name], field.type) for field in self._schema})
+
+
+def _places(parts: Sequence[QueryMatches]) -> Ints:
+    """Return the places of the matches of all queries, one query after the other, in the order of one engine."""
+    if len(parts) < 2:
+        return np.arange(sum(part.n for part in parts))
+    rows = Matches(parts)._ordered().rows
+    places = np.empty(len(rows), np.int64)
+    places[rows] = np.arange(len(rows))
+    return places
 
 
 def with_error(schema: pa.Schema) -> pa.Schema:
@@ -238,23 +256,23 @@ def _hash(name: str) -> int:
 
 
 def match_schema(engine: Engine, *, match_id: bool = False) -> pa.Schema:
-    """Return the schema of the matches of an engine's query: that of `Matches.to_arrow` in Spark's types, and `ORDER`.
+    """Return the schema of the matches of an engine: that of `Matches.to_arrow` in Spark's types, and `ORDER`.
 
     With ``match_id``, the column `MATCH_ID` comes before `ORDER`.
 
     Raises
     ------
     ValidationError
-        If the query has a column with one of these names.
+        If a query has a column with one of these names, or two queries have columns of one name and different types.
     """
-    (empty,) = engine._stream.queries.nothings
-    schema = empty.table().schema
+    matches = Matches(engine._stream.queries.nothings)
+    schema = matches.to_arrow().schema
     added = [pa.field(MATCH_ID, pa.int64())] * match_id + [pa.field(ORDER, _ORDER)]
     for column, purpose in ((ORDER, "order"), (MATCH_ID, "identity")):
         if column in schema.names and column in [one.name for one in added]:
             raise ValidationError(
-                f"query {empty.query.name!r} has a column {column!r}, a name reserved for the {purpose} of matches; "
-                "rename it"
+                f"query {', '.join(map(repr, matches.counts()))} has a column {column!r}, a name reserved for the "
+                f"{purpose} of matches; rename it"
             )
     return pa.schema([pa.field(column.name, _spark_type(column.type)) for column in schema] + added)
 

@@ -11,32 +11,29 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from fastcep.errors import ValidationError
-from fastcep.plan import Plan, make_plan
 from fastcep.plan.plan import KeyPlan
-from fastcep.plan.slicing import Slicing, context_text, slicing_of, slicing_refusal
-from fastcep.query import ast
-from fastcep.query.plain_schema import NUMBER, columns_read
+from fastcep.plan.slicing import Slicing, context_text, slicing_refusal
+from fastcep.query.plain_schema import NUMBER
 from fastcep.spark.columns import Events, events_of
-from fastcep.spark.cutter import JOB_KIND, MAX_EVENTS, Cutter, most_slices, slice_counter
+from fastcep.spark.cutter import JOB_KIND, MAX_EVENTS, Cut, Cutter, most_slices, slice_counter
 from fastcep.spark.interpreter import check_interpreter
-from fastcep.spark.key_groups import group_text
-from fastcep.spark.relevant_events import relevant
+from fastcep.spark.query_group import QueryGroup
 from fastcep.spark.slice_assignment import ALL_PIECES, assign_slices
 from fastcep.spark.slice_task import Numbering
-from fastcep.spark.statistics import GROUPS
-from fastcep.spark.survey import StreamSurvey, facts, specification_of, statistics_of, with_times
+from fastcep.spark.survey import StreamSurvey, facts, statistics_of, with_times
 
 __all__ = ["Job", "describe", "job_of", "prepared"]
+
+#: Share of the events in one slice from which `describe` warns.
+_WARNED = 0.5
 
 
 @dataclass(frozen=True)
 class Job:
-    """Query over the events of a DataFrame, and the slices of the stream.
+    """Queries over the events of a DataFrame, and the slices of the stream.
 
     Attributes
     ----------
-    plan
-        Plan of the query.
     events
         Relevant events with ``time``; numbered, unless slices know the positions of their events.
     facts
@@ -49,7 +46,6 @@ class Job:
         Whether there may be time slices.
     """
 
-    plan: Plan
     events: Events
     facts: Column
     partitions: int
@@ -63,19 +59,18 @@ class Job:
 
 def job_of(
     frame: DataFrame,
-    query: ast.Query,
+    queries: QueryGroup,
     order_by: str | Sequence[str] | None,
     slicing: str,
     slices: int | None,
-    longest_window: int | None = None,
     survey: StreamSurvey | None = None,
 ) -> Job:
-    """Send the events of a query to slices; parameters and errors as for `detect`. No Spark job runs."""
-    plan, events, cutter = prepared(frame, query, order_by, slicing, slices, longest_window)
-    possible, specification = cutter.possible, specification_of(plan)
+    """Send the events of queries to slices; parameters and errors as for `detect`. No Spark job runs."""
+    events, cutter = prepared(frame, queries, order_by, slicing, slices)
+    possible, specification = queries.possible, queries.specification()
     numbered, by_key = events.numbered, isinstance(possible.key, KeyPlan) and slicing != "time"
     if survey is not None:
-        cut = cutter(survey.of(specification, query.name))
+        cut = cutter(survey.of(specification, queries.name))
         values = F.from_json(F.lit(cut.text()), JOB_KIND)
         by_key, numbering = bool(cut.assignment.groups), cut.numbering is not None
         partitions = len(cut.assignment.slices)
@@ -91,29 +86,34 @@ def job_of(
         exact = not numbered or possible.numbered
         values = facts(events, specification, cutter.facts, JOB_KIND, exact=exact)
         partitions = most_slices(lazy_count, by_key=by_key)
+    drop_irrelevant = not possible.numbered
+    if numbered and drop_irrelevant:
+        events = _filtered(events, queries.relevant(by_source=True))
     events = with_times(events)
     if numbering:
         events = with_numbers(events, values.getField("numbering"), partitions)
-    if events.numbered and not possible.numbered:
-        events = relevant(plan, events)
-    group = group_text(plan, possible.key, GROUPS) if by_key and isinstance(possible.key, KeyPlan) else None
+        if drop_irrelevant:
+            events = _filtered(events, queries.relevant())
     timed = not isinstance(possible.time, str)
-    return Job(plan, events, values.getField("detection"), partitions, group, timed)
+    return Job(events, values.getField("detection"), partitions, queries.group if by_key else None, timed)
+
+
+def _filtered(events: Events, where: str | None) -> Events:
+    return events if where is None else replace(events, frame=events.frame.filter(F.expr(where)))
 
 
 def describe(
     frame: DataFrame,
-    query: ast.Query,
+    queries: QueryGroup,
     order_by: str | Sequence[str] | None,
     slicing: str,
     slices: int | None,
-    longest_window: int | None = None,
     survey: StreamSurvey | None = None,
 ) -> str:
-    """Describe how the stream of a query is cut, in a few lines; without a survey, this makes one."""
-    plan, events, cutter = prepared(frame, query, order_by, slicing, slices, longest_window)
-    specification = specification_of(plan)
-    statistics = statistics_of(events, [specification]) if survey is None else survey.of(specification, query.name)
+    """Describe how the stream of queries is cut, in a few lines; without a survey, this makes one."""
+    events, cutter = prepared(frame, queries, order_by, slicing, slices)
+    specification = queries.specification()
+    statistics = statistics_of(events, [specification]) if survey is None else survey.of(specification, queries.name)
     made = cutter(statistics)
     cut, count = made.assignment, len(made.assignment.slices)
     lines = [f"Spark       {statistics.events:,} events in {'1 slice' if count == 1 else f'{count:,} slices'}, "
@@ -124,39 +124,46 @@ def describe(
         heavy = sum(step != ALL_PIECES for step in cut.steps)
         by_time = f", {heavy:,} of them cut by time" if heavy else ""
         lines.append(f"keys        {len(cut.groups):,} groups{by_time}")
-    numbers = "from the sequence column" if query.schema.sequence is not None else "positions in the sorted stream"
-    return "\n".join([*lines, f"numbers     {numbers}"])
+    numbers = "from the sequence column" if queries.schema.sequence is not None else "positions in the sorted stream"
+    lines.append(f"numbers     {numbers}")
+    if made.largest > _WARNED and count > 1:
+        lines.append(f"warning     {unbalanced(made, queries.possible)}")
+    return "\n".join(lines)
+
+
+def unbalanced(cut: Cut, possible: Slicing) -> str:
+    """Return a warning about a slice that has most of the events."""
+    text = f"one slice has {cut.largest:.0%} of the events, so more executors do not help: its key group is frequent, "
+    if isinstance(possible.time, str):
+        return f"{text}and cannot be cut by time: {possible.time}"
+    return f"{text}and few times divide it; use more slices"
 
 
 def prepared(
-    frame: DataFrame,
-    query: ast.Query,
-    order_by: str | Sequence[str] | None,
-    slicing: str,
-    slices: int | None,
-    longest_window: int | None,
-) -> tuple[Plan, Events, Cutter]:
+    frame: DataFrame, queries: QueryGroup, order_by: str | Sequence[str] | None, slicing: str, slices: int | None
+) -> tuple[Events, Cutter]:
     """Check the options, and convert the events."""
     if slicing not in ("auto", "key", "time"):
         raise ValidationError(f"slicing={slicing!r}: expected 'auto', 'key' or 'time'")
     if isinstance(frame, DataFrame):  # otherwise `events_of` raises the error
         check_interpreter(frame.sparkSession)
-    plan = make_plan(query)
-    possible = slicing_of(plan, longest_window)
-    _check(query, possible, slicing)
-    events = events_of(frame, query.schema, order_by, columns_read(query))
+    possible = queries.possible
+    _check(queries.name, possible, slicing)
+    events = events_of(frame, queries.schema, order_by, queries.columns)
     count = slice_counter(frame.sparkSession, slices, MAX_EVENTS)
-    return plan, events, Cutter(possible, query.schema, events.unit, slicing, count)
+    return events, Cutter(possible, queries.schema, events.unit, slicing, count)
 
 
-def _check(query: ast.Query, possible: Slicing, slicing: str) -> None:
+def _check(name: str, possible: Slicing, slicing: str) -> None:
     requested = [cut for cut, mode in ((possible.key, "key"), (possible.time, "time")) if slicing in ("auto", mode)]
     obstacles = [cut for cut in requested if isinstance(cut, str)]
     if len(obstacles) == len(requested):
         remedy = "run it in one engine, fastcep.Engine"
         if isinstance(possible.key, str) and "no attribute is equal" in possible.key:
             remedy = "make all variables agree in an attribute, WHERE [attribute], or " + remedy
-        raise ValidationError(slicing_refusal(query.name, obstacles, remedy, "" if slicing == "auto" else slicing))
+        elif isinstance(possible.key, str) and "different keys" in possible.key:
+            remedy = "pass the queries one at a time"
+        raise ValidationError(slicing_refusal(name, obstacles, remedy, "" if slicing == "auto" else slicing))
 
 
 def with_numbers(events: Events, facts: Column, partitions: int) -> Events:

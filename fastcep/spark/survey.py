@@ -17,19 +17,14 @@ from pyspark.sql import functions as F
 from fastcep.engine.queries import Buildable, built_queries
 from fastcep.errors import DataError, ValidationError
 from fastcep.events.units import INT64_MAX
-from fastcep.plan import Plan, make_plan
-from fastcep.plan.plan import KeyPlan
-from fastcep.plan.slicing import slicing_of
 from fastcep.query import ast
-from fastcep.query.plain_schema import NUMBER, TIME, TYPE, columns_read
-from fastcep.spark.columns import Events, events_of
+from fastcep.query.plain_schema import NUMBER, TIME, TYPE
+from fastcep.spark.columns import SOURCE_TYPE, Events, events_of
 from fastcep.spark.interpreter import interpreter_errors
-from fastcep.spark.key_groups import group_text
-from fastcep.spark.relevant_events import condition
+from fastcep.spark.query_group import group_of
 from fastcep.spark.session import stage
 from fastcep.spark.statistics import (
     FAULT,
-    GROUPS,
     NULL_NUMBER,
     NULL_TIME,
     NULL_TYPE,
@@ -44,7 +39,7 @@ from fastcep.spark.statistics import (
 )
 
 __all__ = [
-    "StreamSurvey", "all_events", "facts", "specification_of", "statistics_of", "survey",
+    "StreamSurvey", "all_events", "facts", "statistics_of", "survey",
     "with_bucket", "with_times",
 ]  # fmt: skip
 
@@ -58,8 +53,8 @@ _SAMPLE = 8
 class StreamSurvey:
     """Counts of the events of a DataFrame, for `detect` and `explain`.
 
-    It is valid for all queries that it was made for, and for others with the same schema, key and conditions on single
-    events. It is as small as 50 thousand numbers for each of them.
+    It is valid for all queries that it was made for, one by one or together, and for others with the same schema, key
+    and conditions on single events. It is as small as 50 thousand numbers for each of them.
 
     Attributes
     ----------
@@ -104,21 +99,11 @@ def survey(frame: DataFrame, queries: ast.Query | Buildable | Sequence[ast.Query
     SchemaError, DataError
         If the DataFrame does not fit the schema.
     """
-    built = built_queries(queries, False)
-    columns = frozenset[int]().union(*(columns_read(query) for query in built))
-    specifications = tuple(dict.fromkeys(specification_of(make_plan(query)) for query in built))
-    statistics = statistics_of(events_of(frame, built[0].schema, None, columns), specifications)
+    group = group_of(built_queries(queries, False))
+    groups = [*(group_of([query]) for query in group.queries), group]
+    specifications = tuple(dict.fromkeys(one.specification() for one in groups))
+    statistics = statistics_of(events_of(frame, group.schema, None, group.columns), specifications)
     return StreamSurvey(statistics.events, specifications, statistics)
-
-
-def specification_of(plan: Plan) -> Specification:
-    """Return the statistics that a query needs."""
-    query, slicing = plan.query, slicing_of(plan)
-    group = group_text(plan, slicing.key, GROUPS) if isinstance(slicing.key, KeyPlan) else None
-    where = condition(plan)
-    only_relevant = query.schema.sequence is not None and not slicing.numbered and where is not None
-    # Positions of events in the stream count all events.
-    return Specification(query.schema, group, where if group is not None or only_relevant else None, only_relevant)
 
 
 def all_events(events: Events) -> Specification:
@@ -219,7 +204,7 @@ def _fault(events: Events) -> Column:
 
 def with_times(events: Events) -> Events:
     """Replace ``raw`` by ``time`` in ns; the survey has checked that all times fit."""
-    others = [name for name in events.frame.columns if name != RAW]
+    others = [name for name in events.frame.columns if name not in (RAW, SOURCE_TYPE)]
     time = (F.col(RAW) * F.lit(events.unit)).alias(TIME)
     return replace(events, frame=events.frame.select(time, *others))
 

@@ -24,6 +24,7 @@ from fastcep.plan.slicing import Context, slicing_of
 from fastcep.query.plain_schema import columns_read
 from fastcep.spark.file_job import _columns, file_detection
 from fastcep.spark.ordered_files import OrderedFiles, RowGroup, cut_files, files_of
+from fastcep.spark.query_group import group_of
 from fastcep.spark.slice_task import ORDER
 
 V = {"ID": "int64", "V": "int64"}
@@ -70,14 +71,14 @@ def test_drawn_files(
             order = [n for low in range(begin, end, rows) for n in mixed(range(low, min(low + rows, end)), random)]
             paths.append(f"{folder}/{random.randrange(10**9)}-{begin}")
             pq.write_table(table.take(pa.array(order, pa.int64())), paths[-1], row_group_size=rows)
-        columns = _columns(query, order_by)
+        columns = _columns(group_of([query]), order_by)
         assert columns is not None
         files = files_of(sorted(paths), KINDS, query.schema, columns)
         assert files is not None
         slices = cut_files(files, slice_count, 1, context, most_reread=99)
         assert slices is not None
         event(f"slices: {len(slices)}")
-        task = file_detection(query, order_by, files, slices, {})
+        task = file_detection(group_of([query]), order_by, files, slices, {})
         numbers: Any = pa.array(mixed(range(len(slices)), random))
         found = pa.Table.from_batches(task([pa.RecordBatch.from_pydict({"id": numbers})]), task.detection.schema)
     expected = one_engine(query, table)
@@ -124,7 +125,7 @@ def test_slices_begin_where_a_time_begins() -> None:
 
 def test_columns_that_the_query_does_not_read_are_not_read() -> None:
     query = fc.parse("PATTERN SEQ(A a, B b) WHERE a.V = b.V WITHIN 4us", NUMBERED)
-    assert _columns(query, None) == ["ts", "type", "row", "V"]
+    assert _columns(group_of([query]), None) == ["ts", "type", "row", "V"]
     assert columns_read(query) == {1}
 
 

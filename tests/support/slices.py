@@ -84,7 +84,7 @@ def detected(
     query_there = plain_query(query, columns_read(query))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        task = Detection(query_there, match_schema(fc.Engine(query_there)), numbered)
+        task = Detection((query_there,), match_schema(fc.Engine(query_there)), numbered)
         # All slices are in one partition, one after the other.
         sent = [
             batch
