@@ -189,11 +189,13 @@ def _nanoseconds(times: Sequence[int], statistics: StreamStatistics, unit: int) 
     return [max(time, statistics.first) * unit for time in times]
 
 
-def slice_counter(session: SparkSession, slices: int | None, max_events: int | None) -> Callable[[int], int]:
+def slice_counter(
+    session: SparkSession, slices: int | None, max_events: int | None, most: int = MAX_SLICES
+) -> Callable[[int], int]:
     """Return a function from the number of events to the number of slices.
 
     `slices` is the number that the user sets. None: two per core, and enough for at most `max_events` events in a
-    slice; `max_events` None: a slice may have any number.
+    slice, but at most `most`; `max_events` None: a slice may have any number.
 
     Raises
     ------
@@ -201,7 +203,7 @@ def slice_counter(session: SparkSession, slices: int | None, max_events: int | N
         If `slices` is not a valid number.
     """
     if slices is None:
-        return partial(_slice_count, min(2 * _cores(session), MAX_SLICES), max_events)
+        return partial(_slice_count, min(2 * _cores(session), MAX_SLICES), max_events, most=most)
     check_slices(slices)
     return partial(_fixed, slices)
 
@@ -224,10 +226,10 @@ def check_slices(slices: int | None, option: str = "slices") -> None:
         raise ValidationError(f"{option}={slices!r}: expected a whole number from 1 to {MAX_SLICES}, or None")
 
 
-def _slice_count(parallel: int, max_events: int | None, events: int) -> int:
+def _slice_count(parallel: int, max_events: int | None, events: int, most: int = MAX_SLICES) -> int:
     """Return a multiple of the number of parallel slices, so that no core is idle; fewer for few events."""
     rounds = 1 if max_events is None else max(1, -(-events // (parallel * max_events)))
-    return min(rounds * max(1, min(parallel, events // _MIN_EVENTS)), MAX_SLICES)
+    return min(rounds * max(1, min(parallel, events // _MIN_EVENTS)), most)
 
 
 def _cores(session: SparkSession) -> int:

@@ -36,6 +36,8 @@ __all__ = ["RESULT_SCHEMA", "PieceTask", "Pieces", "collect_results", "piece_of"
 RESULT_SCHEMA = "piece int, result binary"
 #: Target maximum of events per piece; all partial matches of a piece are recorded in memory.
 _MAX_EVENTS = 500_000
+#: Maximum number of pieces; beyond 4,096 million events, they are longer.
+_MAX_PIECES = 8_192
 
 
 def piece_of(batches: Sequence[pa.RecordBatch], stream_slice: Slice, *, numbered: bool) -> Piece:
@@ -146,7 +148,7 @@ def pieces_of(
     last
         Number of events to take, the last ones of the stream. None: all events.
     """
-    slice_count_of = slice_counter(frame.sparkSession, slices, _MAX_EVENTS)
+    slice_count_of = slice_counter(frame.sparkSession, slices, _MAX_EVENTS, _MAX_PIECES)
     events = events_of(frame, query.schema, order_by, columns)
     if last is not None:
         events = _last_of(events, last)

@@ -148,6 +148,11 @@ def test_number_of_slices(events: int, expected: int) -> None:
     assert _slice_count(4, 4_000_000, events) == expected
 
 
+def test_number_of_pieces() -> None:
+    assert _slice_count(4, 500_000, 3 * 10**9, 8_192) == 6_000
+    assert _slice_count(4, 500_000, 10**11, 8_192) == 8_192
+
+
 @pytest.mark.parametrize("slice_count", [16, 64, 1024])
 def test_heavy_groups_are_cut_by_their_own_size(slice_count: int) -> None:
     """Keys with Zipf's distribution: each slice has about the same number of events, and there are not too many."""
