@@ -76,6 +76,16 @@ class FileDetection:
         return table.append_column(FILE_NUMBER, from_numpy(np.arange(position, position + table.num_rows)))
 
     def _read(self, groups: Sequence[RowGroup]) -> Iterator[pa.Table]:
+        try:
+            yield from self._row_groups(groups)
+        except (OSError, pa.ArrowException) as error:
+            paths = ", ".join(sorted({group.path for group in groups}))
+            raise DataError(
+                f"cannot read {paths}: {error}; make sure that all executors see the files, and that they stay as they "
+                "are until the action ends"
+            ) from None
+
+    def _row_groups(self, groups: Sequence[RowGroup]) -> Iterator[pa.Table]:
         path, file = "", None
         for group in groups:
             if file is None or group.path != path:

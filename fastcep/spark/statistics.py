@@ -169,20 +169,19 @@ def _merge(total: StreamStatistics, part: StreamStatistics) -> None:
 
 def fault_of(statistics: StreamStatistics, schema: Schema, unit: int) -> str | None:
     """Return the message for events that an engine does not accept; None if there are none."""
-    of = "" if statistics.sampled else f" of {statistics.events:,}"
     for fault, column, expected in (
         (NULL_TIME, schema.time, "a time"), (NULL_TYPE, schema.type, "an event type"),
         (NULL_NUMBER, schema.sequence, "a sequence number"),
     ):  # fmt: skip
         if number := statistics.faults.get(fault):
             return (
-                f"DataFrame, column {column!r}: found null in {number:,}{of} rows, expected {expected}; "
+                f"DataFrame, column {column!r}: found null in {_rows(number, statistics)}, expected {expected}; "
                 "drop these rows or fill them in"
             )
     if number := statistics.faults.get(UNDECLARED):
         declared = schema.type_names if schema.codes is None else sorted(schema.codes.values())
         return (
-            f"DataFrame, column {schema.type!r}: found undeclared event types in {number:,}{of} rows, "
+            f"DataFrame, column {schema.type!r}: found undeclared event types in {_rows(number, statistics)}, "
             f'expected declared ones{suggestion("", declared)}; declare them or set other_types="ignore"'
         )
     if max(abs(statistics.first), abs(statistics.last)) * unit > INT64_MAX:
@@ -191,3 +190,9 @@ def fault_of(statistics: StreamStatistics, schema: Schema, unit: int) -> str | N
             f"{unit} ns, expected times that fit int64 nanoseconds; check the time unit of the schema"
         )
     return None
+
+
+def _rows(number: int, statistics: StreamStatistics) -> str:
+    if statistics.sampled:
+        return "1 row" if number == 1 else f"{number:,} rows"
+    return f"{number:,} of {statistics.events:,} rows"

@@ -333,7 +333,7 @@ def test_wrong_columns(spark: Any) -> None:
     ]  # fmt: skip
     for kind, message, expected, columns in cases:
         frame = few(spark, **columns)
-        short = message.replace(" of 3", "( of 3)?")
+        short = message.replace(" of 3 rows", "( of 3)? rows?")
         with pytest.raises(kind, match=message):
             fastcep.spark.survey(frame, expected)
         with pytest.raises(SparkRuntimeException if kind is fc.DataError else kind, match=short) as raised:

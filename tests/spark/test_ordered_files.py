@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
+from pyspark.errors import SparkRuntimeException
 from pyspark.sql import functions as F
 from support.detection import assert_detects, one_engine, with_rows
 
@@ -200,7 +201,7 @@ def test_files_that_are_not_in_order(spark: Any, ds1: pa.Table, tmp_path: Path) 
         assert reads_files(matches) == in_files, number
     assert_detects(spark.read.parquet(str(tmp_path / "1.parquet")), query, one_engine(query, small))
     assert_detects(spark.read.parquet(str(tmp_path / "5.parquet")), query, one_engine(query, small))
-    with pytest.raises(Exception, match="column 'ts': found null in 1 of 5,000 rows"):
+    with pytest.raises(Exception, match="column 'ts': found null in 1 row, "):
         fastcep.spark.detect(spark.read.parquet(str(tmp_path / "2.parquet")), query).count()
 
 
@@ -211,4 +212,7 @@ def test_a_file_that_changes(spark: Any, ds1: pa.Table, tmp_path: Path) -> None:
     matches = fastcep.spark.detect(spark.read.parquet(str(tmp_path / "f.parquet")), query)
     pq.write_table(ds1.slice(0, 800), tmp_path / "f.parquet")
     with pytest.raises(Exception, match="found 800 rows, expected 900 as when detect was called; call detect again"):
+        matches.count()
+    (tmp_path / "f.parquet").unlink()
+    with pytest.raises(SparkRuntimeException, match=r"cannot read .*/f.parquet: .*; make sure that all executors see"):
         matches.count()

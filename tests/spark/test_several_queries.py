@@ -79,7 +79,7 @@ def test_several_queries_without_numbers_and_in_files(spark: Any, frame: Any, ds
     queries = queries_of(PLAIN)
     expected = one_engine(queries, ds1)
     assert_detects(frame, queries, expected, order_by="row", slices=4)
-    pq.write_table(ds1, tmp_path / "ds1.parquet", row_group_size=2_000)
+    pq.write_table(ds1, tmp_path / "ds1.parquet", row_group_size=500)
     files = spark.read.parquet(str(tmp_path / "ds1.parquet"))
     assert "row groups, which are in order" in fastcep.spark.explain(files, queries, order_by="row", slices=4)
     assert_detects(files, queries, expected, order_by="row", slices=4)
@@ -108,6 +108,7 @@ def test_refusals(frame: Any) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.filterwarnings("ignore:query 'query' is WITHIN UNBOUNDED")
 def test_a_warning_of_one_heavy_key(spark: Any) -> None:
     """Half of the rows have one key, and UNBOUNDED cannot be cut by time."""
     table = pa.table({"at": range(4_000), "n": range(4_000), "x": [n if n % 4 == 0 else 7 for n in range(4_000)]})
@@ -123,14 +124,12 @@ def test_a_warning_of_one_heavy_key(spark: Any) -> None:
 
 @pytest.mark.spark
 def test_the_source_filters_and_reads_needed_columns(spark: Any, ds1: pa.Table, tmp_path: Path) -> None:
-    pq.write_table(ds1.sort_by("V"), tmp_path / "ds1.parquet")
+    pq.write_table(ds1.sort_by("V"), tmp_path / "ds1.parquet", row_group_size=1_000)  # not in the order of time
     frame = spark.read.parquet(str(tmp_path / "ds1.parquet"))
     query = fc.parse("PATTERN SEQ(A a, B b) WHERE a.V = 10 AND b.V = 10 WITHIN 1ms", NUMBERED)
     survey = fastcep.spark.survey(frame, query)
     plan = fastcep.spark.detect(frame, query, survey=survey)._jdf.queryExecution().toString()
     (filters,) = {line.partition("PushedFilters: ")[2] for line in plan.splitlines() if "PushedFilters: " in line}
-    assert filters.startswith("[In(type, [A,B]), IsNotNull(V), EqualTo(V,10)]") or all(
-        text in filters for text in ("In(type, [A,B])", "EqualTo(V,10)")
-    )
+    assert all(text in filters for text in ("In(type, [A,B])", "EqualTo(V,10)"))
     assert "ReadSchema: struct<type:string,V:bigint,ts:bigint,row:bigint>" in plan
     assert_detects(frame, query, one_engine(query, ds1), survey=survey)
