@@ -15,7 +15,10 @@ import fastcep.spark
 from fastcep import datasets
 from fastcep.plan.plan import KeyPlan
 from fastcep.plan.slicing import Context
+from fastcep.spark.file_job import file_detection
+from fastcep.spark.ordered_files import cut_files, files_of
 from fastcep.spark.query_group import group_of
+from fastcep.spark.slice_task import ERROR, ORDER, errors_as_rows, with_error
 
 V = {"ID": "int64", "V": "int64"}
 TYPES = dict.fromkeys("ABCD", V)
@@ -52,6 +55,30 @@ def test_the_longest_context_and_a_common_key() -> None:
     windows = [f"SEQ(A a, B b) WINDOW OPEN EVERY {n} EVENTS CLOSE AFTER 1ms" for n in (5, 5, 7)]
     assert group_of(queries_of(NUMBERED, windows[:2])).possible.time == Context(10**6, every_events=5)
     assert group_of(queries_of(NUMBERED, windows)).possible.time == "WINDOW EVERY differs between queries"
+
+
+def test_the_order_of_several_queries(ds1: pa.Table, tmp_path: Path) -> None:
+    """Tasks without Spark: an error is a last row; without one, rows are in the order of one engine."""
+    queries = queries_of(NUMBERED)
+    pq.write_table(ds1, tmp_path / "ds1.parquet", row_group_size=500)
+    kinds = {"type": "string", "ID": "bigint", "V": "bigint", "ts": "bigint", "row": "bigint"}
+    files = files_of([str(tmp_path / "ds1.parquet")], kinds, NUMBERED, list(kinds))
+    assert files is not None
+    slices = cut_files(files, 3, 3, Context(1_000_000))
+    assert slices is not None
+    task = file_detection(group_of(queries), None, files, slices, {})
+    numbers: Any = pa.array([2, 0, 1])
+    schema = with_error(task.detection.schema)
+    rows = list(errors_as_rows(task([pa.RecordBatch.from_pydict({"id": numbers})]), task.detection.schema))
+    found, expected = pa.Table.from_batches(rows, schema).sort_by(ORDER), one_engine(queries, ds1)
+    assert found[ERROR].null_count == len(found) == len(expected)
+    for name in ("query", "a", "b", "k", "c", "x", "v"):
+        assert found[name].to_pylist() == expected[name].to_pylist(), name
+    (tmp_path / "ds1.parquet").unlink()
+    (row,) = errors_as_rows(task([pa.RecordBatch.from_pydict({"id": numbers})]), task.detection.schema)
+    assert row.schema == schema
+    assert row.column(ERROR)[0].as_py().startswith("cannot read ")
+    assert row.column("query")[0].as_py() is None
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fastcep as fc
+from fastcep.spark.statistics import Statistics, StreamStatistics, fault_of
 from fastcep.spark.time_counts import TimeCounts
 
 TIMES = st.lists(
@@ -53,3 +55,13 @@ def test_a_batch_that_is_not_in_order() -> None:
     counts.add(np.array([3, 1, 3]))
     cells, numbers = counts.cells()
     assert (cells.tolist(), numbers.tolist()) == ([1, 3], [1, 2])
+
+
+def test_a_sample_counts_as_many_events() -> None:
+    """Numbers of events are multiplied, those of faults are not."""
+    each = Statistics(group_sizes=np.array([3, 0, 5]))
+    weighted = StreamStatistics(events=8, faults={1: 2}, each=[each]).weighted(8)
+    assert (weighted.events, weighted.faults, weighted.sampled) == (64, {1: 2}, True)
+    assert weighted.each[0].group_sizes.tolist() == [24, 0, 40]
+    schema = fc.Schema({"A": {}}, time="at")
+    assert (fault_of(weighted, schema, 1) or "").startswith("DataFrame, column 'at': found null in 2 rows, expected")
