@@ -50,7 +50,7 @@ figures: $(STAMP)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
-	$(BIN)/mypy --strict fastcep
+	$(BIN)/mypy --strict fastcep examples/*.py
 	$(BIN)/python ci/check_prose.py
 
 # Lint runs beside the tests; both run to their end, even if one fails.
