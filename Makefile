@@ -12,7 +12,7 @@ export PYTHON
 # Set, every process would compile again what it imports, because pip installs no bytecode (ci/setup.sh).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test unit-tests ci check bench peers compare figures lint clean help
+.PHONY: demo test unit-tests ci check bench peers compare figures site lint clean help
 
 help:
 	@echo "make demo     hot paths in a year of bike trips"
@@ -23,6 +23,7 @@ help:
 	@echo "make peers    fastcep and its peers on the limit queries (downloads them)"
 	@echo "make compare BEFORE=commit  the limit queries before and now"
 	@echo "make figures  the pictures of the README and docs; runs the papers' figures (about an hour)"
+	@echo "make site     the documentation as a site, in build/site"
 	@echo "make lint     ruff and mypy"
 	@echo "make clean    remove what was built"
 
@@ -48,9 +49,18 @@ figures: $(STAMP)
 	$(BIN)/python -m bench.migration
 	$(BIN)/python -m bench.papers --seeds 3 --jobs 2 --reports build/papers
 
+# The site reads the sources: nothing is compiled for it.
+$(VENV)/.installed-docs: pyproject.toml ci/requirements.py
+	@test -x $(BIN)/python || "$$(ci/find_python.sh)" -m venv $(VENV)
+	@$(BIN)/python ci/requirements.py run docs | $(BIN)/python -m pip install -qq --disable-pip-version-check -r /dev/stdin
+	@touch $@
+
+site: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
-	$(BIN)/mypy --strict fastcep
+	$(BIN)/mypy --strict fastcep examples/*.py
 	$(BIN)/python ci/check_prose.py
 
 # Lint runs beside the tests; both run to their end, even if one fails.

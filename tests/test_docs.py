@@ -2,7 +2,8 @@
 
 ========= =================================================================================================
 python    executed; warnings are errors
-console   each ``$ fastcep ...`` is run; lines below it are its standard output (``...`` matches anything)
+console   each ``$ fastcep ...`` and ``$ python examples/...`` is run; lines below it are its standard output (``...``
+          matches anything)
 bash      run as a script
 cep       parsed as a document
 text      not run
@@ -14,7 +15,9 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import cache
@@ -32,8 +35,9 @@ ROOT = Path(__file__).resolve().parent.parent
 SERVERS = ExitStack()
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-# Set-up that a reader types and that CI does itself; everything else in a console block must be a fastcep command.
+# Set-up that a reader types and that CI does itself; everything else in a console block must be one of RUN.
 NOT_RUN = ("cd ", "git clone ", "make ", "pip install ", "python3 -m venv ", "source ")
+RUN = ("fastcep ", "python examples/")
 
 
 class Block(NamedTuple):
@@ -84,7 +88,8 @@ def _stop_server() -> Iterator[None]:
 def run_bash(script: str, where: str) -> str:
     """Run a script in the page's folder and return its standard output; ``fastcep`` is this interpreter's."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
-    script = f'set -euo pipefail\nfastcep() {{ {command()} "$@"; }}\n{script}\n'
+    python = f'python() {{ {shlex.quote(sys.executable)} "$@"; }}'
+    script = f'set -euo pipefail\nfastcep() {{ {command()} "$@"; }}\n{python}\n{script}\n'
     run = subprocess.run(
         ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
     )
@@ -97,7 +102,7 @@ def run_console(block: Block, where: str) -> None:
     for command, shown in commands(block):
         if command.startswith(NOT_RUN):
             continue
-        assert command.startswith("fastcep "), f"{where}: run or list in NOT_RUN: {command}"
+        assert command.startswith(RUN), f"{where}: run or list in NOT_RUN: {command}"
         printed = run_bash(command, where)
         flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
         if shown.strip() and not doctest.OutputChecker().check_output(shown, printed, flags):
