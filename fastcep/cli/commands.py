@@ -27,10 +27,12 @@ from fastcep.cli.common import (
     load_functions,
 )
 from fastcep.cli.migrate_commands import migrate_app
+from fastcep.cli.usage import Commands
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
+    cls=Commands,
     help="Find patterns in streams of events.",
     no_args_is_help=True,
     add_completion=False,
@@ -423,9 +425,7 @@ def degree(
     """Compute how many instances keep a queue below a limit, given how events arrive and how long they take."""
     from fastcep.cli.degree import degree as degree_command
 
-    degree_command(
-        arrival, service, profile, buffer_limit=buffer_limit, probability=probability, most=most, json=json
-    )
+    degree_command(arrival, service, profile, buffer_limit=buffer_limit, probability=probability, most=most, json=json)
 
 
 @datasets_app.command("list")

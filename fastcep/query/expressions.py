@@ -212,7 +212,7 @@ class ExpressionReader:
                 )
             hint = suggest(function, [*functions(), *FUNCTIONS, *AGGREGATES])
             if "did you mean" not in hint:
-                hint += "; register your own functions with @fastcep.function (in a file for --functions)"
+                hint += ", or register your own functions with @fastcep.function (in a file for --functions)"
             raise self._source.error(f"unknown function '{name_of(name)}'{hint}", span_of(name))
         least, most = FUNCTIONS[function]
         if len(arguments) < least or (most is not None and len(arguments) > most):

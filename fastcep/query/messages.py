@@ -159,7 +159,7 @@ def _clause_hint(token: Token, expected: set[str], before: str) -> str:
     word, expected = str(token).upper(), expected - {"QUOTED"}
     if not expected:
         return ""
-    if expected == {"_EVENTS"}:
+    if expected == {"_EVENTS"} and token.type != "DOT":
         return "; a time needs a unit: ns, us, ms, s, min, h or d, as in 5min"
     is_sql = word in ("ROW", "ROWS", "EVENT") and re.search(r"\b(NEXT|LAST)\s*$", before, re.IGNORECASE)
     if is_sql or expected <= _SKIP_WORDS or (word == "SKIP" and expected >= _CLAUSES):

@@ -7,7 +7,7 @@ import sys
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput
@@ -66,7 +66,7 @@ def parse_tree(source: Source, start: str) -> Branch:
 
 def _accepted(text: str, start: str) -> set[str]:
     """Return the types of the tokens that could follow the beginning of a text."""
-    parser = _grammar().parse_interactive(text, start=start)
+    parser: Any = _grammar().parse_interactive(text, start=start)
     parser.exhaust_lexer()
     return set(parser.accepts())
 

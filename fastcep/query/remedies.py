@@ -19,18 +19,17 @@ def number_remedy(operand: ast.Expr) -> str:
     return "; use a number, or an attribute of type int64 or float64"
 
 
-def kind_remedy(left: ast.Expr, right: ast.Expr) -> str:
-    """Return the remedy, after a semicolon, for a comparison of two operands of different kinds."""
-    for literal, other in ((right, left), (left, right)):
+def kind_remedy(left: tuple[ast.Expr, str], right: tuple[ast.Expr, str]) -> str:
+    """Return the remedy, after a semicolon, for a comparison of two operands, given with their dtypes."""
+    for (literal, _), (other, dtype) in ((right, left), (left, right)):
         if not isinstance(literal, ast.Literal) or isinstance(other, ast.Literal):
             continue
         value = literal.value
+        if dtype == "bool":
+            return f"; write {short_text(other)} = TRUE or = FALSE"
+        if dtype == "string":
+            return f"; write '{short_text(literal)}' in quotes"
         if isinstance(value, str) and _NUMBER.fullmatch(value):
-            return f"; write {value} without quotes, or compare a text"
-        if isinstance(value, bool):
-            return f"; compare {short_text(other)} with a value of its own type"
-        if isinstance(value, int | float) and value in (0, 1):
-            return "; write TRUE or FALSE for a bool, and a text in quotes"
-        if isinstance(value, int | float):
-            return f"; write '{short_text(literal)}' for a text"
+            return f"; write {value} without quotes"
+        return f"; compare {short_text(other)} with a number"
     return "; compare values of one type"

@@ -70,7 +70,11 @@ def _clause_slip(token: Token, expected: set[str], before: str, after: str) -> s
         return "a text for parse has one query; write several as a document, each with QUERY and a name"
     if expected == {"_BY"}:
         return "write PARTITION BY" + (f" {token}" if token.type == "NAME" else " and an attribute")
-    if token.type == "DOT" and (name := re.match(r"\w+", after)) and re.search(r"\bBY\s+\w+\s*$", before, re.IGNORECASE):
+    if (
+        token.type == "DOT"
+        and (name := re.match(r"\w+", after))
+        and re.search(r"\bBY\s+\w+\s*$", before, re.IGNORECASE)
+    ):
         return f"write the attribute without a variable, as in PARTITION BY {name[0]}"
     if token.type == "MINUS" and expected <= {"INT", "FLOAT"}:
         return "write a number above 0, as in WEIGHT 2"
@@ -81,7 +85,9 @@ def _clause_slip(token: Token, expected: set[str], before: str, after: str) -> s
     if token.type in ("NAME", "INT") and {"STRING", "INT"} >= expected >= {"STRING"}:
         return f"write it in single quotes: '{token}'"
     if token.type == "DOT" and expected == {"_EVENTS"}:
-        return "write a whole number of events, as in 3 EVENTS" if re.match(r"\d+\s+EVENTS", after, re.IGNORECASE) else ""
+        return (
+            "write a whole number of events, as in 3 EVENTS" if re.match(r"\d+\s+EVENTS", after, re.IGNORECASE) else ""
+        )
     return ""
 
 
@@ -138,14 +144,16 @@ def _value_slip(token: Token, expected: set[str], before: str, after: str) -> st
         return "write at least one value, as in IN {1, 2}"
     if re.search(r"\d\s*%\s*(AND|OR|[A-Z]+)\s*$", before):
         return "% is the remainder of a division; write 10% as 0.1"
-    if _VALUES <= expected and (kind == "$END" or kind in _ENDINGS):
+    if expected >= _VALUES and (kind == "$END" or kind in _ENDINGS):
         return "add a value or condition"
     return ""
 
 
 def _first_word(text: str) -> str:
-    return (re.findall(r"\w+", text) or ["x"])[0]
+    words: list[str] = re.findall(r"\w+", text)
+    return words[0] if words else "x"
 
 
 def _last_word(text: str) -> str:
-    return (re.findall(r"\w+", text) or ["x"])[-1]
+    words: list[str] = re.findall(r"\w+", text)
+    return words[-1] if words else "x"

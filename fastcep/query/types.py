@@ -280,7 +280,9 @@ def _aggregate(node: ast.Aggregate, scope: Scope) -> str:
         raise Problem(f"{node.function} needs an attribute, such as {node.function}({node.variable}[].a)", node)
     if dtype not in _NUMBERS:
         list_text = f"{node.variable}[].{_path(node)}"
-        raise Problem(f"{node.function} needs numbers, but {list_text} is {_DTYPE_TEXT[dtype]}{number_remedy(node)}", node)
+        raise Problem(
+            f"{node.function} needs numbers, but {list_text} is {_DTYPE_TEXT[dtype]}{number_remedy(node)}", node
+        )
     return dtype if node.function in ("SUM", "MIN", "MAX") else "float64"
 
 
@@ -294,7 +296,8 @@ def _need_number(operand: ast.Expr, scope: Scope, operator: str) -> str:
 def _must_be_number(dtype: str, operand: ast.Expr, operator: str) -> str:
     if dtype not in (*_NUMBERS, "null"):
         raise Problem(
-            f"{operator} needs numbers, but {short_text(operand)} is {_DTYPE_TEXT[dtype]}{number_remedy(operand)}", operand
+            f"{operator} needs numbers, but {short_text(operand)} is {_DTYPE_TEXT[dtype]}{number_remedy(operand)}",
+            operand,
         )
     return dtype
 
@@ -375,6 +378,7 @@ def _comparable(left: str, left_node: ast.Expr, right: str, right_node: ast.Expr
     if len(kinds) > 1:
         raise Problem(
             f"{operator} compares {short_text(left_node)}, which is {_DTYPE_TEXT[left]}, with "
-            f"{short_text(right_node)}, which is {_DTYPE_TEXT[right]}; both sides must have the same kind{kind_remedy(left_node, right_node)}",
+            f"{short_text(right_node)}, which is {_DTYPE_TEXT[right]}; both sides must have the same kind"
+            f"{kind_remedy((left_node, left), (right_node, right))}",
             right_node,
         )

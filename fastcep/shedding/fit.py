@@ -52,6 +52,10 @@ def fit(
     """
     if isinstance(query, Sequence):
         return [fit(item, history, kind=kind, **options) for item in distinct("fit", query)]
+    if not isinstance(query, ast.Query):
+        raise ValidationError(
+            f"query: found {type(query).__name__}, expected a query of fastcep.parse; the order is fit(query, history)"
+        )
     check_kind(kind)
     check_options(f"model {kind!r}", known_options(kind, options), options)
     model = MODELS[kind](query, history, **options)

@@ -208,7 +208,9 @@ def models_of(owner: str, source: ModelSource | Sequence[ModelSource]) -> list[M
     """
     sources = [source] if isinstance(source, Model | str | os.PathLike) else source
     if not isinstance(sources, Sequence) or not sources:
-        raise ValidationError(f"{owner}: model={source!r}; expected at least one model, or its folder")
+        raise ValidationError(
+            f"{owner}: model={source!r}; expected at least one model, or its folder; fit one with fastcep.fit()"
+        )
     models = [item if isinstance(item, Model) else load_model(item) for item in sources]
     if len({model.query.name for model in models}) < len(models):
         raise ValidationError(f"{owner}: two models have the same query name; give one for each query")

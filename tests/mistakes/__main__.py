@@ -8,13 +8,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from mistakes.catalogue import AREAS, Accepted, Answer, answer, mistakes, stored, write
+from mistakes.catalogue import AREAS, SPARK, Accepted, Answer, answer, mistakes, stored, write
 
 
 def main() -> int:
     """Run the command; the exit status is 1 if a mistake is accepted, or a message changed or lacks a grade."""
     parser = argparse.ArgumentParser(prog="python -m mistakes", description=__doc__)
-    parser.add_argument("areas", nargs="*", metavar="AREA", help=f"areas; by default all: {', '.join(AREAS)}")
+    parser.add_argument("areas", nargs="*", metavar="AREA", help=f"{', '.join(AREAS | SPARK)}; default: all but spark")
     parser.add_argument("--write", action="store_true", help="store changed messages; their grades are removed")
     arguments = parser.parse_args()
     os.environ["FASTCEP_JIT"] = "0"

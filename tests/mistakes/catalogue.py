@@ -14,13 +14,15 @@ from typing import Any
 #: The areas; each has modules of its name in this folder, and a file of messages in `messages`.
 AREAS = {
     "language": ("language_words", "language_patterns", "language_conditions"),
-#    "schema": ("schema",),
-#    "data": ("data",),
-#    "files": ("files",),
-#    "options": ("options",),
-#    "models": ("models",),
-#    "command": ("command",),
+    "schema": ("schema",),
+    "data": ("data",),
+    "files": ("files",),
+    "options": ("options",),
+    "models": ("models",),
+    "command": ("command",),
 }
+#: Areas that need Java; tests/spark compares their messages.
+SPARK = {"spark": ("spark_frames",)}
 POINTS = ("place", "expectation", "remedy")
 STORE = Path(__file__).parent / "messages"
 
@@ -56,7 +58,7 @@ class Answer:
 def mistakes(area: str) -> dict[str, Act]:
     """Return the mistakes of an area, in the order of its modules."""
     found: dict[str, Act] = {}
-    for module in AREAS[area]:
+    for module in (AREAS | SPARK)[area]:
         for name, act in importlib.import_module(f"mistakes.{module}").MISTAKES.items():
             assert name not in found, f"two mistakes of {area} are called {name!r}"
             found[name] = act

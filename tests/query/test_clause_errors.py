@@ -163,7 +163,8 @@ CLOSES = (
         ("WINDOW EVERY 5s CLOSE AFTER 0 min", "CLOSE AFTER 0ns is not a valid window; expected at least 1ns",
          "0 min"),
         # names
-        ("WINDOW OPEN ON Aa o CLOSE AFTER 9s", "unknown event type 'Aa'; did you mean 'A'? Declared types: A, B, C, BikeTrip", "Aa"),
+        ("WINDOW OPEN ON Aa o CLOSE AFTER 9s",
+         "unknown event type 'Aa'; did you mean 'A'? Declared types: A, B, C, BikeTrip", "Aa"),
         ("WINDOW OPEN ON (A|B|A) o CLOSE AFTER 9s", "the union names 'A' twice; keep one", "A"),
         ("WINDOW OPEN ON A i CLOSE AFTER 9s",
          "a variable cannot be called 'i', which is the index in x[i]; choose another name", "i"),
@@ -196,21 +197,21 @@ CLOSES = (
          "OPEN ON can mention only o. Compare the two events after CLOSE ON", "e.V"),
         ("WINDOW OPEN ON A o WHERE q.V = o.V CLOSE AFTER 9s",
          "unknown variable 'q'; the condition can mention o; write it", "q.V"),
-        ("WINDOW EVERY 5s CLOSE ON C e WHERE o.V = e.V", "unknown variable 'o'; the condition can mention e; write it", "o.V"),
+        ("WINDOW EVERY 5s CLOSE ON C e WHERE o.V = e.V",
+         "unknown variable 'o'; the condition can mention e; write it", "o.V"),
         # types of conditions
         ("WINDOW OPEN ON A o WHERE o.W > 1 CLOSE AFTER 9s",
          "unknown attribute 'W' of A; it has ID, V, x, name, flag, time, seq, type; choose one of them", "o.W"),
         ("WINDOW OPEN ON (A|C) o WHERE o.name = 'x' CLOSE AFTER 9s",
          "'name' is not an attribute that all of A | C share with the same type (A has string, C has none); 'o' has "
-         "only "
-         "shared "
-         "attributes; which are ID", "o.name"),
+         "only the shared attributes; these are ID; write it", "o.name"),
         ("WINDOW OPEN ON A o WHERE o.V CLOSE AFTER 9s",
          "OPEN ON … WHERE needs conditions, but o.V has the type int64; compare it, as in o.V = …", "o.V"),
         ("WINDOW OPEN ON A o CLOSE ON C e WHERE e.ID = o.ID AND e.V + 1",
          "CLOSE ON … WHERE needs conditions, but e.V + 1 has the type float64; compare it, as in e.V + 1 = …",
          "e.V + 1"),
-        ("WINDOW OPEN ON A o WHERE o.name < 3 CLOSE AFTER 9s", "< needs numbers, but o.name is a string; use a number, or an attribute of type int64 or float64", "o.name"),
+        ("WINDOW OPEN ON A o WHERE o.name < 3 CLOSE AFTER 9s",
+         "< needs numbers, but o.name is a string; use a number, or an attribute of type int64 or float64", "o.name"),
         ("WINDOW OPEN ON A o WHERE o[first].V > 3 CLOSE AFTER 9s",
          "o holds one event and has no index; write o.V", "o[first].V"),
         ("WINDOW OPEN ON A o CLOSE ON C e WHERE SUM(e[].V) > 3",

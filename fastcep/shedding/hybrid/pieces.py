@@ -275,6 +275,8 @@ def check_fit(*, slices: int, clusters: int | str, per: str, percentile: float, 
     """Check the options of a fit."""
     if as_count(_CALLER, "slices", slices) > _SLICES:
         raise ValidationError(f"{_CALLER}: slices={slices}; expected at most {_SLICES}, such as 4")
+    if isinstance(clusters, str) and clusters != "gap":
+        raise ValidationError(f"{_CALLER}: clusters={clusters!r}; expected a whole number, at least 1, or 'gap'")
     if clusters != "gap":
         as_count(_CALLER, "clusters", clusters)
     as_choice(_CALLER, "consumption", consumption, ("work", "memory"))
