@@ -42,6 +42,11 @@ def fit(
     Model, or list of Model
         Model for shedders; it can be saved. For a sequence of queries, a list in their order.
 
+    Warns
+    -----
+    A warning of the logger ``fastcep.shedding``
+        If the history is too short, see `fastcep.shedding.history_size`.
+
     Raises
     ------
     ValidationError

@@ -13,6 +13,7 @@ MISTAKES = Mistakes()
 SCHEMA = fc.Schema({"Payment": {"card": "int64"}, "Refund": {"card": "int64"}}, type="kind", time_unit="s")
 TEXT = "PATTERN SEQ(Payment a, Refund r) WHERE a.card = r.card WITHIN 10s"
 QUERY = fc.parse(TEXT, SCHEMA, name="refunds")
+CHANGED = fc.parse(TEXT.replace("10s", "20s"), SCHEMA, name="refunds")
 OTHER = fc.parse(TEXT.replace("10s", "20s"), SCHEMA, name="slow")
 HISTORY: dict[str, Any] = {
     "kind": ["Payment", "Refund"] * 200, "ts": list(range(400)), "card": [i // 2 % 3 for i in range(400)],
@@ -61,13 +62,13 @@ def model_of_another_kind(folder: Path) -> None:
 
 @MISTAKES
 def model_of_another_query(folder: Path) -> None:
-    fc.Engine(OTHER, latency_bound="5ms", shedder="pspice", model=_model())
+    fc.Engine(CHANGED, latency_bound="5ms", shedder="pspice", model=_model())
 
 
 @MISTAKES
 def model_of_another_schema(folder: Path) -> None:
     schema = fc.Schema({"Payment": {"card": "int64"}, "Refund": {"card": "int64"}}, type="kind", time_unit="ms")
-    fc.Engine(fc.parse(TEXT, schema), latency_bound="5ms", shedder="pspice", model=_model())
+    fc.Engine(fc.parse(TEXT, schema, name="refunds"), latency_bound="5ms", shedder="pspice", model=_model())
 
 
 @MISTAKES
@@ -175,7 +176,7 @@ def snapshot_that_was_changed(folder: Path) -> None:
 
 @MISTAKES
 def snapshot_with_a_changed_query(folder: Path) -> None:
-    fc.Engine.restore(_snapshot(), fc.parse(TEXT.replace("10s", "20s"), SCHEMA, name="refunds"))
+    fc.Engine.restore(_snapshot(), CHANGED)
 
 
 @MISTAKES

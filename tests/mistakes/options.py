@@ -86,7 +86,7 @@ CALLS: dict[str, Any] = {
     "fit with an unknown option": lambda: fit(slice=3),
     "fit with too many slices": lambda: fit(slices=0),
     "fit with clusters in words": lambda: fit(clusters="many"),
-    "fit without matches": lambda: fc.fit(QUERY, {"kind": ["Payment"], "ts": [1], "card": [1]}, kind="espice"),
+    "fit of espice under WITHIN": lambda: fc.fit(QUERY, {"kind": ["Payment"], "ts": [1], "card": [1]}, kind="espice"),
     "fit without events": lambda: fc.fit(QUERY, {"kind": [], "ts": [], "card": []}),
     "fit that excludes an unknown attribute": lambda: fit(exclude=["crad"]),
     "fit of pspice with an option of hybrid": lambda: fit(kind="pspice", slices=4),
