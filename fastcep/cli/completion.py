@@ -88,7 +88,8 @@ def queries(ctx: typer.Context, incomplete: str) -> list[str]:
     from fastcep.errors import FastcepError
     from fastcep.query import parse_file
 
-    file = ctx.params.get("file")
+    # An option without its value ends the parsing, and leaves the words before it as they are.
+    file = ctx.params.get("file") or next((word for word in ctx.args if not word.startswith("-")), None)
     if file is None:
         return []
     try:

@@ -46,8 +46,10 @@ def _explained(error: Any, group: Any) -> Any:
 def _text(error: Any, kind: str, command: str) -> str | None:
     param, message = getattr(error, "param", None), str(getattr(error, "message", "") or "")
     if kind == "NoSuchOption":
-        close = get_close_matches(error.option_name, _options(error.ctx), 1)
-        hint = f"did you mean {close[0]}?" if close else f"{command} --help lists the options"
+        names = _options(error.ctx)
+        close = [name for name in names if name.startswith(error.option_name)]
+        close = close or get_close_matches(error.option_name, names, 1)
+        hint = f"did you mean {' or '.join(close[:3])}?" if close else f"{command} --help lists the options"
         return f"{error.option_name}: there is no such option; {hint}"
     if kind == "BadOptionUsage" and "requires an argument" in message:
         return f"{error.option_name}: expected a value after it; {command} --help describes it"

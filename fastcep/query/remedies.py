@@ -28,7 +28,7 @@ def kind_remedy(left: tuple[ast.Expr, str], right: tuple[ast.Expr, str]) -> str:
         if dtype == "bool":
             return f"; write {short_text(other)} = TRUE or = FALSE"
         if dtype == "string":
-            return f"; write '{short_text(literal)}' in quotes"
+            return f"; write '{short_text(literal)}' for a text"
         if isinstance(value, str) and _NUMBER.fullmatch(value):
             return f"; write {value} without quotes"
         return f"; compare {short_text(other)} with a number"

@@ -124,8 +124,9 @@ class Model:
                 "fit one for this query"
             )
         if to_text(replace(query, name="", returns=())) != to_text(replace(self.query, name="", returns=())):
+            other = repr(query.name) if query.name != self.query.name else "the query of this name here"
             raise ModelError(
-                f"model {self.kind!r} is for query {self.query.name!r}, not for {query.name!r}; fit one for this "
+                f"model {self.kind!r} is for query {self.query.name!r}, not for {other}; fit one for this "
                 f"query. It was fitted for:\n{to_text(self.query)}"
             )
 
