@@ -7,33 +7,40 @@ from typing import Annotated
 
 import typer
 
+from fastcep.cli import completion
 from fastcep.cli.common import (
     ClockCosts,
+    DataSet,
     Delimiter,
     Encoding,
     Events,
+    ExplainFormat,
     Format,
     Functions,
     Index,
     Json,
+    Kind,
     Literal,
     Master,
     QueryFile,
     QueryName,
     QueueShare,
+    Shedder,
+    Shedders,
     Sort,
     Spark,
     exit_codes,
     load_functions,
 )
 from fastcep.cli.migrate_commands import migrate_app
+from fastcep.cli.usage import Commands
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
+    cls=Commands,
     help="Find patterns in streams of events.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 datasets_app = typer.Typer(help="Shipped data sets and generators.", no_args_is_help=True)
@@ -102,16 +109,18 @@ def run(
     latency_bound: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Bound on the latency of an event, such as 500us.")
     ] = None,
-    shedder: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Load shedder: none, hybrid, hyi, hys, ri, si, rs, pm-bl, bl, …; auto."),
-    ] = None,
+    shedder: Shedder = None,
     model: Annotated[
         list[Path] | None,
         typer.Option(metavar="FOLDER", help="Model of the shedder, from fastcep fit; one for each query."),
     ] = None,
     detector: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Detector of overload: latency, queue, prediction, memory.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Detector of overload: latency, queue, prediction, memory.",
+            autocompletion=completion.detectors,
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Random seed of the shedder; 0.")] = None,
     f: QueueShare = None,
@@ -188,10 +197,7 @@ def run(
 def explain(
     file: QueryFile,
     query: QueryName = None,
-    form: Annotated[
-        str | None,
-        typer.Option("--format", metavar="NAME", help="text (the default), json, mermaid, dot or svg."),
-    ] = None,
+    form: ExplainFormat = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", metavar="PATH", help="Write to this file; its ending sets the format: .svg, .json, …"),
@@ -222,7 +228,7 @@ def demo(
 def evaluate(
     file: QueryFile,
     source: Events,
-    shedders: Annotated[str, typer.Option(metavar="NAMES", help="Shedders to evaluate, such as ri,rs,oracle.")],
+    shedders: Shedders,
     bounds: Annotated[
         str | None,
         typer.Option(metavar="LIST", help="Latency bounds: shares of the unshed latency, or times: 90%,500us."),
@@ -301,7 +307,7 @@ def fit(
     output: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Folder of the model; for several queries, a subfolder for each.")
     ],
-    kind: Annotated[str, typer.Option(metavar="NAME", help="Kind of model: hybrid, pspice or espice.")] = "hybrid",
+    kind: Kind = "hybrid",
     slices: Annotated[int | None, typer.Option(metavar="N", help="Age slices of the window (hybrid: 4).")] = None,
     clusters: Annotated[
         str | None,
@@ -439,7 +445,7 @@ def datasets_list() -> None:
 
 @datasets_app.command("show")
 @exit_codes()
-def datasets_show(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
+def datasets_show(name: DataSet) -> None:
     """Print the columns, the source and the terms of a data set."""
     from fastcep.cli.datasets import show
 
@@ -449,7 +455,7 @@ def datasets_show(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
 @datasets_app.command("make")
 @exit_codes()
 def datasets_make(
-    name: Annotated[str, typer.Argument(metavar="NAME")],
+    name: DataSet,
     output: Annotated[Path, typer.Option(metavar="PATH", help="The CSV or Parquet file to write.")],
     events: Annotated[int, typer.Option(min=1, help="Number of events.")] = 1_000_000,
     seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 7,

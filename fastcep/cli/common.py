@@ -10,22 +10,28 @@ from typing import Annotated, Any
 
 import typer
 
+from fastcep.cli import completion
 from fastcep.errors import FastcepError
 
 __all__ = [
     "ClockCosts",
+    "DataSet",
     "Delimiter",
     "Encoding",
     "Events",
+    "ExplainFormat",
     "Format",
     "Functions",
     "Index",
     "Json",
+    "Kind",
     "Literal",
     "Master",
     "QueryFile",
     "QueryName",
     "QueueShare",
+    "Shedder",
+    "Shedders",
     "Sort",
     "Spark",
     "exit_codes",
@@ -33,29 +39,79 @@ __all__ = [
 ]
 
 QueryFile = Annotated[
-    Path, typer.Argument(metavar="FILE.cep", help="Schema and queries.", exists=True, dir_okay=False, readable=True)
-]
-QueryName = Annotated[str | None, typer.Option("--query", metavar="NAME", help="Only this query of the file.")]
+    Path,
+    typer.Argument(
+        metavar="FILE.cep", help="Schema and queries.", exists=True, dir_okay=False, readable=True,
+        autocompletion=completion.query_files,
+    ),
+]  # fmt: skip
+QueryName = Annotated[
+    str | None,
+    typer.Option(
+        "--query", metavar="NAME", help="Only this query of the file.", autocompletion=completion.queries
+    ),
+]  # fmt: skip
 Events = Annotated[
-    list[str], typer.Option("--input", metavar="PATH|-", help="Events: file, folder, pattern, - for standard input.")
-]
-Format = Annotated[str | None, typer.Option(metavar="FORMAT", help="Input format: csv, jsonl, parquet or arrow.")]
+    list[str],
+    typer.Option(
+        "--input", metavar="PATH|-", help="Events: file, folder, pattern, - for standard input.",
+        autocompletion=completion.paths,
+    ),
+]  # fmt: skip
+Format = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FORMAT", help="Input format: csv, jsonl, parquet or arrow.", autocompletion=completion.input_formats
+    ),
+]  # fmt: skip
 Delimiter = Annotated[str | None, typer.Option(metavar="CHAR", help="Delimiter of CSV fields; a comma.")]
 Encoding = Annotated[str, typer.Option(metavar="NAME", help="Text encoding of CSV and JSON lines.")]
 Sort = Annotated[bool, typer.Option("--sort", help="Sort the input by time first.")]
 ClockCosts = Annotated[
     str,
     typer.Option(
-        metavar="NAME|FILE", help="Costs of the virtual clock: measured, paper, or a file of fastcep calibrate."
+        metavar="NAME|FILE", help="Costs of the virtual clock: measured, paper, or a file of fastcep calibrate.",
+        autocompletion=completion.cost_tables,
     ),
 ]
-Index = Annotated[str, typer.Option(metavar="full|key|off", help="Equalities that index partial matches.")]
+Index = Annotated[
+    str,
+    typer.Option(
+        metavar="full|key|off", help="Equalities that index partial matches.",
+        autocompletion=completion.one_of("full", "key", "off"),
+    ),
+]  # fmt: skip
 Functions = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE.py", help="Python file that registers functions.", exists=True, dir_okay=False, readable=True
     ),
 ]
+DataSet = Annotated[str, typer.Argument(metavar="NAME", autocompletion=completion.data_sets)]
+ExplainFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format", metavar="NAME", help="text (the default), json, mermaid, dot or svg.",
+        autocompletion=completion.explain_formats,
+    ),
+]  # fmt: skip
+Shedder = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Load shedder: none, hybrid, hyi, hys, ri, si, rs, pm-bl, bl, …; auto.",
+        autocompletion=completion.shedders,
+    ),
+]  # fmt: skip
+Shedders = Annotated[
+    str,
+    typer.Option(
+        metavar="NAMES", help="Shedders to evaluate, such as ri,rs,oracle.", autocompletion=completion.shedder_lists
+    ),
+]  # fmt: skip
+Kind = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="Kind of model: hybrid, pspice or espice.", autocompletion=completion.kinds),
+]  # fmt: skip
 Spark = Annotated[bool, typer.Option("--spark", help="Run on Spark; needs fastcep[spark] and Java.")]
 Master = Annotated[
     str | None, typer.Option("--master", metavar="URL", help="With --spark: master URL; local[*], all cores here.")

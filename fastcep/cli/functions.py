@@ -57,5 +57,5 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         return str(error)
     if isinstance(error, SyntaxError):
-        return f"{error.msg}; the file must be Python"
+        return f"{error.msg}; the file must be Python: fix this line"
     return f"the file fails with {type(error).__name__}: {error}"

@@ -13,7 +13,7 @@ _NAMES = (
     "allowed_lateness|idle_timeout|memory_limit|on_memory_limit|latency_bound|cost_table|shedder|detector|clock|index"
 )
 _EVALUATE_NAMES = (
-    "bounds|rates|demands|statistic|seeds|shedders|history|model|skip|repeats|buffer_limit|probability|most|seconds"
+    "kind|bounds|rates|demands|statistic|seeds|shedders|history|model|skip|repeats|buffer_limit|probability|most|seconds"
     "|states|utility|sizes|method|epsilon|deadline|bandwidth|latency|resume|time_budget|seed|event_rate|event_size|service|track"
 )
 _OPTION = re.compile(rf"({_NAMES})\b|({_EVALUATE_NAMES})(?=[=:])")  # start of a message about an argument
@@ -24,8 +24,15 @@ _REPLACEMENTS = (
     (re.compile(r"^unknown (shedder|detector) "), r"--\1: unknown name "),
     (re.compile(r"^(shedder 'classes' needs .*)$"), r"\1, which Python has: fc.shedding.FixedClasses"),
     (re.compile(r"^a detector without a shedder"), "--detector without --shedder"),
+    (re.compile(r"^found (\w+) and (\w+) of bounds, rates, demands: give"), r"found --\1 and --\2: give"),
     (re.compile(r"of bounds, rates, demands: give"), "of --bounds, --rates, --demands: give"),
+    (re.compile(r"^rates need "), "--rates needs "),
+    (re.compile(r"fit one with fastcep\.fit\(\)( and save it)?"), "fit one with the command fastcep fit"),
     (re.compile(r"^cost table "), "--cost-table "),
+    (re.compile(r"^rate (?=[\d.])"), "--rates "),
+    (re.compile(r"^(delimiter|encoding) '"), r"--\1 '"),
+    (re.compile(r"^unknown input format "), "--format: unknown input format "),
+    (re.compile(r"^unknown encoding "), "--encoding: unknown encoding "),
     (re.compile(r"^(clock=.*), or a function that gives nanoseconds$"), r"\1"),
     (re.compile(r"such as fc\.shedding\.RandomMatches\(\)$"), "such as --shedder rs"),
     (re.compile(r'needs a limit; give the engine memory_limit, such as "1GiB"$'), "needs --memory-limit, such as 1GiB"),

@@ -283,7 +283,8 @@ class Engine(QueryMethods, RunMethods, StateMethods):
             reached = self._stream.watermark()
             if reached is not None and moment < reached:
                 raise ValidationError(
-                    f"cannot move the clock back from {format_time(reached)} to {format_time(moment)}"
+                    f"cannot move the clock back from {format_time(reached)} to {format_time(moment)}; give the time "
+                    "of the last event or a later one"
                 )
             batch = None
             if self._stream.reorder is not None:

@@ -12,15 +12,14 @@ import numpy as np
 from fastcep._core.memory.vectors import repeated
 from fastcep.engine.results.query_matches import QueryMatches
 from fastcep.errors import ValidationError
-from fastcep.events import format_duration, parse_duration
+from fastcep.events import format_duration
+from fastcep.option_checks import duration_option
 from fastcep.query import ast
 
 __all__ = ["check_longest", "longest_windows"]
 
 
-def longest_windows(
-    query: ast.Query, longest_window: str | timedelta | None
-) -> tuple[int | None, ast.Query | None]:
+def longest_windows(query: ast.Query, longest_window: str | timedelta | None) -> tuple[int | None, ast.Query | None]:
     """Return the maximum length of a query's windows in ns, and a query that finds longer ones; None without a maximum.
 
     Raises
@@ -30,7 +29,7 @@ def longest_windows(
     """
     if longest_window is None:
         return None, None
-    limit = parse_duration(longest_window)
+    limit = duration_option("longest_window", longest_window)
     longer = _longer_windows(query, limit)
     if longer is None:
         raise ValidationError(

@@ -8,6 +8,7 @@ from typing import Any
 from fastcep._core.input.event_reader import EventReader
 from fastcep.errors import DataError, OrderError
 from fastcep.events import EventBatch, Schema, StringTable
+from fastcep.events.hints import suggestion
 from fastcep.events.origin import at_row
 from fastcep.events.units import NANOSECONDS, format_time
 
@@ -68,7 +69,9 @@ def one_event(schema: Schema, type: str, values: Mapping[str, Any]) -> dict[Any,
         are missing, or if two values belong to one column.
     """
     if type not in schema.type_names:
-        raise DataError(f"unknown event type {type!r}; declared are {', '.join(schema.type_names)}")
+        if not isinstance(type, str):
+            raise DataError(f"unknown event type {type!r}; expected its name, then the values: send('A', ts=1, x=2)")
+        raise DataError(f"unknown event type {type!r}{suggestion(type, schema.type_names)}")
     attributes = schema.attributes(type)
     columns: dict[Any, list[Any]] = {column.source: [None] for column in schema.columns}
     has = {"time": False, "seq": schema.sequence is None}
@@ -82,7 +85,7 @@ def one_event(schema: Schema, type: str, values: Mapping[str, Any]) -> dict[Any,
             source, has["seq"] = schema.sequence, True
         else:
             raise DataError(
-                f"event of type {type!r} has no attribute {name!r}; expected {', '.join([*attributes, 'time'])}"
+                f"event of type {type!r} has no attribute {name!r}{suggestion(name, [*attributes, 'time'])}"
             )
         if source in names:
             raise DataError(f"{names[source]} and {name} are both column {source!r}; give one of them")

@@ -44,7 +44,7 @@ def built_queries(
     for item in items:
         checked.append(check_query(item, attributes, checked))
     if not checked:
-        raise ValidationError("an engine needs at least one query")
+        raise ValidationError("an engine needs at least one query, such as fastcep.parse(text, schema)")
     return checked
 
 
@@ -75,9 +75,15 @@ def warn_unbounded(query: ast.Query) -> None:
     """
     window = query.window
     if isinstance(window, ast.Unbounded):
-        text = f"query {query.name!r} is WITHIN UNBOUNDED: its state grows with the stream"
+        text = (
+            f"query {query.name!r} is WITHIN UNBOUNDED: its state grows with the stream; write WITHIN and a time, "
+            "such as 5min, if matches are shorter"
+        )
     elif isinstance(window, ast.ExplicitWindow) and _has_own_closer(window):
-        text = f"query {query.name!r}: a window that no {window.closing.variable!r} closes stays until the stream ends"
+        text = (
+            f"query {query.name!r}: a window that no {window.closing.variable!r} closes stays until the stream ends; "
+            "write CLOSE AFTER and a time, such as 5min, for a limit"
+        )
     else:
         return
     warnings.warn(text, UserWarning, stacklevel=3)
@@ -94,5 +100,10 @@ def _built(item: object) -> ast.Query:
     build = getattr(item, "build", None)
     query = build() if callable(build) else None
     if not isinstance(query, ast.Query):
-        raise ValidationError(f"found {type(item).__name__}, expected a query; fastcep.parse(text, schema) returns one")
+        remedy = "fastcep.parse(text, schema) returns one"
+        if hasattr(item, "queries"):
+            remedy = "give its queries: document.queries"
+        elif hasattr(item, "columns"):
+            remedy = "give events to Engine.process(events), and on Spark write detect(frame, query)"
+        raise ValidationError(f"found {type(item).__name__}, expected a query; {remedy}")
     return query

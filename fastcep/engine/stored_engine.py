@@ -28,6 +28,8 @@ AnyEngine = TypeVar("AnyEngine")
 _REMEDY = "Its checksums are right, so it was written like that; take the snapshot again, or use an older one"
 #: Remedy for an engine that is restored with other queries over the same schema.
 _MAY_CHANGE = ". Engine.restore(…, on_change='replace') keeps the state of the queries that are the same"
+#: Remedy for an engine that is restored with another schema.
+_SAME_SCHEMA = "; give the queries and the schema of that engine, or begin with a new engine"
 
 
 def _parse_text(text: str) -> Document:
@@ -219,7 +221,10 @@ def make_like(
     except SnapshotError:
         raise
     except FastcepError as error:
-        raise SnapshotError(f"cannot create an engine for the snapshot: {error}") from error
+        reason = str(error)
+        if " has nothing to hold: " in reason:  # there is no such option here: the snapshot has the bound
+            reason = f"{reason.partition(': ')[0]}, as its engine had no latency bound; leave shedder out"
+        raise SnapshotError(f"cannot create an engine for the snapshot: {reason}") from error
 
 
 @contextmanager
@@ -246,4 +251,4 @@ def check_queries(stored_text: str, queries: Sequence[ast.Query], remedy: str = 
     difference = f"found {differing[0][0]!r}, expected {differing[0][1]!r}" if differing else (
         f"found {len(stored_lines)} lines of schema and queries, expected {len(lines)}"
     )  # fmt: skip
-    raise SnapshotError(f"the snapshot is of other queries, or another schema: {difference}{remedy}")
+    raise SnapshotError(f"the snapshot is of other queries, or another schema: {difference}{remedy or _SAME_SCHEMA}")

@@ -31,7 +31,10 @@ def nanoseconds(time: object) -> int:
         seconds = since_epoch.days * 86_400 + since_epoch.seconds
         time = seconds * 1_000_000_000 + since_epoch.microseconds * 1_000
     if isinstance(time, bool) or not isinstance(time, int | np.integer):
-        raise ValidationError(f"found {time!r}, expected a time: int nanoseconds since the epoch, or a datetime")
+        raise ValidationError(
+            f"found {time!r}, expected a time: int nanoseconds since the epoch, or a datetime, such as "
+            "datetime(2024, 5, 1, tzinfo=UTC)"
+        )
     if not -(2**63) <= time < 2**63:
         raise ValidationError(f"time {time} is outside the range of int64 nanoseconds")
     return int(time)

@@ -22,7 +22,9 @@ from fastcep.events.convert import (
     texts,
     time_column,
 )
-from fastcep.events.schema import Schema, suggestion
+from fastcep.events.data_hints import missing_column, no_columns, no_values
+from fastcep.events.hints import suggestion
+from fastcep.events.schema import Schema
 from fastcep.events.strings import StringTable
 from fastcep.events.types import is_known
 
@@ -276,7 +278,7 @@ def as_table(data: Any, origin: str) -> pa.Table:
     if not isinstance(data, Mapping):
         raise ValidationError(
             f"{origin}: cannot read events from {type(data).__name__}; expected Arrow data "
-            "(pyarrow, polars, pandas, duckdb) or a mapping of column names to arrays or lists"
+            f"(pyarrow, polars, pandas, duckdb) or a mapping of column names to arrays or lists; {no_columns(data)}"
         )
     arrays = [_array(name, values, origin) for name, values in data.items()]
     names = [str(name) for name in data]
@@ -308,7 +310,7 @@ def _array(name: object, values: Any, origin: str) -> Any:
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise SchemaError(
             f"{origin}, column {name!r}: found {type(values).__name__}, which is not a column ({error}); "
-            "expected one-dimensional values of one type"
+            f"expected one-dimensional values of one type; {no_values(values)}"
         ) from error
 
 
@@ -318,11 +320,16 @@ def _column(table: pa.Table, source: str | int, needed_for: str, origin: str) ->
     if isinstance(source, int):
         index = source
         if index >= len(names):
-            raise SchemaError(f"{origin}: no column {index} (for {needed_for}), found {len(names)} columns from 0")
+            raise SchemaError(
+                f"{origin}: no column {index} (for {needed_for}), found {len(names)} columns from 0; give the schema "
+                "another number"
+            )
     else:
         indices = table.schema.get_all_field_indices(source)
         if not indices:
-            raise SchemaError(f"{origin}: no column {source!r} (for {needed_for}){suggestion(source, names)}")
+            raise SchemaError(
+                f"{origin}: no column {source!r} (for {needed_for}){missing_column(source, needed_for, names)}"
+            )
         if len(indices) > 1:
             raise SchemaError(f"{origin}: {len(indices)} columns are called {source!r}; rename one, or give a number")
         index = indices[0]
@@ -363,9 +370,13 @@ def _type_ids(schema: Schema, array: Any, place: Place) -> npt.NDArray[np.uint16
         declared = schema.type_names if schema.codes is None else sorted(schema.codes.values())
         place.refuse(
             unknown, lambda index: f"undeclared event type {array[index].as_py()!r}", "a declared one",
-            lambda index: f'declare it or set other_types="ignore"{suggestion(array[index].as_py(), declared)}',
+            lambda index: f'declare it or set other_types="ignore"{_declared(array[index].as_py(), declared)}',
         )  # fmt: skip
     return ids
+
+
+def _declared(name: object, declared: Sequence[object]) -> str:
+    return suggestion(name, declared).replace("; there is", "; declared are").removesuffix("; choose one of them")
 
 
 def _ids_of_names(schema: Schema, array: Any) -> npt.NDArray[np.uint16]:

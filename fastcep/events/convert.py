@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastcep.errors import DataError, SchemaError
+from fastcep.events.data_hints import event_remedy, spark_remedy
 from fastcep.events.origin import at_row
 from fastcep.events.types import is_text, plain_type, refusal
 from fastcep.events.units import INT64_MAX, INT64_MIN, NANOSECONDS
@@ -77,6 +78,10 @@ class Place:
         """Raise SchemaError if the role of a column does not take its Arrow type; see `refusal`."""
         if (reason := refusal(kind, role, unit)) is not None:
             expected, remedy = reason
+            if self.origin == "event":
+                remedy = event_remedy(role, remedy)
+            elif self.origin == "DataFrame":
+                remedy = spark_remedy(role, self.column, remedy)
             raise SchemaError(f"{self.origin}, column {self.column!r}: found {kind}, expected {expected}; {remedy}")
 
 
@@ -343,7 +348,7 @@ def _scaled(values: Int64s, unit: str, place: Place) -> Int64s:
         outside = (values > limit) | (values < -limit)
         place.refuse(
             outside, lambda index: f"time {values[index]} {unit}", "one that fits int64 nanoseconds",
-            "is the time unit right?",
+            f"give the schema the unit of these times: its time_unit is {unit!r}",
         )  # fmt: skip
         values = np.where(outside, 0, values)
     return values * factor

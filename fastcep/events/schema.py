@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import zoneinfo
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from fastcep._core.input.name_codes import Names
 from fastcep.errors import SchemaError
+from fastcep.events.hints import dtype_hint, suggestion, unit_hint, zone_hint
 from fastcep.events.units import INT64_MAX, INT64_MIN, NANOSECONDS
 from fastcep.option_types import OtherTypes
 
@@ -139,22 +139,27 @@ class Schema:
         if type is None and codes is not None:
             raise SchemaError('codes given but no type column; give one, such as type="type"')
         for option, column in (("time", time), ("type", type), ("sequence", sequence)):
-            if column is not None:
+            if column is not None or option == "time":
                 _check_source(column, option)
             set_field(option, column)
         if time_unit not in NANOSECONDS:
-            raise SchemaError(f"unknown time_unit {time_unit!r}; expected one of {', '.join(NANOSECONDS)}")
+            units = ", ".join(NANOSECONDS)
+            raise SchemaError(f"unknown time_unit {time_unit!r}; expected one of {units}{unit_hint(time_unit)}")
         set_field("time_unit", time_unit)
         if other_types not in ("error", "ignore"):
             raise SchemaError(f'other_types is {other_types!r}; expected "error" or "ignore"')
         set_field("other_types", other_types)
         if time_format is not None and (not isinstance(time_format, str) or not time_format):
-            raise SchemaError(f"time_format is {time_format!r}; expected a strptime format or None")
+            raise SchemaError(
+                f"time_format is {time_format!r}; expected a strptime format, such as '%Y-%m-%d %H:%M:%S', or None"
+            )
         set_field("time_format", time_format)
         if time_zone is not None:
             _check_zone(time_zone)
         set_field("time_zone", time_zone)
-        set_field("header", bool(header))
+        if not isinstance(header, bool):
+            raise SchemaError(f"header is {header!r}; expected True, or False for data without column names")
+        set_field("header", header)
         self._place_columns()
         if not self.header:
             self._check_numbered()
@@ -202,7 +207,10 @@ class Schema:
             if isinstance(self._columns[at].source, str)
         ]
         if named:
-            raise SchemaError(f"data without a header has no column names, but {named[0]} is a name; give its number")
+            raise SchemaError(
+                f"data without a header has no column names, but {named[0]} is a name; give its number from 0, "
+                "such as time=0"
+            )
 
     @property
     def type_names(self) -> tuple[str, ...]:
@@ -318,38 +326,29 @@ def difference(found: Schema, expected: Schema) -> str:
     return "its columns differ"
 
 
-def suggestion(name: object, options: Iterable[object]) -> str:
-    """Return the end of a message about an unknown name: the closest valid name, or the first few."""
-    valid = [str(option) for option in options]
-    if not valid:
-        return ""
-    close = difflib.get_close_matches(str(name), valid, n=1)
-    if not close:
-        close = [option for option in valid if option.lower() == str(name).lower()]
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; there is {', '.join(map(repr, valid[:8]))}{', …' if len(valid) > 8 else ''}"
-
-
 def _rebuild(types: dict[str, dict[str, str]], options: dict[str, Any]) -> Schema:
     return Schema(types, **options)
 
 
 def _check_name(name: object, role: str) -> None:
     if not isinstance(name, str) or not name:
-        raise SchemaError(f"{name!r} is not a name of {role}; expected a non-empty string")
+        raise SchemaError(f"{name!r} is not a name of {role}; expected a string of at least one character, such as 'A'")
 
 
 def _checked_types(types: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:
     if not isinstance(types, Mapping) or not types:
-        raise SchemaError('no event type declared; expected a mapping such as {"A": {"x": "int64"}}')
+        raise SchemaError(
+            f'the event types are {types!r}; expected a mapping of at least one, such as {{"A": {{"x": "int64"}}}}'
+        )
     if len(types) > _MAX_TYPES:
         raise SchemaError(f"{len(types)} event types; expected at most {_MAX_TYPES}")
     checked: dict[str, Mapping[str, str]] = {}
     for name, attributes in types.items():
         _check_name(name, "an event type")
         if not isinstance(attributes, Mapping):
-            raise SchemaError(f'event type {name!r} is {attributes!r}; expected a mapping such as {{"x": "int64"}}')
+            raise SchemaError(
+                f'event type {name!r} is {attributes!r}; expected its attributes, as in {{"A": {{"x": "int64"}}}}'
+            )
         for attribute, dtype in attributes.items():
             _check_name(attribute, f"an attribute of {name}")
             if attribute in Schema.BUILTINS:
@@ -359,15 +358,10 @@ def _checked_types(types: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mappi
                 )
             if dtype not in DTYPES:
                 raise SchemaError(
-                    f"{name}.{attribute} has dtype {dtype!r}; expected one of {', '.join(DTYPES)}{_dtype_hint(dtype)}"
+                    f"{name}.{attribute} has dtype {dtype!r}; expected one of {', '.join(DTYPES)}{dtype_hint(dtype)}"
                 )
         checked[name] = MappingProxyType(dict(attributes))
     return MappingProxyType(checked)
-
-
-def _dtype_hint(dtype: object) -> str:
-    close = difflib.get_close_matches(str(dtype), DTYPES, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _check_source(source: object, option: str) -> None:
@@ -383,7 +377,9 @@ def _checked_sources(
     checked: dict[str, Mapping[str, str | int]] = {}
     for name, columns in sources.items():
         if name not in types:
-            raise SchemaError(f"sources names the undeclared event type {name!r}{suggestion(name, types)}")
+            form = '; expected types, then attributes, as in {"A": {"x": "column"}}'
+            hint = suggestion(name, types) if isinstance(columns, Mapping) else form
+            raise SchemaError(f"sources names the undeclared event type {name!r}{hint}")
         for attribute, source in columns.items():
             if attribute not in types[name]:
                 raise SchemaError(
@@ -398,7 +394,9 @@ def _checked_codes(codes: Mapping[str, int], types: Mapping[str, Mapping[str, st
     owners: dict[int, str] = {}
     for name, code in codes.items():
         if name not in types:
-            raise SchemaError(f"codes names the undeclared event type {name!r}{suggestion(name, types)}")
+            reverse = f"; write the type first, as in {{{code!r}: {name!r}}}"
+            hint = reverse if str(code) in types else suggestion(name, types)
+            raise SchemaError(f"codes names the undeclared event type {name!r}{hint}")
         if not isinstance(code, int) or isinstance(code, bool) or not INT64_MIN <= code <= INT64_MAX:
             raise SchemaError(f"the code of {name} is {code!r}; expected an int64")
         if code in owners:
@@ -416,4 +414,5 @@ def _check_zone(time_zone: str) -> None:
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, TypeError, OSError):
         raise SchemaError(
             f"unknown time_zone {time_zone!r}; expected a name such as 'UTC' or 'America/New_York'"
+            f"{zone_hint(time_zone)}"
         ) from None

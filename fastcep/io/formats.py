@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import PurePath
 from typing import Literal
 
@@ -79,4 +80,6 @@ def check_format(name: str | None, direction: str = "input") -> None:
         If it is neither None nor one of `FORMATS`.
     """
     if name is not None and name not in FORMATS:
-        raise ValidationError(f"unknown {direction} format {name!r}; expected one of {', '.join(FORMATS)}")
+        close = get_close_matches(str(name).lower(), FORMATS, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ValidationError(f"unknown {direction} format {name!r}; expected one of {', '.join(FORMATS)}{hint}")

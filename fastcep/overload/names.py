@@ -122,7 +122,11 @@ def by_name(spelling: str, **options: Any) -> Shedder:
         If the spelling or an option is unknown, or a required option is missing.
     """
     if spelling not in SHEDDERS and spelling in _REFERENCES:
-        raise ValidationError(f"{spelling!r} is not a shedder but a reference for comparisons: see fc.evaluate")
+        raise ValidationError(
+            f"{spelling!r} is not a shedder but a reference for comparisons: give it to fc.evaluate, and "
+            "here one of "
+            f"{', '.join(map(repr, SHEDDERS))}"
+        )
     shedder: Shedder = make("shedder", SHEDDERS, spelling, options)
     return shedder
 

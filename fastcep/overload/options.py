@@ -176,7 +176,10 @@ def _check(
         if detector.name in NEED_BOUND and bound is None:
             raise ValidationError(f"detector {detector.name!r} has no bound to hold: give latency_bound='…'")
     if threads != 1:
-        raise ValidationError(f"threads={threads}: measuring latencies and shedding load require one thread")
+        raise ValidationError(
+            f"threads={threads}: measuring latencies and shedding load require one thread; give "
+            "threads=1, or leave out the options of latency and shedding"
+        )
 
 
 def _as_sequence(detector: Detector | Sequence[Detector] | None) -> Sequence[Detector] | None:

@@ -81,9 +81,10 @@ def _check_key(name: str, query: ast.Query, clause: str, place: ast.Span | None)
         attributes = query.schema.attributes(kind)
         dtype = attributes.get(name)
         if dtype is None:
+            hint = suggest(name, attributes, "it has").removesuffix("; choose one of them").removesuffix("; write it")
+            remedy = "" if "did you mean" in hint else "; use an attribute of all types, or conditions in WHERE"
             raise Problem(
-                f"{clause} needs '{name}' in every type of the pattern, but {kind} has no such attribute"
-                f"{suggest(name, attributes, 'it has')}",
+                f"{clause} needs '{name}' in every type of the pattern, but {kind} has no such attribute{hint}{remedy}",
                 place,
             )
         first = first or (kind, dtype)

@@ -55,7 +55,8 @@ def refuse_lists(expression: ast.Expr) -> None:
     for part in traversal.walk(expression):
         if isinstance(part, ast.SameAttributes):
             raise Problem(
-                "[…] is allowed only as a separate condition of WHERE, joined by AND, not inside OR, NOT or others",
+                "[…] is allowed only as a separate condition of WHERE, joined by AND, not inside OR, NOT or others; "
+                "compare the attributes there instead, as in x.a = y.a",
                 part,
             )
         if isinstance(part, ast.AttributeList):

@@ -213,7 +213,7 @@ def _check_any(pattern: ast.AnyOf, spans: Spans) -> None:
     if not variables:
         raise Problem("ANY has no variable; expected at least one, such as ANY(2, A a, B b, C c)", pattern)
     if not 1 <= count <= INT64_MAX:
-        raise Problem(f"ANY({count}, …) binds no event; expected at least 1", place)
+        raise Problem(f"ANY({count}, …) binds no event; write at least 1", place)
     several = [variable for variable in variables if variable.repeated]
     if several and len(variables) > 1:
         x = several[0].name
@@ -315,6 +315,8 @@ def check_types(part: ast.Variable | ast.Bound, schema: Schema, spans: Spans) ->
     for position, name in enumerate(part.types):
         place = spans.of(part, "type", position)
         if name not in schema.type_names:
+            if isinstance(part, ast.Variable) and part.name in schema.type_names and len(part.types) == 1:
+                raise Problem(f"unknown event type '{name}'; the type comes first: write {part.name} {name}", place)
             raise Problem(f"unknown event type '{name}'{suggest(name, schema.type_names, 'declared types:')}", place)
         if name in part.types[:position]:
             raise Problem(f"the union names '{name}' twice; keep one", place)

@@ -19,7 +19,7 @@ def check_window(query: ast.Query, spans: Spans) -> None:
     window = query.window
     match window:
         case ast.CountWindow() if not 1 <= window.events <= INT64_MAX:
-            raise Problem(f"WITHIN {window.events} EVENTS is not a valid window; expected at least 1", window)
+            raise Problem(f"WITHIN {window.events} EVENTS is not a valid window; write at least 1", window)
         case ast.TimeWindow() if not 0 <= window.nanoseconds <= INT64_MAX:
             raise Problem(f"WITHIN {window.nanoseconds} ns is not a valid window; expected 0 to {INT64_MAX} ns", window)
         case ast.ExplicitWindow(opening=opening, closing=closing):

@@ -9,6 +9,7 @@ from typing import Any
 from lark import Tree
 
 from fastcep.errors import ParseError, SchemaError
+from fastcep.events.hints import dtype_hint, unit_hint
 from fastcep.events.schema import Schema
 from fastcep.events.units import NANOSECONDS
 from fastcep.query import ast
@@ -77,8 +78,12 @@ def parse_file(path: str | PathLike[str]) -> Document:
         The file cannot be read.
     """
     name = fspath(path)
-    with open(name, "rb") as file:
-        data = file.read()
+    try:
+        with open(name, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        reason = f"cannot read the query file: {error.strerror}; check the path"
+        raise type(error)(error.errno, reason, name) from None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -148,7 +153,8 @@ def _schema(stream: Branch | None, events: list[Branch], source: Source) -> Sche
     if codes and len(codes) < len(types):
         missing = next(event for event in events if name_of(event.children[0]) not in codes)
         raise source.error(
-            f"{name_of(missing.children[0])} has no code, but other event types have one; write EVENT Name = 7 (…)",
+            f"{name_of(missing.children[0])} has no code, but other event types have one; write EVENT "
+            f"{name_of(missing.children[0])} = 7 (…), with its own number",
             span_of(missing.children[0]),
         )
     if codes and "type" not in options:
@@ -191,12 +197,8 @@ def _stream_option(option: Branch, source: Source) -> tuple[str, Any]:
     choices = tuple(NANOSECONDS) if kind == "time_unit" else ("error", "ignore")
     if word not in choices:
         keyword = "UNIT" if kind == "time_unit" else "OTHER TYPES"
-        hint = suggest(word, choices)
-        raise source.error(
-            f"unknown {keyword} '{name_of(token)}'; expected {', '.join(choices)}"
-            f"{hint if 'did you mean' in hint else ''}",
-            span_of(token),
-        )
+        hint = unit_hint(word) if kind == "time_unit" else suggest(word, choices)
+        raise source.error(f"unknown {keyword} '{name_of(token)}'; expected {', '.join(choices)}{hint}", span_of(token))
     return kind, word
 
 
@@ -215,10 +217,9 @@ def _attributes(event: str, declarations: list[Any], source: Source) -> tuple[di
         if name in dtypes:
             raise source.error(f"{event} declares '{name}' twice; keep one", span_of(name_token))
         if dtype not in _DTYPES:
-            raise source.error(
-                f"unknown type '{name_of(dtype_token)}' of {event}.{name}{suggest(dtype, _DTYPES, 'the types are')}",
-                span_of(dtype_token),
-            )
+            hint = dtype_hint(dtype) or suggest(dtype, _DTYPES, "the types are")
+            hint = f"; the name comes first: write {dtype_token} {name}" if name.lower() in _DTYPES else hint
+            raise source.error(f"unknown type '{name_of(dtype_token)}' of {event}.{name}{hint}", span_of(dtype_token))
         if name in Schema.BUILTINS:
             raise source.error(
                 f"'{name}' is built in for every event; choose another name and read the column with FROM '{name}'",

@@ -192,7 +192,9 @@ class ExpressionReader:
             return ast.Index("last", integer(offset[1], self._source, -1))
         if word != "i":
             raise self._source.error(
-                f"unknown index '{word}'; expected i, i+1, i-1, first, last, last-1 or a number from 0", span_of(name)
+                f"unknown index '{word}'; expected i, i+1, i-1, first, last, last-1 or a number from 0; write [i] for "
+                "every element",
+                span_of(name),
             )
         if not offset:
             return ast.Index("relative")
@@ -208,8 +210,12 @@ class ExpressionReader:
         return ast.Attribute(name_of(group), name_of(name), self._index(index), name_of(inner), span=span)
 
     def _bare(self, parts: Any, span: ast.Span) -> ast.Expr:
-        name = text_of(parts[0])
-        raise self._source.error(f"{name} is an event, not a value; write {name}.attribute", span)
+        written, name = text_of(parts[0]), name_of(parts[0])
+        if parts[0].type == "QUOTED":
+            remedy = f"'{name}' in single quotes for a text, or {written}.attribute for an event"
+        else:
+            remedy = f"{name}.attribute if {name} is a variable, x.{name} for an attribute of x, or '{name}' for a text"
+        raise self._source.error(f"the name {written} alone is not a value; write {remedy}", span)
 
     # ---------------------------------------------------------- calls and aggregates
 
@@ -257,7 +263,7 @@ class ExpressionReader:
                 )
             hint = suggest(function, [*functions(), *FUNCTIONS, *AGGREGATES])
             if "did you mean" not in hint:
-                hint += "; register your own functions with @fastcep.function (in a file for --functions)"
+                hint += ", or register your own functions with @fastcep.function (in a file for --functions)"
             raise self._source.error(f"unknown function '{name_of(name)}'{hint}", span_of(name))
         least, most = FUNCTIONS[function]
         if len(arguments) < least or (most is not None and len(arguments) > most):
@@ -269,7 +275,9 @@ class ExpressionReader:
         function = name_of(name).upper()
         if function not in AGGREGATES:
             hint = suggest(function, AGGREGATES, "aggregates are")
-            raise self._source.error(f"'{name_of(name)}' takes no list such as x[]{hint}", span_of(name))
+            if function.lower() in FUNCTIONS or find(name_of(name)) is not None:
+                raise self._source.error(f"'{name_of(name)}' takes no list such as x[]{hint}", span_of(name))
+            raise self._source.error(f"unknown aggregate '{name_of(name)}'{hint}", span_of(name))
         if len(arguments) != 1:
             raise self._source.error(f"{function} takes one list, such as {function}(x[].attribute)", span)
         parts, index = arguments[0].children, None
@@ -292,5 +300,6 @@ def _as_list(function: str, arguments: list[Any]) -> str:
         names = [str(part) for part in arguments[0].children if isinstance(part, Token) and part.type != "INT"]
         kind = arguments[0].data
         if kind == "bare" or (kind in ("attribute", "indexed", "inner", "inner_indexed") and len(names) > 1):
-            return f"{function}({'.'.join([f'{names[0]}[]', *names[1:]])})"
+            alone = f" if {names[0]} is one, or {'.'.join(names)}" if kind == "attribute" else ""
+            return f"{function}({'.'.join([f'{names[0]}[]', *names[1:]])}){alone}"
     return f"{function}(x[].attribute)"

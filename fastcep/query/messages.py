@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable
 
 from lark import Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from fastcep.errors import ParseError, shortened
 from fastcep.query.ast import CONSUMPTIONS, SELECTIONS, STRATEGIES, Span
+from fastcep.query.slips import character_slip, token_slip
 from fastcep.query.source import Source, suggest
 from fastcep.query.tree import span_of
 
@@ -54,26 +56,40 @@ _QUANTIFIERS = {"PLUS", "STAR", "QMARK", "LBRACE"}
 _BOUNDS = "; a quantifier is {3}, {2,4}, {2,} or {,4}"
 
 
-def explain(error: UnexpectedInput, source: Source) -> ParseError:
-    """Convert lark's error into a ParseError with the position, the token found and the tokens expected."""
+def explain(error: UnexpectedInput, source: Source, accepted: Iterable[str] = ()) -> ParseError:
+    """Convert lark's error into a ParseError with the position, the token found and the tokens expected.
+
+    Parameters
+    ----------
+    error, source
+        The error, and the text that was parsed.
+    accepted
+        For a character that begins no token: the types of tokens that could follow the text before it.
+    """
     if isinstance(error, UnexpectedToken):
         token = error.token
         expected = set(error.accepts or error.expected)
         if token.type == "$END":
-            hint = _clause_hint(token, expected, source.text)
+            hint = _clause_hint(token, expected, source.text) or token_slip(_end(source), expected, source.text)
             return source.error(f"the text ends too early{_expected(expected)}{hint}", source.end())
-        return source.error(
-            f"unexpected {_token_text(token)}{_expected(expected)}{_hint(token, expected, source)}", span_of(token)
-        )
+        hint = _hint(token, expected, source) or token_slip(token, expected, source.text)
+        return source.error(f"unexpected {_token_text(token)}{_expected(expected)}{hint}", span_of(token))
     assert isinstance(error, UnexpectedCharacters)
     offset = error.pos_in_stream or 0
     span = Span(offset, offset + 1, error.line, error.column)
     character = source.text[offset : offset + 1]
     if character in "'\"":
         return source.error(f"a text that starts with {character} is not closed; add the closing {character}", span)
-    allowed = set(error.allowed or ())
-    hint = _BOUNDS if _in_bounds(source.text[:offset]) else _character_hint(character, allowed)
+    allowed = set(accepted or error.allowed or ())
+    before, after = source.text[:offset], source.text[offset + 1 :]
+    hint = _BOUNDS if _in_bounds(before) else _character_hint(character, allowed)
+    hint = hint or character_slip(character, allowed, before, after)
     return source.error(f"unexpected {character!r}{_expected(allowed)}{hint}", span)
+
+
+def _end(source: Source) -> Token:
+    end = source.end()
+    return Token("$END", "", end.start, end.line, end.column, end_pos=end.end)
 
 
 def _token_text(token: Token) -> str:
@@ -100,6 +116,8 @@ def _expected(names: set[str]) -> str:
         remaining -= _CLAUSES
     if "NAME" in remaining:
         phrases.append("a name")
+    if "FLOAT" in remaining:
+        remaining.discard("INT")
     punctuation = sorted(word for key in remaining - {"NAME"} if (word := _WORDS.get(key)))
     phrases += [word if word[0].isalpha() else f"'{word}'" for word in punctuation]
     phrases += sorted(key.lstrip("_") for key in remaining if key.startswith("_"))
@@ -126,7 +144,9 @@ def _hint(token: Token, expected: set[str], source: Source) -> str:
         return f'; {prefix} a name, write "{name}" in double quotes'
     if before and before[0].upper() in _KEYWORDS and "DOT" in expected:
         # Where a value is expected every word is a name, so a missing value shows only after the next keyword.
-        return f"; is something missing before {before[0].upper()}?"
+        if (percent := token_slip(token, expected, source.text)) and "%" in percent:
+            return percent
+        return f"; add a value or condition before {before[0].upper()}"
     if token.type == "NAME":
         words = sorted(key.lstrip("_") for key in expected if key.startswith("_"))
         close = suggest(str(token), words)
@@ -139,7 +159,7 @@ def _clause_hint(token: Token, expected: set[str], before: str) -> str:
     word, expected = str(token).upper(), expected - {"QUOTED"}
     if not expected:
         return ""
-    if expected == {"_EVENTS"}:
+    if expected == {"_EVENTS"} and token.type != "DOT":
         return "; a time needs a unit: ns, us, ms, s, min, h or d, as in 5min"
     is_sql = word in ("ROW", "ROWS", "EVENT") and re.search(r"\b(NEXT|LAST)\s*$", before, re.IGNORECASE)
     if is_sql or expected <= _SKIP_WORDS or (word == "SKIP" and expected >= _CLAUSES):
@@ -175,7 +195,7 @@ def _clause_hint(token: Token, expected: set[str], before: str) -> str:
 def _close_hint(token: Token, before: str) -> str:
     """Return a hint for a place where CLOSE is expected."""
     if re.search(r"\bCLOSE\s*$", before, re.IGNORECASE):
-        return "; is something missing before CLOSE?"
+        return "; add a value or condition before CLOSE"
     if token.type in {*_CLAUSES, "$END"}:
         return f"; a window also needs an end, as in {_CLOSE_FORMS}"
     if token.type in ("LSQB", *_QUANTIFIERS):
@@ -199,7 +219,10 @@ def _pattern_hint(token: Token, expected: set[str], source: Source) -> str:
         operator_name = _operator_for(str(token))
         if operator_name == "NEG":
             return "; NEG is a part of SEQ, as in SEQ(A a, NEG N n)"
-        return f"; did you mean {operator_name}?" if operator_name and opens else "; one event is written SEQ(A a)"
+        if operator_name and opens:
+            return f"; did you mean {operator_name}?"
+        infix = re.match(r"\s+\w+\s+(AND|OR)\b", source.text[token.end_pos :], re.IGNORECASE)
+        return f"; write {infix[1].upper()}(A a, B b)" if infix else "; one event is written SEQ(A a)"
     if operator == "ANY" and (kind == "_DISTINCT" or re.search(r"\bDISTINCT\b", inside, re.IGNORECASE)):
         return "; write DISTINCT and one attribute after the variable, as in ANY(3, T x[] DISTINCT a)"
     if operator == "ANY" and expected == {"INT"}:
@@ -225,11 +248,13 @@ def _pattern_hint(token: Token, expected: set[str], source: Source) -> str:
     if expected <= {"RPAR", "COMMA"} and kind in _QUANTIFIERS and before.rstrip().endswith(")"):
         return "; a repeating pattern is written (SEQ(A a, B b))+ g[]"
     if operator in _PATTERNS and "RPAR" in expected and kind in _CLAUSES:
-        return f"; the bracket of {operator}( is not closed"
+        return f"; the bracket of {operator}( is not closed: add ) before {str(token).upper()}"
     if ("_CONSECUTIVE" in expected or expected <= {"RPAR", "COMMA"}) and kind in ("_AND", "_OR"):
         return f"; in a pattern write {kind[1:]}(A a, B b)"
     if words and words[-1].upper() == "CONSECUTIVE" and (kind == "NAME" or kind in _QUANTIFIERS):
         return "; write CONSECUTIVE after the variable, as in B+ b[] CONSECUTIVE"
+    if "_CONSECUTIVE" in expected and kind == "_NEXT" and re.match(r"\s*[,)]", source.text[token.end_pos :]):
+        return f"; write NEXT before the part, as in NEXT {' '.join(words)}"
     if "_CONSECUTIVE" in expected and kind == "_NEXT":
         return "; is a comma missing?"
     if operator == "ANY" and kind == "_CONSECUTIVE":
@@ -285,5 +310,5 @@ def _character_hint(character: str, allowed: set[str]) -> str:
         return "; write NEG N n for an event that must not occur"
     if character == ";" and "_CONSECUTIVE" in allowed:
         return "; parts are separated by ,"
-    hints = {"!": "; write != or NOT", "&": "; write AND", ";": "; queries are not separated by ;"}
+    hints = {"!": "; write != or NOT", "&": "; write AND", ";": "; remove it, because queries are not separated by ;"}
     return hints.get(character, "")

@@ -7,10 +7,10 @@ import sys
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lark import Lark
-from lark.exceptions import UnexpectedInput
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput
 
 from fastcep.query import ast
 from fastcep.query.check import check
@@ -58,8 +58,17 @@ def parse_tree(source: Source, start: str) -> Branch:
     """Parse a text from ``start`` ("query", "document" or "expression"); raise ParseError if it is invalid."""
     try:
         return _grammar().parse(source.text, start=start)
+    except UnexpectedCharacters as error:
+        raise explain(error, source, _accepted(source.text[: error.pos_in_stream or 0], start)) from None
     except UnexpectedInput as error:
         raise explain(error, source) from None
+
+
+def _accepted(text: str, start: str) -> set[str]:
+    """Return the types of the tokens that could follow the beginning of a text."""
+    parser: Any = _grammar().parse_interactive(text, start=start)
+    parser.exhaust_lexer()
+    return set(parser.accepts())
 
 
 def checked_query(raw: RawQuery, schema: Schema, source: Source, name: str | None = None) -> ast.Query:

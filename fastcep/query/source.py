@@ -12,6 +12,8 @@ from fastcep.query.ast import MAX_NESTING, Node, Span
 __all__ = ["NESTED", "Problem", "Source", "Spans", "suggest"]
 
 
+#: Similarity from which a known name alone is suggested; below, the other names are listed too.
+_CLOSE = 0.7
 #: Message for an expression or a pattern that is nested too deeply.
 NESTED = (
     f"the {{}} is nested deeper than {MAX_NESTING} levels; write it flatter, for example with IN or as several "
@@ -88,8 +90,11 @@ def suggest(name: str, known: Iterable[str], heading: str = "known names:") -> s
     names = list(dict.fromkeys(known))
     by_lower = {candidate.lower(): candidate for candidate in reversed(names)}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1)
-    if close:
+    if close and difflib.SequenceMatcher(None, name.lower(), close[0]).ratio() >= _CLOSE:
         return f"; did you mean '{by_lower[close[0]]}'?"
     if not names:
         return ""
-    return f"; {heading} {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
+    name_list = f"{', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
+    if close:
+        return f"; did you mean '{by_lower[close[0]]}'? {heading[0].upper()}{heading[1:]} {name_list}"
+    return f"; {heading} {name_list}; {'write it' if len(names) == 1 else 'choose one of them'}"

@@ -178,7 +178,7 @@ class _ClauseReader:
         if clause.data == "within_events":
             events = integer(token, self._source)
             if events < 1:
-                raise self._source.error("WITHIN 0 EVENTS contains no event; expected at least 1", span_of(token))
+                raise self._source.error("WITHIN 0 EVENTS contains no event; write at least 1", span_of(token))
             return ast.CountWindow(events, span=span)
         return ast.TimeWindow(duration(token, self._source), span=span)
 

@@ -10,6 +10,7 @@ from fastcep.events.units import INT64_MAX, INT64_MIN
 from fastcep.query import ast
 from fastcep.query.patterns import PatternVariable, groups_of, pattern_variables
 from fastcep.query.printer import short_text
+from fastcep.query.remedies import kind_remedy, number_remedy
 from fastcep.query.scalar_functions import DTYPE_TEXT, NUMBERS, arithmetic_dtype, call_dtype
 from fastcep.query.source import Problem, suggest
 
@@ -176,6 +177,10 @@ def _unknown(node: _Reference, scope: Scope) -> Problem:
                 remedy = _reference_text(node, variable.group, x, node.name or "time")
                 return Problem(f"{x} is a variable of group {variable.group.name}; write {remedy}", node)
     variable_names = [name for name, below in scope.variables if below is None] + list(scope.groups)
+    if x in scope.schema.type_names:
+        own = [v.name for v in scope.variables.values() if x in v.declaration.types and v.group is None]
+        remedy = f", as in {own[0]}.{node.name}" if own and node.name else ""
+        return Problem(f"'{x}' is an event type, not a variable; write the variable{remedy}", node)
     return Problem(f"unknown variable '{x}'{suggest(x, variable_names, scope.listed)}", node)
 
 
@@ -207,7 +212,7 @@ def _lookup(declaration: ast.Variable, name: str, node: ast.Expr, scope: Scope) 
             dtypes_text = ", ".join(f"{event_type} has {dtype or 'none'}" for event_type, dtype in dtypes)
             raise Problem(
                 f"'{name}' is not an attribute that all of {owner} share with the same type ({dtypes_text}); "
-                f"'{declaration.name}' has only shared attributes{suggest(name, shared, 'which are')}",
+                f"'{declaration.name}' has only the shared attributes{suggest(name, shared, 'these are')}",
                 node,
             )
     hint = suggest(name, [*shared, *BUILTINS], "it has")
@@ -283,7 +288,9 @@ def _aggregate(node: ast.Aggregate, scope: Scope) -> str:
         raise Problem(f"{node.function} needs an attribute, such as {node.function}({node.variable}[].a)", node)
     if dtype not in NUMBERS:
         list_text = f"{node.variable}[].{_path(node)}"
-        raise Problem(f"{node.function} needs numbers, but {list_text} is {DTYPE_TEXT[dtype]}", node)
+        raise Problem(
+            f"{node.function} needs numbers, but {list_text} is {DTYPE_TEXT[dtype]}{number_remedy(node)}", node
+        )
     return dtype if node.function in ("SUM", "MIN", "MAX") else "float64"
 
 
@@ -296,7 +303,10 @@ def _need_number(operand: ast.Expr, scope: Scope, operator: str) -> str:
 
 def _must_be_number(dtype: str, operand: ast.Expr, operator: str) -> str:
     if dtype not in (*NUMBERS, "null"):
-        raise Problem(f"{operator} needs numbers, but {short_text(operand)} is {DTYPE_TEXT[dtype]}", operand)
+        raise Problem(
+            f"{operator} needs numbers, but {short_text(operand)} is {DTYPE_TEXT[dtype]}{number_remedy(operand)}",
+            operand,
+        )
     return dtype
 
 
@@ -376,6 +386,7 @@ def _comparable(left: str, left_node: ast.Expr, right: str, right_node: ast.Expr
     if len(kinds) > 1:
         raise Problem(
             f"{operator} compares {short_text(left_node)}, which is {DTYPE_TEXT[left]}, with "
-            f"{short_text(right_node)}, which is {DTYPE_TEXT[right]}; both sides must have the same kind",
+            f"{short_text(right_node)}, which is {DTYPE_TEXT[right]}; both sides must have the same kind"
+            f"{kind_remedy((left_node, left), (right_node, right))}",
             right_node,
         )

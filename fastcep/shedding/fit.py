@@ -42,6 +42,11 @@ def fit(
     Model, or list of Model
         Model for shedders; it can be saved. For a sequence of queries, a list in their order.
 
+    Warns
+    -----
+    A warning of the logger ``fastcep.shedding``
+        If the history is too short, see `fastcep.shedding.history_size`.
+
     Raises
     ------
     ValidationError
@@ -52,6 +57,10 @@ def fit(
     """
     if isinstance(query, Sequence):
         return [fit(item, history, kind=kind, **options) for item in distinct("fit", query)]
+    if not isinstance(query, ast.Query):
+        raise ValidationError(
+            f"query: found {type(query).__name__}, expected a query of fastcep.parse; the order is fit(query, history)"
+        )
     check_kind(kind)
     check_options(f"model {kind!r}", known_options(kind, options), options)
     model = MODELS[kind](query, history, **options)

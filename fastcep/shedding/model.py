@@ -124,8 +124,9 @@ class Model:
                 "fit one for this query"
             )
         if to_text(replace(query, name="", returns=())) != to_text(replace(self.query, name="", returns=())):
+            other = repr(query.name) if query.name != self.query.name else "the query of this name here"
             raise ModelError(
-                f"model {self.kind!r} is for query {self.query.name!r}, not for {query.name!r}; fit one for this "
+                f"model {self.kind!r} is for query {self.query.name!r}, not for {other}; fit one for this "
                 f"query. It was fitted for:\n{to_text(self.query)}"
             )
 
@@ -208,7 +209,9 @@ def models_of(owner: str, source: ModelSource | Sequence[ModelSource]) -> list[M
     """
     sources = [source] if isinstance(source, Model | str | os.PathLike) else source
     if not isinstance(sources, Sequence) or not sources:
-        raise ValidationError(f"{owner}: model={source!r}; expected at least one model, or its folder")
+        raise ValidationError(
+            f"{owner}: model={source!r}; expected at least one model, or its folder; fit one with fastcep.fit()"
+        )
     models = [item if isinstance(item, Model) else load_model(item) for item in sources]
     if len({model.query.name for model in models}) < len(models):
         raise ValidationError(f"{owner}: two models have the same query name; give one for each query")

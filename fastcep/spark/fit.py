@@ -31,14 +31,14 @@ from fastcep.query import ast
 from fastcep.query.plain_schema import columns_read, plain_query
 from fastcep.shedding.espice.effect import MOST_EVENTS, Effect
 from fastcep.shedding.espice.fit import check_options as check_positions
-from fastcep.shedding.espice.fit import count_options, fixed_size, with_effect
+from fastcep.shedding.espice.fit import count_options, fixed_size, warn_few_windows, with_effect
 from fastcep.shedding.espice.fit import model_of_counts as model_of_positions
 from fastcep.shedding.espice.model import ESpiceModel
 from fastcep.shedding.fit import distinct, known_options
 from fastcep.shedding.hybrid.history import Piece
 from fastcep.shedding.hybrid.pieces import check_cut, fit_pieces
 from fastcep.shedding.model import Model, check_kind
-from fastcep.shedding.pspice.fit import check_window, model_of_counts
+from fastcep.shedding.pspice.fit import check_window, model_of_counts, warn_short_counts
 from fastcep.spark.counts import position_table, size_table, transition_table, window_contexts
 from fastcep.spark.cutter import check_slices
 from fastcep.spark.detect import one_query
@@ -146,7 +146,9 @@ def _fit_pspice(
     """Count the transitions on the executors, and compute the model from their sums on the driver."""
     check_window(query, bin)
     pieces, context = _cut_of(query, pieces, "")
-    return model_of_counts(query, transition_table(frame, query, order_by, pieces, context, **options), bin).stored()
+    model = model_of_counts(query, transition_table(frame, query, order_by, pieces, context, **options), bin)
+    warn_short_counts(model)
+    return model.stored()
 
 
 def _fit_espice(
@@ -166,6 +168,7 @@ def _fit_espice(
     counting = count_options(query, sizes, bin, positions)
     counts = position_table(frame, query, order_by, pieces, contexts, **counting)
     model = model_of_positions(query, counts, counting, bin, positions, equal_costs)
+    warn_few_windows(model)
     return (model if equal_costs else _with_effect(model, frame, order_by, **options)).stored()
 
 

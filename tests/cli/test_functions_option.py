@@ -68,7 +68,7 @@ def test_without_the_option_the_function_is_unknown(folder: Path) -> None:
     ("text", "name", "message"),
     [
         ("x = 1\n", "mine.py", "mine.py' registers no function; put @fastcep.function"),
-        ("import fastcep\nx = (\n", "mine.py", "mine.py', line 2: '(' was never closed; the file must be Python"),
+        ("import fastcep\nx = (\n", "mine.py", "mine.py', line 2: '(' was never closed; the file must be Python: fix "),
         ("x = 1\ny = x / 0\n", "mine.py", "mine.py', line 2: the file fails with ZeroDivisionError: division by zero"),
         ("import nowhere_at_all\n", "mine.py", "ModuleNotFoundError: No module named 'nowhere_at_all'"),
         ("import sys\nsys.exit(3)\n", "mine.py", "mine.py', line 2: the file fails with SystemExit: 3"),

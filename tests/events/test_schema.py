@@ -76,13 +76,13 @@ def test_headerless():
 @pytest.mark.parametrize(
     ("types", "options", "message"),
     [
-        ({}, {}, "no event type declared"),
+        ({}, {}, "the event types are {}; expected a mapping of at least one"),
         (TYPES, {}, "no type column"),
         ({"A": {"x": "int"}}, {}, "did you mean 'int64'"),
         ({"A": {"time": "int64"}}, {}, "built-in"),
         ({"A": {"": "int64"}}, {}, "not a name"),
         ({"": {}}, {}, "not a name"),
-        ({"A": ["x"]}, {}, "expected a mapping"),
+        ({"A": ["x"]}, {}, "expected its attributes, as in"),
         ({"A": {"x": "int64"}, "B": {"x": "float64"}}, {"type": "t"}, "'x' is int64 for A.x but float64 for B.x"),
         (TYPES, {"type": "t", "time_unit": "sec"}, "time_unit"),
         (TYPES, {"type": "t", "other_types": "skip"}, "ignore"),

@@ -163,7 +163,8 @@ CLOSES = (
         ("WINDOW EVERY 5s CLOSE AFTER 0 min", "CLOSE AFTER 0ns is not a valid window; expected at least 1ns",
          "0 min"),
         # names
-        ("WINDOW OPEN ON Aa o CLOSE AFTER 9s", "unknown event type 'Aa'; did you mean 'A'?", "Aa"),
+        ("WINDOW OPEN ON Aa o CLOSE AFTER 9s",
+         "unknown event type 'Aa'; did you mean 'A'? Declared types: A, B, C, BikeTrip", "Aa"),
         ("WINDOW OPEN ON (A|B|A) o CLOSE AFTER 9s", "the union names 'A' twice; keep one", "A"),
         ("WINDOW OPEN ON A i CLOSE AFTER 9s",
          "a variable cannot be called 'i', which is the index in x[i]; choose another name", "i"),
@@ -195,22 +196,23 @@ CLOSES = (
          "e is the event that closes the window, which has not occurred when the window opens; the condition after "
          "OPEN ON can mention only o. Compare the two events after CLOSE ON", "e.V"),
         ("WINDOW OPEN ON A o WHERE q.V = o.V CLOSE AFTER 9s",
-         "unknown variable 'q'; the condition can mention o", "q.V"),
-        ("WINDOW EVERY 5s CLOSE ON C e WHERE o.V = e.V", "unknown variable 'o'; the condition can mention e", "o.V"),
+         "unknown variable 'q'; the condition can mention o; write it", "q.V"),
+        ("WINDOW EVERY 5s CLOSE ON C e WHERE o.V = e.V",
+         "unknown variable 'o'; the condition can mention e; write it", "o.V"),
         # types of conditions
         ("WINDOW OPEN ON A o WHERE o.W > 1 CLOSE AFTER 9s",
-         "unknown attribute 'W' of A; it has ID, V, x, name, flag, time, seq, type", "o.W"),
+         "unknown attribute 'W' of A; it has ID, V, x, name, flag, time, seq, type; choose one of them", "o.W"),
         ("WINDOW OPEN ON (A|C) o WHERE o.name = 'x' CLOSE AFTER 9s",
          "'name' is not an attribute that all of A | C share with the same type (A has string, C has none); 'o' has "
-         "only "
-         "shared "
-         "attributes; which are ID", "o.name"),
+         "only the shared attributes; these are ID; write it", "o.name"),
         ("WINDOW OPEN ON A o WHERE o.V CLOSE AFTER 9s",
          "OPEN ON … WHERE needs conditions, but o.V has the type int64; compare it, as in o.V = …", "o.V"),
         ("WINDOW OPEN ON A o CLOSE ON C e WHERE e.ID = o.ID AND e.V + 1",
          "CLOSE ON … WHERE needs conditions, but e.V + 1 has the type float64; compare it, as in e.V + 1 = …",
          "e.V + 1"),
-        ("WINDOW OPEN ON A o WHERE o.name < 3 CLOSE AFTER 9s", "< compares o.name, which is a string, with 3", "3"),
+        ("WINDOW OPEN ON A o WHERE o.name < 3 CLOSE AFTER 9s",
+         "< compares o.name, which is a string, with 3, which is an int64; both sides must have the same kind; "
+         "write '3' for a text", "3"),
         ("WINDOW OPEN ON A o WHERE o[first].V > 3 CLOSE AFTER 9s",
          "o holds one event and has no index; write o.V", "o[first].V"),
         ("WINDOW OPEN ON A o CLOSE ON C e WHERE SUM(e[].V) > 3",
@@ -277,7 +279,7 @@ STRATEGIES = "; the strategies are skip_till_any, skip_till_next, partition_cont
         ("WINDOW OPEN ON A o CLOSED AFTER 5min", "; did you mean 'CLOSE'?", "CLOSED"),
         ("WINDOW EVERY 5min CLOSE AFTER 5", "; a time needs a unit: ns, us, ms, s, min, h or d, as in 5min", ""),
         ("WINDOW EVERY 5 CLOSE AFTER 5min", "; a time needs a unit: ns, us, ms, s, min, h or d, as in 5min", "CLOSE"),
-        ("WINDOW OPEN ON A o WHERE o.V > CLOSE AFTER 5min", "; is something missing before CLOSE?", "AFTER"),
+        ("WINDOW OPEN ON A o WHERE o.V > CLOSE AFTER 5min", "; add a value or condition before CLOSE", "AFTER"),
         # other clauses
         ("WITHIN 1h GROUP BY ID", "; did you mean PARTITION BY?", "GROUP"),
         ("WITHIN 1h STRATEGY skip-till-next", STRATEGIES, "-"),
@@ -295,7 +297,7 @@ STRATEGIES = "; the strategies are skip_till_any, skip_till_next, partition_cont
         ("WITHIN 1h LIMIT 3 RETURN a.V", "; write LIMIT 3 PER WINDOW", "RETURN"),
         ("WITHIN 1h LIMIT 3 PER MINUTE", "; write LIMIT 3 PER WINDOW", "MINUTE"),
         ("WITHIN 1h SELEC first", "; did you mean 'SELECT'?", "SELEC"),
-        ("WITHIN 1h WEIGHT -1", "; expected a number or a whole number", "-"),
+        ("WITHIN 1h WEIGHT -1", "; expected a number; write a number above 0, as in WEIGHT 2", "-"),
     ],
 )  # fmt: skip
 def test_slips(text: str, hint: str, marked: str, schema: Schema) -> None:

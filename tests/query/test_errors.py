@@ -101,7 +101,7 @@ W = " WITHIN 1ms"
         ("SEQ(A a) WHERE min() = 1" + W, "min takes at least 1 argument", "min()"),
         ("SEQ(A a) WHERE a.V = 9223372036854775808" + W, "does not fit int64", "9223372036854775808"),
         ("SEQ(A a) WHERE a.V = -9223372036854775809" + W, "does not fit int64", "9223372036854775809"),
-        ("SEQ(A a) WHERE a" + W, "is an event", "a"),
+        ("SEQ(A a) WHERE a" + W, "the name a alone is not a value; write a.attribute if", "a"),
         # keys
         ("SEQ(A a, C c) WHERE [name]" + W, "C has no such attribute", "[name]"),
         ("SEQ(A a, C c) WHERE [V]" + W, "int64 in A and float64 in C", "[V]"),
@@ -150,7 +150,7 @@ def test_refused(text: str, message: str, marked: str, schema: Schema) -> None:
         ("PATTERN SEQ(A a) WHERE a.V == 1 WITHIN 1ms", "'==' is not an operator; write =", "=="),
         ("PATTERN SEQ(A a) WHERE a.V <> 1 WITHIN 1ms", "write !=", "<>"),
         ("PATTERN SEQ(A a) WHERE 1 < a.V < 3 WITHIN 1ms", "comparisons do not chain", "<"),
-        ("PATTERN SEQ(A a) WHERE a.V > WITHIN 1ms", "is something missing before WITHIN?", "1ms"),
+        ("PATTERN SEQ(A a) WHERE a.V > WITHIN 1ms", "add a value or condition before WITHIN", "1ms"),
         ("PATTERN SEQ(A a) WHERE a.V = 'x WITHIN 1ms", "starts with ' is not closed", "'"),
         ("PATTERN SEQ(A a) WHERE a.V = 1 & a.ID = 2 WITHIN 1ms", "write AND", "&"),
         ("PATTERN SEQ(A a) WHERE a.V = 1; WITHIN 1ms", "unexpected ';'", ";"),

@@ -125,9 +125,12 @@ def unpack(data: bytes | bytearray | memoryview, origin: str = "snapshot") -> tu
     """
     try:
         view = memoryview(data).toreadonly().cast("B")
-    except TypeError as type_error:
+    except TypeError:
         found = type(data).__name__
-        raise SnapshotError(f"{origin}: found {found}, expected the bytes of a snapshot: {type_error}") from None
+        raise SnapshotError(
+            f"{origin}: found {found}, expected the bytes of a snapshot; read a file first, as in "
+            "pathlib.Path('engine.snapshot').read_bytes()"
+        ) from None
     header, end, version_number = _open(view, origin)
     reader = _READERS.get(version_number)
     if reader is None:

@@ -79,7 +79,8 @@ def with_times(piece: Piece, layout: Layout, schema: Schema) -> Piece:
     except pa.ArrowInvalid:
         key = layout.key(layout.time)
         expected = f"a time of the format {schema.time_format!r}" if schema.time_format else _ISO
-        remedy = "fix the value or the format" if schema.time_format else "fix the value or declare its format"
+        declare = "the format" if schema.time_format else "declare its format (FORMAT, time_format)"
+        remedy = f"fix the value or {declare}"
 
         def describe(row: int, index: int, k: int) -> BadRow:
             found = repr(str(raw[index].as_py()))

@@ -27,6 +27,7 @@ from fastcep.io.read.bad_rows import BadRow, Piece
 from fastcep.io.read.layout import Layout, resolve
 from fastcep.io.read.lines import Lines, line_ends
 from fastcep.io.read.options import Options
+from fastcep.io.read.remedies import binary_format, value_remedy
 from fastcep.io.read.streams import Block, ByteStream, blocks, no_pieces, work_through
 from fastcep.io.read.values import FALSE, TRUE, convert_texts, infinite
 
@@ -82,11 +83,19 @@ def read_csv(stream: ByteStream, schema: Schema, form: Format, options: Options)
         first = next(records, None)
         if first is None:
             if schema.header and head.strip():
-                raise DataError(f"{stream.label}: the line with the column names does not end; is a quote not closed?")
+                raise DataError(
+                    f"{stream.label}: the line with the column names does not end, expected a line end; "
+                    "close the quotes in it"
+                )
             if schema.header:
-                raise DataError(f"{stream.label}: is empty, expected a line with the column names")
+                raise DataError(
+                    f"{stream.label}: is empty, expected a line with the column names; add it, or declare NO HEADER "
+                    "(header=False)"
+                )
             stream.close()
             return Layout(stream.label, ("",), (0,), ("time",), False), no_pieces()
+        if (remedy := binary_format(head[:8])) is not None:
+            raise DataError(f"{stream.label}: expected CSV, {remedy}")
         names = first if schema.header else [""] * len(first)
         if schema.header and "\ufffd" in "".join(names):
             raise DataError(
@@ -265,13 +274,16 @@ class _Parser:
         layout = self._layout
         kind = str(self._types[k]).replace("double", "float64").replace("string", "UTF-8 text")
         values = {str(layout.key(j)): text for j, text in enumerate(texts)}
-        return BadRow(layout.label, row, layout.key(k), repr(texts[k]), kind,
-                      "fix the value or declare another type", values)  # fmt: skip
+        remedy = value_remedy(texts[k], kind)
+        return BadRow(layout.label, row, layout.key(k), repr(texts[k]), kind, remedy, values)
 
     def _wrong_width(self, row: pv.InvalidRow, mark: str | None) -> BadRow:
         text = row.text if mark is None else row.text.replace(mark, "\\x")
         return BadRow(self._layout.label, (row.number or 1) - 1, None, _fields(row.actual_columns),
-                      str(row.expected_columns), "fix the row", raw=text)  # fmt: skip
+                      str(row.expected_columns), _WIDTH_REMEDY, raw=text)  # fmt: skip
+
+
+_WIDTH_REMEDY = "fix the row, or put a field with a delimiter in double quotes:"
 
 
 @lru_cache

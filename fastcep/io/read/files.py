@@ -12,6 +12,7 @@ from pathlib import Path
 from fastcep.errors import DataError, ValidationError
 from fastcep.io.formats import ENDINGS, of_name
 from fastcep.io.read.options import Options
+from fastcep.io.read.remedies import other_file
 from fastcep.io.read.streams import STDIN, regular
 
 __all__ = ["list_files"]
@@ -53,18 +54,19 @@ def _files(name: str, options: Options) -> Iterator[str]:
         files = [str(file) for file in _files_in(path) if options.format or of_name(file.name)]
         if not files:
             raise DataError(
-                f"{name}: no file in this folder ends in {', '.join(ENDINGS)}; check the path, or give the format"
+                f"{name}: no file in this folder ends in {', '.join(ENDINGS)}; check the path, or give the "
+                "format, such as format='csv' (--format csv)"
             )
         return (file for file in files if Path(file).stat().st_size)
     if not path.exists() and glob.has_magic(name):
         matching = sorted(glob.glob(name))
         if not matching:
-            raise DataError(f"{name}: no file matches this pattern; check it")
+            raise DataError(f"{name}: no file matches this pattern; check the folder and the ending")
         return (file for match in matching for file in list_files(match, options))
     if options.format is None and of_name(name) is None and (regular(name) or not path.exists()):
         raise ValidationError(
             f"cannot read {name!r}: expected a name that ends in {', '.join(ENDINGS)} (also .gz and .zst, except "
-            "Parquet), or '-'; or give the format"
+            f"Parquet), or '-'; {other_file(name)}"
         )
     if not path.exists():
         siblings = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []

@@ -21,6 +21,7 @@ from fastcep.io.read.bad_row_split import with_times
 from fastcep.io.read.bad_rows import BadRow, Piece
 from fastcep.io.read.layout import Layout, resolve
 from fastcep.io.read.options import Options
+from fastcep.io.read.remedies import value_remedy
 from fastcep.io.read.streams import HEAD, Block, ByteStream, blocks, no_pieces, work_through
 
 __all__ = ["read_json_lines"]
@@ -221,7 +222,9 @@ class _Parser:
         return fields
 
     def _bad(self, row: int, line: bytes, column: str | None, found: str, expected: str) -> BadRow:
-        remedy = "fix the line" if column is None else "fix the value or declare another type"
+        remedy = "fix the line" if column is None else value_remedy(found, expected) + ":"
+        if line.strip()[:1] == b"[":
+            remedy = "write one object on each line, without [ ] around them:"
         raw = line.decode("utf-8", "backslashreplace").strip()
         return BadRow(self._layout.label, row, column, found, expected, remedy, raw=raw)
 

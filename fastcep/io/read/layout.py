@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from fastcep.errors import SchemaError
 from fastcep.events import Schema
+from fastcep.io.read.remedies import missing_column
 
 __all__ = ["Layout", "resolve"]
 
@@ -146,7 +147,9 @@ def _number(source: str | int, names: Sequence[str], label: str, use: str) -> in
             f"which seems to be {delimiter!r} (--delimiter)"
         )
     name_list = ", ".join(names[:30]) + (", …" if len(names) > 30 else "")
-    raise SchemaError(f"{label}: no column {source!r} for {use}{hint} columns are: {name_list}")
+    raise SchemaError(
+        f"{label}: no column {source!r} for {use}{hint} columns are: {name_list}; {missing_column(use, names)}"
+    )
 
 
 def _attribute(schema: Schema, index: int) -> str:

@@ -44,5 +44,5 @@ class Options:
         delimiter = self.delimiter
         if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
             raise ValidationError(
-                f"delimiter {delimiter!r}: expected one ASCII character that is not a quote or line end"
+                f"delimiter {delimiter!r}: expected one ASCII character that is not a quote or line end, such as ';'"
             )

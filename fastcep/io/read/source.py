@@ -244,7 +244,10 @@ class _Inputs:
 
 
 def _damaged(name: str, row: int, error: Exception) -> DataError:
-    return DataError(f"{name}: cannot be read after {row} rows; is it truncated or of another format? ({error})")
+    return DataError(
+        f"{name}: cannot be read after {row} rows, expected a complete file of the format in its name ({error}); "
+        "copy or make it again, or give its real format (format='…', --format)"
+    )
 
 
 def _valid_pieces(inputs: _Inputs, schema: Schema, sink: BadRows | None, order: Order | None, sort: bool) -> _Pieces:

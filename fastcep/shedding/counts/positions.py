@@ -138,7 +138,8 @@ def _spans(
         clause = to_text(query).partition("WITHIN ")[2].splitlines()[0].strip()
         raise ValidationError(
             f"{caller}: query {query.name!r} has WITHIN {clause}, under which an event has no position in a window; "
-            "expected explicit windows, such as WINDOW OPEN ON A o CLOSE AFTER 100 EVENTS"
+            "expected explicit windows, such as WINDOW OPEN ON A o CLOSE AFTER 100 EVENTS. For WITHIN use "
+            "kind='hybrid' or 'pspice'"
         )
     piece = piece_of(caller, query, events, owned, base)
     plan = make_plan(dataclasses.replace(query, returns=()))

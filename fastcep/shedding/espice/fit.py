@@ -22,6 +22,7 @@ from fastcep.shedding.counts import position_counts, size_counts, window_sizes
 from fastcep.shedding.espice.drop_table import DropTable
 from fastcep.shedding.espice.effect import MOST_EVENTS, SHARES, measure_effect
 from fastcep.shedding.espice.model import ESpiceModel
+from fastcep.shedding.history_size import LEAST_MATCHES, warn_short
 from fastcep.shedding.model import Model
 from fastcep.shedding.options import as_count
 
@@ -101,7 +102,15 @@ def with_effect(model: ESpiceModel, history: pa.Table, cost_table: CostTable | s
 @wraps(fit_espice, assigned=(), updated=())  # `fastcep.fit` reads the options from the signature
 def fit_model(query: ast.Query, history: Any, **options: Any) -> Model:
     """Fit a model for a query, see `fit_espice`, in the form in which it is stored."""
-    return fit_espice(query, history, **options).stored()
+    model = fit_espice(query, history, **options)
+    warn_few_windows(model)
+    return model.stored()
+
+
+def warn_few_windows(model: ESpiceModel) -> None:
+    """Log a warning if a model was fitted on too few windows, each of which gives one event per position."""
+    events = int(model.counts["events"].to_numpy().sum())
+    warn_short("espice", model.query.name, events, None, model.windows, least_windows=LEAST_MATCHES)
 
 
 def check_options(bin: int | None, positions: int | None, equal_costs: bool) -> None:

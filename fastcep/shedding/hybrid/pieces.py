@@ -25,6 +25,7 @@ from fastcep.overload.costs import CostTable
 from fastcep.overload.costs import cost_table as cost_table_of
 from fastcep.overload.protocols import Classes, Tree
 from fastcep.query import ast
+from fastcep.shedding.history_size import warn_short
 from fastcep.shedding.hybrid.attribution import Account, Names
 from fastcep.shedding.hybrid.classes import check_options, find_classes
 from fastcep.shedding.hybrid.clusters import Map
@@ -58,8 +59,8 @@ class PieceSummary:
     ----------
     summaries
         Summary of the members of each kind.
-    events, stored
-        Number of owned events, and of the partial matches that they created.
+    events, stored, matches
+        Number of owned events, and of the partial matches and the matches that they created.
     reach
         See `Account.reach`.
     variables
@@ -69,6 +70,7 @@ class PieceSummary:
     summaries: Mapping[Kind, Summary]
     events: int
     stored: int
+    matches: int
     reach: int
     variables: tuple[str, ...]
 
@@ -79,7 +81,7 @@ class PieceSummary:
         return cls(
             {kind: merged([piece.summaries[kind] for piece in several]) for kind in kinds},
             sum(piece.events for piece in several), sum(piece.stored for piece in several),
-            sum(piece.reach for piece in several), several[0].variables,
+            sum(piece.matches for piece in several), sum(piece.reach for piece in several), several[0].variables,
         )  # fmt: skip
 
 
@@ -152,8 +154,9 @@ class Observer:
         """Summarise a piece."""
         account = self.account(piece)
         summaries = {kind: Summary.of(self.remembered(account, kind), self.seed) for kind in self.kinds(account)}
-        stored = int((account.stored & account.is_owned).sum())
-        return PieceSummary(summaries, account.owned[1] - account.owned[0], stored, account.reach, account.variables)
+        stored, matched = (int((flags & account.is_owned).sum()) for flags in (account.stored, account.matched))
+        events = account.owned[1] - account.owned[0]
+        return PieceSummary(summaries, events, stored, matched, account.reach, account.variables)
 
     def count(self, piece: Piece, raw: Mapping[Kind, Raw]) -> dict[Kind, Counts]:
         """Count the values of members in each class."""
@@ -259,6 +262,9 @@ def fit_pieces(
         for role in ("partial match", "event")
     )
     windows = Windows.of(summary.reach, summary.events)
+    matches = None if validation is not None else summary.matches  # the validation needs more, and warns itself
+    count_of_windows = summary.events / windows.length if summary.reach >= 0 else None
+    warn_short("hybrid", query.name, summary.events, matches, count_of_windows)
     count = partial(observer.flow, classes=classes, event_classes=event_classes, windows=windows)
     (flow,) = pieces.gather("flow", count, total, _as_list, _identity)
     model = HybridModel(
@@ -275,6 +281,8 @@ def check_fit(*, slices: int, clusters: int | str, per: str, percentile: float, 
     """Check the options of a fit."""
     if as_count(_CALLER, "slices", slices) > _SLICES:
         raise ValidationError(f"{_CALLER}: slices={slices}; expected at most {_SLICES}, such as 4")
+    if isinstance(clusters, str) and clusters != "gap":
+        raise ValidationError(f"{_CALLER}: clusters={clusters!r}; expected a whole number, at least 1, or 'gap'")
     if clusters != "gap":
         as_count(_CALLER, "clusters", clusters)
     as_choice(_CALLER, "consumption", consumption, ("work", "memory"))

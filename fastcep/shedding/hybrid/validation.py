@@ -126,6 +126,8 @@ def validate(
     split = _split(query, account)
     report: dict[str, Any] = {"states": _states(account), "features": {}, "removed": []}
     matches = [int((account.matched & part.is_owned).sum()) for part in split]
+    if not account.stored.any():
+        return Validation(None, account.slices, report)  # nothing to fit; the fit raises an error
     if min(matches) < _MATCHES:
         by_state = "; ".join(
             f"{state['variable']}: {state['partial_matches']:,}, {state['useful']:,} of which led to a match"

@@ -13,6 +13,9 @@ from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.query import ast
 from fastcep.shedding.counts import transition_counts, window_size
+from fastcep.shedding.counts.lifetimes import MATCH
+from fastcep.shedding.counts.tables import metadata_of
+from fastcep.shedding.history_size import warn_short
 from fastcep.shedding.model import Model
 from fastcep.shedding.options import as_count
 from fastcep.shedding.pspice.model import PSpiceModel
@@ -60,7 +63,17 @@ def fit_pspice(
 @wraps(fit_pspice, assigned=(), updated=())  # `fastcep.fit` reads the options from the signature
 def fit_model(query: ast.Query, history: Any, **options: Any) -> Model:
     """Fit a model for a query, see `fit_pspice`, in the form in which it is stored."""
-    return fit_pspice(query, history, **options).stored()
+    model = fit_pspice(query, history, **options)
+    warn_short_counts(model)
+    return model.stored()
+
+
+def warn_short_counts(model: PSpiceModel) -> None:
+    """Log a warning if the counts of a model are of too short a history."""
+    counts = model.counts
+    observations, target = counts["observations"].to_numpy(), counts["target"].to_numpy()
+    events = int(metadata_of("fit", counts, "transitions")["stream"]["events"])
+    warn_short("pspice", model.query.name, events, int(observations[target == MATCH].sum()), events / model.window)
 
 
 def check_window(query: ast.Query, bin: int | None) -> None:
