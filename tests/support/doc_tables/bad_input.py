@@ -132,7 +132,8 @@ CASES = [
     Case("a text that is not UTF-8", "e.csv", csv(b"A,3,9,,,caf\xe9"),
          r"row 2, column 'name': found 'caf\\xe9', expected UTF-8 text"),
     Case("too many fields", "e.csv", csv(b"A,3,9,,,x,y"),
-         "row 2: found 7 fields, expected 6; fix the row, or put a field with a delimiter in double quotes: 'A,3,9,,,x,y'"),
+         "row 2: found 7 fields, expected 6; fix the row, or put a field with a delimiter in double quotes: "
+         "'A,3,9,,,x,y'"),
     Case("too few fields", "e.csv", csv(b"A,3"), "row 2: found 2 fields, expected 6"),
     Case("a quote that is never closed", "e.csv", csv(b'A,3,9,,,"open'), "row 2: found a quote that is never closed"),
     Case("the same in a file compressed by gzip", "e.csv.gz", gzip.compress(csv(b"A,3,nine,,,")),
