@@ -32,9 +32,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def completed(words: str) -> list[str]:
     """Return the words that bash offers after ``fastcep`` and these words, the last of which may be empty."""
     environment = {
-        "_FASTCEP_COMPLETE": "complete_bash", "COMP_WORDS": f"fastcep {words}",
+        "_FASTCEP_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"fastcep {words}",
         "COMP_CWORD": str(len(words.split(" "))),
-    }  # fmt: skip
+    }
     result = CliRunner().invoke(app, [], prog_name="fastcep", env=environment)
     assert result.exit_code == 0, result.output
     return result.stdout.split()

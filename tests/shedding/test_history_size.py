@@ -26,8 +26,8 @@ def history(pairs: int) -> dict[str, Any]:
     ("kind", "query", "pairs", "options", "found"),
     [
         ("pspice", WITHIN, 8, {},
-         "history of 16 events is short for a model of kind 'pspice' of query 'q': found 8 matches and 1.6 windows, "
-         "expected at least 20 matches and 5 windows"),
+         "history of 16 events is short for a model of kind 'pspice' of query 'q': found 8 matches "
+         "and 1.6 windows, expected at least 20 matches and 5 windows"),
         ("espice", WINDOWS, 8, {"equal_costs": True}, "found 2 windows, expected at least 20 windows"),
         ("hybrid", WITHIN, 8, {"validate": False}, "found 8 matches and"),
     ],
