@@ -11,7 +11,7 @@ from fastcep.query import ast
 from fastcep.query.registry import AGGREGATES, FUNCTIONS, find, functions
 from fastcep.query.scalar_functions import counted
 from fastcep.query.source import NESTED, Source, suggest
-from fastcep.query.tree import duration, integer, name_of, span_of, string_of, text_of
+from fastcep.query.tree import duration, integer, name_of, span_of, string_of, text_of, timestamp
 
 __all__ = ["ExpressionReader"]
 
@@ -55,6 +55,9 @@ class ExpressionReader:
 
     def _duration(self, parts: Any, span: ast.Span) -> ast.Expr:
         return ast.DurationLiteral(duration(parts[0], self._source), span=span)
+
+    def _timestamp(self, parts: Any, span: ast.Span) -> ast.Expr:
+        return ast.TimestampLiteral(timestamp(parts[0], self._source), span=span)
 
     def _string(self, parts: Any, span: ast.Span) -> ast.Expr:
         return ast.Literal(string_of(parts[0]), span=span)
@@ -120,7 +123,7 @@ class ExpressionReader:
 
     def _constant(self, tree: Any) -> ast.Literal:
         value = self.read(tree)
-        if isinstance(value, ast.DurationLiteral):
+        if isinstance(value, ast.DurationLiteral | ast.TimestampLiteral):
             return ast.Literal(value.nanoseconds, span=value.span)
         if isinstance(value, ast.Unary) and isinstance(value.operand, ast.DurationLiteral):
             return ast.Literal(-value.operand.nanoseconds, span=value.span)

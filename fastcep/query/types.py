@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BUILTINS", "Scope", "attribute_dtypes", "type_of"]
 
-BUILTINS = {"time": "int64", "seq": "int64", "type": "string"}
+BUILTINS = {"time": "timestamp", "seq": "int64", "type": "string"}
 _Reference: TypeAlias = "ast.Attribute | ast.Aggregate | ast.AttributeList"
 
 
@@ -80,7 +80,7 @@ def type_of(expression: ast.Expr, scope: ast.Query | Scope) -> str:
     Returns
     -------
     str
-        ``"int64"``, ``"float64"``, ``"bool"``, ``"string"`` or, for a NULL constant, ``"null"``. An
+        ``"int64"``, ``"float64"``, ``"bool"``, ``"string"``, ``"timestamp"`` or, for a NULL constant, ``"null"``. An
         `AttributeList` has the dtype of its elements.
 
     Raises
@@ -99,6 +99,8 @@ def _type(node: ast.Expr, scope: Scope) -> str:
             if node.nanoseconds > INT64_MAX or node.nanoseconds < INT64_MIN:
                 raise Problem(f"the duration {node.nanoseconds} ns does not fit int64", node)
             return "int64"
+        case ast.TimestampLiteral():
+            return "timestamp"
         case ast.Attribute():
             return _attribute(node, scope)
         case ast.Aggregate():
@@ -276,7 +278,9 @@ def _aggregate(node: ast.Aggregate, scope: Scope) -> str:
     if dtype not in NUMBERS:
         list_text = f"{node.variable}[].{_path(node)}"
         raise Problem(f"{node.function} needs numbers, but {list_text} is {DTYPE_TEXT[dtype]}", node)
-    return dtype if node.function in ("SUM", "MIN", "MAX") else "float64"
+    if node.function == "SUM":
+        return arithmetic_dtype([dtype])
+    return dtype if node.function in ("MIN", "MAX") else "float64"
 
 
 # ---------------------------------------------------------------------- operators
@@ -311,7 +315,8 @@ def _user_call(node: ast.UserCall, scope: Scope) -> str:
         raise Problem(f"{name} takes {expected}, not {len(node.arguments)}", node)
     for number, (argument, dtype) in enumerate(zip(node.arguments, parameters, strict=True), 1):
         argument_dtype = _type(argument, scope)
-        if argument_dtype not in (dtype, "null") and (argument_dtype, dtype) != ("int64", "float64"):
+        widened = {"int64": ("int64", "float64"), "timestamp": ("int64", "float64")}.get(argument_dtype, ())
+        if argument_dtype not in (dtype, "null") and dtype not in widened:
             raise Problem(
                 f"{name} needs {DTYPE_TEXT[dtype]} as argument {number}, but {short_text(argument)} is "
                 f"{DTYPE_TEXT[argument_dtype]}",
@@ -324,7 +329,7 @@ def _unary(node: ast.Unary, scope: Scope) -> str:
     if node.operator == "NOT":
         _need_bool(node.operand, scope, "NOT")
         return "bool"
-    return _need_number(node.operand, scope, "-")
+    return arithmetic_dtype([_need_number(node.operand, scope, "-")])
 
 
 def _binary(node: ast.Binary, scope: Scope) -> str:
@@ -349,7 +354,10 @@ def _operation(node: ast.Binary, left: str, scope: Scope) -> str:
         _must_be_ordered([left, _type(node.right, scope)], (node.left, node.right), operator)
         return "bool"
     dtypes = [_must_be_number(left, node.left, operator), _need_number(node.right, scope, operator)]
-    return "float64" if operator in ("/", "^") else arithmetic_dtype(dtypes)
+    if operator in ("/", "^"):
+        return "float64"
+    is_time = operator == "+" and sorted(dtypes) == ["int64", "timestamp"]
+    return "timestamp" if is_time or (operator == "-" and dtypes == ["timestamp", "int64"]) else arithmetic_dtype(dtypes)
 
 
 def _must_be_ordered(dtypes: list[str], operands: tuple[ast.Expr, ...], operator: str) -> None:
