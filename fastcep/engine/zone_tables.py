@@ -25,8 +25,8 @@ def zone_table(name: str) -> npt.NDArray[np.int64]:
     zone: Any = zoneinfo.ZoneInfo(name)
 
     def offset(second: int) -> int:
-        moment = (_EPOCH + timedelta(seconds=second)).astimezone(zone)
-        return round(moment.utcoffset() / timedelta(seconds=1))
+        shift: Any = (_EPOCH + timedelta(seconds=second)).astimezone(zone).utcoffset()
+        return int(round(shift / timedelta(seconds=1)))
 
     first, last = INT64_MIN // 10**9 + 86400, INT64_MAX // 10**9
     starts, offsets = [INT64_MIN], [offset(first)]

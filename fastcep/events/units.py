@@ -10,8 +10,8 @@ import numpy as np
 from fastcep.errors import ValidationError
 
 __all__ = [
-    "INT64_MAX", "INT64_MIN", "NANOSECONDS", "format_duration", "format_time", "iso_time", "parse_duration", "parse_size",
-    "parse_time",
+    "INT64_MAX", "INT64_MIN", "NANOSECONDS", "format_duration", "format_time", "iso_time", "parse_duration",
+    "parse_size", "parse_time",
 ]  # fmt: skip
 
 NANOSECONDS: dict[str, int] = {

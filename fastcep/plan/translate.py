@@ -42,8 +42,8 @@ class Translator:
                     return const(value, "b")
                 kind = {int: "i", float: "f", str: "s"}.get(type(value), "i")
                 return const(value, kind)
-            case ast.DurationLiteral(nanoseconds=number) | ast.TimestampLiteral(nanoseconds=number):
-                return const(number, "i")
+            case ast.DurationLiteral(nanoseconds=time) | ast.TimestampLiteral(nanoseconds=time):
+                return const(time, "i")
             case ast.Attribute():
                 return self._attribute(node)
             case ast.Aggregate():

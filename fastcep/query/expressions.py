@@ -8,6 +8,7 @@ from typing import Any
 from lark import Token, Tree
 
 from fastcep.query import ast
+from fastcep.query.printer import expression_text
 from fastcep.query.registry import AGGREGATES, FUNCTIONS, find, functions
 from fastcep.query.scalar_functions import counted
 from fastcep.query.source import NESTED, Source, suggest
@@ -234,6 +235,11 @@ class ExpressionReader:
                 raise self._source.error(
                     f"{name} aggregates over a repeated variable; write {_as_list(name, arguments)}", span
                 )
+            if function in ("first", "last") and len(arguments) == 1 and arguments[0].data == "attribute":
+                variable, attribute = map(name_of, arguments[0].children)
+                remedy = expression_text(ast.Attribute(variable, attribute, ast.Index(function)))
+                message = f"{function} is not a function; for a variable {variable}[] write {remedy}"
+                raise self._source.error(message, span)
             hint = suggest(function, [*functions(), *FUNCTIONS, *AGGREGATES])
             if "did you mean" not in hint:
                 hint += "; register your own functions with @fastcep.function (in a file for --functions)"

@@ -10,6 +10,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 
 from fastcep.errors import ParseError, shortened
 from fastcep.query.ast import CONSUMPTIONS, SELECTIONS, STRATEGIES, Span
+from fastcep.query.foreign_words import foreign_hint
 from fastcep.query.source import Source, suggest
 from fastcep.query.tree import span_of
 
@@ -72,7 +73,8 @@ def explain(error: UnexpectedInput, source: Source) -> ParseError:
     if character in "'\"":
         return source.error(f"a text that starts with {character} is not closed; add the closing {character}", span)
     allowed = set(error.allowed or ())
-    hint = _BOUNDS if _in_bounds(source.text[:offset]) else _character_hint(character, allowed)
+    hint = foreign_hint(source.text[:offset], source.text[offset:])
+    hint = hint or (_BOUNDS if _in_bounds(source.text[:offset]) else _character_hint(character, allowed))
     return source.error(f"unexpected {character!r}{_expected(allowed)}{hint}", span)
 
 
@@ -111,6 +113,9 @@ def _expected(names: set[str]) -> str:
 
 
 def _hint(token: Token, expected: set[str], source: Source) -> str:
+    hint = foreign_hint(source.text[: token.start_pos], source.text[token.start_pos :])
+    if hint:
+        return hint
     hint = _pattern_hint(token, expected, source)
     if hint:
         return hint

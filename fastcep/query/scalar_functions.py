@@ -9,7 +9,10 @@ from fastcep.query import ast
 from fastcep.query.printer import short_text
 from fastcep.query.source import Problem
 
-__all__ = ["DTYPE_TEXT", "FUNCTIONS", "NUMBERS", "TEXT_FUNCTIONS", "TIME_FUNCTIONS", "arithmetic_dtype", "call_dtype", "counted"]
+__all__ = [
+    "DTYPE_TEXT", "FUNCTIONS", "NUMBERS", "TEXT_FUNCTIONS", "TIME_FUNCTIONS", "arithmetic_dtype", "call_dtype",
+    "counted",
+]  # fmt: skip
 
 #: dtypes with which one can calculate.
 NUMBERS = ("int64", "float64", "timestamp")

@@ -28,7 +28,7 @@ def literal_of(value: Any) -> ast.Literal:
 
 
 def node_of(value: Any) -> ast.Expr:
-    """Return the node of a term or a constant; a `timedelta` is a duration, a `datetime` a time (UTC without a zone)."""
+    """Return the node of a term or a constant; a `timedelta` is a duration, a `datetime` a time (by default UTC)."""
     if isinstance(value, Term):
         return value.node
     if isinstance(value, timedelta):

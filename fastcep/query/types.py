@@ -170,6 +170,10 @@ def _unknown(node: _Reference, scope: Scope) -> Problem:
         remedy = _reference_text(node, group, names[0], node.name or "attribute")
         return Problem(f"{x} is a group; name one of its variables ({', '.join(names)}), as in {remedy}", node)
     if inner is not None and (x, None) in scope.variables:
+        is_repeated = scope.variables[x, None].repeated
+        if inner.lower() in ("first", "last") and isinstance(node, ast.Attribute) and is_repeated:
+            remedy = short_text(replace(node, inner=None, index=ast.Index(inner.lower())))
+            return Problem(f"an element of {x} is named in brackets; write {remedy}", node)
         remedy = short_text(replace(node, inner=None))
         return Problem(f"{x} is a variable, not a group, so it has no '{inner}'; write {remedy}", node)
     if inner is None:
@@ -356,8 +360,9 @@ def _operation(node: ast.Binary, left: str, scope: Scope) -> str:
     dtypes = [_must_be_number(left, node.left, operator), _need_number(node.right, scope, operator)]
     if operator in ("/", "^"):
         return "float64"
-    is_time = operator == "+" and sorted(dtypes) == ["int64", "timestamp"]
-    return "timestamp" if is_time or (operator == "-" and dtypes == ["timestamp", "int64"]) else arithmetic_dtype(dtypes)
+    is_later = operator == "+" and sorted(dtypes) == ["int64", "timestamp"]
+    is_earlier = operator == "-" and dtypes == ["timestamp", "int64"]
+    return "timestamp" if is_later or is_earlier else arithmetic_dtype(dtypes)
 
 
 def _must_be_ordered(dtypes: list[str], operands: tuple[ast.Expr, ...], operator: str) -> None:

@@ -210,8 +210,8 @@ CLOSES = (
         ("WINDOW OPEN ON A o CLOSE ON C e WHERE e.ID = o.ID AND e.V + 1",
          "CLOSE ON … WHERE needs conditions, but e.V + 1 has the type float64; compare it, as in e.V + 1 = …",
          "e.V + 1"),
-        ("WINDOW OPEN ON A o WHERE o.name < 3 CLOSE AFTER 9s", "< compares o.name, which is a string, with 3, which is an int64; "
-         "both sides must have the same kind", "3"),
+        ("WINDOW OPEN ON A o WHERE o.name < 3 CLOSE AFTER 9s",
+         "< compares o.name, which is a string, with 3, which is an int64; both sides must have the same kind", "3"),
         ("WINDOW OPEN ON A o WHERE o[first].V > 3 CLOSE AFTER 9s",
          "o holds one event and has no index; write o.V", "o[first].V"),
         ("WINDOW OPEN ON A o CLOSE ON C e WHERE SUM(e[].V) > 3",
