@@ -26,7 +26,8 @@ def zone_table(name: str) -> npt.NDArray[np.int64]:
 
     def offset(second: int) -> int:
         shift: Any = (_EPOCH + timedelta(seconds=second)).astimezone(zone).utcoffset()
-        return int(round(shift / timedelta(seconds=1)))
+        seconds: int = round(shift / timedelta(seconds=1))
+        return seconds
 
     first, last = INT64_MIN // 10**9 + 86400, INT64_MAX // 10**9
     starts, offsets = [INT64_MIN], [offset(first)]

@@ -11,7 +11,7 @@ from fastcep.events.units import INT64_MAX, NANOSECONDS, format_duration
 
 __all__ = ["foreign_hint"]
 
-_SEQUENCE = "events in order are written SEQ(A a, B b)"
+_SEQUENCE = "a sequence is written SEQ(A a, B b)"
 _QUERY = "a query is written PATTERN SEQ(A a, B b) WHERE a.v = b.v WITHIN 5min RETURN a.v"
 _COMMENT = "a comment starts with --"
 #: Hints by a pattern of the text from the unexpected token on.
@@ -31,7 +31,6 @@ _AT: tuple[tuple[str, str], ...] = (
 #: Hints by a pattern of the text before the unexpected token.
 _BEFORE: tuple[tuple[str, str], ...] = (
     (r"\bevery\s+\w+\s*$", f"every event that can begin a match does, so leave out EVERY; {_SEQUENCE}"),
-    (r"\bpattern\s+\(?\s*\w+\s*$", _SEQUENCE),
     (r"\bcount\s*\(\s*$", "the number of events of a variable is written COUNT(a[])"),
 )
 _UNITS = {
@@ -47,14 +46,16 @@ def foreign_hint(before: str, rest: str) -> str:
     duration = _duration_hint(before, rest)
     if duration:
         return duration
+    in_pattern = re.search(r"\b(where|within|window)\b", before, re.IGNORECASE) is None
     for pattern, hint in _AT:
+        if "every" in pattern and not in_pattern:  # windows begin EVERY 5min
+            continue
         if re.match(pattern, rest, re.IGNORECASE | re.DOTALL):
             return f"; {hint}"
-    if re.match(r"followed|->|\*|\w", rest, re.IGNORECASE):
-        for pattern, hint in _BEFORE:
-            is_count = "count" in pattern
-            if re.search(pattern, before, re.IGNORECASE) and (rest[:1] == "*") == is_count:
-                return f"; {hint}"
+    for pattern, hint in _BEFORE:
+        fits = rest.startswith("*") if "count" in pattern else in_pattern
+        if fits and re.search(pattern, before, re.IGNORECASE):
+            return f"; {hint}"
     return ""
 
 

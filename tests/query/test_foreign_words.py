@@ -25,7 +25,7 @@ CASES = [
     ("PATTERN A -> B" + END, "SEQ(A a, B b)", "PATTERN SEQ(A a, B b)" + END),
     ("PATTERN SEQ(A a followedByAny B b)" + END, "SEQ(A a, B b)", "PATTERN SEQ(A a, B b)" + END),
     ("PATTERN SEQ(A a -> B b)" + END, "SEQ(A a, B b)", "PATTERN SEQ(A a, B b)" + END),
-    ("PATTERN every A a -> B b" + END, "leave out EVERY; events in order are written SEQ(A a, B b)",
+    ("PATTERN every A a -> B b" + END, "leave out EVERY; a sequence is written SEQ(A a, B b)",
      "PATTERN SEQ(A a, B b)" + END),
     ("PATTERN SEQ(every A a, B b)" + END, "leave out EVERY", "PATTERN SEQ(A a, B b)" + END),
     ("PATTERN SEQ(A+ a[]) WHERE a.last.v > 1" + END, "write a[last].v",
