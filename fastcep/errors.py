@@ -22,6 +22,7 @@ __all__ = [
     "OverLimit",
     "ParseError",
     "QueryError",
+    "QueryWarning",
     "QueueFullError",
     "SchemaError",
     "SnapshotError",
@@ -298,3 +299,7 @@ class ParseError(FastcepError):
         prefix, suffix = "…" * (first > 0), "…" * (last < len(text))
         marker = " " * (len(prefix) + self.column - 1 - first) + "^" * width
         return f"{place}: {self.message}\n  {prefix}{text[first:last]}{suffix}\n  {marker}"
+
+
+class QueryWarning(UserWarning):
+    """A query is valid but hardly means what it says; the message has the place and the remedy."""

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "run"]
 
+_EVENT_FILES = (".csv", ".jsonl", ".parquet", ".arrow", ".arrows")
+
 
 def load(file: Path, name: str | None = None) -> tuple[Schema, list[Query]]:
     """Read the schema and the queries of a ``.cep`` file.
@@ -49,8 +51,13 @@ def load(file: Path, name: str | None = None) -> tuple[Schema, list[Query]]:
     ParseError
         If the text is wrong.
     ValidationError
-        If the file is not UTF-8, has no query, or has no query called ``name``.
+        If the file is a file of events, is not UTF-8, has no query, or has no query called ``name``.
     """
+    if file.suffix.lower() in _EVENT_FILES:
+        raise ValidationError(
+            f"'{file}' looks like a file of events, expected the queries first; "
+            f"write fastcep run FILE.cep --input {file}"
+        )
     try:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

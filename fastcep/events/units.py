@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
 from fastcep.errors import ValidationError
 
 __all__ = [
-    "INT64_MAX", "INT64_MIN", "NANOSECONDS", "format_duration", "format_time", "parse_duration", "parse_size",
+    "INT64_MAX", "INT64_MIN", "NANOSECONDS", "format_duration", "format_time", "iso_time", "parse_duration",
+    "parse_size", "parse_time",
 ]  # fmt: skip
 
 NANOSECONDS: dict[str, int] = {
@@ -32,6 +33,7 @@ _BYTES: dict[str, int] = {"B": 1} | {
 }
 _SIZE = re.compile(r"\s*([0-9]{1,18})\s*([A-Za-z]*)\s*")
 _DURATION = re.compile(r"\s*([0-9]+)(?:\.([0-9]+))?\s*([A-Za-zµ]+)\s*")
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?)(?:\.(\d{1,9}))?(Z|[+-]\d\d(?::?\d\d)?)?")
 _EXPECTED = f'expected a number and a unit ({", ".join(NANOSECONDS)}), such as "500us" or "0.5 s"'
 
 
@@ -115,3 +117,41 @@ def format_time(time: int) -> str:
     if abs(time) < 10**17 or not INT64_MIN < time <= INT64_MAX:
         return f"{time} ns"
     return f"{np.datetime64(time, 'ns')}Z"
+
+
+def iso_time(time: int) -> str:
+    """Return the ISO text of nanoseconds since the epoch, in UTC; `parse_time` reads it."""
+    seconds, fraction = divmod(time, 10**9)
+    moment = datetime(1970, 1, 1) + timedelta(seconds=seconds)
+    digits = f".{fraction:09d}".rstrip("0") if fraction else ""
+    return f"{moment:%Y-%m-%dT%H:%M:%S}{digits}Z"
+
+
+def parse_time(text: str) -> int:
+    """Parse ISO 8601 text: a date, or a date and a time with up to 9 decimals; without an offset it is UTC.
+
+    Returns
+    -------
+    int
+        Nanoseconds since the epoch.
+
+    Raises
+    ------
+    ValidationError
+        The text is not a time, or it does not fit int64.
+    """
+    match = _TIME.fullmatch(text.strip())
+    try:
+        if match is None:
+            raise ValueError
+        moment = datetime.fromisoformat(f"{match[1]}{match[3] or ''}")
+    except ValueError:
+        raise ValidationError(
+            f"{text!r} is not a time; expected a date or a date and a time, such as '2026-11-27' or "
+            "'2026-11-27T08:30:00.5+01:00'"
+        ) from None
+    since = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+    nanoseconds = (since.days * 86400 + since.seconds) * 10**9 + int((match[2] or "").ljust(9, "0"))
+    if not INT64_MIN <= nanoseconds <= INT64_MAX:
+        raise ValidationError(f"the time {text!r} does not fit int64 nanoseconds; expected one from 1678 to 2261")
+    return nanoseconds

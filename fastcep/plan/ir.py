@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from operator import is_
 from typing import Any
 
-DTYPES = {"int64": "i", "float64": "f", "bool": "b", "string": "s", "null": "i"}
+DTYPES = {"int64": "i", "float64": "f", "bool": "b", "string": "s", "timestamp": "i", "null": "i"}
 
 #: Built-in columns without a name in queries: the position of an event in the stream, and that of the event before it
 #: (in its partition, if `Plan.partition` is set; -1 if there is none).

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from fastcep.plan.calendar import calendar
 from fastcep.plan.ir import DTYPES, Op, ValueSet, compare, const, promote, quantity, to_float
 from fastcep.plan.special_forms import SPECIAL, special
 from fastcep.plan.text import compare_texts, has_texts, text_call
 from fastcep.query import ast
 from fastcep.query.patterns import groups_of, pattern_variables
-from fastcep.query.scalar_functions import TEXT_FUNCTIONS
+from fastcep.query.scalar_functions import TEXT_FUNCTIONS, TIME_FUNCTIONS
 from fastcep.query.types import BUILTINS
 
 _COMPARE = {"=": ("eq", False), "!=": ("ne", False), "<": ("lt", False), "<=": ("le", False),
@@ -41,8 +42,8 @@ class Translator:
                     return const(value, "b")
                 kind = {int: "i", float: "f", str: "s"}.get(type(value), "i")
                 return const(value, kind)
-            case ast.DurationLiteral(nanoseconds=duration):
-                return const(duration, "i")
+            case ast.DurationLiteral(nanoseconds=time) | ast.TimestampLiteral(nanoseconds=time):
+                return const(time, "i")
             case ast.Attribute():
                 return self._attribute(node)
             case ast.Aggregate():
@@ -157,6 +158,8 @@ class Translator:
     def _call(self, function: str, args: list[Op]) -> Op:
         if function in SPECIAL:
             return special(function, args)
+        if function in TIME_FUNCTIONS:
+            return calendar(function, args)
         if function in TEXT_FUNCTIONS:
             return text_call(function, args, DTYPES[TEXT_FUNCTIONS[function][1]])
         if function in ("sqrt", "exp", "log"):

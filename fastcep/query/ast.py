@@ -65,6 +65,13 @@ class DurationLiteral(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class TimestampLiteral(Expr):
+    """A time constant such as ``TIMESTAMP '2026-11-27T08:00:00Z'``: nanoseconds since the epoch."""
+
+    nanoseconds: int
+
+
+@dataclass(frozen=True, slots=True)
 class Index:
     """Index of the element of a Kleene variable from which an attribute is read.
 

@@ -58,6 +58,7 @@ def parse(
     ParseError
         The text is invalid. The error shows the position, what was expected and the closest known name.
     """
+    _check_arguments(text, schema)
     if schema is None:
         queries = parse_document(text, filename).queries
         if len(queries) != 1:
@@ -65,6 +66,19 @@ def parse(
         return queries[0] if name is None else replace(queries[0], name=name)
     source = Source(text, filename)
     return checked_query(read_query(parse_tree(source, "query"), source), schema, source, name)
+
+
+def _check_arguments(text: object, schema: object) -> None:
+    """Raise ParseError if the arguments of `parse` have the wrong types, for example because they are swapped."""
+    if isinstance(text, Schema) and isinstance(schema, str):
+        raise ParseError("the text of the query comes first; write fastcep.parse(text, schema)")
+    if not isinstance(text, str):
+        raise ParseError(f"the query is of type {type(text).__name__}, expected a text such as 'PATTERN SEQ(A a) …'")
+    if schema is not None and not isinstance(schema, Schema):
+        raise ParseError(
+            f"the schema is of type {type(schema).__name__}, expected a fastcep.Schema, such as "
+            "Schema({'A': {'v': 'int64'}})"
+        )
 
 
 def parse_file(path: str | PathLike[str]) -> Document:

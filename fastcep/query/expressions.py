@@ -8,11 +8,11 @@ from typing import Any
 from lark import Token, Tree
 
 from fastcep.query import ast
-from fastcep.query.printer import index_text
+from fastcep.query.printer import expression_text, index_text
 from fastcep.query.registry import AGGREGATES, FUNCTIONS, find, functions
 from fastcep.query.scalar_functions import counted
 from fastcep.query.source import NESTED, Source, suggest
-from fastcep.query.tree import duration, integer, name_of, span_of, string_of, text_of
+from fastcep.query.tree import duration, integer, name_of, span_of, string_of, text_of, timestamp
 
 __all__ = ["ExpressionReader"]
 
@@ -56,6 +56,9 @@ class ExpressionReader:
 
     def _duration(self, parts: Any, span: ast.Span) -> ast.Expr:
         return ast.DurationLiteral(duration(parts[0], self._source), span=span)
+
+    def _timestamp(self, parts: Any, span: ast.Span) -> ast.Expr:
+        return ast.TimestampLiteral(timestamp(parts[0], self._source), span=span)
 
     def _string(self, parts: Any, span: ast.Span) -> ast.Expr:
         return ast.Literal(string_of(parts[0]), span=span)
@@ -121,7 +124,7 @@ class ExpressionReader:
 
     def _constant(self, tree: Any) -> ast.Literal:
         value = self.read(tree)
-        if isinstance(value, ast.DurationLiteral):
+        if isinstance(value, ast.DurationLiteral | ast.TimestampLiteral):
             return ast.Literal(value.nanoseconds, span=value.span)
         if isinstance(value, ast.Unary) and isinstance(value.operand, ast.DurationLiteral):
             return ast.Literal(-value.operand.nanoseconds, span=value.span)
@@ -261,6 +264,11 @@ class ExpressionReader:
                 raise self._source.error(
                     f"{name} aggregates over a repeated variable; write {_as_list(name, arguments)}", span
                 )
+            if function in ("first", "last") and len(arguments) == 1 and arguments[0].data == "attribute":
+                variable, attribute = map(name_of, arguments[0].children)
+                remedy = expression_text(ast.Attribute(variable, attribute, ast.Index(function)))
+                message = f"{function} is not a function; for a variable {variable}[] write {remedy}"
+                raise self._source.error(message, span)
             hint = suggest(function, [*functions(), *FUNCTIONS, *AGGREGATES])
             if "did you mean" not in hint:
                 hint += ", or register your own functions with @fastcep.function (in a file for --functions)"

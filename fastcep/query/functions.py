@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from fastcep.errors import ValidationError
-from fastcep.events.units import parse_duration
+from fastcep.events.units import parse_duration, parse_time
 from fastcep.query import ast
 from fastcep.query.terms import Term, node_of
 
 __all__ = [
-    "abs", "avg", "case", "coalesce", "contains", "duration", "ends_with", "exp", "floor", "length", "like", "log",
-    "lower", "max", "min", "sqrt", "starts_with", "substr", "upper",
+    "abs", "avg", "case", "coalesce", "contains", "date", "dayofweek", "duration", "ends_with", "exp", "floor", "hour",
+    "length", "like", "log", "lower", "max", "min", "minute", "nanoseconds", "sqrt", "starts_with", "substr",
+    "timestamp", "upper",
 ]  # fmt: skip
 
 
@@ -110,6 +111,36 @@ def contains(x: Any, text: Any) -> Term:
 def like(x: Any, pattern: Any, escape: str | None = None) -> Term:
     """Return the condition ``x LIKE pattern``: ``%`` is any text, ``_`` one character; ``escape`` makes them plain."""
     return _call("like", x, pattern, *([] if escape is None else [escape]))
+
+
+def timestamp(text: str) -> Term:
+    """Return a time constant such as ``"2026-11-27T08:30:00+01:00"``; without an offset it is UTC."""
+    return Term(ast.TimestampLiteral(parse_time(text)))
+
+
+def hour(x: Any, zone: str | None = None) -> Term:
+    """Return the hour of a time, 0 to 23, in a time zone such as ``"Europe/Berlin"`` (None: UTC)."""
+    return _call("hour", x, *([] if zone is None else [zone]))
+
+
+def minute(x: Any, zone: str | None = None) -> Term:
+    """Return the minute of a time, 0 to 59, in a time zone (None: UTC)."""
+    return _call("minute", x, *([] if zone is None else [zone]))
+
+
+def dayofweek(x: Any, zone: str | None = None) -> Term:
+    """Return the day of the week of a time, from 1 (Monday) to 7, in a time zone (None: UTC)."""
+    return _call("dayofweek", x, *([] if zone is None else [zone]))
+
+
+def date(x: Any, zone: str | None = None) -> Term:
+    """Return the time when the day of a time begins in a time zone (None: UTC)."""
+    return _call("date", x, *([] if zone is None else [zone]))
+
+
+def nanoseconds(x: Any) -> Term:
+    """Return a time as int64 nanoseconds since the epoch."""
+    return _call("nanoseconds", x)
 
 
 def duration(text: str) -> Term:

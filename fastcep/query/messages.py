@@ -11,6 +11,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 
 from fastcep.errors import ParseError, shortened
 from fastcep.query.ast import CONSUMPTIONS, SELECTIONS, STRATEGIES, Span
+from fastcep.query.foreign_words import foreign_hint
 from fastcep.query.slips import character_slip, token_slip
 from fastcep.query.source import Source, suggest
 from fastcep.query.tree import span_of
@@ -82,7 +83,8 @@ def explain(error: UnexpectedInput, source: Source, accepted: Iterable[str] = ()
         return source.error(f"a text that starts with {character} is not closed; add the closing {character}", span)
     allowed = set(accepted or error.allowed or ())
     before, after = source.text[:offset], source.text[offset + 1 :]
-    hint = _BOUNDS if _in_bounds(before) else _character_hint(character, allowed)
+    hint = foreign_hint(before, character + after)
+    hint = hint or (_BOUNDS if _in_bounds(before) else _character_hint(character, allowed))
     hint = hint or character_slip(character, allowed, before, after)
     return source.error(f"unexpected {character!r}{_expected(allowed)}{hint}", span)
 
@@ -129,6 +131,9 @@ def _expected(names: set[str]) -> str:
 
 
 def _hint(token: Token, expected: set[str], source: Source) -> str:
+    hint = foreign_hint(source.text[: token.start_pos], source.text[token.start_pos :])
+    if hint:
+        return hint
     hint = _pattern_hint(token, expected, source)
     if hint:
         return hint

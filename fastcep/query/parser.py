@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput
 
+from fastcep.errors import QueryWarning
 from fastcep.query import ast
 from fastcep.query.check import check
 from fastcep.query.messages import explain
+from fastcep.query.remarks import remarks
 from fastcep.query.source import Problem, Source
 from fastcep.query.transform import RawQuery
 from fastcep.query.tree import Branch
@@ -72,7 +75,7 @@ def _accepted(text: str, start: str) -> set[str]:
 
 
 def checked_query(raw: RawQuery, schema: Schema, source: Source, name: str | None = None) -> ast.Query:
-    """Resolve the names of a query that was read from ``source``; raise ParseError at the first fault."""
+    """Resolve the names of a query that was read from ``source``; ParseError at the first fault; warn of remarks."""
     query = ast.Query(
         raw.name or DEFAULT_NAME if name is None else name,
         raw.pattern,
@@ -86,6 +89,9 @@ def checked_query(raw: RawQuery, schema: Schema, source: Source, name: str | Non
         span=raw.span,
     )
     try:
-        return check(query, raw.spans)
+        checked = check(query, raw.spans)
     except Problem as problem:
         raise source.error(problem.message, problem.span) from None
+    for remark in remarks(checked):
+        warnings.warn(QueryWarning(str(source.error(remark.message, remark.span))), stacklevel=3)
+    return checked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fastcep.errors import shortened
-from fastcep.events.units import format_duration
+from fastcep.events.units import format_duration, iso_time
 from fastcep.query import ast
 
 __all__ = [
@@ -69,6 +69,8 @@ def _form(node: ast.Expr) -> tuple[str, int]:
             return _literal(node.value)
         case ast.DurationLiteral():
             return format_duration(node.nanoseconds), _ATOM
+        case ast.TimestampLiteral():
+            return f"TIMESTAMP '{iso_time(node.nanoseconds)}'", _ATOM
         case ast.Attribute():
             return f"{name_text(node.variable)}{index_text(node.index)}{_path(node)}", _ATOM
         case ast.AttributeList():

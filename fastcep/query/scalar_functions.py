@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import zoneinfo
 from collections.abc import Sequence
 
 from fastcep.query import ast
 from fastcep.query.printer import short_text
 from fastcep.query.source import Problem
 
-__all__ = ["DTYPE_TEXT", "FUNCTIONS", "NUMBERS", "TEXT_FUNCTIONS", "arithmetic_dtype", "call_dtype", "counted"]
+__all__ = [
+    "DTYPE_TEXT", "FUNCTIONS", "NUMBERS", "TEXT_FUNCTIONS", "TIME_FUNCTIONS", "arithmetic_dtype", "call_dtype",
+    "counted",
+]  # fmt: skip
 
 #: dtypes with which one can calculate.
-NUMBERS = ("int64", "float64")
-DTYPE_TEXT = {"int64": "an int64", "float64": "a float64", "bool": "a bool", "string": "a string", "null": "NULL"}
+NUMBERS = ("int64", "float64", "timestamp")
+DTYPE_TEXT = {"int64": "an int64", "float64": "a float64", "bool": "a bool", "string": "a string",
+              "timestamp": "a timestamp", "null": "NULL"}  # fmt: skip
 #: Functions of strings: the dtypes of the arguments (the last one of substr is optional) and of the result.
 TEXT_FUNCTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "lower": (("string",), "string"),
@@ -23,12 +28,15 @@ TEXT_FUNCTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "contains": (("string", "string"), "bool"),
     "length": (("string",), "int64"),
 }
+#: Functions of a time, with an optional time zone, and the dtype of the result.
+TIME_FUNCTIONS = {"hour": "int64", "minute": "int64", "dayofweek": "int64", "date": "timestamp", "nanoseconds": "int64"}
 #: Minimum and maximum number of arguments (None: no maximum).
 FUNCTIONS: dict[str, tuple[int, int | None]] = {
     "abs": (1, 1), "sqrt": (1, 1), "exp": (1, 1), "log": (1, 1), "floor": (1, 1),
     "min": (1, None), "max": (1, None), "avg": (1, None), "coalesce": (1, None),
     **{name: (2 if name == "substr" else len(parameters), len(parameters))
        for name, (parameters, _) in TEXT_FUNCTIONS.items()},
+    **{name: (1, 1 if name == "nanoseconds" else 2) for name in TIME_FUNCTIONS},
 }  # fmt: skip
 
 
@@ -39,8 +47,17 @@ def counted(least: int, most: int | None) -> str:
 
 
 def arithmetic_dtype(dtypes: Sequence[str]) -> str:
-    """Return the dtype of arithmetic on numbers: float64 if any operand is, null only if all operands are."""
-    return next((kind for kind in ("float64", "int64") if kind in dtypes), "null")
+    """Return the dtype of arithmetic on numbers: float64 if any operand is, null only if all operands are.
+
+    A timestamp counts as an int64.
+    """
+    kinds = {"int64" if dtype == "timestamp" else dtype for dtype in dtypes}
+    return next((kind for kind in ("float64", "int64") if kind in kinds), "null")
+
+
+def choice_dtype(dtypes: Sequence[str]) -> str:
+    """Return the dtype of a number that is one of several: a timestamp if all of them are."""
+    return "timestamp" if set(dtypes) - {"null"} == {"timestamp"} else arithmetic_dtype(dtypes)
 
 
 def call_dtype(node: ast.Call, dtypes: Sequence[str]) -> str:
@@ -54,6 +71,8 @@ def call_dtype(node: ast.Call, dtypes: Sequence[str]) -> str:
         return _case(node, dtypes)
     if function == "coalesce":
         return _common(node.arguments, dtypes, "coalesce")
+    if function in TIME_FUNCTIONS:
+        return _time(node, dtypes)
     if function in TEXT_FUNCTIONS:
         parameters, result = TEXT_FUNCTIONS[function]
         for argument, dtype, parameter in zip(node.arguments, dtypes, parameters, strict=False):
@@ -64,7 +83,24 @@ def call_dtype(node: ast.Call, dtypes: Sequence[str]) -> str:
     for argument, dtype in zip(node.arguments, dtypes, strict=True):
         if dtype not in (*NUMBERS, "null"):
             raise Problem(f"{function} needs numbers, but {short_text(argument)} is {DTYPE_TEXT[dtype]}", argument)
-    return "float64" if function in ("sqrt", "exp", "log", "avg") else arithmetic_dtype(dtypes)
+    if function in ("sqrt", "exp", "log", "avg"):
+        return "float64"
+    return choice_dtype(dtypes) if function in ("min", "max") else arithmetic_dtype(dtypes)
+
+
+def _time(node: ast.Call, dtypes: Sequence[str]) -> str:
+    time, *zones = node.arguments
+    if dtypes[0] not in ("timestamp", "int64", "null"):
+        raise Problem(f"{node.function} needs a time, but {short_text(time)} is {DTYPE_TEXT[dtypes[0]]}", time)
+    for zone in zones:
+        name = zone.value if isinstance(zone, ast.Literal) else None
+        try:
+            zoneinfo.ZoneInfo(name if isinstance(name, str) else "")
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+            raise Problem(
+                f"{short_text(zone)} is not the name of a time zone; expected a text such as 'Europe/Berlin'", zone
+            ) from None
+    return TIME_FUNCTIONS[node.function]
 
 
 def _like(node: ast.Call, dtypes: Sequence[str]) -> str:
@@ -111,4 +147,4 @@ def _common(arguments: Sequence[ast.Expr], dtypes: Sequence[str], form: str) -> 
         ]
         raise Problem(f"the values of {form} must have the same kind, but {' and '.join(texts[:2])}", arguments[-1])
     known = [dtype for dtype in dtypes if dtype != "null"]
-    return arithmetic_dtype(known) if "number" in kinds else known[0] if known else "null"
+    return choice_dtype(known) if "number" in kinds else known[0] if known else "null"

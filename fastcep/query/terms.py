@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
 from fastcep.errors import ValidationError
-from fastcep.events.units import parse_duration
+from fastcep.events.units import parse_duration, parse_time
 from fastcep.query import ast, traversal
 from fastcep.query.printer import short_text
 from fastcep.query.source import NESTED
@@ -28,11 +28,13 @@ def literal_of(value: Any) -> ast.Literal:
 
 
 def node_of(value: Any) -> ast.Expr:
-    """Return the node of a term or a constant; a `timedelta` is a duration."""
+    """Return the node of a term or a constant; a `timedelta` is a duration, a `datetime` a time (by default UTC)."""
     if isinstance(value, Term):
         return value.node
     if isinstance(value, timedelta):
         return ast.DurationLiteral(parse_duration(value))
+    if isinstance(value, datetime):
+        return ast.TimestampLiteral(parse_time(value.isoformat()))
     return literal_of(value)
 
 

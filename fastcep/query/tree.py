@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 from lark import Token, Tree
 
 from fastcep.errors import ValidationError
-from fastcep.events.units import INT64_MAX, parse_duration
+from fastcep.events.units import INT64_MAX, parse_duration, parse_time
 from fastcep.query.ast import Span
 from fastcep.query.source import Source
 
-__all__ = ["Branch", "duration", "integer", "leaves", "name_of", "span_of", "string_of", "text_of"]
+__all__ = ["Branch", "duration", "integer", "leaves", "name_of", "span_of", "string_of", "text_of", "timestamp"]
 
 Branch: TypeAlias = "Tree[Token]"
 
@@ -62,5 +62,13 @@ def duration(token: Token, source: Source) -> int:
     """Return a DURATION token in nanoseconds; raise ParseError if they do not fit int64 or are not a whole number."""
     try:
         return parse_duration(str(token).lower())
+    except ValidationError as error:
+        raise source.error(str(error), span_of(token)) from None
+
+
+def timestamp(token: Token, source: Source) -> int:
+    """Return a TIMESTAMP token in nanoseconds since the epoch; raise ParseError if its text is not a time."""
+    try:
+        return parse_time(str(token)[str(token).index("'") + 1 : -1])
     except ValidationError as error:
         raise source.error(str(error), span_of(token)) from None

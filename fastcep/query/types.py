@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BUILTINS", "Scope", "attribute_dtypes", "type_of"]
 
-BUILTINS = {"time": "int64", "seq": "int64", "type": "string"}
+BUILTINS = {"time": "timestamp", "seq": "int64", "type": "string"}
 _Reference: TypeAlias = "ast.Attribute | ast.Aggregate | ast.AttributeList"
 
 
@@ -81,7 +81,7 @@ def type_of(expression: ast.Expr, scope: ast.Query | Scope) -> str:
     Returns
     -------
     str
-        ``"int64"``, ``"float64"``, ``"bool"``, ``"string"`` or, for a NULL constant, ``"null"``. An
+        ``"int64"``, ``"float64"``, ``"bool"``, ``"string"``, ``"timestamp"`` or, for a NULL constant, ``"null"``. An
         `AttributeList` has the dtype of its elements.
 
     Raises
@@ -100,6 +100,8 @@ def _type(node: ast.Expr, scope: Scope) -> str:
             if node.nanoseconds > INT64_MAX or node.nanoseconds < INT64_MIN:
                 raise Problem(f"the duration {node.nanoseconds} ns does not fit int64", node)
             return "int64"
+        case ast.TimestampLiteral():
+            return "timestamp"
         case ast.Attribute():
             return _attribute(node, scope)
         case ast.Aggregate():
@@ -169,6 +171,10 @@ def _unknown(node: _Reference, scope: Scope) -> Problem:
         remedy = _reference_text(node, group, names[0], node.name or "attribute")
         return Problem(f"{x} is a group; name one of its variables ({', '.join(names)}), as in {remedy}", node)
     if inner is not None and (x, None) in scope.variables:
+        is_repeated = scope.variables[x, None].repeated
+        if inner.lower() in ("first", "last") and isinstance(node, ast.Attribute) and is_repeated:
+            remedy = short_text(replace(node, inner=None, index=ast.Index(inner.lower())))
+            return Problem(f"an element of {x} is named in brackets; write {remedy}", node)
         remedy = short_text(replace(node, inner=None))
         return Problem(f"{x} is a variable, not a group, so it has no '{inner}'; write {remedy}", node)
     if inner is None:
@@ -291,7 +297,9 @@ def _aggregate(node: ast.Aggregate, scope: Scope) -> str:
         raise Problem(
             f"{node.function} needs numbers, but {list_text} is {DTYPE_TEXT[dtype]}{number_remedy(node)}", node
         )
-    return dtype if node.function in ("SUM", "MIN", "MAX") else "float64"
+    if node.function == "SUM":
+        return arithmetic_dtype([dtype])
+    return dtype if node.function in ("MIN", "MAX") else "float64"
 
 
 # ---------------------------------------------------------------------- operators
@@ -329,7 +337,8 @@ def _user_call(node: ast.UserCall, scope: Scope) -> str:
         raise Problem(f"{name} takes {expected}, not {len(node.arguments)}", node)
     for number, (argument, dtype) in enumerate(zip(node.arguments, parameters, strict=True), 1):
         argument_dtype = _type(argument, scope)
-        if argument_dtype not in (dtype, "null") and (argument_dtype, dtype) != ("int64", "float64"):
+        widened = {"int64": ("int64", "float64"), "timestamp": ("int64", "float64")}.get(argument_dtype, ())
+        if argument_dtype not in (dtype, "null") and dtype not in widened:
             raise Problem(
                 f"{name} needs {DTYPE_TEXT[dtype]} as argument {number}, but {short_text(argument)} is "
                 f"{DTYPE_TEXT[argument_dtype]}",
@@ -342,7 +351,7 @@ def _unary(node: ast.Unary, scope: Scope) -> str:
     if node.operator == "NOT":
         _need_bool(node.operand, scope, "NOT")
         return "bool"
-    return _need_number(node.operand, scope, "-")
+    return arithmetic_dtype([_need_number(node.operand, scope, "-")])
 
 
 def _binary(node: ast.Binary, scope: Scope) -> str:
@@ -367,7 +376,11 @@ def _operation(node: ast.Binary, left: str, scope: Scope) -> str:
         _must_be_ordered([left, _type(node.right, scope)], (node.left, node.right), operator)
         return "bool"
     dtypes = [_must_be_number(left, node.left, operator), _need_number(node.right, scope, operator)]
-    return "float64" if operator in ("/", "^") else arithmetic_dtype(dtypes)
+    if operator in ("/", "^"):
+        return "float64"
+    is_later = operator == "+" and sorted(dtypes) == ["int64", "timestamp"]
+    is_earlier = operator == "-" and dtypes == ["timestamp", "int64"]
+    return "timestamp" if is_later or is_earlier else arithmetic_dtype(dtypes)
 
 
 def _must_be_ordered(dtypes: list[str], operands: tuple[ast.Expr, ...], operator: str) -> None:

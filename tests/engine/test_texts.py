@@ -107,8 +107,8 @@ def test_a_query_keeps_the_function_it_started_with() -> None:
 
 
 def test_codes_that_are_freed_forget_their_results() -> None:
-    text = "PATTERN SEQ(A a, B b) WHERE lower(a.s) = b.s AND a.s LIKE '%7' WITHIN 2ns RETURN a.s"
-    engine = letters.engine(text, SCHEMA)
+    query = "PATTERN SEQ(A a, B b) WHERE lower(a.s) = b.s AND a.s LIKE '%7' WITHIN 2ns RETURN a.s"
+    engine = letters.engine(query, SCHEMA)
     n, held = 40_000, []
     for number in range(8):
         names = [f"{'N' if k % 2 == 0 else 'n'}{number}-{k // 2 + 3 * number}" for k in range(n)]

@@ -9,7 +9,7 @@ from reference.matcher import Event, Value
 
 from fastcep.query import ast, traversal
 from fastcep.query.patterns import is_nullable, pattern_variables, sub_patterns
-from fastcep.query.scalar_functions import TEXT_FUNCTIONS
+from fastcep.query.scalar_functions import TEXT_FUNCTIONS, TIME_FUNCTIONS
 
 #: Alternative clauses: a query has at most one of each group.
 ALTERNATIVES = (
@@ -27,8 +27,8 @@ PATTERNS = (
 )  # fmt: skip
 CONDITIONS = (
     "x.a = y.b", "x.a < y.b", "x.a + y.b = z.c", "x.a < 1", "x[i].a", "x[i+1].a", "x[first].a", "x[last-1].a",
-    "AVG(x[].a)", "AVG(x[..i].a)", "OR, NOT", "IN, BETWEEN", "text, bool", "IS NULL, CASE", "LIKE, lower(x.a)", "[a]",
-    "WHERE on NEG",
+    "AVG(x[].a)", "AVG(x[..i].a)", "OR, NOT", "IN, BETWEEN", "text, bool", "IS NULL, CASE", "LIKE, lower(x.a)",
+    "hour(x.time)", "[a]", "WHERE on NEG",
 )  # fmt: skip
 WINDOWS = (
     "WITHIN t", "WITHIN n EVENTS", "WITHIN UNBOUNDED", "OPEN ON", "EVERY t", "EVERY n EVENTS", "CLOSE AFTER t",
@@ -182,6 +182,10 @@ def _of_part(part: ast.Expr) -> Iterator[str]:
             yield "IS NULL, CASE"
         case ast.Call(function) if function == "like" or function in TEXT_FUNCTIONS:
             yield "LIKE, lower(x.a)"
+        case ast.Call(function) if function in TIME_FUNCTIONS:
+            yield "hour(x.time)"
+        case ast.TimestampLiteral():
+            yield "hour(x.time)"
         case ast.Literal(value=str() | bool()):
             yield "text, bool"
 

@@ -314,7 +314,7 @@ def test_the_most_states(schema: Schema) -> None:
         ("SEQ(A a, AND(B b, C c) WHERE a.V = 1 WITHIN 1h",
          "the bracket of SEQ( is not closed: add ) before WHERE", "WHERE"),
         ("SEQ A a", 'write SEQ(…), or as a name, write "SEQ" in double quotes', "A"),
-        ("SEQ(A a) WITHIN 5 minutes", "a time needs a unit: ns, us, ms, s, min, h or d, as in 5min", "minutes"),
+        ("SEQ(A a) WITHIN 5 minutes", "write 5min", "minutes"),
         ("SEQ((SEQ(A a))+ g[]) WHERE SUM(g.a.V) > 1", "write SUM(g[].a.V)", "SUM(g.a.V)"),
         ("SEQ((SEQ(A a))+ g[]) WHERE COUNT(g) > 1", "write COUNT(g[])", "COUNT(g)"),
     ],

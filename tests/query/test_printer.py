@@ -179,10 +179,15 @@ class Expressions:
         return ast.Aggregate(self.pick("AVG", "SUM", "MIN", "MAX", "STDDEV"), variable, name, inner)
 
     def number(self, depth: int = 3) -> ast.Expr:
-        forms = ["literal", "duration", "attribute"] + ["aggregate"] * bool(self.repeated)
+        forms = ["literal", "duration", "timestamp", "hour", "attribute"] + ["aggregate"] * bool(self.repeated)
         match self.pick(*forms, *(["minus", "binary", "binary", "call"] * bool(depth))):
             case "literal":
                 return ast.Literal(self.draw(NUMBERS))
+            case "timestamp":
+                return ast.TimestampLiteral(self.draw(st.integers(-(2**63), 2**63 - 1)))
+            case "hour":
+                zone = (ast.Literal("Asia/Kathmandu"),) * self.pick(0, 1)
+                return ast.Call(self.pick("hour", "minute", "dayofweek", "date"), (self.attribute("int64"), *zone))
             case "duration":
                 return ast.DurationLiteral(self.draw(DURATIONS))
             case "attribute":

@@ -22,7 +22,7 @@ from fastcep.query import parse, type_of
         ("u.V", "int64"),
         ("k[first].name", "string"),
         ("k[].x", "float64"),
-        ("a.time", "int64"),
+        ("a.time", "timestamp"),
         ("a.seq", "int64"),
         ("a.type", "string"),
         ("a.V + 1", "int64"),

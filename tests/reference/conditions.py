@@ -112,7 +112,7 @@ def evaluate(node: ast.Expr, bound: Bound, i: int = 0, missing_is_null: bool = F
     match node:
         case ast.Literal(constant):
             return constant
-        case ast.DurationLiteral(nanoseconds):
+        case ast.DurationLiteral(nanoseconds) | ast.TimestampLiteral(nanoseconds):
             return nanoseconds
         case ast.Attribute():
             event = element(node, bound, i)

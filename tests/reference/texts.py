@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from fastcep.query import ast
-from reference.values import Value, compare, truth
+from reference.values import Value, checked, compare, truth
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: Functions of this module, by the name of the call.
 FORMS = frozenset({
     "is null", "coalesce", "case", "like", "lower", "upper", "substr", "starts_with", "ends_with", "contains", "length",
+    "hour", "minute", "dayofweek", "date", "nanoseconds",
 })  # fmt: skip
 
 
@@ -28,6 +33,8 @@ def form(node: ast.Call, value: Callable[[ast.Expr], Value]) -> Value:
         return widened(arguments[-1] if len(arguments) % 2 else None, results)
     if any(argument is None for argument in arguments):
         return None
+    if node.function in ("hour", "minute", "dayofweek", "date", "nanoseconds"):
+        return calendar(node.function, *arguments)
     text, *others = arguments
     assert isinstance(text, str), text
     match node.function, others:
@@ -50,6 +57,25 @@ def form(node: ast.Call, value: Callable[[ast.Expr], Value]) -> Value:
             numbers = range(first, first + int(count[0])) if count else range(first, len(text) + 1)
             return "".join(letter for place, letter in enumerate(text, 1) if place in numbers)
     raise AssertionError(node)
+
+
+def calendar(function: str, time: Value, zone: Value = "UTC") -> Value:
+    """Return a part of a time in a time zone, or the moment when its day begins there; null if it does not fit."""
+    assert isinstance(time, int) and isinstance(zone, str), (time, zone)
+    if function == "nanoseconds":
+        return time
+    moment = EPOCH + timedelta(seconds=time // 10**9)
+    local = moment.astimezone(ZoneInfo(zone))
+    shift = local.utcoffset()
+    if shift and checked(time + shift // timedelta(microseconds=1) * 1000) is None:
+        return None
+    if function != "date":
+        return {"hour": local.hour, "minute": local.minute, "dayofweek": local.isoweekday()}[function]
+    since = timedelta(hours=local.hour, minutes=local.minute, seconds=local.second)
+    midnight = local.replace(tzinfo=None) - since  # as a clock there shows it
+    first = EPOCH + (midnight - EPOCH.replace(tzinfo=None)) - (shift or timedelta())
+    begins = midnight.replace(tzinfo=UTC) - (first.astimezone(ZoneInfo(zone)).utcoffset() or timedelta())
+    return checked((begins - EPOCH) // timedelta(seconds=1) * 10**9)
 
 
 def widened(value: Value, others: list[Value]) -> Value:

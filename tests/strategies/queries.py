@@ -21,7 +21,7 @@ from fastcep.query.patterns import PatternVariable, pattern_variables
 from strategies.patterns import PERIODIC, Draw, most_events, nested_patterns, pair_patterns, patterns
 from strategies.running import COMPARISONS, so_far
 from strategies.streams import DTYPES, SMALL, rarely, schemas, streams
-from strategies.texts import null_condition, text, text_condition
+from strategies.texts import null_condition, text, text_condition, time_condition
 
 
 @dataclass(frozen=True)
@@ -185,6 +185,7 @@ class Expressions:
             "null",
             "null or case",
             "text",
+            "calendar",
         ]
         kind = self.pick(*kinds, *(["or", "not", "and or"] if depth > 0 else []), *(["so far"] if depth == 2 else []))
         if kind == "or":
@@ -223,6 +224,8 @@ class Expressions:
             return null_condition(self)
         if kind == "text":
             return text_condition(self)
+        if kind == "calendar":
+            return time_condition(self)
         if kind == "null":
             return ast.Binary(comparison, self.leaf(), ast.Literal(None))
         return self.words(kind, comparison) or ast.Binary(comparison, self.leaf(), self.constant())

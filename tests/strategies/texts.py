@@ -66,3 +66,22 @@ def null_condition(make: Expressions) -> ast.Expr:
         branches = [make.condition(0), make.number(0)] * make.pick(1, 1, 2)
         return ast.Binary(comparison, ast.Call("case", (*branches, *make.pick((), (make.constant(),)))), make.number(0))
     return ast.Call("case", (make.condition(0), make.condition(0), *make.pick((), (make.condition(0),))))
+
+
+def time(make: Expressions) -> ast.Expr:
+    """Draw a time between 1969 and 1970, from hours, days or months that an attribute counts, or any integer."""
+    scale = ast.DurationLiteral(make.pick(7 * 3600 * 10**9, 86400 * 10**9, 101 * 86400 * 10**9, 1))
+    later = ast.Binary("*", make.leaf_int(), scale)
+    return ast.Binary("+", make.attribute(make.pick(*make.positive), "time"), later)
+
+
+def time_condition(make: Expressions) -> ast.Expr:
+    """Draw a condition on a time of day, a day, or a time constant."""
+    kind = make.pick("function", "function", "date", "constant")
+    zone = make.pick((), (ast.Literal("Europe/Berlin"),), (ast.Literal("America/St_Johns"),))
+    if kind == "date":
+        return ast.Binary("=", ast.Call("date", (time(make), *zone)), ast.Call("date", (time(make), *zone)))
+    if kind == "constant":
+        return ast.Binary(make.pick(*COMPARISONS), time(make), ast.TimestampLiteral(make.pick(0, 1, 86400 * 10**9, -1)))
+    function, constant = make.pick(("hour", 7), ("dayofweek", 4), ("minute", 30), ("hour", 1))
+    return ast.Binary(make.pick(*COMPARISONS), ast.Call(function, (time(make), *zone)), ast.Literal(constant))

@@ -70,7 +70,7 @@ def _usable(query: ast.Query, expressions: Sequence[ast.Expr], exclude: Sequence
             continue
         text = expression_text(expression)
         try:
-            if type_of(parse_feature(text, query, "feature"), query) in ("int64", "float64", "bool"):
+            if type_of(parse_feature(text, query, "feature"), query) in ("int64", "float64", "timestamp", "bool"):
                 texts.append(text)
         except (ParseError, Problem):
             continue

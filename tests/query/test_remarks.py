@@ -1,0 +1,75 @@
+"""Warnings of queries that hardly mean what they say; what a warning recommends has no warning."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import fastcep as fc
+
+ATTRIBUTES = {"v": "int64", "x": "float64", "s": "string"}
+SCHEMA = fc.Schema({"A": ATTRIBUTES, "B": ATTRIBUTES}, type="type")
+
+
+def remarks(condition: str) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fc.parse(f"PATTERN SEQ(A a, B b, A+ c[]) WHERE {condition} WITHIN 1h", SCHEMA)
+    assert all(entry.category is fc.QueryWarning for entry in caught)
+    return [str(entry.message) for entry in caught]
+
+
+CASES = [
+    ("b.time - a.time < 5", "b.time - a.time is a duration, so 5 means 5 ns; write a unit, as in 5s, or 5ns if",
+     "b.time - a.time < 5s"),
+    ("5 >= c[last].time - a.time", "c[last].time - a.time is a duration", "5s >= c[last].time - a.time"),
+    ("b.time - a.time BETWEEN 0 AND 5", "so 5 means 5 ns", "b.time - a.time BETWEEN 0 AND 5s"),
+    ("b.time - a.time < 0.5 OR a.v = 1", "so 0.5 means 0.5 ns", "b.time - a.time < 500ms OR a.v = 1"),
+    ("a.time > 1000", "a.time is a time, so 1000 means 1000 ns after the start of 1970; write a time such as TIMESTAMP",
+     "a.time > TIMESTAMP '2026-11-27'"),
+    ("a.time > 1000", "or nanoseconds(a.time) for the number", "nanoseconds(a.time) > 1000"),
+    ("a.v = NULL", "a comparison with NULL is always unknown; write a.v IS NULL", "a.v IS NULL"),
+    ("NULL != a.v + 1", "write a.v + 1 IS NOT NULL", "a.v + 1 IS NOT NULL"),
+    ("NOT (a.s = NULL AND b.v = 1)", "write a.s IS NULL", "NOT (a.s IS NULL AND b.v = 1)"),
+    ("a.v NOT IN {1, NULL}", "a set with NULL is never true; leave NULL out, and write a.v IS NOT NULL AND",
+     "a.v IS NOT NULL AND a.v NOT IN {1}"),
+    ("a.v IN {1, NULL}", "never finds a null; leave NULL out, and write a.v IS NULL OR", "a.v IS NULL OR a.v IN {1}"),
+    ("a.v + NULL > 3", "a.v + NULL > 3 is always unknown, because NULL is", "a.v > 3"),
+    ("NULL", "NULL is always unknown", "a.v IS NULL"),
+    ("a.v > 5 AND b.v = 1 AND a.v < 3", "a.v > 5 and a.v < 3 are never both true; correct a limit, or join",
+     "a.v > 5 OR a.v < 3"),
+    ("a.v > 5 AND 5 >= a.v", "are never both true", "a.v >= 5 AND 5 >= a.v"),
+    ("a.v = 1 AND a.v = 2", "a.v = 1 and a.v = 2 are never both true", "a.v = 1 OR a.v = 2"),
+    ("a.s = 'x' AND a.s = 'y'", "are never both true", "a.s = 'x' OR a.s = 'y'"),
+    ("a.v BETWEEN 5 AND 1", "a.v BETWEEN 5 AND 1 is never true", "a.v BETWEEN 1 AND 5"),
+    ("c[i].v > 5 AND c[i].v < 3", "are never both true", "c[i].v > 5 OR c[i].v < 3"),
+    ("b.time - a.time > 5s AND b.time - a.time < 3s", "are never both true", "b.time - a.time > 3s"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("condition", "message", "remedied"), CASES)
+def test_a_warning_has_place_and_remedy(condition: str, message: str, remedied: str) -> None:
+    (found,) = remarks(condition)
+    first, line, caret = found.splitlines()
+    assert first.startswith("query:1:") and message in first
+    assert condition in line and "^" in caret
+    assert remarks(remedied) == []
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "b.time - a.time > 0", "b.time - a.time < 5ns", "b.seq - a.seq < 5", "a.time != b.time", "a.v > 3 AND a.v < 5",
+        "a.v >= 3 AND a.v <= 3", "a.v > 3 AND c[i].v < 3", "a.v = 1 AND a.x = 2", "coalesce(a.v, NULL, 1) = 1",
+        "CASE WHEN a.v = 1 THEN NULL ELSE 2 END = 2", "a.v IS NULL", "hour(a.time) = 5", "a.s != 'x' AND a.s != 'y'",
+    ],
+)  # fmt: skip
+def test_plain_conditions_have_no_warning(condition: str) -> None:
+    assert remarks(condition) == []
+
+
+def test_a_warning_names_the_file() -> None:
+    text = "EVENT A (v int64)\nQUERY q PATTERN SEQ(A a)\nWHERE a.v = NULL WITHIN 1h"
+    with pytest.warns(fc.QueryWarning, match="^x.cep:3:7: a comparison with NULL"):
+        fc.query.parse_document(text, "x.cep")
