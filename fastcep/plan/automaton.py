@@ -363,9 +363,7 @@ class _Builder:
         own = list(map(self._variables, inner))
         for n, each in enumerate(inner):
             if isinstance(part, ast.Sequence):
-                yield from self._silences(
-                    each, before.union(*own[:n]), after.union(*own[n + 1 :]), branches
-                )
+                yield from self._silences(each, before.union(*own[:n]), after.union(*own[n + 1 :]), branches)
             elif isinstance(part, ast.Disjunction) and len(inner) > 1:
                 others = frozenset[int]().union(*own[:n], *own[n + 1 :])
                 taken = (frozenset[int](), others) if is_nullable(each) else (own[n], frozenset[int]())
