@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import warnings
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -88,6 +90,31 @@ def rows_of_one_engine(
         if options.get("timed_out"):
             rows += ({"kind": "timed_out"} | row for row in engine.timed_out().to_pylist())
     return canonical(rows)
+
+
+def batches_of(checkpoint: Path, tables: Sequence[pa.Table]) -> list[pa.Table]:
+    """Return the events of each micro-batch of a streaming query, from the logs of Spark's checkpoint.
+
+    If a driver is killed after the source has logged a file, and before Spark has logged the batch, the next batch has
+    this file and another one.
+    """
+    entries: dict[int, list[int]] = {}
+    for log in (checkpoint / "sources" / "0").glob("[0-9]*"):
+        for line in log.read_text().splitlines()[1:]:
+            entry = json.loads(line)
+            files = entries.setdefault(entry["batchId"], [])
+            number = int(re.findall(r"part-(\d+)", entry["path"])[0])
+            if number not in files:
+                files.append(number)
+    offsets = {int(path.name): json.loads(path.read_text().splitlines()[-1])["logOffset"]
+               for path in (checkpoint / "offsets").glob("[0-9]*")}  # fmt: skip
+    batches, before = [], -1
+    for batch in range(len(offsets)):
+        files = [number for at in range(before + 1, offsets[batch] + 1) for number in sorted(entries[at])]
+        batches.append(pa.concat_tables([tables[number] for number in files]))
+        before = offsets[batch]
+    assert sum(map(len, batches)) == sum(map(len, tables))
+    return batches
 
 
 def rows_in(folder: Path) -> list[Any]:

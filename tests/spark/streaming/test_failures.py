@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from pyspark.errors import StreamingQueryException
 from support.micro_batches import (
     LETTERS,
     QUERIES,
+    batches_of,
     canonical,
     pieces,
     query,
@@ -63,6 +65,25 @@ def _failing(function: Any, nth: int, after: bool) -> Any:
         return result
 
     return failing
+
+
+def test_a_crash_between_the_logs_of_spark(spark: Any, tmp_path: Path) -> None:
+    """The source has logged a file, but Spark has not logged its batch: the next batch has this file and another."""
+    tables, state = pieces(4_000, 4, disorder=3_000), tmp_path / "state"
+    for first, last in ((0, 3), (3, 5)):
+        write(tmp_path / "in", tables[first:last], first=first)
+        run(stream(spark, tmp_path / "in"), query("kleene"), tmp_path / "out", state,
+            allowed_lateness="500us", slices=2)  # fmt: skip
+        if not first:
+            for path in (state / "spark" / "offsets", state / "spark" / "commits"):
+                for name in ("2", ".2.crc"):
+                    (path / name).unlink(missing_ok=True)
+            shutil.rmtree(state / "batches" / "2")
+            shutil.rmtree(tmp_path / "out" / "batch=2")
+    batches = batches_of(state / "spark", tables)
+    assert [len(batch) for batch in batches] == [1_000, 1_000, 2_000, 1]
+    assert rows_in(tmp_path / "out") == rows_of_one_engine(query("kleene"), batches, "500us", "ABC")
+    assert rows_in(tmp_path / "out") != rows_of_one_engine(query("kleene"), tables, "500us", "ABC")
 
 
 def test_a_function_gets_the_same_rows_again(spark: Any, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.micro_batches import pieces, query, rows_in, rows_of_one_engine, write
+from support.micro_batches import batches_of, pieces, query, rows_in, rows_of_one_engine, write
 from support.waiting import LIMIT
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
@@ -34,7 +34,8 @@ def test_killed_drivers(tmp_path: Path) -> None:
     process = _driver(tmp_path)
     assert process.wait(LIMIT) == 0, (tmp_path / "log").read_text()[-4_000:]
     for name, (_, types) in QUERIES.items():
-        expected = rows_of_one_engine(query(name), tables, "500us", types)
+        batches = batches_of(tmp_path / name / "state" / "spark", tables)
+        expected = rows_of_one_engine(query(name), batches, "500us", types)
         assert len(expected) > 20
         assert rows_in(tmp_path / name / "out") == expected, name
 
