@@ -72,12 +72,16 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Negated:
-    """A negated variable, the variables before and after it in its SEQ, and the repeated group of the SEQ, or -1."""
+    """A negated variable, the variables before and after it in its SEQ, and the repeated group of the SEQ, or -1.
+
+    With ``until``, its event ends the loop of the variables ``after``.
+    """
 
     variable: int
     before: frozenset[int]
     after: frozenset[int]
     group: int = -1
+    until: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +136,12 @@ def lowered(pattern: ast.Pattern) -> ast.Pattern:
             return variables[0]
         case ast.Sequence() | ast.Conjunction() | ast.Disjunction():
             return type(pattern)(tuple(map(lowered, pattern.patterns)))
+        case ast.Until(ast.Group() as group, negation):
+            loop = lowered(group)
+            assert isinstance(loop, ast.Group)
+            return ast.Until(loop, negation)
         case ast.Group():
-            return ast.Group(
-                lowered(pattern.pattern), pattern.name, pattern.minimum, pattern.maximum, pattern.repeated
-            )
+            return ast.Group(lowered(pattern.pattern), pattern.name, pattern.minimum, pattern.maximum, pattern.repeated)
     return pattern
 
 
@@ -228,9 +234,7 @@ class _Builder:
                     continue
                 cleared = inner.get(chain[variable], ()) if part else ()
                 bound_now = (variable, chain[variable])
-                after = tuple(
-                    YES if n in bound_now else NO if n in cleared else old for n, old in enumerate(before)
-                )
+                after = tuple(YES if n in bound_now else NO if n in cleared else old for n, old in enumerate(before))
                 previous = bound.get(target, after)
                 merged = tuple(a if a == b else MAYBE for a, b in zip(after, previous, strict=True))
                 if merged != bound.get(target):
@@ -261,6 +265,8 @@ class _Builder:
                 for n, variable in enumerate(variables):
                     if len(taken) < count and n not in taken:
                         yield self.numbers[variable.name], False, "", tuple(sorted((*taken, n)))
+            case ast.Until(inner):
+                yield from self._steps(inner, here)
             case ast.Group(inner):
                 for number, again, _, there in self._steps(inner, here and here[0]):
                     yield number, again, "first" if here is None and pattern.repeated else "", (there,)
@@ -305,6 +311,8 @@ class _Builder:
                 return self._done(patterns[here[0]], here[1])
             case ast.AnyOf(count, _):
                 return len(here or ()) == count
+            case ast.Until(inner):
+                return self._done(inner, here)
         assert isinstance(part, ast.Group)
         return part.minimum == 0 if here is None else self._done(part.pattern, here[0])
 
@@ -322,6 +330,8 @@ class _Builder:
                 return (len(here), *here)
             case ast.Group(inner):
                 return self._rank(inner, here[0])
+            case ast.Until(inner):
+                return self._rank(inner, here)
         return (1,)
 
     # ------------------------------------------------------ variables and branches
@@ -331,17 +341,23 @@ class _Builder:
             return frozenset([self.numbers[part.name]])
         return frozenset().union(*map(self._variables, sub_patterns(part)))
 
-    def _negated(self, part: ast.Pattern, group: int) -> Iterator[Negated]:
+    def _negated(self, part: ast.Pattern, group: int, before: frozenset[int] = frozenset()) -> Iterator[Negated]:
+        """Yield the negated variables of a part; ``before`` holds the variables before it, if it is a part of a SEQ."""
         if isinstance(part, ast.Group) and part.repeated:
             group = self.groups[part.name]
+        if isinstance(part, ast.Until):
+            yield Negated(self.numbers[part.negation.name], before, self._variables(part.pattern), group, until=True)
         if isinstance(part, ast.Sequence):
             for n, inner in enumerate(part.patterns):
                 if isinstance(inner, ast.Negation):
                     sides = [frozenset().union(*map(self._variables, side))
                              for side in (part.patterns[:n], part.patterns[n + 1 :])]  # fmt: skip
                     yield Negated(self.numbers[inner.name], sides[0], sides[1], group)
+        before = frozenset()
         for inner in sub_patterns(part):
-            yield from self._negated(inner, group)
+            yield from self._negated(inner, group, before)
+            if isinstance(part, ast.Sequence):
+                before |= self._variables(inner)
 
     def _branches(self, part: ast.Pattern) -> Iterator[tuple[int, tuple[int, ...]]]:
         if isinstance(part, ast.Disjunction):
