@@ -60,11 +60,12 @@ def test_kernels() -> None:
 def test_every_clause_of_a_query_is_drawn() -> None:
     """A new field of a query, pattern, window or expression needs a row, or a reason here."""
     drawn = {"pattern", "window", "where", "partition", "returns", "strategy", "select", "consume", "limit",
-             "after_match", "weight"}  # fmt: skip
+             "after_match", "skip_to", "weight"}  # fmt: skip
     no_clause = {"span", "name", "schema", "text"}
     assert {field.name for field in dataclasses.fields(ast.Query)} == drawn | no_clause
     assert subclasses(ast.Pattern) == {
-        "Variable", "Negation", "Sequence", "Conjunction", "Disjunction", "AnyOf", "Group", "Aperiodic", "Periodic",
+        "Variable", "Negation", "Sequence", "Conjunction", "Disjunction", "AnyOf", "Group", "Until",
+        "Aperiodic", "Periodic",
     }  # fmt: skip
     assert subclasses(ast.Window) == {"TimeWindow", "CountWindow", "Unbounded", "ExplicitWindow"}
     assert {*ast.STRATEGIES, *(f"SELECT {name}" for name in ast.SELECTIONS)} <= set(CLAUSES)

@@ -76,6 +76,7 @@ class Negated:
 
     With ``FOR t`` (``nanoseconds``) ``before`` and ``after`` include the variables of the enclosing SEQs. It applies to
     a match if the match binds one of the first and none of the second variables of each of ``branches``.
+    With ``until``, its event ends the loop of the variables ``after``.
     """
 
     variable: int
@@ -84,6 +85,7 @@ class Negated:
     group: int = -1
     nanoseconds: int | None = None
     branches: tuple[tuple[frozenset[int], frozenset[int]], ...] = ()
+    until: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +140,12 @@ def lowered(pattern: ast.Pattern) -> ast.Pattern:
             return variables[0]
         case ast.Sequence() | ast.Conjunction() | ast.Disjunction():
             return type(pattern)(tuple(map(lowered, pattern.patterns)))
+        case ast.Until(ast.Group() as group, negation):
+            loop = lowered(group)
+            assert isinstance(loop, ast.Group)
+            return ast.Until(loop, negation)
         case ast.Group():
-            return ast.Group(
-                lowered(pattern.pattern), pattern.name, pattern.minimum, pattern.maximum, pattern.repeated
-            )
+            return ast.Group(lowered(pattern.pattern), pattern.name, pattern.minimum, pattern.maximum, pattern.repeated)
     return pattern
 
 
@@ -234,9 +238,7 @@ class _Builder:
                     continue
                 cleared = inner.get(chain[variable], ()) if part else ()
                 bound_now = (variable, chain[variable])
-                after = tuple(
-                    YES if n in bound_now else NO if n in cleared else old for n, old in enumerate(before)
-                )
+                after = tuple(YES if n in bound_now else NO if n in cleared else old for n, old in enumerate(before))
                 previous = bound.get(target, after)
                 merged = tuple(a if a == b else MAYBE for a, b in zip(after, previous, strict=True))
                 if merged != bound.get(target):
@@ -267,6 +269,8 @@ class _Builder:
                 for n, variable in enumerate(variables):
                     if len(taken) < count and n not in taken:
                         yield self.numbers[variable.name], False, "", tuple(sorted((*taken, n)))
+            case ast.Until(inner):
+                yield from self._steps(inner, here)
             case ast.Group(inner):
                 for number, again, _, there in self._steps(inner, here and here[0]):
                     yield number, again, "first" if here is None and pattern.repeated else "", (there,)
@@ -311,6 +315,8 @@ class _Builder:
                 return self._done(patterns[here[0]], here[1])
             case ast.AnyOf(count, _):
                 return len(here or ()) == count
+            case ast.Until(inner):
+                return self._done(inner, here)
         assert isinstance(part, ast.Group)
         return part.minimum == 0 if here is None else self._done(part.pattern, here[0])
 
@@ -328,6 +334,8 @@ class _Builder:
                 return (len(here), *here)
             case ast.Group(inner):
                 return self._rank(inner, here[0])
+            case ast.Until(inner):
+                return self._rank(inner, here)
         return (1,)
 
     # ------------------------------------------------------ variables and branches
@@ -337,17 +345,23 @@ class _Builder:
             return frozenset([self.numbers[part.name]])
         return frozenset().union(*map(self._variables, sub_patterns(part)))
 
-    def _negated(self, part: ast.Pattern, group: int) -> Iterator[Negated]:
+    def _negated(self, part: ast.Pattern, group: int, before: frozenset[int] = frozenset()) -> Iterator[Negated]:
+        """Yield the negated variables of a part; ``before`` holds the variables before it, if it is a part of a SEQ."""
         if isinstance(part, ast.Group) and part.repeated:
             group = self.groups[part.name]
+        if isinstance(part, ast.Until):
+            yield Negated(self.numbers[part.negation.name], before, self._variables(part.pattern), group, until=True)
         if isinstance(part, ast.Sequence):
             for n, inner in enumerate(part.patterns):
                 if isinstance(inner, ast.Negation) and inner.nanoseconds is None:
                     sides = [frozenset().union(*map(self._variables, side))
                              for side in (part.patterns[:n], part.patterns[n + 1 :])]  # fmt: skip
                     yield Negated(self.numbers[inner.name], sides[0], sides[1], group)
+        before = frozenset()
         for inner in sub_patterns(part):
-            yield from self._negated(inner, group)
+            yield from self._negated(inner, group, before)
+            if isinstance(part, ast.Sequence):
+                before |= self._variables(inner)
 
     def _silences(
         self,

@@ -176,6 +176,7 @@ class Checks:
             after=tuple(sorted(negated.after)),
             group=negated.group,
             latest=item.latest,
+            until=negated.until,
             keys=tuple(outputs.index(row) for row, _ in item.keys),
             program=program,
             forall=self._walks[number],
@@ -200,9 +201,13 @@ class Checks:
     def _negation(self, number: int, columns: Columns) -> NegationPlan:
         variable, keys = self._stores[number]
         negated = next(item for item in self.automaton.negated if item.variable == variable)
-        by_time = negated.group < 0 and any(
-            edge.variable in negated.after and all(edge.before[m] == NO for m in negated.before)
-            for edge in self.automaton.edges
+        by_time = (
+            negated.group < 0
+            and not negated.until
+            and any(
+                edge.variable in negated.after and all(edge.before[m] == NO for m in negated.before)
+                for edge in self.automaton.edges
+            )
         )
         return NegationPlan(
             variable=variable,

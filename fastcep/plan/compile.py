@@ -15,6 +15,7 @@ from fastcep.plan.expression_text import describe
 from fastcep.plan.factorised import Factorised, factorise, has_choice
 from fastcep.plan.ir import DTYPES, PREVIOUS, TRUE, Op, all_of, key_pair, leaves, only, quantity, transform
 from fastcep.plan.joins import EdgeWork, join, share_keys
+from fastcep.plan.longest import can_grow
 from fastcep.plan.negation import place_negations
 from fastcep.plan.partition_key import KeyWords, find_key
 from fastcep.plan.placement import Placer, acts_by_partition, removes_rows
@@ -23,6 +24,7 @@ from fastcep.plan.programs import Columns
 from fastcep.plan.rewrite import step
 from fastcep.plan.windows import plan_windows
 from fastcep.query import ast, traversal
+from fastcep.query.check_skip import skip_variables
 
 #: A row keeps the null flags of its registers in one 64-bit word.
 MAX_VALUES = 64
@@ -99,7 +101,8 @@ class _Planner:
         self.weighed = weighed or classes is not None
         self.timed_out = timed_out
         self.index = index
-        placer = Placer(query, timed_out)
+        self.longest = query.select == "longest"  # the time at which a partial match ends matters
+        placer = Placer(query, timed_out or self.longest)
         self.placement = placer.place()
         self.automaton = placer.automaton
         self.variables = placer.variables
@@ -167,13 +170,16 @@ class _Planner:
         placement, query, checks, columns = self.placement, self.query, self.checks, self.columns
         timed_out = self.timed_out
         by_partition = acts_by_partition(query)
+        index = "off" if self.longest else self.index  # a row with a null word in its key would be lost
         self.edges = {
-            edge: join(placement.on_edge.get(edge, []), edge, self.index, by_partition) for edge in self.automaton.edges
+            edge: join(placement.on_edge.get(edge, []), edge, index, by_partition) for edge in self.automaton.edges
         }
         for state in range(len(self.states) if removes_rows(query) else 0):
             share_keys([work for edge, work in self.edges.items() if edge.source == state])
         for edge in self.automaton.edges:
             self._choose_index(edge)
+        for item in self.indexes if self.longest else ():
+            item.guard = all_of([item.guard, can_grow(item.state, self.automaton)])
         accept = {number: all_of(placement.on_accept.get(number, []))
                   for number, state in enumerate(self.automaton.states) if state.accepting}  # fmt: skip
         for item in self.indexes:  # only rows that can still be extended have features
@@ -235,6 +241,9 @@ class _Planner:
             observed=self.observed,
             weighed=self.weighed,
             event_features=event_features,
+            longest=self.longest,
+            follows=query.strategy in ("partition_contiguity", "strict_contiguity"),
+            skip_to=skip_variables(query),
         )
 
     # ------------------------------------------------------------ conditions
@@ -270,7 +279,7 @@ class _Planner:
             add(state, guard)
         for state, expr in (*self.checks.inputs(), *self.checks.dues.items()):
             add(state, expr)
-        for state in self.checks.absent_at_end if acts_by_partition(self.query) else ():
+        for state in self._deferred() if acts_by_partition(self.query) else ():
             for name in self.query.partition:
                 add(state, self._partition_word(name))
 
@@ -400,10 +409,10 @@ class _Planner:
             accept_guard=-1 if guard == TRUE else work.outputs.index(guard),
             accept_forall=checks.on_accept.get(number, ()),
             accept_absences=checks.absent_on_accept.get(number, ()),
-            deferred=bool(at_end),
+            deferred=number in self._deferred(),
             at_end=at_end,
             due=work.outputs.index(checks.dues[number]) if number in checks.dues else -1,
-            partition=self._partition_outputs(number) if at_end and self.query.limit else (),
+            partition=self._partition_outputs(number) if self._has_partition(number) else (),
             needs_birth=self._needs_birth(number),
             register_texts=tuple(self._show(expr) for expr in work.registers),
             accept_text=self._show_guard(guard),
@@ -422,6 +431,16 @@ class _Planner:
 
         return tuple(tuple(word(m, name) for name in self.query.partition) for m in range(len(self.variables)))
 
+    def _deferred(self) -> list[int]:
+        """Return the states in which matches wait."""
+        if self.longest:
+            return [number for number, state in enumerate(self.automaton.states) if state.accepting]
+        return list(self.checks.absent_at_end)
+
+    def _has_partition(self, number: int) -> bool:
+        """Return whether the waiting matches of a state have the words of their partition among their outputs."""
+        return number in self._deferred() and (self.query.limit is not None or self.longest)
+
     def _partition_outputs(self, number: int) -> tuple[int, ...]:
         """Return the outputs that hold the words of the partition, for a state whose matches wait."""
         outputs = self.states[number].outputs
@@ -438,6 +457,11 @@ class _Planner:
                  for number in range(len(self.indexes))]  # fmt: skip
         waiting = {state: self.checks.key_words(state, work.outputs) for state, work in enumerate(self.states)
                    if self.checks.absent_at_end.get(state)}  # fmt: skip
+        if self.longest:
+            words_of = [self._partition_word(name) for name in self.query.partition]
+            waiting = {state: [(output, word, word) for output, word in
+                               zip(self._partition_outputs(state), words_of, strict=True)]
+                       for state in self._deferred()}  # fmt: skip
         lacking = "with index='off' there are no keys to split the state by" if self.index == "off" else ""
         words = KeyWords(joins, self.checks.stores, waiting, lacking=lacking)
         return find_key(self.query, self.automaton, self.translate, words)

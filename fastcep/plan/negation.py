@@ -32,6 +32,8 @@ def place_negations(placer: Placer) -> Absences:
         conditions = placer.on_negated.get(negated.variable, [])
         if negated.nanoseconds is not None:
             place_silence(placer, negated, conditions, out)
+        elif negated.until:
+            _in_loop(placer, negated, conditions, out)
         elif negated.group >= 0:
             _in_group(placer, negated, conditions, out)
         else:
@@ -85,6 +87,14 @@ def _in_sequence(placer: Placer, negated: Negated, items: list[Conjunct], out: A
         if state.accepting and number in due:
             crossed = any(state.bound[m] != NO for m in negated.after)
             (out.on_accept if crossed or nested else out.at_end).setdefault(number, []).append(absence)
+
+
+def _in_loop(placer: Placer, negated: Negated, items: list[Conjunct], out: Absences) -> None:
+    """Place the check of UNTIL wherever an element of the loop is bound; the first event of a match needs none."""
+    absence = absence_of(placer, negated, items)
+    for edge in placer.automaton.edges:
+        if edge.variable in negated.after and edge.source != START:
+            out.on_edge.setdefault(edge, []).append(absence)
 
 
 def _in_group(placer: Placer, negated: Negated, items: list[Conjunct], out: Absences) -> None:

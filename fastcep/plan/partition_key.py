@@ -16,6 +16,7 @@ from fastcep.plan.joins import EVENT_ATTRIBUTES
 from fastcep.plan.plan import KeyPlan
 from fastcep.plan.translate import Translator
 from fastcep.query import ast, traversal
+from fastcep.query.printer import skip_text
 from fastcep.query.types import BUILTINS
 
 __all__ = ["KeyWords", "find_key"]
@@ -53,8 +54,12 @@ def find_key(query: ast.Query, automaton: Automaton, translate: Translator, word
     """Return the key of a query, or the reason why its state cannot be split."""
     if query.limit is not None and not query.partition:
         return "LIMIT counts the matches of all keys"
-    if query.after_match == "skip past last" and not query.partition:
-        return "AFTER MATCH SKIP PAST LAST drops the partial matches of all keys"
+    if query.after_match in ("skip past last", "skip to first", "skip to last") and not query.partition:
+        return f"AFTER MATCH {skip_text(query)} drops the partial matches of all keys"
+    if query.select == "longest" and (
+        not query.partition or query.strategy == "strict_contiguity" or isinstance(query.window, ast.CountWindow)
+    ):
+        return "SELECT longest reports a match when an event of any key ends it"
     reason = "no attribute is equal in all variables, including negated ones"
     for attributes in _candidates(query, automaton, translate):
         key = _locate(query, automaton, translate, attributes, words)
@@ -135,9 +140,7 @@ def _candidates(query: ast.Query, automaton: Automaton, translate: Translator) -
 Node = tuple[int, str]  # a variable and an attribute
 
 
-def _by_equalities(
-    conjuncts: Sequence[ast.Expr], automaton: Automaton, translate: Translator
-) -> Iterable[Attributes]:
+def _by_equalities(conjuncts: Sequence[ast.Expr], automaton: Automaton, translate: Translator) -> Iterable[Attributes]:
     """Yield classes of ``x.p = y.q`` that connect all variables, whichever optional variables are bound."""
     links: list[tuple[Node, Node]] = []
     within: set[Node] = set()  # x[i+1].p = x[i].p

@@ -63,7 +63,8 @@ class Placement:
 
 def acts_by_partition(query: ast.Query) -> bool:
     """Return whether a policy on whole windows applies to each partition separately."""
-    return bool(query.partition) and (query.after_match == "skip past last" or query.limit is not None)
+    on_partitions = query.after_match in ("skip past last", "skip to first", "skip to last")
+    return bool(query.partition) and (on_partitions or query.limit is not None or query.select == "longest")
 
 
 def removes_rows(query: ast.Query) -> bool:
@@ -72,6 +73,7 @@ def removes_rows(query: ast.Query) -> bool:
         query.strategy == "skip_till_next"
         or query.consume == "consumed"
         or query.after_match != "no skip"
+        or query.select == "longest"
         or acts_by_partition(query)
     )
 

@@ -92,7 +92,8 @@ class AbsencePlan:
 
     ``keys`` are the outputs of the state that hold the key words. ``program`` (over ``row`` registers of the negated
     event and ``out`` outputs of the state) and the for-all conditions ``forall`` select the events that count. If
-    ``group`` is not -1, the check covers each round of that group, or only the latest round with ``latest``. The check
+    ``group`` is not -1, the check covers each round of that group, or only the latest round with ``latest``. With
+    ``until`` the variables ``after`` are those of a loop, and it covers the events before its newest element. The check
     runs if output ``guard`` is true (-1: always).
     """
 
@@ -107,6 +108,7 @@ class AbsencePlan:
     guard: int = -1
     text: str = ""
     guard_text: str = ""
+    until: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +197,8 @@ class StatePlan:
 
     ``variable`` is one of the variables that can be bound last in it. ``bindings`` are the variables and groups for
     which a row has a word. A match that ends in a ``deferred`` state is decided by the checks ``at_end`` at the end of
-    its window or, if ``due`` is not -1, when the time in that output has passed. Its outputs ``partition`` are the
-    words of its partition, if matches are limited per partition.
+    its window or, if ``due`` is not -1, when the time in that output has passed; or it waits because a longer one may
+    come. Its outputs ``partition`` are the words of its partition, if policies apply to each partition.
     ``dtypes`` has a letter per output, see :mod:`fastcep.plan.ir`. ``features`` has a letter per feature of its rows
     (:mod:`fastcep.plan.classes`).
     """
@@ -331,6 +333,10 @@ class Plan:
         Whether partial matches can be removed before their window ends; each state then has at most one index.
     select, consumes, after_match, limit
         Policies: indices in ``ast.SELECTIONS`` and ``ast.AFTER_MATCH``; matches per window, 0 for no limit.
+    longest, follows
+        Whether the query selects ``longest``, and whether contiguity ends a partial match at the next event.
+    skip_to
+        Variables of ``SKIP TO FIRST`` and ``SKIP TO LAST``.
     per_partition
         Per variable, the columns of the words of its event's partition, if policies apply to each partition separately.
     windows
@@ -408,4 +414,7 @@ class Plan:
     weighed: bool = False
     event_features: tuple[tuple[int, ...], ...] = ()
     lives: int = 0
+    longest: bool = False
+    follows: bool = False
+    skip_to: tuple[int, ...] = ()
     other: Plan | None = None

@@ -22,7 +22,7 @@ from fastcep.events import format_duration
 from fastcep.plan.ir import PREVIOUS
 from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME, KeyPlan, Plan
 from fastcep.query import ast
-from fastcep.query.printer import name_text
+from fastcep.query.printer import name_text, skip_text
 
 __all__ = [
     "Context", "Slicing", "context_text", "relevant_types", "slicing_facts", "slicing_of", "slicing_refusal",
@@ -84,6 +84,8 @@ def _by_key(plan: Plan, previous: bool) -> KeyPlan | str:
         return f"WITHIN {window.events} EVENTS counts the events of all keys"
     if isinstance(window, ast.ExplicitWindow):
         return "WINDOW is opened by events of all keys"
+    if plan.longest and isinstance(window, ast.Unbounded):
+        return "SELECT longest under WITHIN UNBOUNDED reports matches at the end of the stream, not of a slice"
     if previous:
         return "contiguity applies to the stream, which has events of all keys"
     return plan.key
@@ -98,7 +100,7 @@ def _by_time(plan: Plan, longest_window: int | None) -> Context | str:
     if query.consume == "consumed":
         return "CONSUME consumed removes events that matches of any earlier time used"
     if query.after_match != "no skip":
-        return f"AFTER MATCH {query.after_match.upper()} drops partial matches that overlap matches of any earlier time"
+        return f"AFTER MATCH {skip_text(query)} drops partial matches that overlap matches of any earlier time"
     if isinstance(window, ast.CountWindow):
         return Context(events=window.events)
     assert isinstance(window, ast.TimeWindow)
@@ -132,9 +134,7 @@ def relevant_types(plan: Plan) -> tuple[bool, ...]:
     """Return per type whether its events can affect the query's matches, if the query is not numbered."""
     relevant = [bool(variables) for variables in plan.type_variables]
     if plan.partition is not None:
-        relevant = [
-            binds or bool(columns) for binds, columns in zip(relevant, plan.partition.columns, strict=True)
-        ]
+        relevant = [binds or bool(columns) for binds, columns in zip(relevant, plan.partition.columns, strict=True)]
     return tuple(relevant)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME, ON_EVENT, Plan, WindowPlan
 from fastcep.query import ast, traversal
+from fastcep.query.printer import skip_text
 
 __all__ = ["plan_windows"]
 
@@ -61,7 +62,7 @@ def _why_isolated(query: ast.Query, edge_negation: bool, timed_out: bool, sheds:
     if query.limit is not None:
         return f"LIMIT {query.limit} PER WINDOW"
     if query.after_match != "no skip":
-        return f"AFTER MATCH {query.after_match.upper()}"
+        return f"AFTER MATCH {skip_text(query)}"
     if edge_negation:
         return "NEG at the edge of the window"
     if timed_out:

@@ -339,6 +339,18 @@ class Group(Pattern):
 
 
 @dataclass(frozen=True, slots=True)
+class Until(Pattern):
+    """``B+ b[] UNTIL U u``: a loop, ended by an event of the negated variable (:mod:`fastcep.query.check_until`).
+
+    No such event lies between the last event bound before the loop in its SEQ, or else the loop's first event, and the
+    last event of the loop.
+    """
+
+    pattern: Variable | Group
+    negation: Negation
+
+
+@dataclass(frozen=True, slots=True)
 class Aperiodic(Pattern):
     """``APERIODIC(opening, body, closing)``: each ``body`` after ``opening`` with no ``closing`` event in between."""
 
@@ -411,9 +423,9 @@ class ExplicitWindow(Window):
 
 #: Choices of the clauses of a query; the first is the default.
 STRATEGIES = ("skip_till_any", "skip_till_next", "partition_contiguity", "strict_contiguity")
-SELECTIONS = ("each", "first", "last", "cumulative")
+SELECTIONS = ("each", "first", "last", "cumulative", "longest")
 CONSUMPTIONS = ("zero", "consumed")
-AFTER_MATCH = ("no skip", "skip to next", "skip past last")
+AFTER_MATCH = ("no skip", "skip to next", "skip past last", "skip to first", "skip to last")
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,7 +440,8 @@ class ReturnItem(Node):
 class Query(Node):
     """A checked query: names are resolved against ``schema`` and types are correct.
 
-    ``limit`` is the k of ``LIMIT k PER WINDOW``. The choices of the other clauses are listed above.
+    ``limit`` is the k of ``LIMIT k PER WINDOW``, ``skip_to`` the variable or group of ``SKIP TO FIRST`` and ``SKIP TO
+    LAST``. The choices of the other clauses are listed above.
     """
 
     name: str
@@ -443,6 +456,7 @@ class Query(Node):
     limit: int | None = None
     after_match: str = "no skip"
     weight: float = 1.0
+    skip_to: str | None = None
     schema: Schema = field(kw_only=True)
     text: str | None = field(default=None, compare=False, repr=False, kw_only=True)
 

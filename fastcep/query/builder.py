@@ -20,7 +20,7 @@ from fastcep.query.groups import OptionalGroup, RepeatedGroup, Ungrouped
 from fastcep.query.printer import expression_text, one_line, pattern_text
 from fastcep.query.source import NESTED, Problem
 from fastcep.query.terms import Term, node_of
-from fastcep.query.variables import Negated, Repeated, Several, Variable, whole
+from fastcep.query.variables import Loop, Negated, Repeated, Several, Variable, whole
 from fastcep.query.windows import Edge
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
     "same", "seq",
 ]  # fmt: skip
 
-Part: TypeAlias = "Variable | Repeated | Negated | RepeatedGroup | OptionalGroup | Builder"
+Part: TypeAlias = "Variable | Repeated | Loop | Negated | RepeatedGroup | OptionalGroup | Builder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +158,7 @@ def group(name: str, pattern: Builder) -> Ungrouped:
     return Ungrouped(schema, ast.Group(part, name))
 
 
-def _parts(
-    function: str, items: tuple[object, ...], closing: object = None
-) -> tuple[Schema, tuple[ast.Pattern, ...]]:
+def _parts(function: str, items: tuple[object, ...], closing: object = None) -> tuple[Schema, tuple[ast.Pattern, ...]]:
     """Return the schema of the parts of a pattern, and their nodes."""
     parts: list[ast.Pattern] = []
     schemas: list[Schema] = []
@@ -183,7 +181,7 @@ def _parts(
                 )
             parts.append(item.pattern)
             schemas.append(item.schema)
-        elif isinstance(item, Variable | Repeated | Negated | RepeatedGroup | OptionalGroup):
+        elif isinstance(item, Variable | Repeated | Loop | Negated | RepeatedGroup | OptionalGroup):
             parts.append(item._pattern)
             schemas.append(item._schema)
         else:
@@ -280,7 +278,7 @@ class Builder:
 
     def select(self, name: str) -> Builder:
         """Choose among the matches that end in the same event: ``"each"`` (the default), ``"first"``, ``"last"`` or
-        ``"cumulative"``.
+        ``"cumulative"``; or report the ``"longest"`` of those that begin with the same event.
         """
         return self._with("select", name)
 
@@ -292,9 +290,20 @@ class Builder:
         """Report at most ``count`` matches of each explicit window, ``LIMIT k PER WINDOW``."""
         return self._with("limit", whole(count, "limit()"))
 
-    def after_match(self, skip: str) -> Builder:
-        """Set what a match drops: ``"no skip"`` (the default), ``"skip to next"`` or ``"skip past last"``."""
-        return self._with("after_match", skip)
+    def after_match(self, skip: str, to: str | None = None) -> Builder:
+        """Set what a match drops.
+
+        Parameters
+        ----------
+        skip
+            ``"no skip"`` (the default), ``"skip to next"``, ``"skip past last"``, ``"skip to first"`` or
+            ``"skip to last"``.
+        to
+            With ``"skip to first"`` and ``"skip to last"``: the name of a variable or group.
+        """
+        skipping = self._with("after_match", skip)
+        policies = {**dict(skipping.policies), "skip_to": to}
+        return replace(skipping, policies=tuple(policies.items()))
 
     def weight(self, weight: float) -> Builder:
         """Set the weight of the query among several queries; the default is 1."""

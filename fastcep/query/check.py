@@ -7,6 +7,7 @@ from fastcep.query.check_condition import check_condition, negated_mentions, ref
 from fastcep.query.check_pattern import OUTPUT_COLUMNS, check_pattern
 from fastcep.query.check_policies import check_policies
 from fastcep.query.check_running import check_running, refuse_running
+from fastcep.query.check_until import check_until
 from fastcep.query.check_window import check_window
 from fastcep.query.patterns import nesting, pattern_variables, positive_variables
 from fastcep.query.printer import short_text
@@ -47,6 +48,7 @@ def check(query: ast.Query, spans: Spans | None = None) -> ast.Query:
     scope = Scope.of(query)
     if query.where is not None:
         _check_where(query, query.where, scope)
+    check_until(query)
     check_window(query, spans)
     for position, name in enumerate(query.partition):
         place = spans.partition[position] if spans.partition else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fastcep.events.units import INT64_MAX, format_duration
 from fastcep.query import ast
 from fastcep.query.check_silence import check_silences
+from fastcep.query.check_until import check_loop
 from fastcep.query.patterns import (
     PatternVariable,
     count_states,
@@ -32,7 +33,7 @@ OUTPUT_COLUMNS = ("query", "window_id", "detected_at")
 
 _KEYWORDS = {
     ast.Sequence: "SEQ", ast.Conjunction: "AND", ast.Disjunction: "OR", ast.AnyOf: "ANY",
-    ast.Aperiodic: "APERIODIC", ast.Periodic: "PERIODIC", ast.Group: "a group",
+    ast.Aperiodic: "APERIODIC", ast.Periodic: "PERIODIC", ast.Group: "a group", ast.Until: "a loop",
 }  # fmt: skip
 
 
@@ -94,7 +95,7 @@ def _check_nesting(
                     "group, or NEG without FOR",
                     pattern,
                 )
-        case ast.Negation() if not isinstance(parent, ast.Sequence):
+        case ast.Negation() if not isinstance(parent, ast.Sequence | ast.Until):
             raise Problem(
                 f"NEG is allowed only in a SEQ, not as a part of {_keyword(parent)}; "
                 f"write SEQ(P p, {pattern_text(pattern)}, Q q) there",
@@ -107,6 +108,8 @@ def _check_nesting(
             raise Problem(f"{keyword}() has no part; expected at least one, such as {keyword}(A a, B b)", pattern)
         case ast.AnyOf():
             _check_any(pattern, spans)
+        case ast.Until():
+            check_loop(pattern, spans)
         case ast.Aperiodic():
             _check_closing(pattern, pattern.closing)
         case ast.Periodic():

@@ -7,6 +7,7 @@ import math
 
 from fastcep.events.units import INT64_MAX
 from fastcep.query import ast, traversal
+from fastcep.query.check_skip import check_skip_to
 from fastcep.query.patterns import trailing_negation
 from fastcep.query.printer import expression_text, name_text, pattern_text
 from fastcep.query.source import Problem, Spans
@@ -27,7 +28,10 @@ _SYNONYMS = {
         "strict": "strict_contiguity", "contiguity": "strict_contiguity", "contiguous": "strict_contiguity",
         "partition": "partition_contiguity",
     },
-    "select": {"all": "each", "earliest": "first", "chronicle": "first", "latest": "last", "recent": "last"},
+    "select": {
+        "all": "each", "earliest": "first", "chronicle": "first", "latest": "last", "recent": "last",
+        "greedy": "longest", "maximal": "longest",
+    },
     "consume": {"none": "zero", "reuse": "zero", "all": "consumed", "selected": "consumed", "once": "consumed"},
     "after_match": {"next": "skip to next", "past last": "skip past last", "none": "no skip"},
 }  # fmt: skip
@@ -46,6 +50,8 @@ def check_policies(query: ast.Query, spans: Spans) -> None:
             raise Problem(f"unknown {clause} '{chosen}'{_expected(name, str(chosen))}", spans.clauses.get(name))
     _check_partition(query, spans)
     _check_deferred(query, spans)
+    _check_longest(query, spans)
+    check_skip_to(query, spans)
     if query.select == "cumulative" and query.returns:
         raise Problem(
             "RETURN describes a single match, but SELECT cumulative combines all matches that end in an event; "
@@ -96,6 +102,23 @@ def _check_deferred(query: ast.Query, spans: Spans) -> None:
         if chosen != default:
             choice = chosen.upper() if name == "after_match" else chosen
             raise Problem(f"{clause} {choice} {effect}, but {why}; {remedy}", spans.clauses.get(name))
+
+
+def _check_longest(query: ast.Query, spans: Spans) -> None:
+    if query.select != "longest":
+        return
+    if query.strategy == "skip_till_any":
+        raise Problem(
+            "SELECT longest needs STRATEGY skip_till_next, partition_contiguity or strict_contiguity, which define "
+            "when a match cannot become longer; add one of them before SELECT",
+            spans.clauses.get("select"),
+        )
+    if query.consume != "zero":
+        raise Problem(
+            f"CONSUME {query.consume} consumes the events of a match when it ends, but SELECT longest reports a match "
+            "later, when other partial matches may have used them; write AFTER MATCH SKIP PAST LAST instead",
+            spans.clauses.get("consume"),
+        )
 
 
 def _check_limit(query: ast.Query, spans: Spans) -> None:

@@ -15,6 +15,8 @@ from fastcep.query.variables import (
     Element,
     IndexTerm,
     ListTerms,
+    Loop,
+    Variable,
     first,
     index_of,
     last,
@@ -114,6 +116,10 @@ class RepeatedGroup(_Grouped):
     def consecutive(self) -> RepeatedGroup:
         """Allow no event between a round and the next, ``(pattern)+ g[] CONSECUTIVE``; see `Repeated.consecutive`."""
         return RepeatedGroup(self._schema, replace(self._pattern, consecutive=True))
+
+    def until(self, ending: Variable) -> Loop:
+        """End the loop at an event, ``(pattern)+ g[] UNTIL U u``; see `Repeated.until`."""
+        return Loop(self._schema, self._pattern, ending)
 
     def count(self) -> Term:
         """Count the rounds."""

@@ -44,7 +44,7 @@ _WINDOW_WORDS = {
     "SLIDE", "SLIDING", "TUMBLE", "TUMBLING", "HOP", "HOPPING", "ADVANCE", "STEP", "SESSION", "EVERY", "OPEN", "CLOSE",
 }  # fmt: skip
 _CHOICES = {*STRATEGIES, *SELECTIONS, *CONSUMPTIONS}
-_SKIP_WORDS = {"_MATCH", "_NO", "_SKIP", "_TO", "_NEXT", "_PAST", "_LAST"}
+_SKIP_WORDS = {"_MATCH", "_NO", "_SKIP", "_TO", "_NEXT", "_PAST", "_FIRST", "_LAST"}
 _WINDOW_FORMS = "WINDOW EVERY 1min CLOSE AFTER 5min, or WINDOW OPEN ON A o CLOSE ON B c"
 _WORD_FORMS = {
     "STRATEGY": f"the strategies are {', '.join(STRATEGIES)}",
@@ -168,7 +168,7 @@ def _clause_hint(token: Token, expected: set[str], before: str) -> str:
         return "; a time needs a unit: ns, us, ms, s, min, h or d, as in 5min"
     is_sql = word in ("ROW", "ROWS", "EVENT") and re.search(r"\b(NEXT|LAST)\s*$", before, re.IGNORECASE)
     if is_sql or expected <= _SKIP_WORDS or (word == "SKIP" and expected >= _CLAUSES):
-        return "; write AFTER MATCH SKIP TO NEXT, AFTER MATCH SKIP PAST LAST or AFTER MATCH NO SKIP"
+        return "; write AFTER MATCH SKIP TO NEXT, SKIP PAST LAST, SKIP TO FIRST x, SKIP TO LAST x or NO SKIP"
     if expected in ({"_PER"}, {"_WINDOW"}):
         return "; write LIMIT 3 PER WINDOW"
     if expected <= {"_OPEN", "_EVERY", "_ON"}:

@@ -62,6 +62,8 @@ def sub_patterns(pattern: ast.Pattern) -> tuple[ast.Pattern, ...]:
             return pattern.variables
         case ast.Group():
             return (pattern.pattern,)
+        case ast.Until():
+            return (pattern.pattern, pattern.negation)
         case ast.Aperiodic():
             return (pattern.opening, pattern.body, pattern.closing)
         case ast.Periodic():

@@ -10,17 +10,17 @@ from fastcep.query import ast
 
 __all__ = [
     "KEYWORDS", "bound_text", "bounds_text", "expression_text", "name_text", "one_line", "pattern_text",
-    "short_text", "string_text", "to_text", "window_text",
+    "short_text", "skip_text", "string_text", "to_text", "window_text",
 ]  # fmt: skip
 
 # Keywords of the grammar; a name equal to one of them is written in double quotes, except after a dot.
 KEYWORDS = frozenset(
     """
-    after and any aperiodic as between by case close consecutive consume distinct else end escape event events every
-    false for format from header in is last like limit match neg next no not null on open or other partition past
-    pattern per periodic query return select seq sequence skip strategy stream then time to true type types unbounded
-    unit weight when where window within zone
-    """.split()  # noqa: SIM905  # a column of 65 words reads no better
+    after and any aperiodic as between by case close consecutive consume distinct else end escape event events
+    every false first for format from header in is last like limit match neg next no not null on open or other
+    partition past pattern per periodic query return select seq sequence skip strategy stream then time to true
+    type types unbounded unit until weight when where window within zone
+    """.split()  # noqa: SIM905  # a column of 67 words reads no better
 )
 _QUOTED_OR_SPACE = re.compile(r"""'[^']*'|"[^"]*"|\s+""")
 _PLAIN = re.compile(r"[^\W\d]\w*")
@@ -229,6 +229,8 @@ def pattern_text(pattern: ast.Pattern) -> str:
             return f"ANY({pattern.count}, {variables}{distinct})"
         case ast.Group():
             return f"({pattern_text(pattern.pattern)}){_repeats(pattern)}"
+        case ast.Until(loop, negation):
+            return f"{pattern_text(loop)} UNTIL {_types(negation.types)} {name_text(negation.name)}"
         case ast.Aperiodic():
             return f"APERIODIC({_parts((pattern.opening, pattern.body, pattern.closing))})"
         case ast.Periodic():
@@ -300,10 +302,15 @@ def _policies(query: ast.Query) -> list[str]:
     if query.limit is not None:
         lines.append(f"LIMIT {query.limit} PER WINDOW")
     if query.after_match != ast.AFTER_MATCH[0]:
-        lines.append(f"AFTER MATCH {query.after_match.upper()}")
+        lines.append(f"AFTER MATCH {skip_text(query)}")
     if query.weight != 1:
         lines.append(f"WEIGHT {repr(float(query.weight)).removesuffix('.0')}")
     return lines
+
+
+def skip_text(query: ast.Query) -> str:
+    """Return the words after ``AFTER MATCH``, such as ``SKIP TO LAST b``."""
+    return query.after_match.upper() + ("" if query.skip_to is None else f" {name_text(query.skip_to)}")
 
 
 def _return_item(item: ast.ReturnItem) -> str:

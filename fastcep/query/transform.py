@@ -21,7 +21,8 @@ CLAUSES = {
     "where": "WHERE", "within_time": "WITHIN", "within_events": "WITHIN", "within_unbounded": "WITHIN",
     "window": "WINDOW", "partition": "PARTITION BY", "strategy": "STRATEGY", "select": "SELECT",
     "consume": "CONSUME", "limit": "LIMIT", "after_no_skip": "AFTER MATCH", "after_to_next": "AFTER MATCH",
-    "after_past_last": "AFTER MATCH", "weight": "WEIGHT", "return": "RETURN",
+    "after_past_last": "AFTER MATCH", "after_to_first": "AFTER MATCH", "after_to_last": "AFTER MATCH",
+    "weight": "WEIGHT", "return": "RETURN",
 }  # fmt: skip
 ORDER = list(dict.fromkeys(CLAUSES.values()))
 _RANK = {keyword: ORDER.index("WITHIN" if keyword == "WINDOW" else keyword) for keyword in ORDER}
@@ -32,6 +33,7 @@ ORDER_TEXT = (
 _WORDS = {"strategy": ast.STRATEGIES, "select": ast.SELECTIONS, "consume": ast.CONSUMPTIONS}
 _AFTER_MATCH = {
     "after_no_skip": "no skip", "after_to_next": "skip to next", "after_past_last": "skip past last",
+    "after_to_first": "skip to first", "after_to_last": "skip to last",
 }  # fmt: skip
 
 
@@ -141,6 +143,9 @@ class _ClauseReader:
         if clause.data in _AFTER_MATCH:
             self.clauses["after_match"] = span
             self._raw.choices["after_match"] = _AFTER_MATCH[clause.data]
+            for token in leaves(clause):
+                self.clauses["skip_to"] = span_of(token)
+                self._raw.choices["skip_to"] = name_of(token)
             return
         (token,) = leaves(clause)
         self.clauses[clause.data] = span_of(token)

@@ -128,6 +128,16 @@ class PatternReader:
             nanoseconds = duration(silence, self._source)
         return ast.Negation(tuple(map(name_of, leaves(types))), name_of(variable), nanoseconds, span=span)
 
+    def _until(self, parts: Any, span: ast.Span) -> ast.Pattern:
+        loop, types, variable = parts
+        pattern = self.read(loop)
+        assert isinstance(pattern, ast.Variable | ast.Group)
+        negated = ast.Span(span_of(types).start, span.end, span_of(types).line, span_of(types).column)
+        self.parts[span, "until", 0] = negated
+        negation = self._negation((types, variable), negated)
+        assert isinstance(negation, ast.Negation)
+        return ast.Until(pattern, negation, span=span)
+
     def _group(self, parts: Any, span: ast.Span) -> ast.Pattern:
         pattern, quantifier, variable, brackets = parts
         minimum, maximum = self._bounds(quantifier, "rounds")

@@ -16,7 +16,7 @@ from fastcep.query.terms import Term
 from fastcep.query.types import BUILTINS, attribute_dtypes
 
 __all__ = [
-    "Element", "IndexTerm", "ListTerms", "Negated", "Repeated", "Several", "SoFar", "Variable", "first", "i",
+    "Element", "IndexTerm", "ListTerms", "Loop", "Negated", "Repeated", "Several", "SoFar", "Variable", "first", "i",
     "index_of", "last", "refuse_comparison", "times_bounds", "whole",
 ]  # fmt: skip
 
@@ -327,6 +327,13 @@ class Repeated(ListTerms):
         """
         return type(self)(self._schema, replace(self._declaration, consecutive=True))
 
+    def until(self, ending: Variable) -> Loop:
+        """End the loop at an event: no ``ending`` may come before its last element, ``T+ x[] UNTIL U u``.
+
+        Put the result into the pattern. Conditions use ``x`` and ``ending`` as before.
+        """
+        return Loop(self._schema, self._declaration, ending)
+
     def count(self, name: str | None = None) -> Term:
         """Count the elements, or those whose attribute is not null."""
         return Term(ast.Aggregate("COUNT", self._declaration.name)) if name is None else self._aggregate("COUNT", name)
@@ -349,6 +356,26 @@ def _negated_one(declaration: ast.Variable) -> str:
         f"NEG takes one event, not {pattern_text(declaration)}; write {declaration.name}.negated() without a "
         "quantifier, and conditions on it to select the events that must not occur"
     )
+
+
+class Loop:
+    """A loop that an event ends, ``B+ b[] UNTIL U u``; a part of a pattern, made by `Repeated.until`."""
+
+    __slots__ = ("_pattern", "_schema")
+
+    def __init__(self, schema: Schema, pattern: ast.Variable | ast.Group, ending: object) -> None:
+        if type(ending) is not Variable or ending._declaration.minimum == 0:
+            raise ValidationError(
+                f'until() takes the event that ends the loop, such as schema.U("u"), not {ending!r}; write conditions '
+                "on it in where()"
+            )
+        if ending._schema != schema:
+            raise ValidationError("the variables of a query must come from one schema; these come from several")
+        self._schema = schema
+        self._pattern = ast.Until(pattern, ast.Negation(ending._declaration.types, ending._declaration.name))
+
+    def __repr__(self) -> str:
+        return f"<{pattern_text(self._pattern)}>"
 
 
 class Several(Repeated):

@@ -16,14 +16,15 @@ ALTERNATIVES = (
     ("WITHIN t", "WITHIN n EVENTS", "WITHIN UNBOUNDED", "OPEN ON", "EVERY t", "EVERY n EVENTS"),
     ("WITHIN t", "WITHIN n EVENTS", "WITHIN UNBOUNDED", "CLOSE AFTER t", "CLOSE AFTER n EVENTS", "CLOSE ON"),
     ("skip_till_any", "skip_till_next", "partition_contiguity", "strict_contiguity"),
-    ("SELECT each", "SELECT first", "SELECT last", "SELECT cumulative"),
-    ("SKIP TO NEXT", "SKIP PAST LAST"),
+    ("SELECT each", "SELECT first", "SELECT last", "SELECT cumulative", "SELECT longest"),
+    ("SKIP TO NEXT", "SKIP PAST LAST", "SKIP TO FIRST", "SKIP TO LAST"),
     ("PARTITION BY a", "PARTITION BY a, b"),
 )
 
 PATTERNS = (
     "SEQ", "AND", "OR", "ANY", "ANY DISTINCT", "APERIODIC", "PERIODIC", "NEG first", "NEG between", "NEG last",
     "NEG FOR", "T? x", "T+ x[]", "T* x[]", "T{m,n} x[]", "(…)+ g[]", "(…)? g", "(A|B) x", "NEXT", "CONSECUTIVE",
+    "UNTIL",
 )  # fmt: skip
 CONDITIONS = (
     "x.a = y.b", "x.a < y.b", "x.a + y.b = z.c", "x.a < 1", "x[i].a", "x[i+1].a", "x[first].a", "x[last-1].a",
@@ -37,12 +38,11 @@ WINDOWS = (
 POLICIES = (
     "PARTITION BY a", "PARTITION BY a, b", "null in PARTITION BY", "skip_till_any", "skip_till_next",
     "partition_contiguity", "strict_contiguity", "SELECT each", "SELECT first", "SELECT last", "SELECT cumulative",
-    "CONSUME consumed", "LIMIT k", "SKIP TO NEXT", "SKIP PAST LAST", "WEIGHT w", "RETURN", "another query",
+    "SELECT longest", "CONSUME consumed", "LIMIT k", "SKIP TO NEXT", "SKIP PAST LAST", "SKIP TO FIRST", "SKIP TO LAST",
+    "WEIGHT w", "RETURN", "another query",
     "SEQUENCE column", "type codes",
 )  # fmt: skip
 CLAUSES = (*PATTERNS, *CONDITIONS, *WINDOWS, *POLICIES)
-
-_AFTER_MATCH = {"skip to next": "SKIP TO NEXT", "skip past last": "SKIP PAST LAST"}
 
 
 def clauses_of(query: ast.Query, events: Sequence[Event] = (), several: bool = False) -> frozenset[str]:
@@ -88,6 +88,8 @@ def _of_pattern(pattern: ast.Pattern) -> Iterator[str]:
             yield "APERIODIC"
         case ast.Periodic():
             yield "PERIODIC"
+        case ast.Until():
+            yield "UNTIL"
         case ast.Group():
             yield "(…)+ g[]" if pattern.repeated else "(…)? g"
         case ast.Variable():
@@ -214,7 +216,7 @@ def _of_policies(query: ast.Query) -> Iterator[str]:
     if query.limit is not None:
         yield "LIMIT k"
     if query.after_match != "no skip":
-        yield _AFTER_MATCH[query.after_match]
+        yield query.after_match.upper()
     if query.weight != 1:
         yield "WEIGHT w"
     if query.returns:

@@ -10,6 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 from strategies.clauses import adjoined, explicit_windows
+from strategies.loops import ended, ending_conditions, is_ending
 from strategies.patterns import Draw, most_events, negated_patterns, nested_patterns, patterns
 from strategies.queries import Expressions, returned, time_windows, windows
 from strategies.running import so_far
@@ -19,7 +20,7 @@ from fastcep.events import Schema
 from fastcep.plan import make_plan
 from fastcep.query import ast, parse, to_text
 from fastcep.query.check import check
-from fastcep.query.patterns import PatternVariable, pattern_variables
+from fastcep.query.patterns import PatternVariable, groups_of, pattern_variables, positive_variables
 from fastcep.query.source import Problem
 from matrix.refusals import OF_QUERIES, Refusal, refusal_of
 
@@ -114,6 +115,8 @@ def unchecked(draw: Draw, schema: Schema, name: str, theme: str) -> ast.Query:
         return draw(st.sampled_from([first] * _USUAL[theme] + [*others]))
 
     pattern = draw(any_pattern(schema, theme))
+    if draw(st.sampled_from([True, *[False] * (_USUAL[theme] // 4 + 1)])):
+        pattern = ended(draw, pattern, schema)
     explicit = pick(False, True) if theme != "windows" else draw(st.sampled_from([True, True, True, False]))
     long = st.sampled_from([ast.TimeWindow(20), ast.TimeWindow(8), ast.CountWindow(8), ast.Unbounded()])
     window = draw(explicit_windows(schema) if explicit else st.one_of(windows(), long))
@@ -122,21 +125,29 @@ def unchecked(draw: Draw, schema: Schema, name: str, theme: str) -> ast.Query:
     partition = tuple(keys) if draw(st.sampled_from([False, theme != "stores", True])) else ()
     plain = Expressions(draw, schema, make.variables, relative=False)
     count = draw(st.sampled_from([0, 0, 0, 1, 2]))
+    after_match = pick(*ast.AFTER_MATCH)
     return ast.Query(
         name,
         adjoined(draw, pattern) if draw(st.sampled_from([True, *[False] * (_USUAL[theme] // 4 + 1)])) else pattern,
         window,
-        conditions(draw, make, theme),
+        conditions(draw, make, theme, pattern),
         partition,
         tuple(ast.ReturnItem(returned(plain), f"r{number}") for number in range(count)),
         strategy=pick(*ast.STRATEGIES),
         select=pick(*ast.SELECTIONS),
         consume=pick(*ast.CONSUMPTIONS),
         limit=draw(st.sampled_from([None, 1, 2, 3])) if explicit else pick(None, 2),
-        after_match=pick(*ast.AFTER_MATCH),
+        after_match=after_match,
+        skip_to=draw(skipped_to(pattern)) if after_match in ("skip to first", "skip to last") else None,
         weight=draw(st.sampled_from([1.0, 1.0, 1.0, 2.5])),
         schema=schema,
     )
+
+
+def skipped_to(pattern: ast.Pattern) -> st.SearchStrategy[str]:
+    """Draw the variable or group of SKIP TO FIRST and SKIP TO LAST."""
+    names = [variable.name for variable in positive_variables(pattern) if variable.group is None]
+    return st.sampled_from([*reversed(names), *(group.name for group in groups_of(pattern))])
 
 
 @st.composite
@@ -175,14 +186,16 @@ def alternatives(draw: Draw, schema: Schema) -> ast.Sequence:
     return ast.Sequence((variables[0], ast.Disjunction(variables[1:])))
 
 
-def conditions(draw: Draw, make: Expressions, theme: str) -> ast.Expr | None:
+def conditions(draw: Draw, make: Expressions, theme: str, pattern: ast.Pattern) -> ast.Expr | None:
     """Draw up to three conjuncts of any kind, and some on each negated variable, or None."""
     parts: list[ast.Expr] = []
     for _ in range(make.pick(*_CONJUNCTS[theme])):
         joins = make.pick(True, True, True, False) if theme in ("joins", "stores") else make.pick(True, False)
         parts.append(joined(make) if joins else make.condition())
     for variable in make.variables:
-        if variable.negated:
+        if variable.negated and is_ending(pattern, variable):
+            parts += ending_conditions(draw, make.schema, pattern, variable)
+        elif variable.negated:
             parts += [make.forbidden(variable) for _ in range(make.pick(0, 0, 1, 2))]
     if make.pick(*[False] * 5, True):
         parts.append(ast.SameAttributes((make.pick(*make.shared()),)))
@@ -238,12 +251,16 @@ def settled(draw: Draw, query: ast.Query) -> Drawn:
             raise AssertionError(f"not on the list of refusals: {message}\n{to_text(query)}")
         refused.append((query, refusal))
         query = dataclasses.replace(query, **{refusal.clause: _instead(draw, query, refusal.clause)})
+        if query.after_match not in ("skip to first", "skip to last"):
+            query = dataclasses.replace(query, skip_to=None)
     raise AssertionError(f"refused again and again: {refused}")
 
 
 def _instead(draw: Draw, query: ast.Query, clause: str) -> Any:
     if clause == "window":
         return draw(time_windows())
+    if clause == "strategy":
+        return draw(st.sampled_from(ast.STRATEGIES[1:]))
     if clause == "partition":
         return ("k",)
     return _DEFAULTS[clause]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 EXPLICIT = ("OPEN ON", "EVERY t", "EVERY n EVENTS", "CLOSE AFTER t", "CLOSE AFTER n EVENTS", "CLOSE ON")
 WITHIN = ("WITHIN t", "WITHIN n EVENTS", "WITHIN UNBOUNDED")
-SELECT = ("SELECT first", "SELECT last", "SELECT cumulative")
-SKIP = ("SKIP TO NEXT", "SKIP PAST LAST")
+SELECT = ("SELECT first", "SELECT last", "SELECT cumulative", "SELECT longest")
+SKIP = ("SKIP TO NEXT", "SKIP PAST LAST", "SKIP TO FIRST", "SKIP TO LAST")
 CONTIGUITY = ("partition_contiguity", "strict_contiguity", "NEXT", "CONSECUTIVE")
 
 
@@ -67,6 +67,15 @@ OF_QUERIES = (
         SKIP, "Such a match is decided when its window has ended, later than the event it ends in.", "after_match",
     ),
     Refusal(
+        "SELECT longest needs STRATEGY", ("SELECT longest",), ("skip_till_any",),
+        "Any later event could make a longer match.", "strategy",
+    ),
+    Refusal(
+        "CONSUME .*, but SELECT longest reports a match later", ("SELECT longest",), ("CONSUME consumed",),
+        "It is reported when other partial matches may have used its events.", "consume",
+    ),
+    Refusal("every match begins with .*so it would skip nothing", (), (), "", "after_match"),
+    Refusal(
         "RETURN describes a single match", ("SELECT cumulative",), ("RETURN",), "RETURN speaks of one match.",
         "returns",
     ),
@@ -97,7 +106,7 @@ OF_RUNS = (
     Refusal(
         "cannot have store='factorised': its pattern is not a SEQ of variables",
         ("AND", "OR", "ANY", "ANY DISTINCT", "APERIODIC", "PERIODIC", "NEG first", "NEG between", "NEG last",
-         "(…)+ g[]", "(…)? g", "WHERE on NEG"), _FACTORISED,
+         "(…)+ g[]", "(…)? g", "WHERE on NEG", "UNTIL"), _FACTORISED,
         "It enumerates a SEQ of variables only.", "store",
     ),
     Refusal(
@@ -201,7 +210,7 @@ OF_SLICES = (
     Refusal("key: contiguity applies to the stream", (), (), "", ""),
     Refusal(
         "key: (no attribute is equal|not every step joins|an event of type|events of type|.* is not of one type|LIMIT|"
-        "AFTER)", (), (), "", "",
+        "AFTER|SELECT longest)", (), (), "", "",
     ),
 )  # fmt: skip
 

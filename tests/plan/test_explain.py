@@ -66,7 +66,7 @@ KEYS = {
     "indexes": "number state keys guard for_all",
     "edges": "source target loop index keys predicates for_all",
 }
-STRATEGY = "strategy select consume limit after_match weight"
+STRATEGY = "strategy select consume limit after_match skip_to weight"
 EXTENT = "kind value text"
 EVENT = "variable types conditions"
 
@@ -81,7 +81,7 @@ MORE = {  # of a pattern that is more than a SEQ of variables
 INNER = {
     "groups": "name minimum maximum repeated variables",
     "negations": "variable types keys registers kept checks",
-    "absences": "variable after before rounds condition guard for_all",
+    "absences": "variable after before until rounds condition guard for_all",
 }
 
 

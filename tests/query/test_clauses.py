@@ -256,7 +256,7 @@ def test_mistakes_of_the_builder(schema: Schema) -> None:
         seq(b.times(0, 1).consecutive()).within("1h").build()
     with pytest.raises(ValidationError, match=r"unknown STRATEGY 'skip_till_nxt'; .* did you mean 'skip_till_next'\?"):
         query.within("1h").strategy("skip_till_nxt").build()
-    with pytest.raises(ValidationError, match=r"unknown SELECT '3'; expected each, first, last or cumulative$"):
+    with pytest.raises(ValidationError, match=r"SELECT '3'; expected each, first, last, cumulative or longest$"):
         query.within("1h").select(3).build()  # type: ignore[arg-type]
     with pytest.raises(ValidationError, match=r"unknown AFTER MATCH 'skip past last row'.* mean 'skip past last'"):
         query.within("1h").after_match("skip past last row").build()

@@ -19,6 +19,7 @@ from fastcep.query import ast
 from fastcep.query.patterns import pattern_variables, positive_variables
 from reference.chosen import Chosen, birth_order
 from reference.conditions import Event, return_value
+from reference.longest import Longest
 from reference.policies import Partition, Policy
 from reference.runs import Runs
 from reference.search import Detected, Search
@@ -132,11 +133,16 @@ class OneWindow:
 
     def matches(self, by_runs: bool) -> list[tuple[Place, Match]]:
         """Return its matches, each with its sort key."""
-        process = Runs(self.search, self.policy).complete if by_runs else self.enumerated()
         found: list[tuple[Place, Match, Partition]] = []
-        for position in range(len(self.search.events)):
-            for one in self.reported(process(position)):
-                found.append((*self.placed(one), self.policy.partition(one[0])))
+        if self.query.select == "longest":
+            for match in Longest(self.search, self.policy, Runs(self.search, self.policy)).all():
+                detected = match.chosen, match.time, match.event is None
+                found.append((*self.placed(detected, match.event), self.policy.partition(match.chosen)))
+        else:
+            process = Runs(self.search, self.policy).complete if by_runs else self.enumerated()
+            for position in range(len(self.search.events)):
+                for one in self.reported(process(position)):
+                    found.append((*self.placed(one), self.policy.partition(one[0])))
         found.sort(key=lambda entry: entry[0])
         counts = Counter[Partition]()
         kept: list[tuple[Place, Match]] = []
@@ -150,9 +156,13 @@ class OneWindow:
         """Return its partial matches that time out, each with its sort key."""
         runs = Runs(self.search, self.policy)
         counts = Counter[Partition]()
+        longest = Longest(self.search, self.policy, runs) if self.query.select == "longest" else None
         for position in range(len(self.search.events)):
-            detected = self.reported(runs.complete(position))
-            counts.update(self.policy.partition(chosen) for chosen, _, deferred in detected if not deferred)
+            if longest is not None:
+                counts.update(self.policy.partition(match.chosen) for match in longest.process(position))
+            else:
+                detected = self.reported(runs.complete(position))
+                counts.update(self.policy.partition(chosen) for chosen, _, deferred in detected if not deferred)
             if self.query.limit is not None:  # a partition with as many matches is done
                 limit = self.query.limit
                 runs.runs = [run for run in runs.runs if counts[self.policy.partition(run.chosen)] < limit]
@@ -203,10 +213,13 @@ class OneWindow:
         """Return the same bindings with positions in the whole stream."""
         return tuple(type(pair)(pair.position + self.window.start, pair.variable, pair.round) for pair in chosen)
 
-    def placed(self, detected: Detected) -> tuple[Place, Match]:
-        """Return a match with its sort key: detecting event, window, birth; deferred matches come later."""
+    def placed(self, detected: Detected, event: int | None = None) -> tuple[Place, Match]:
+        """Return a match with its sort key: detecting event, window, birth; deferred matches come later.
+
+        ``event`` is the position of the detecting event, if it is not the last one of the match.
+        """
         chosen, time, deferred = detected
-        last = self.window.start + chosen[-1].position
+        last = self.window.start + (chosen[-1].position if event is None else event)
         by_event = not deferred
         if deferred and self.window.closing is not None:
             last, by_event = self.window.closing, True

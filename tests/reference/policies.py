@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fastcep.query import ast
+from fastcep.query.patterns import pattern_variables
 from reference.chosen import Chosen, birth_order
 from reference.conditions import Event
 from reference.values import Value
@@ -29,12 +30,13 @@ class Policy:
     starts
         Positions at which no match may start any more, by SKIP TO NEXT.
     past
-        By partition, the last position at which no match may start any more, by SKIP PAST LAST.
+        By partition, the last position at which no match may start any more, by SKIP PAST LAST, TO FIRST and TO LAST.
     """
 
     def __init__(self, query: ast.Query, events: Sequence[Event]) -> None:
         self.query = query
         self.events = events
+        self.variables = pattern_variables(query.pattern)
         self.consumed: set[int] = set()
         self.starts: set[int] = set()
         self.past: dict[Partition, int] = {}
@@ -93,3 +95,21 @@ class Policy:
         elif self.query.after_match == "skip past last":
             partition = self.partition(reported)
             self.past[partition] = max(self.past.get(partition, -1), own[-1])
+        elif self.query.skip_to is not None:
+            target = self.target(reported)
+            if target is None or target == own[0]:
+                self.starts.add(own[0])
+            else:
+                partition = self.partition(reported)
+                self.past[partition] = max(self.past.get(partition, -1), target - 1)
+
+    def target(self, reported: Chosen) -> int | None:
+        """Return the event to which SKIP TO FIRST or TO LAST skips; None if the match does not bind the variable."""
+        events = [
+            pair.position
+            for pair in reported
+            for variable in [self.variables[pair.variable]]
+            if self.query.skip_to in (variable.name, None if variable.group is None else variable.group.name)
+        ]
+        first = self.query.after_match == "skip to first"
+        return None if not events else min(events) if first else max(events)

@@ -120,6 +120,8 @@ def rest_of(pattern: ast.Pattern, number: int) -> Rest:
             return InOrder(parts[:2], (False, False))
         case ast.Periodic():
             return parts[0]
+        case ast.Until():
+            return parts[0]
         case ast.Conjunction():
             return AnyOrder(parts)
         case ast.Disjunction():

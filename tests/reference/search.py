@@ -84,6 +84,8 @@ class Search:
                     for way in self.in_any_order(chosen, after, taken, turn):
                         if pattern.distinct is None or self.differ(way, pattern.distinct):
                             yield way
+            case ast.Until():
+                yield from self.ways(pattern.pattern, number, after, taken, turn)
             case ast.Group():
                 yield from self.rounds(pattern, number, after, taken, 0)
             case _:
@@ -240,6 +242,16 @@ class Search:
                 continue  # see `silences`
             if isinstance(part, ast.Negation) or (isinstance(pattern, ast.Aperiodic) and place == 1):
                 yield Gap(first, own[0].round, max(before, default=None), min(behind, default=None))
+            elif isinstance(part, ast.Until):
+                loop = bound_in(part, first, own)
+                if not isinstance(pattern, ast.Sequence | ast.Aperiodic):
+                    before = []  # nothing comes before it in its SEQ
+                if loop:
+                    low = max(before, default=loop[0].position)
+                    yield Gap(first + size(part) - 1, 0, low, loop[-1].position)
+                if isinstance(part.pattern, ast.Group):
+                    for one in by_round(loop):
+                        yield from self.gaps(part.pattern.pattern, first, one)
             elif isinstance(part, ast.Group):
                 for one in by_round(bound_in(part, first, own)):
                     yield from self.gaps(part.pattern, first, one)

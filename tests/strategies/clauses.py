@@ -104,6 +104,8 @@ def adjoined(draw: Draw, pattern: ast.Pattern) -> ast.Pattern:
             return dataclasses.replace(pattern, opening=opening, body=body)
         case ast.Periodic():
             return dataclasses.replace(pattern, opening=adjoined(draw, pattern.opening))
+        case ast.Until():
+            return dataclasses.replace(pattern, pattern=adjoined(draw, pattern.pattern))
         case ast.Group():
             consecutive = pattern.repeated and pattern.maximum != 1 and draw(often)
             return dataclasses.replace(pattern, pattern=adjoined(draw, pattern.pattern), consecutive=consecutive)

@@ -11,6 +11,7 @@ from fastcep._core.matcher.masks cimport masks
 from fastcep._core.matcher.window_events cimport advance_windows, enter_first_window, enter_next_window
 from fastcep._core.matches.decide cimport decide, drop_pending
 from fastcep._core.matches.emit cimport end_event
+from fastcep._core.matches.longest cimport settle
 from fastcep._core.matches.negate cimport oldest_needed, store_negated
 from fastcep._core.matches.policy cimport CUMULATIVE, PAST_LAST, policy_clear
 from fastcep._core.matches.timeout cimport collect
@@ -69,6 +70,8 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
         if core.failed:
             return stop(core, events, first, base)
         core.relevant += n_relevant
+        if core.visits_all:
+            n_relevant = _visit_all(bits, relevant, n_relevant, m)
         if core.factorised:
             n_relevant = _match_factorised(core, bits, relevant, n_relevant, events, base, base - first, measures)
             if core.failed:
@@ -89,6 +92,8 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
                 expire(&core.starts, core.now, position + base + k, time, position)
             while window >= 0:
                 match_event(core, bits[k], k, position + base + k)
+                if core.longest and not core.failed:
+                    settle(core, k, position + base + k)
                 if not core.is_isolated:
                     break
                 window = enter_next_window(core, window, bits + k, k)
@@ -122,6 +127,22 @@ cdef Py_ssize_t take_events(Core* core, const Events* events, Py_ssize_t first, 
         core.events -= 1
         return stop(core, events, n - 1, n - 1)
     return n
+
+
+cdef int _visit_all(uint64_t* bits, int32_t* relevant, int n, int m) noexcept nogil:
+    """List all ``m`` events of the chunk, the masks of those not yet listed with no variable; returns their number."""
+    cdef int k, r = 0
+    cdef bint listed
+    cdef int32_t events[CHUNK]
+    for k in range(n):
+        events[k] = relevant[k]
+    for k in range(m):
+        listed = r < n and events[r] == k
+        if not listed:
+            bits[k] = 0
+        r += listed
+        relevant[k] = k
+    return m
 
 
 cdef Py_ssize_t stop(Core* core, const Events* events, Py_ssize_t first, Py_ssize_t taken) noexcept nogil:
@@ -182,7 +203,7 @@ cdef inline void match_event(Core* core, uint64_t variables, int k, int64_t posi
     if core.advanced.size > 0:
         replace_advanced(core)
     if core.emitted:
-        if core.after_match == PAST_LAST and core.starts.kept < core.starts.first:
+        if core.after_match == PAST_LAST and not core.longest and core.starts.kept < core.starts.first:
             collect(core, core.starts.kept, core.starts.first)  # before the policy drops all partial matches
         end_event(core, position, core.now)
 
@@ -334,6 +355,7 @@ cdef int64_t held_bytes(Core* core) noexcept nogil:
     cdef int64_t items = core.detected.capacity + core.detected_times.capacity + core.detected_counts.capacity, total
     items += core.advanced.capacity + core.bound.capacity + core.ends.capacity + core.chosen.capacity
     items += core.places.capacity + core.timed_places.capacity
+    items += core.horizons.capacity
     items += core.frames.capacity + core.leaving.capacity + core.out_windows.capacity + core.timed.capacity
     items += core.timed_rows.capacity
     cdef int64_t number

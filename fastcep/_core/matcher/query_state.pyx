@@ -13,7 +13,7 @@ from fastcep._core.memory.allocator cimport unlimited
 from fastcep._core.memory.match_set cimport seen_clear, seen_init
 from fastcep._core.memory.pending_matches cimport pending_clear, pending_init
 from fastcep._core.memory.row_store cimport Index, Source, index_clear, index_init
-from fastcep._core.memory.starts cimport starts_clear, starts_init
+from fastcep._core.memory.starts cimport EVENTS, starts_clear, starts_init
 from fastcep._core.memory.vectors cimport Vec, vec_free
 from fastcep._core.program.plan_tables cimport Step, Tables
 from fastcep._core.program.predicate cimport Input, machine_free, machine_new
@@ -53,7 +53,16 @@ cdef class QueryState:
         self.core.must_advance, self.core.removes = plan.must_advance, plan.removes
         self.core.select, self.core.consumes = plan.select, plan.consumes
         self.core.after_match, self.core.limit = plan.after_match, plan.limit
-        self.core.has_policy = plan.select != 0 or plan.consumes or plan.after_match != 0 or plan.limit > 0
+        self.core.longest = plan.longest
+        self.core.skip_to = sum(1 << variable for variable in plan.skip_to)
+        self.core.has_policy = not plan.longest and (
+            plan.select != 0 or plan.consumes or plan.after_match != 0 or plan.limit > 0)
+        self.core.follows = plan.follows
+        self.core.visits_all = plan.longest and (plan.follows or plan.window_kind == EVENTS)
+        self.core.previous_column = -1
+        for i, item in enumerate(plan.columns):
+            if item.column == -6 and plan.partition is not None:
+                self.core.previous_column = i
         self.core.due = INT64_MAX
         self.core.last_missed = INT64_MIN
         self.core.columns, self.core.edges, self.core.states = tables.columns, tables.edges, tables.states
@@ -95,7 +104,7 @@ cdef class QueryState:
                           self.core.states[item.state].columns) < 0:
                 raise MemoryError("no memory for the matcher")
             self.core.n_indexes = i + 1
-            self.core.cuts |= item.latest >= 0 and not plan.timed_out
+            self.core.cuts |= item.latest >= 0 and not plan.timed_out and (plan.follows or not plan.longest)
         for i, item in enumerate(plan.negations):
             if index_init(self.core.indexes + self.core.n_indexes + i, &self.core.budget, len(item.keys), 3,
                           len(item.registers) + 1 if item.registers else 0) < 0:
@@ -113,10 +122,10 @@ cdef class QueryState:
             self.core.chains[i].budget = &self.core.budget
         self.core.detected.budget = self.core.detected_times.budget = self.core.detected_counts.budget = &self.core.budget
         self.core.advanced.budget = self.core.bound.budget = self.core.ends.budget = &self.core.budget
-        self.core.chosen.budget = self.core.leaving.budget = &self.core.budget
+        self.core.chosen.budget = self.core.leaving.budget = self.core.horizons.budget = &self.core.budget
         seen_init(&self.core.seen, &self.core.budget)
         pending_init(&self.core.pending, &self.core.budget, 3 + self.core.n_slots + 2 * tables.n_outputs)
-        if (starts_init(&self.core.starts, &self.core.budget, self.core.window_kind, plan.lives) < 0
+        if (starts_init(&self.core.starts, &self.core.budget, self.core.window_kind, plan.lives, plan.longest) < 0
                 or stage_init(&self.core.stage, &self.core.budget, self.core.n_slots, tables.n_outputs) < 0):
             raise MemoryError("no memory for the matcher")
         self.core.parts = 1

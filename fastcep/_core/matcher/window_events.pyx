@@ -164,6 +164,9 @@ cdef int64_t _enter_from(Core* core, int64_t number, uint64_t* variables, int k)
         if usable and core.n_counts > 0 and window.part != NULL and partition_of(core, usable, k) and limit_is_reached(
                 core, counts_of(core, window.part)):
             usable = 0
+        if core.visits_all and window.part != NULL and window.part.pending.size > 0:
+            variables[0] = usable
+            return number if enter(core, window) else -1
         if usable and (usable & ~core.relevance.keyed or _extends(core, window.part, usable, k)):
             variables[0] = usable
             return number if enter(core, window) else -1

@@ -5,22 +5,18 @@ A waiting match is a row of ``Core.pending``: start ordinal, state, end of the w
 nulls. It counts as a partial match of its start. The start lives until the window has ended, so the row stays valid.
 """
 from libc.stdint cimport INT64_MAX, int64_t
-from libc.string cimport memset
 
 from fastcep._core.matches.emit cimport emit_staged, end_event
+from fastcep._core.matches.longest cimport decide_longest
 from fastcep._core.matches.negate cimport are_absent
 from fastcep._core.matches.policy cimport count_of_waiting
+from fastcep._core.matches.waiting cimport end_of_window, load_waiting, new_waiting, write_waiting
 from fastcep._core.memory.pending_matches cimport (
-    HEAD, Due, Pending, free_row, new_row, next_due, pending_clear, row_at, wait,
+    Due, Pending, free_row, next_due, pending_clear, row_at, wait,
 )
 from fastcep._core.memory.starts cimport EXPLICIT
 from fastcep._core.program.plan_tables cimport State
 from fastcep._core.state.core cimport Core, count_row
-
-cdef inline int64_t _later(int64_t time, int64_t span) noexcept nogil:
-    """Return ``time + span``, or the largest time if the sum overflows; ``span`` is not negative."""
-    return time + span if time <= INT64_MAX - span else INT64_MAX
-
 
 cdef inline bint _ticks_after(const Core* core, int64_t time, int64_t last) noexcept nogil:
     """Return whether the next tick after ``time`` is at or before ``last``."""
@@ -29,53 +25,20 @@ cdef inline bint _ticks_after(const Core* core, int64_t time, int64_t last) noex
 
 cdef void defer(Core* core, int number, int64_t j, int64_t time) noexcept nogil:
     """Add staged row ``j`` of state ``number``, which is complete at ``time``, to the waiting matches."""
-    cdef State* state = core.states + number
     cdef int64_t start = core.stage.start[j], row
-    cdef int64_t last = INT64_MAX
-    cdef int64_t due
-    cdef int64_t* to
-    cdef int c
-    if core.window_kind != EXPLICIT:
-        last = _later(core.starts.time[start & core.starts.mask], core.window)
-    due = last
+    cdef State* state = core.states + number
+    cdef int64_t last = end_of_window(core, start), due = last
     if state.due >= 0:
         due = INT64_MAX if core.stage.out_null[state.due][j] else core.stage.out[state.due][j]
     if core.period > 0:
         if not _ticks_after(core, time, last):
             return
         due = time + core.period
-    row = new_row(&core.pending)
-    if row < 0 or wait(&core.pending, due, core.next_birth, row) < 0:
-        core.failed = True
+    row = new_waiting(core, due)
+    if row < 0:
         return
-    to = row_at(&core.pending, row)
-    memset(to, 0, core.pending.width * 8)
-    to[0] = start
-    to[1] = number
-    to[2] = last
-    to += HEAD
-    for c in range(core.n_slots):
-        to[c] = core.stage.bind[c][j]
-    to += core.n_slots
-    for c in range(state.outputs):
-        to[2 * c] = core.stage.out[c][j]
-        to[2 * c + 1] = core.stage.out_null[c][j]
-    core.due = core.pending.heap[0].time
+    write_waiting(core, row, number, last, j)
     count_row(core, start)
-
-
-cdef void _load(Core* core, const int64_t* row) noexcept nogil:
-    """Copy a waiting match to staged row 0."""
-    cdef State* state = core.states + row[1]
-    cdef int c
-    core.stage.start[0] = row[0]
-    row += HEAD
-    for c in range(core.n_slots):
-        core.stage.bind[c][0] = row[c]
-    row += core.n_slots
-    for c in range(state.outputs):
-        core.stage.out[c][0] = row[2 * c]
-        core.stage.out_null[c][0] = row[2 * c + 1] != 0
 
 
 cdef void decide(Core* core, int64_t time, bint everything) noexcept nogil:
@@ -88,6 +51,9 @@ cdef void decide(Core* core, int64_t time, bint everything) noexcept nogil:
     cdef int64_t start, now = core.now
     cdef State* state
     cdef bint holds
+    if core.longest:
+        decide_longest(core, time, everything)
+        return
     core.emitted = 0
     while core.pending.size > 0 and (everything or core.pending.heap[0].time < time) and not core.failed:
         due = next_due(&core.pending)
@@ -96,7 +62,7 @@ cdef void decide(Core* core, int64_t time, bint everything) noexcept nogil:
         row = row_at(&core.pending, due.row)
         start = row[0]
         state = core.states + row[1]
-        _load(core, row)
+        load_waiting(core, row)
         core.now = due.time
         holds = are_absent(core, state.at_end, state.n_at_end, state, 0, due.time)
         core.current_place = -1

@@ -84,6 +84,8 @@ cdef bint _passes(Core* core, Absence* item, const State* state, int64_t j, int6
     bucket = NULL if number < 0 else bucket_at(index, number)
     if item.group < 0:
         low = _latest(core, item, state, j)
+        if item.until:
+            return _ends_loop(core, item, index, bucket, low, until, j)
         high = _earliest(core, item, state, j)
         if low < 0 and high == INT64_MAX:
             return True  # the match does not use the SEQ of the negated variable
@@ -103,6 +105,21 @@ cdef bint _passes(Core* core, Absence* item, const State* state, int64_t j, int6
         if _occurs(core, item, index, bucket, low, high, until, j, r):
             return False
     return True
+
+
+cdef bint _ends_loop(Core* core, Absence* item, const Index* index, const Bucket* bucket, int64_t low, int64_t until,
+                     int64_t j) noexcept nogil:
+    """Return whether no event that ends a loop (UNTIL) occurred before the newest element of the loop.
+
+    Earlier events have been checked when the elements before it came, so the search begins at the last of them, which
+    may itself be such an event. ``low`` is the last event bound before the loop; -1 if there is none: the first element
+    then takes its place.
+    """
+    cdef int64_t node = core.stage.bind[core.variables[item.after[0]].slot][j]
+    cdef int64_t earlier = core.starts.previous[node]
+    if earlier >= 0:
+        low = position_of(core.starts.event[earlier]) - (low >= 0 or core.starts.previous[earlier] >= 0)
+    return low < 0 or not _occurs(core, item, index, bucket, low, position_of(core.starts.event[node]), until, j, -1)
 
 
 cdef int64_t _latest(Core* core, const Absence* item, const State* state, int64_t j) noexcept nogil:

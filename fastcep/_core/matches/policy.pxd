@@ -16,6 +16,8 @@ cdef enum:              # skip policies after a match, as in fastcep.query.ast
     NO_SKIP
     TO_NEXT
     PAST_LAST
+    TO_FIRST
+    TO_LAST
 
 
 cdef void apply_policies(Core* core) noexcept nogil

@@ -9,7 +9,7 @@ With PARTITION BY the policies apply within the partition of the event. The key 
 partition (``IndexInfo.partition``), so the rows of a partition can be removed. The matches that a window has reported
 are counted by partition, in an index after those of the rows (``Core.n_counts``).
 """
-from libc.stdint cimport INT64_MIN, int64_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
 from libc.stdlib cimport qsort
 
 from fastcep._core.memory.row_store cimport Index, append, bucket_at, find, find_or_add
@@ -17,7 +17,7 @@ from fastcep._core.memory.starts cimport drop_all
 from fastcep._core.memory.vectors cimport Vec, push, vec_free
 from fastcep._core.program.plan_tables cimport State
 from fastcep._core.state.core cimport Core, read_key, stores_of
-from fastcep._core.state.remove_rows cimport drop_holders, drop_partition, drop_starts
+from fastcep._core.state.remove_rows cimport drop_before, drop_holders, drop_partition, drop_starts
 
 cdef extern from *:
     int __builtin_ctzll(unsigned long long) noexcept nogil
@@ -25,7 +25,7 @@ cdef extern from *:
 
 cdef void apply_policies(Core* core) noexcept nogil:
     """Select among the matches of the event, and apply the consequences of those that are reported."""
-    cdef int64_t n = core.emitted, i
+    cdef int64_t n = core.emitted, i, horizon = -1
     _list_events(core, n)
     core.chosen.size = core.leaving.size = 0
     for i in range(n):
@@ -35,6 +35,10 @@ cdef void apply_policies(Core* core) noexcept nogil:
         return
     if core.select == FIRST or core.select == LAST:
         core.chosen.data[_best(core, n)] = 1
+    if core.after_match >= TO_FIRST:
+        _list_horizons(core, n)
+    if core.select == EACH and core.after_match >= TO_FIRST:
+        _skip_to(core, n)
     elif core.select == EACH and core.after_match != NO_SKIP:
         _skip(core, n)
     if core.n_counts > 0:
@@ -46,10 +50,12 @@ cdef void apply_policies(Core* core) noexcept nogil:
         for i in range(n):  # LAST: older instances are superseded, so their events are consumed too
             if core.chosen.data[i] or core.select == LAST:
                 _remove_events(core, _begin(core, i), core.ends.data[i])
-    elif core.after_match == TO_NEXT:
+    elif core.after_match == TO_NEXT or core.after_match >= TO_FIRST:
         for i in range(n):
             if core.chosen.data[i]:
                 _remove_events(core, _begin(core, i), _begin(core, i) + 1)
+    if core.after_match >= TO_FIRST:
+        horizon = _last_horizon(core, n)
     if core.select == CUMULATIVE:
         _merge(core, n)
     else:
@@ -62,6 +68,8 @@ cdef void apply_policies(Core* core) noexcept nogil:
             drop_all(&core.starts)
         elif partition_of(core, core.current, core.current_place):
             drop_partition(core)
+    if horizon >= 0 and (core.n_partition == 0 or partition_of(core, core.current, core.current_place)):
+        drop_before(core, horizon)
     if core.consumes:
         drop_holders(core)
     elif core.leaving.size > 0:
@@ -77,6 +85,7 @@ cdef void policy_clear(Core* core) noexcept nogil:
     vec_free(&core.ends)
     vec_free(&core.chosen)
     vec_free(&core.leaving)
+    vec_free(&core.horizons)
 
 
 cdef inline int64_t _begin(const Core* core, int64_t match) noexcept nogil:
@@ -198,6 +207,76 @@ cdef void _skip(Core* core, int64_t n) noexcept nogil:
         else:
             if push(&core.leaving, first) < 0:
                 core.failed = True
+    core.leaving.size = 0
+
+
+cdef void _list_horizons(Core* core, int64_t n) noexcept nogil:
+    """Write the position to which each of the last ``n`` matches skips to ``horizons``.
+
+    It is -1 for a match that does not bind the variable, or whose first event it is; these skip to the next start.
+    """
+    cdef int64_t i, j, count, event
+    cdef int m
+    core.horizons.size = 0
+    for i in range(n):
+        if push(&core.horizons, -1) < 0:
+            core.failed = True
+            return
+    _rewind(core, n)
+    for m in range(core.n_variables):
+        if core.variables[m].negated or not core.skip_to >> m & 1:
+            continue
+        for i in range(n):
+            count = _length(core, m, n, i)
+            for j in range(core.cursor[m], core.cursor[m] + count):
+                event = core.out_values[m].data[j]
+                if event >= 0 and (core.horizons.data[i] < 0 or (event < core.horizons.data[i]) == (core.after_match == TO_FIRST)):
+                    core.horizons.data[i] = event
+            core.cursor[m] += count
+    if core.select != CUMULATIVE:
+        for i in range(n):
+            if core.horizons.data[i] <= core.bound.data[_begin(core, i)]:
+                core.horizons.data[i] = -1
+
+
+cdef int64_t _last_horizon(Core* core, int64_t n) noexcept nogil:
+    """Return the last position to which a chosen match skips, or for CUMULATIVE the merged match; -1 if there is none."""
+    cdef int64_t i, horizon = -1, first = INT64_MAX
+    for i in range(n):
+        if core.select != CUMULATIVE:
+            if core.chosen.data[i]:
+                horizon = max(horizon, core.horizons.data[i])
+        elif core.emitted > 0:
+            first = min(first, core.bound.data[_begin(core, i)])
+            if core.horizons.data[i] >= 0 and (
+                    horizon < 0 or (core.horizons.data[i] < horizon) == (core.after_match == TO_FIRST)):
+                horizon = core.horizons.data[i]
+    return -1 if core.select == CUMULATIVE and horizon <= first else horizon
+
+
+cdef int _compare_starts(const void* left, const void* right) noexcept nogil:
+    """Compare two pairs of first event and match, for ``qsort``."""
+    cdef const int64_t* a = <const int64_t*>left
+    cdef const int64_t* b = <const int64_t*>right
+    if a[0] != b[0]:
+        return 1 if a[0] > b[0] else -1
+    return (a[1] > b[1]) - (a[1] < b[1])
+
+
+cdef void _skip_to(Core* core, int64_t n) noexcept nogil:
+    """Choose the matches that none before them drops, the earliest start first, then birth."""
+    cdef int64_t i, match, start, horizon = -1, dropped = -1
+    for i in range(n):  # ``leaving`` temporarily holds the pairs
+        if push(&core.leaving, core.bound.data[_begin(core, i)]) < 0 or push(&core.leaving, i) < 0:
+            core.failed = True
+            return
+    qsort(core.leaving.data, n, 2 * sizeof(int64_t), _compare_starts)
+    for i in range(n):
+        start, match = core.leaving.data[2 * i], core.leaving.data[2 * i + 1]
+        core.chosen.data[match] = start != dropped and start >= horizon
+        if core.chosen.data[match]:
+            dropped = start
+            horizon = max(horizon, core.horizons.data[match])
     core.leaving.size = 0
 
 

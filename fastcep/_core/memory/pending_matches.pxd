@@ -31,6 +31,7 @@ cdef void pending_clear(Pending* pending) noexcept nogil
 cdef int64_t new_row(Pending* pending) noexcept nogil
 cdef void free_row(Pending* pending, int64_t row) noexcept nogil
 cdef int wait(Pending* pending, int64_t time, int64_t birth, int64_t row) noexcept nogil
+cdef void remove_marked(Pending* pending) noexcept nogil
 cdef Due next_due(Pending* pending) noexcept nogil
 
 

@@ -92,3 +92,27 @@ cdef Due next_due(Pending* pending) noexcept nogil:
         place = child
     pending.heap[place] = last
     return first
+
+
+cdef void remove_marked(Pending* pending) noexcept nogil:
+    """Remove and free the rows whose second word is negative."""
+    cdef int64_t i, n = 0, place, child
+    cdef Due due
+    for i in range(pending.size):
+        if row_at(pending, pending.heap[i].row)[1] < 0:
+            free_row(pending, pending.heap[i].row)
+        else:
+            pending.heap[n] = pending.heap[i]
+            n += 1
+    pending.size = n
+    for i in range(n // 2 - 1, -1, -1):
+        due, place = pending.heap[i], i
+        while 2 * place + 1 < n:
+            child = 2 * place + 1
+            if child + 1 < n and _before(pending.heap[child + 1], pending.heap[child]):
+                child += 1
+            if not _before(pending.heap[child], due):
+                break
+            pending.heap[place] = pending.heap[child]
+            place = child
+        pending.heap[place] = due

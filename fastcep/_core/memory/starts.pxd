@@ -21,6 +21,9 @@ cdef struct Starts:
     int64_t* rows            # number of live rows of the start,
     int64_t* node            # latest chain node of the start, or -1,
     int64_t* window          # ordinal of the latest explicit window that was open
+    bint tracks              # SELECT longest; the entries have two more words:
+    int64_t* alive           # position of the last event that made a row of the start, or -1,
+    int64_t* best            # and the row of ``Pending`` that holds its longest match, or -1
     int64_t mask, first, next
     int64_t kept             # starts [kept, first) are dead, but their chain nodes are not freed yet
     bint keeps               # the chain nodes of dead starts are kept until ``release``
@@ -32,7 +35,7 @@ cdef struct Starts:
     int64_t node_capacity, nodes_used, free_node, nodes_live
 
 
-cdef int starts_init(Starts* starts, Budget* budget, int kind, int64_t span) noexcept nogil
+cdef int starts_init(Starts* starts, Budget* budget, int kind, int64_t span, bint tracks) noexcept nogil
 cdef void starts_clear(Starts* starts) noexcept nogil
 cdef int grow(Starts* starts) noexcept nogil
 cdef int64_t new_node(Starts* starts, int64_t event, int64_t previous, int64_t start) noexcept nogil
@@ -63,6 +66,8 @@ cdef inline int64_t start_of(Starts* starts, int64_t time, int64_t position) noe
     starts.rows[ordinal & starts.mask] = 0
     starts.node[ordinal & starts.mask] = -1
     starts.window[ordinal & starts.mask] = starts.newest
+    if starts.tracks:
+        starts.alive[ordinal & starts.mask] = starts.best[ordinal & starts.mask] = -1
     return ordinal
 
 

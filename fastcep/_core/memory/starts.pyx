@@ -14,14 +14,19 @@ from fastcep._core.memory.allocator cimport Budget, give_back, obtain, regrow, s
 cdef enum:
     FIRST_ENTRIES = 64       # entries of a new ring
     MOST_IDLE = 4096         # entries, and chain nodes, that an empty ring may keep
-    ENTRY_BYTES = 40         # bytes of an entry
+    ENTRY_BYTES = 40         # bytes of an entry,
+    TRACKED_BYTES = 56       # and of one with the words of SELECT longest
+
+
+cdef inline int64_t _entry_bytes(const Starts* starts) noexcept nogil:
+    return TRACKED_BYTES if starts.tracks else ENTRY_BYTES
 
 
 cdef int grow(Starts* starts) noexcept nogil:
     """Double the ring; -1 without memory."""
     cdef int64_t old = 0 if starts.time == NULL else starts.mask + 1
     cdef int64_t capacity = old * 2 if old else FIRST_ENTRIES, i
-    cdef int64_t* grown = <int64_t*>obtain(starts.budget, capacity * ENTRY_BYTES)
+    cdef int64_t* grown = <int64_t*>obtain(starts.budget, capacity * _entry_bytes(starts))
     cdef int64_t* old_block = starts.time
     if grown == NULL:
         return -1
@@ -31,17 +36,21 @@ cdef int grow(Starts* starts) noexcept nogil:
         grown[2 * capacity + (i & (capacity - 1))] = starts.rows[i & starts.mask]
         grown[3 * capacity + (i & (capacity - 1))] = starts.node[i & starts.mask]
         grown[4 * capacity + (i & (capacity - 1))] = starts.window[i & starts.mask]
+        if starts.tracks:
+            grown[5 * capacity + (i & (capacity - 1))] = starts.alive[i & starts.mask]
+            grown[6 * capacity + (i & (capacity - 1))] = starts.best[i & starts.mask]
     _set_block(starts, grown, capacity)
-    give_back(starts.budget, old_block, old * ENTRY_BYTES)
+    give_back(starts.budget, old_block, old * _entry_bytes(starts))
     return 0
 
 
-cdef int starts_init(Starts* starts, Budget* budget, int kind, int64_t span) noexcept nogil:
+cdef int starts_init(Starts* starts, Budget* budget, int kind, int64_t span, bint tracks) noexcept nogil:
     """Initialise an empty ring for windows of this kind and length; -1 without memory."""
     memset(starts, 0, sizeof(Starts))
     starts.budget = budget
     starts.kind = kind
     starts.span = span
+    starts.tracks = tracks
     starts.due = INT64_MAX
     starts.free_node = -1
     return grow(starts)
@@ -50,7 +59,7 @@ cdef int starts_init(Starts* starts, Budget* budget, int kind, int64_t span) noe
 cdef void starts_clear(Starts* starts) noexcept nogil:
     """Free all memory."""
     if starts.budget != NULL:
-        give_back(starts.budget, starts.time, (starts.mask + 1) * ENTRY_BYTES)
+        give_back(starts.budget, starts.time, (starts.mask + 1) * _entry_bytes(starts))
         _clear_nodes(starts)
         starts.time = NULL
 
@@ -66,7 +75,7 @@ cdef void _clear_nodes(Starts* starts) noexcept nogil:
 
 cdef int64_t starts_bytes(const Starts* starts) noexcept nogil:
     """Return the bytes of the ring and of the chain nodes."""
-    return (starts.mask + 1) * ENTRY_BYTES + starts.node_capacity * 24
+    return (starts.mask + 1) * _entry_bytes(starts) + starts.node_capacity * 24
 
 
 cdef void starts_rest(Starts* starts, bint fully) noexcept nogil:
@@ -75,7 +84,7 @@ cdef void starts_rest(Starts* starts, bint fully) noexcept nogil:
     if fully or starts.node_capacity > MOST_IDLE:
         _clear_nodes(starts)
     if starts.mask >= (FIRST_ENTRIES if fully else MOST_IDLE):
-        block = shrink(starts.budget, starts.time, (starts.mask + 1) * ENTRY_BYTES, FIRST_ENTRIES * ENTRY_BYTES)
+        block = shrink(starts.budget, starts.time, (starts.mask + 1) * _entry_bytes(starts), FIRST_ENTRIES * _entry_bytes(starts))
         _set_block(starts, <int64_t*>block, FIRST_ENTRIES)
 
 
@@ -85,6 +94,9 @@ cdef void _set_block(Starts* starts, int64_t* block, int64_t capacity) noexcept 
     starts.rows = block + 2 * capacity
     starts.node = block + 3 * capacity
     starts.window = block + 4 * capacity
+    if starts.tracks:
+        starts.alive = block + 5 * capacity
+        starts.best = block + 6 * capacity
     starts.mask = capacity - 1
 
 

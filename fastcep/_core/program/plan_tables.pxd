@@ -145,6 +145,7 @@ cdef struct Absence:        # a check that no event of a negated variable lies b
     int32_t negation
     int32_t group            # the check is made for each round of this group; -1: no group
     bint latest              # with a group: only for the latest round
+    bint until               # UNTIL: no event before the last event of ``after``, checked at each
     int32_t guard            # output; the check is made if it is true; -1: always
     int32_t n_before
     int32_t* before          # variables

@@ -295,7 +295,7 @@ cdef class Tables:
                 plain and simple and not plan.must_advance and target.accepting and not target.indexes and not target.deferred
                 and target.accept_guard < 0 and not target.accept_forall and not target.accept_absences)
             self.edges[i].only_stores = (
-                simple and not plan.must_advance and not target.accepting and len(target.indexes) == 1
+                simple and not plan.must_advance and not plan.longest and not target.accepting and len(target.indexes) == 1
                 and plan.indexes[target.indexes[0]].guard < 0 and not plan.indexes[target.indexes[0]].forall)
             if item.source < 0 and self.edges[i].only_stores and item.outputs is None:
                 columns = {output: number for output, _, number in item.copies}
@@ -318,6 +318,7 @@ cdef class Tables:
             absence.negation = item.negation
             absence.group = -1 if item.group < 0 else item.group - self.n_variables
             absence.latest = item.latest
+            absence.until = item.until
             absence.guard = item.guard
             absence.before = int_array(item.before, &absence.n_before)
             absence.after = int_array(item.after, &absence.n_after)

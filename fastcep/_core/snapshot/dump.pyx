@@ -238,10 +238,13 @@ cdef object _waiting(Core* core, list places):
         pending = place.pending
         for j in range(pending.size):
             row = row_at(pending, pending.heap[j].row)
-            out[0, total], out[1, total], out[2, total] = place.place, pending.heap[j].time, pending.heap[j].birth
+            out[0, total], out[1, total] = place.place, pending.heap[j].time
+            out[2, total] = row[2] if core.longest else pending.heap[j].birth
             for c in range(width):
                 out[3 + c, total] = row[c]
             out[3, total] = place.first + row[0] - place.starts.first
+            if core.longest:
+                out[5, total] = pending.heap[j].time  # the row has the birth there
             for c in range(core.n_slots):
                 if not core.states[row[1]].has[c]:
                     out[3 + HEAD + c, total] = -1  # the memory of an absent binding is undefined

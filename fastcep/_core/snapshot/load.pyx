@@ -12,7 +12,7 @@ import numpy as np
 
 from fastcep._core.memory.open_windows cimport add_window, window_at
 from fastcep._core.memory.pending_matches cimport HEAD, new_row, row_at, wait
-from fastcep._core.memory.row_store cimport Index, append, bucket_at, expect, find_or_add, put_buckets
+from fastcep._core.memory.row_store cimport Index, append, bucket_at, expect, find, find_or_add, put_buckets
 from fastcep._core.memory.starts cimport EVENTS, Starts, new_node, start_of
 from fastcep._core.program.plan_tables cimport ROUND_AT, VARIABLE_AT, State
 from fastcep._core.snapshot.dump cimport is_chained
@@ -33,6 +33,7 @@ cdef int load(Core* core, dict state) except -1:
     cdef _Bounds bounds = _bounds(core, state, places)
     if core.factorised:
         _count_kept(core, state)
+    _load_partitions(core, state["partitions"])
     _load_windows(core, state["windows"])
     for place in range(-1, places - 1):
         if place < 0:
@@ -46,7 +47,6 @@ cdef int load(Core* core, dict state) except -1:
                 set_relevant(core, window_at(&core.windows, place))
                 leave(core, window_at(&core.windows, place))
     core.starts.newest = core.windows.next - 1
-    _load_partitions(core, state["partitions"])
     return 0
 
 
@@ -274,8 +274,27 @@ cdef int _load_waiting(Core* core, table, int64_t start, int64_t node, int8_t[::
         to = row_at(&core.pending, row)
         for c in range(width):
             to[c] = rows[3 + c, i]
+        if core.longest:
+            to[2] = rows[2, i]
+            if core.starts.best[to[0] & core.starts.mask] >= 0:
+                raise ValueError(_MISFIT.format("waiting matches"))
+            core.starts.best[to[0] & core.starts.mask] = row
+            core.starts.alive[to[0] & core.starts.mask] = _last_event(core, to)
     core.due = core.pending.heap[0].time
     return 0
+
+
+cdef int64_t _last_event(Core* core, const int64_t* row) noexcept nogil:
+    """Return the last event of the partition of a waiting match, or of the stream: its start has not ended before it."""
+    cdef const State* state = core.states + row[1]
+    cdef int64_t number
+    cdef int w
+    if core.partition == NULL or core.previous_column < 0:
+        return core.last
+    for w in range(core.partitions.words):
+        core.key[w] = row[HEAD + core.n_slots + 2 * state.partition[w]]
+    number = find(&core.partitions, core.key)
+    return -1 if number < 0 else bucket_at(&core.partitions, number).data[0]
 
 
 cdef int _load_partitions(Core* core, const int64_t[:, :] table) except -1:

@@ -40,6 +40,10 @@ cdef struct Core:
     bint removes             # partial matches may end before their window does
     bint is_shared           # explicit windows share their rows
     bint is_isolated         # explicit windows have rows of their own
+    bint longest             # SELECT longest: a match waits until no longer one can come; see longest.pyx
+    bint visits_all          # every event is visited, because it may end a partial match
+    bint follows             # contiguity: a partial match ends at the next event
+    int previous_column      # event column with the previous event of the partition, or -1: that of the stream
     bint has_policy          # a policy selects among the matches of an event, or a match removes partial matches
     int window_kind          # see starts.pxd
     Variable* variables
@@ -105,6 +109,8 @@ cdef struct Core:
     int select
     bint consumes
     int after_match
+    uint64_t skip_to         # SKIP TO FIRST and LAST: the variables whose events count (bit set)
+    Vec horizons             # scratch: per match the position to which it skips, -1: to the next start
     int64_t limit            # matches per window; 0: no limit
     int64_t reported         # matches reported in the window
     int n_partition          # key words of a partition, if policies act in each partition separately; otherwise 0

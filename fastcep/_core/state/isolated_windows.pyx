@@ -92,7 +92,7 @@ cdef Part* _new_part(Core* core) noexcept nogil:
     memset(part, 0, bytes)
     part.indexes = <Index*>(part + 1)
     pending_init(&part.pending, &core.budget, core.outside.pending.width)
-    if starts_init(&part.starts, &core.budget, core.window_kind, core.window) < 0:
+    if starts_init(&part.starts, &core.budget, core.window_kind, core.window, core.longest) < 0:
         _free_part(core, part)
         return NULL
     for i in range(n):

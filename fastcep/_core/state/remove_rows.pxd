@@ -7,6 +7,7 @@ from fastcep._core.state.core cimport Core
 cdef void note_advance(Core* core, int index, int64_t bucket, int64_t birth) noexcept nogil
 cdef void replace_advanced(Core* core) noexcept nogil
 cdef void drop_holders(Core* core) noexcept nogil
+cdef void drop_before(Core* core, int64_t position) noexcept nogil
 cdef void drop_partition(Core* core) noexcept nogil
 cdef void drop_starts(Core* core) noexcept nogil
 cdef void drop_rowless(Core* core) noexcept nogil

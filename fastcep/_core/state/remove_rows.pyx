@@ -9,7 +9,7 @@ from libc.stdint cimport INT64_MIN, int64_t
 from fastcep._core.memory.allocator cimport give_back, obtain
 from fastcep._core.memory.pending_matches cimport row_at
 from fastcep._core.memory.row_store cimport Bucket, Index, bucket_at, compact, key_of
-from fastcep._core.memory.starts cimport Starts, drop_empty, free_nodes
+from fastcep._core.memory.starts cimport Starts, drop_empty, drop_first, free_nodes
 from fastcep._core.memory.vectors cimport contains, push
 from fastcep._core.program.plan_tables cimport State
 from fastcep._core.state.core cimport Core, position_of
@@ -121,6 +121,31 @@ cdef void drop_starts(Core* core) noexcept nogil:
                     _remove(core, bucket.data + r * index.fixed)
 
 
+cdef void drop_before(Core* core, int64_t position) noexcept nogil:
+    """Remove every row that begins before ``position``; with partitions, only those of the one in ``core.key``."""
+    cdef Starts* starts = &core.starts
+    cdef Index* index
+    cdef Bucket* bucket
+    cdef int64_t b, r, start
+    cdef int i, w
+    if core.n_partition == 0 and not starts.keeps:
+        while starts.first < starts.next and starts.position[starts.first & starts.mask] < position:
+            drop_first(starts)
+        return
+    for i in range(core.n_indexes):
+        index = core.indexes + i
+        for b in range(index.n_buckets):
+            bucket = bucket_at(index, b)
+            for w in range(core.n_partition):
+                if key_of(bucket)[core.infos[i].partition[w]] != core.key[w]:
+                    break
+            else:
+                for r in range(bucket.head, bucket.size):
+                    start = bucket.data[r * index.fixed]
+                    if start >= starts.first and starts.position[start & starts.mask] < position:
+                        _remove(core, bucket.data + r * index.fixed)
+
+
 cdef void drop_partition(Core* core) noexcept nogil:
     """Remove every row of the partition whose key is ``core.key``."""
     cdef Index* index
@@ -175,6 +200,9 @@ cdef void _close_gaps(Core* core) noexcept nogil:
         starts.rows[new] = starts.rows[old]
         starts.node[new] = starts.node[old]
         starts.window[new] = starts.window[old]
+        if starts.tracks:
+            starts.alive[new] = starts.alive[old]
+            starts.best[new] = starts.best[old]
     for i in range(core.n_indexes):
         index = core.indexes + i
         for b in range(index.n_buckets):

@@ -30,7 +30,7 @@ MOST_EVENTS = 1 << 47
 #: Largest node: above the position it index_count the variable, and a flag for the start of a round of its group.
 _NODE = (1 << 57) - 1
 _NEVER = (1 << 63) - 1
-_EVENTS, _UNBOUNDED, _EXPLICIT = 1, 2, 3  # kinds of window
+_TIME, _EVENTS, _UNBOUNDED = 0, 1, 2  # kinds of window
 _FIRST = -1  # source state of edges that start matches
 
 #: The state of a matcher that is not in tables, see `Matcher.numbers`.
@@ -305,7 +305,7 @@ class _Checker:
         self._expect(same_place, "waiting", "a start of another window", "one of its own window")
         times = self._state["starts"][1][start]
         ends = np.full(len(times), _NEVER)
-        if plan.window_kind != _EXPLICIT:
+        if plan.window_kind == _TIME:
             ends = np.where(times <= _NEVER - plan.window, times + min(plan.window, _NEVER), _NEVER)
         self._expect(last == ends, "waiting", "another end of its window", "the end that follows from its start")
         silent = np.array([item.due >= 0 for item in plan.states], np.bool_)[number]  # WITHIN does not limit a silence

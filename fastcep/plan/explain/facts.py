@@ -45,6 +45,7 @@ def facts(plan: Plan, threads: int = 1) -> dict[str, Any]:
             "consume": query.consume,
             "limit": query.limit,
             "after_match": query.after_match,
+            "skip_to": query.skip_to,
             "weight": query.weight,
         },
         "key": _key(plan),

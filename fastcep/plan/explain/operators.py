@@ -144,6 +144,7 @@ class Operators:
             "variable": self.names[plan.negations[absence.negation].variable],
             "after": [self.names[variable] for variable in absence.before],
             "before": [self.names[variable] for variable in absence.after],
+            "until": absence.until,
             "rounds": None if absence.group < 0 else "latest" if absence.latest else "all",
             "condition": self._condition(absence) or None,
             "guard": absence.guard_text or None,

@@ -143,7 +143,9 @@ def absence_text(facts: dict[str, Any], entry: dict[str, Any]) -> str:
     """Return the text of a check that no event of a negated variable occurred."""
     after, before = _names(facts, entry["after"]), _names(facts, entry["before"])
     text = f"no {_name(facts, entry['variable'])}"
-    if after and before:
+    if entry["until"]:
+        text += f" since {after or f'the first element of {before}'} and before the newest element of {before}"
+    elif after and before:
         text += f" between {after} and {before}"
     else:
         text += f" before {before}" if before else f" after {after}"
@@ -199,7 +201,8 @@ def state_lines(facts: dict[str, Any], state: dict[str, Any]) -> list[tuple[str,
             until = f"the ticks every {facts['period']['text']} up to {until}"
         until = state.get("waits_until", until)
         absences = "; ".join(absence_text(facts, entry) for entry in state["end_absences"])
-        lines.append(("waits", f"for {until}: {absences}"))
+        is_longest = facts["strategy"]["select"] == "longest"
+        lines.append(("waits", "until no longer match can come" if is_longest else f"for {until}: {absences}"))
     return lines
 
 
@@ -210,7 +213,8 @@ def strategy_text(facts: dict[str, Any]) -> str:
     if entry["limit"] is not None:
         parts.append(f"limit {entry['limit']} per window")
     if entry["after_match"] != AFTER_MATCH[0]:
-        parts.append(f"after match {entry['after_match']}")
+        target = "" if entry["skip_to"] is None else f" {entry['skip_to']}"
+        parts.append(f"after match {entry['after_match']}{target}")
     if entry["weight"] != 1:
         parts.append(f"weight {entry['weight']:g}")
     return ", ".join(parts)

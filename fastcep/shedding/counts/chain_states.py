@@ -48,7 +48,7 @@ def _counted(pattern: ast.Pattern) -> Iterator[ast.Variable]:
     if isinstance(pattern, ast.Variable):
         if pattern.repeated:
             yield pattern
-    elif isinstance(pattern, ast.Sequence | ast.Disjunction | ast.AnyOf):
+    elif isinstance(pattern, ast.Sequence | ast.Disjunction | ast.AnyOf | ast.Until):
         for part in sub_patterns(pattern):
             yield from _counted(part)
 

@@ -9,6 +9,7 @@ from fastcep.plan import Plan, make_plan
 from fastcep.plan.ir import PREVIOUS
 from fastcep.query import ast
 from fastcep.query.patterns import trailing_negation
+from fastcep.query.printer import skip_text
 
 __all__ = ["check_query"]
 
@@ -45,7 +46,7 @@ def _unsupported_clause(query: ast.Query) -> tuple[str, str] | None:
     if query.limit is not None:
         return f"LIMIT {query.limit} PER WINDOW", "leave it out, so that partial matches continue after it"
     if query.after_match != "no skip":
-        return f"AFTER MATCH {query.after_match.upper()}", "take AFTER MATCH NO SKIP"
+        return f"AFTER MATCH {skip_text(query)}", "take AFTER MATCH NO SKIP"
     if isinstance(query.pattern, ast.Periodic):
         return "PERIODIC", "take a pattern that events complete"
     if trailing_negation(query.pattern) is not None:

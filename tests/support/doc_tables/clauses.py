@@ -31,9 +31,14 @@ ROWS = {
     "`STRATEGY partition_contiguity`": ["STRATEGY partition_contiguity"],
     "`SELECT first`, `last`": ["SELECT first", "SELECT last"],
     "`SELECT cumulative`": ["SELECT cumulative"],
+    "`SELECT longest`": ["STRATEGY skip_till_next SELECT longest", "STRATEGY strict_contiguity SELECT longest"],
     "`CONSUME consumed`": ["CONSUME consumed"],
     "`LIMIT k PER WINDOW`": [LIMIT],
-    "`AFTER MATCH SKIP …`": ["AFTER MATCH SKIP TO NEXT", "AFTER MATCH SKIP PAST LAST"],
+    "`AFTER MATCH SKIP …`": [
+        "AFTER MATCH SKIP TO NEXT",
+        "AFTER MATCH SKIP PAST LAST",
+        "AFTER MATCH SKIP TO LAST b",
+    ],
     "`WEIGHT w`": ["WEIGHT 2"],
 }
 # A pattern, the windows that it is combined with, PARTITION BY and RETURN.
