@@ -142,7 +142,8 @@ def test_facts_agree_with_the_plan(case: strategies.Case) -> None:
     for state, entry in zip(plan.states, query_facts["states"], strict=True):
         assert entry["birth"]["numbered"] == state.needs_birth == bool(entry["birth"]["why"])
         assert (entry["accept_guard"] is None) == (state.accept_guard < 0)
-        assert entry.get("waits", False) == state.deferred == bool(entry.get("end_absences"))
+        if not plan.longest:  # its matches wait without a check
+            assert entry.get("waits", False) == state.deferred == bool(entry.get("end_absences"))
         assert len(entry.get("accept_absences", [])) == len(state.accept_absences)
     for index, entry in zip(plan.indexes, query_facts["indexes"], strict=True):
         assert (entry["guard"] is None) == (index.guard < 0)
