@@ -58,7 +58,9 @@ def test_transitions(frame: Any, ds1: pa.Table, text: str) -> None:
 def test_positions(frame: Any, ds1: pa.Table, window: str) -> None:
     query = fc.parse(f"PATTERN SEQ(A a, B b) WHERE a.V = b.V WINDOW {window} SELECT last", DS1, name="counted")
     expected = position_counts(query, ds1, bins=10)
-    table = fastcep.spark.counts_table(fastcep.spark.position_counts(frame, query, order_by="row", bins=10, slices=5))
+    table = fastcep.spark.counts_table(
+        fastcep.spark.position_counts(frame, query, order_by="row", bins=10, slices=5)
+    )
     assert table.equals(expected)
     assert window_sizes(table).equals(window_sizes(expected))
     assert sum(expected["matched"].to_pylist()) > 0

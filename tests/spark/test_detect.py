@@ -262,7 +262,8 @@ def test_attributes_and_functions(spark: Any) -> None:
 
 
 CLOSED = (
-    "PATTERN SEQ(A a, B b) WHERE a.V = b.V WINDOW OPEN ON A o WHERE o.V = 1 CLOSE ON C c WHERE c.ID = o.ID AND c.V < 3"
+    "PATTERN SEQ(A a, B b) WHERE a.V = b.V "
+    "WINDOW OPEN ON A o WHERE o.V = 1 CLOSE ON C c WHERE c.ID = o.ID AND c.V < 3"
 )
 
 

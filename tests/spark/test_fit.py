@@ -125,7 +125,9 @@ def test_pspice_for_several_queries_and_windows_of_any_length(frame: Any, ds1: p
     [("OPEN EVERY 90 EVENTS CLOSE AFTER 150 EVENTS", 5), ("OPEN ON D d CLOSE AFTER 1ms", 5),
      ("OPEN EVERY 700us CLOSE AFTER 1ms", 5), ("OPEN ON D d WHERE d.V = 1 CLOSE ON D e WHERE e.V = 2", None)],
 )  # fmt: skip
-def test_models_of_espice_are_those_of_one_process(frame: Any, ds1: pa.Table, clauses: str, pieces: int | None) -> None:
+def test_models_of_espice_are_those_of_one_process(
+    frame: Any, ds1: pa.Table, clauses: str, pieces: int | None
+) -> None:
     query = fc.parse(f"PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND c.V > 3 WINDOW {clauses}", DS1, name="q")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # type and position say little on DS1

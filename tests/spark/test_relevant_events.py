@@ -16,7 +16,6 @@ from fastcep.spark.relevant_events import condition
 OWN = {"k": "int64", "f": "float64", "s": "string", "b": "bool"}
 SCHEMA = fc.Schema({"A": OWN, "B": OWN, "C": OWN}, time="at", type="kind", sequence="n")
 
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -45,11 +45,7 @@ def _process(arguments: list[str], folder: Path, log: object) -> Iterator[None]:
         "SPARK_LOCAL_DIRS": str(folder), "PYSPARK_PYTHON": sys.executable,
     }  # fmt: skip
     with subprocess.Popen(
-        command,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        env=environment,
-        start_new_session=True,  # type: ignore[call-overload]
+        command, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True  # type: ignore[call-overload]
     ) as process:
         try:
             yield
