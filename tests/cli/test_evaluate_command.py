@@ -152,7 +152,7 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--shedders", "ri"], "found none of --bounds, --rates, --demands: give exactly one of them"),
         (["--shedders", "ri", "--bounds", "50"], "--bounds='50': expected a share of the latency without shedding"),
         (["--shedders", "r,ri", "--bounds", "50%"], "--shedders: unknown shedder 'r'"),
-        (["--shedders", "ri", "--rates", "120%"], "rates need --latency-bound …: the bound on the event latency"),
+        (["--shedders", "ri", "--rates", "120%"], "--rates needs --latency-bound …: the bound on the event latency"),
         (["--shedders", "ri", "--rates", "quick", "--latency-bound", "1s"], "--rates='quick': expected a share of"),
         (["--shedders", "ri", "--bounds", "50%", "--statistic", "p1"], "--statistic='p1': expected 'mean', 'p95'"),
         (["--shedders", "ri", "--bounds", "50%", "--detector", "x"], "--detector: unknown detector 'x'"),

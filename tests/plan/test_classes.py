@@ -218,7 +218,7 @@ def test_a_plan_with_classes_is_a_value() -> None:
     ("b.V + x.V", "unknown variable 'x'; the pattern has a, n, b, c", "      ^^^"),
     ("a.W", "unknown attribute 'W' of A", "^^^"),
     ("a.S + 1", "+ needs numbers", "^^^"),
-    ("a", "a is an event, not a value; write a.attribute", "^"),
+    ("a", "the name a alone is not a value; write a.attribute", "^"),
     ("n.V + a.V", "n is negated, so a partial match has no event of it; remove n.V", "^^^"),
     ("[ID]", "is allowed only as a separate condition", "^^^^"),
 ])  # fmt: skip

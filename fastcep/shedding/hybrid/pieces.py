@@ -264,7 +264,8 @@ def fit_pieces(
     windows = Windows.of(summary.reach, summary.events)
     matches = None if validation is not None else summary.matches  # the validation needs more, and warns itself
     count_of_windows = summary.events / windows.length if summary.reach >= 0 else None
-    warn_short("hybrid", query.name, summary.events, matches, count_of_windows)
+    if validation is None or validation.report.get("warning") is None:
+        warn_short("hybrid", query.name, summary.events, matches, count_of_windows)
     count = partial(observer.flow, classes=classes, event_classes=event_classes, windows=windows)
     (flow,) = pieces.gather("flow", count, total, _as_list, _identity)
     model = HybridModel(
