@@ -44,16 +44,15 @@ class ShippedFunctions:
 NO_FUNCTIONS = ShippedFunctions()
 
 
-def ship_functions(*queries: ast.Query) -> ShippedFunctions:
-    """Pickle the functions that queries call.
+def ship_functions(query: ast.Query) -> ShippedFunctions:
+    """Pickle the functions that a query calls.
 
     Raises
     ------
     ValidationError
         If a function cannot be pickled.
     """
-    expressions = (expression for query in queries for expression in traversal.expressions(query))
-    nodes = (node for expression in expressions for node in traversal.walk(expression))
+    nodes = (node for expression in traversal.expressions(query) for node in traversal.walk(expression))
     return _ship({node.signature.name for node in nodes if isinstance(node, ast.UserCall)})
 
 
