@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from fastcep.errors import ValidationError
 from fastcep.events.units import INT64_MAX
 from fastcep.plan.automaton import NO, START, YES, Edge, entry
+from fastcep.plan.birth_order import needs_birth
 from fastcep.plan.bytecode import filter_program, store_program
 from fastcep.plan.checks import Checks
 from fastcep.plan.classes import Classes, event_classes_of, features_in, read_classes
@@ -413,7 +414,7 @@ class _Planner:
             at_end=at_end,
             due=work.outputs.index(checks.dues[number]) if number in checks.dues else -1,
             partition=self._partition_outputs(number) if self._has_partition(number) else (),
-            needs_birth=self._needs_birth(number),
+            needs_birth=needs_birth(self.query, self.automaton, number),
             register_texts=tuple(self._show(expr) for expr in work.registers),
             accept_text=self._show_guard(guard),
             due_text=self._show(checks.dues[number]) if number in checks.dues else "",
@@ -465,21 +466,6 @@ class _Planner:
         lacking = "with index='off' there are no keys to split the state by" if self.index == "off" else ""
         words = KeyWords(joins, self.checks.stores, waiting, lacking=lacking)
         return find_key(self.query, self.automaton, self.translate, words)
-
-    def _needs_birth(self, state: int) -> bool:
-        """Return whether rows need birth numbers, to merge several states or to skip rows made by the same event."""
-        if removes_rows(self.query):
-            return True
-        into = {edge.variable for edge in self.automaton.edges if edge.target == state}
-        types_into = {name for variable in into for name in self.variables[variable].declaration.types}
-        for edge in self.automaton.edges:
-            if edge.source != state:
-                continue
-            others = [other for other in self.automaton.edges if other.variable == edge.variable]
-            later = any(edge.variable > variable for variable in into)
-            if len(others) > 1 or (later and types_into & set(self.variables[edge.variable].declaration.types)):
-                return True
-        return False
 
     def _type_variables(self) -> tuple[int, ...]:
         return tuple(
