@@ -48,7 +48,6 @@ CALLS: dict[str, Any] = {
     "lateness as a number": lambda: engine(allowed_lateness=5),
     "lateness in an unknown unit": lambda: engine(allowed_lateness="5 minutes"),
     "negative lateness": lambda: engine(allowed_lateness="-5s"),
-    "idle time-out without lateness": lambda: engine(idle_timeout="5s"),
     "late limit of zero": lambda: engine(allowed_lateness="5s", late_limit=-1),
     "memory limit in words": lambda: engine(memory_limit="a lot"),
     "memory limit without a unit": lambda: engine(memory_limit="512 megabytes"),
