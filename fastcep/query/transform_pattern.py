@@ -134,7 +134,7 @@ class PatternReader:
         assert isinstance(pattern, ast.Variable | ast.Group)
         negated = ast.Span(span_of(types).start, span.end, span_of(types).line, span_of(types).column)
         self.parts[span, "until", 0] = negated
-        negation = self._negation((types, variable), negated)
+        negation = self._negation((types, variable, None), negated)
         assert isinstance(negation, ast.Negation)
         return ast.Until(pattern, negation, span=span)
 

@@ -119,7 +119,7 @@ def test_a_table_without_json(monkeypatch: pytest.MonkeyPatch, folder: Path) -> 
 
     pages: list[Path] = []
 
-    def table(report: Report) -> Table:
+    def table(report: Report, width: int | None = None) -> Table:
         drawn = Table("shedder", "recall")
         for row in report.rows:
             drawn.add_row(row["shedder"], f"{row['recall']:.2f}")

@@ -73,9 +73,9 @@ def test_without_the_option_the_function_is_unknown(folder: Path) -> None:
         ("import nowhere_at_all\n", "mine.py", "ModuleNotFoundError: No module named 'nowhere_at_all'"),
         ("import sys\nsys.exit(3)\n", "mine.py", "mine.py', line 2: the file fails with SystemExit: 3"),
         (
-            "import fastcep\n\n@fastcep.function('string(int64)')\ndef f(k):\n    return k\n",
+            "import fastcep\n\n@fastcep.function('bytes(int64)')\ndef f(k):\n    return k\n",
             "mine.py",
-            "mine.py', line 3: function 'f': arguments and results cannot be strings",
+            "mine.py', line 3: function 'f': unknown dtype 'bytes'",
         ),
         ("x = 1\n", "mine.txt", "mine.txt' is not a Python file; expected a file such as my_functions.py"),
         (GOOD.replace("abs(x - y)", "x.foo"), "mine.py", "mine.py, line 6, `return FACTOR * x.foo`: Unknown attribute"),
