@@ -15,6 +15,7 @@ from fastcep.query import Document, Query, ast, document_text, expression_text, 
 from fastcep.query.check import check
 from fastcep.query.patterns import groups_of, pattern_variables, positive_variables, trailing_negation
 from fastcep.query.printer import KEYWORDS, name_text
+from fastcep.query.source import Problem
 
 # ------------------------------------------------------------------ any checked query
 
@@ -321,12 +322,28 @@ def policies(draw: st.DrawFn, query: Query) -> Query:
     if isinstance(query.pattern, ast.Periodic) or trailing_negation(query.pattern):
         return query
     selections = [name for name in ast.SELECTIONS if not query.returns or name != "cumulative"]
-    return replace(
-        query,
-        select=draw(st.sampled_from(selections)),
-        consume=draw(st.sampled_from(ast.CONSUMPTIONS)),
-        after_match=draw(st.sampled_from(ast.AFTER_MATCH)),
-    )
+    if query.strategy == "skip_till_any":
+        selections.remove("longest")
+    select = draw(st.sampled_from(selections))
+    consume = "zero" if select == "longest" else draw(st.sampled_from(ast.CONSUMPTIONS))
+    after_match, skip_to = draw(st.sampled_from(ast.AFTER_MATCH)), None
+    query = replace(query, select=select, consume=consume)
+    if after_match in ("skip to first", "skip to last"):
+        names = [item.name for item in (*positive_variables(query.pattern), *groups_of(query.pattern))]
+        targets = [name for name in names if is_accepted(replace(query, after_match=after_match, skip_to=name))]
+        if not targets:
+            return query
+        skip_to = draw(st.sampled_from(targets))
+    return replace(query, after_match=after_match, skip_to=skip_to)
+
+
+def is_accepted(query: Query) -> bool:
+    """Return whether a query passes the checks."""
+    try:
+        check(query)
+    except Problem:
+        return False
+    return True
 
 
 @st.composite
