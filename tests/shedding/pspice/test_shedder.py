@@ -145,7 +145,7 @@ def test_each_query_needs_a_model() -> None:
     with pytest.raises(ModelError, match="shedder 'pspice' has a model for 'one', none for 'two'; fit one for it"):
         shedding(queries, PSpice(models[:1]), 0.5)
     weighted, _ = both((1.0, 2.0))
-    with pytest.raises(ModelError, match="not for 'two'; fit one"):
+    with pytest.raises(ModelError, match="is for query 'two', not for the query of this name here; fit one"):
         shedding(weighted, PSpice(models), 0.5)
     with pytest.raises(ModelError, match="'pspice'"):
         shedding(replace(query(TIMED), name="one"), PSpice(models), 0.5)
