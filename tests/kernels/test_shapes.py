@@ -282,6 +282,7 @@ def test_list_is_long_and_covers_what_conditions_compile_to() -> None:
     used = {code[at] for code in codes for at in range(0, len(code), WIDTH)}
     inner = {"call", "guard", "select", "known_i", "known_f", "key_f", "stddev", "text", "zone"}
     inner |= {name for name in CODE if name.startswith("agg_")}
-    assert {name for name, number in CODE.items() if number not in used} == inner, "those are in test_operations.py and test_lookups.py"
+    elsewhere = "those are in test_operations.py and test_lookups.py"
+    assert {name for name, number in CODE.items() if number not in used} == inner, elsewhere
     ways = {shape.way for shape in SHAPES}
     assert ways == set(kernel_shapes.WAYS)
