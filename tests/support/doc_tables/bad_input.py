@@ -143,8 +143,8 @@ CASES = [
     Case("a text where the time is a number", "e.csv", csv(b"A,soon,9,,,"),
          "row 2, column 'ts': found 'soon', expected int64"),
     Case("a time that does not fit int64 nanoseconds", "e.csv", csv(b"A,9999999999999,9,,,"),
-         "row 2, column 'ts': found time 9999999999999 s, expected one that fits int64 nanoseconds; give the schema the "
-         "unit of these times"),
+         "row 2, column 'ts': found time 9999999999999 s, expected one that fits int64 nanoseconds; give the schema "
+         "the unit of these times"),
     Case("a day that does not exist", "e.csv", csv(b"A,2020-02-30,9,,,", time="2020-02-%02d"),
          "row 2, column 'ts': found '2020-02-30', expected an ISO 8601 time", stream=DAYS),
     Case("a time after the year 2261", "e.csv", csv(b"A,3000-01-01,9,,,", time="2020-02-%02d"),
