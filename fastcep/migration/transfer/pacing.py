@@ -69,7 +69,7 @@ class Meter:
         self._peak, self._rated_at = bandwidth or 0.0, 0.0
         self._round_end = float("-inf")
         self._rounds = 0
-        self._is_settled = False
+        self._settled_at: float | None = None
 
     @property
     def outstanding(self) -> int:
@@ -99,7 +99,18 @@ class Meter:
     @property
     def is_growing(self) -> bool:
         """True while the bandwidth may be far higher than measured, because the window has not yet grown."""
-        return self._given is None and not self._is_settled
+        return self._given is None and self._settled_at is None
+
+    @property
+    def is_known(self) -> bool:
+        """True if the bandwidth is given, or is measured without the bytes that a link passes at once at the start.
+
+        These count during the first measurement after the bandwidth has stopped growing.
+        """
+        if self._given is not None:
+            return True
+        span = max(_SPAN, 2 * self.round_trip)
+        return self._settled_at is not None and self._acknowledged_at - self._settled_at >= 2 * span
 
     def send(self, now: float, count: int) -> None:
         """Count bytes that are sent."""
@@ -116,7 +127,7 @@ class Meter:
             self.round_trip = min(self.round_trip, now - self._sending.popleft()[0])
         samples = self._samples
         samples.append((now, total))
-        span = max(_SPAN, 2 * self.round_trip) if self._is_settled else max(_SOUND, self.round_trip)
+        span = max(_SPAN, 2 * self.round_trip) if self._settled_at is not None else max(_SOUND, self.round_trip)
         while len(samples) > _FRAMES + 1 and samples[1][0] <= now - span:
             samples.popleft()
         start, first = samples[0]
@@ -132,7 +143,8 @@ class Meter:
             self._round_end = now + self.round_trip
             self._rounds = 0 if self._rate > _GROWTH * self._best else self._rounds + 1
             self._best = max(self._best, self._rate)
-            self._is_settled = self._is_settled or self._rounds >= _ROUNDS
+            if self._settled_at is None and self._rounds >= _ROUNDS:
+                self._settled_at = now
 
     @property
     def frame(self) -> int:
@@ -147,7 +159,7 @@ class Meter:
             return True
         if not self.is_sound:
             return self.sent + count <= _FIRST_WINDOW + 2 * self.acknowledged
-        gain = _GAIN if self._is_settled else _FIRST_GAIN
+        gain = _FIRST_GAIN if self._settled_at is None else _GAIN
         window = (gain * self.round_trip + slack) * self._peak + 2 * max(min(self.frame, slack * self._peak), count)
         return self.outstanding + count <= window
 

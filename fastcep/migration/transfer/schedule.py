@@ -52,8 +52,8 @@ class Schedule:
     plans
         Number of plans.
     planned_utility, planned_states
-        Utility and number of the states of the first plan that knows the bandwidth, because it is given, or has been
-        measured for some round trips; with the states that were sent before.
+        Utility and number of the states of the first plan that knows the bandwidth (`Meter.is_known`), with the states
+        that were sent before.
     """
 
     def __init__(
@@ -141,6 +141,8 @@ class Schedule:
         rate = self._meter.bandwidth
         if self._rate is None or rate is None:
             return self.plans == 0 or rate is not None
+        if self._meter.is_known and not self._knows_bandwidth:
+            return True
         return abs(rate - self._rate) > _CHANGE * self._rate and now - self._time >= _PAUSE
 
     def _plan(self, now: float, room: float) -> None:
@@ -156,7 +158,7 @@ class Schedule:
             sent = ~self._unsent
             self.planned_utility = float(states.utility[sent].sum()) + made.utility
             self.planned_states = int(sent.sum()) + len(made.selected)
-            self._knows_bandwidth = self._meter.is_sound and not self._meter.is_growing
+            self._knows_bandwidth = self._meter.is_known
 
     def _time_budget(self, now: float) -> str:
         """Return the time for `plan`: 2 % of the time left, at most its default of 200 ms."""

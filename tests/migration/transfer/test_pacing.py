@@ -221,6 +221,10 @@ class KnownLink(Meter):
     def is_growing(self) -> bool:
         return False
 
+    @property
+    def is_known(self) -> bool:
+        return True
+
 
 def test_a_state_that_would_be_late_is_not_sent() -> None:
     schedule = Schedule(States([100] * 9, [1.0] * 9), KnownLink(0.0), deadline=1.0)
@@ -238,3 +242,16 @@ def test_a_changed_bandwidth_changes_the_plan() -> None:
     meter.rate = 200.0
     assert schedule.next(0.48).tolist() == [2]
     assert schedule.plans == 2
+
+
+@pytest.mark.parametrize("burst", [0.0, 0.05, 0.15])
+@pytest.mark.parametrize("bandwidth", [None, 1e5])
+def test_few_large_states_arrive_as_planned(burst: float, bandwidth: float | None) -> None:
+    """A link that first passes data three times as fast, as a token bucket does, and 2 % of it are headers."""
+    for seed in range(6):
+        size = np.random.default_rng(seed).lognormal(9.5, 0.7, 40).astype(np.int64) + 100
+        states = States(size, size**1.5)
+        link = SimulatedLink(lambda time: 3e5 if time < burst else 0.98e5, 0.005 * (seed % 3))
+        arrivals, schedule, _ = transferred(states, link, 4.0, bandwidth, overrun=True)
+        assert sum(time > 4.0 for time in arrivals.values()) <= 1, seed
+        assert states.utility[list(arrivals)].sum() >= 0.99 * schedule.planned_utility, seed
