@@ -60,6 +60,19 @@ def test_functions_of_several_values_remember_their_results() -> None:
     assert sorted(calls) == [("long", 1, 1.0, True), ("q", 1, 1.0, True)]
 
 
+def test_nested_calls_may_depend_on_more_values_than_one_call_takes() -> None:
+    @fc.function("bool(string, string, string, string, string)")
+    def same(one: str, two: str, three: str, four: str, five: str) -> bool:
+        return one == two == three == four == five
+
+    schema = fc.Schema({"A": {"s": "string", "first": "int64", "count": "int64"}}, time="ts")
+    parts = ", ".join(f"substr({x}.s, {x}.first, {x}.count)" for x in "abcd")
+    query = f"PATTERN SEQ(A a, A b, A c, A d) WHERE same({parts}, lower(a.s)) WITHIN 1h"
+    events = {"s": ["b", "abc", "bc", "aab"], "first": [1, 2, 1, 3], "count": [1] * 4, "ts": [0, 1, 2, 3]}
+    assert len(fc.Engine(fc.parse(query, schema)).process(events)) == 1
+    assert len(fc.Engine(fc.parse(query, schema)).process(events | {"first": [1, 2, 1, 1]})) == 0
+
+
 @pytest.mark.parametrize("jit", ["0", "1"])
 @pytest.mark.parametrize("condition", ["odd(a.s) = 1", "pair(a.s, b.s) = 1"])
 def test_an_exception_gives_null_and_is_counted(monkeypatch: pytest.MonkeyPatch, jit: str, condition: str) -> None:
