@@ -207,6 +207,18 @@ def test_the_builder_has_every_form() -> None:
         f.case(a.v > 1)
 
 
+def test_a_choice_may_have_many_values() -> None:
+    branches = " ".join(f"WHEN a.v = {number} THEN {number % 7}" for number in range(200))
+    for choice in (f"CASE {branches} END", f"CASE a.v {branches.replace('a.v = ', '')} ELSE -1 END"):
+        engine = fc.Engine(fc.parse(f"PATTERN SEQ(A a) WITHIN 1h RETURN {choice} AS x", SCHEMA))
+        found = engine.process({"type": ["A"] * 5, "s": ["x"] * 5, "v": [0, 13, 199, 200, None], "ts": [0, 1, 2, 3, 4]})
+        assert found.to_arrow()["x"].to_pylist() == [0, 6, 3, *([None, None] if "ELSE" not in choice else [-1, -1])]
+    values = ", ".join(f"CASE WHEN a.v > {number} THEN {number} END" for number in range(99, 0, -1))
+    engine = fc.Engine(fc.parse(f"PATTERN SEQ(A a) WITHIN 1h RETURN coalesce({values}, -1) AS x", SCHEMA))
+    found = engine.process({"type": ["A"] * 4, "s": ["x"] * 4, "v": [5, 100, 0, None], "ts": [0, 1, 2, 3]})
+    assert found.to_arrow()["x"].to_pylist() == [4, 99, -1, -1]
+
+
 def test_null_is_not_absent() -> None:
     query = "PATTERN SEQ(A a, B? b) WHERE b.v IS NULL WITHIN 1ns"
     assert harness.matches(query, SCHEMA, "A(v=1) B(v=2)") == [{"a": 0, "b": None}]
