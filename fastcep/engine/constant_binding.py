@@ -59,7 +59,7 @@ class ConstantBinder:
                 results = self._texts[constant] = results_of(constant, self._strings)
             return results.address
         if isinstance(constant, Zone):
-            table = self._zones[constant] = zone_table(constant.name)
+            table = self._zones[constant] = zone_table(constant)
             return table.ctypes.data
         function = self._functions.get(constant)
         if function is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zoneinfo
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -11,34 +11,41 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep.events.units import INT64_MAX, INT64_MIN
+from fastcep.plan.calendar import Zone
 
 __all__ = ["zone_table"]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Distance of the samples between which one change is searched: no zone has changed its clocks twice in a week.
-_STEP = 7 * 86400
+#: Distance of the samples between which one change is searched: in the time zone database, every two changes of a zone
+#: are further apart.
+_STEP = timedelta(days=3)
+_SECOND = timedelta(seconds=1)
 
 
 @lru_cache(maxsize=64)
-def zone_table(name: str) -> npt.NDArray[np.int64]:
-    """Return the number of intervals of constant offset, their starts and their offsets, as int64[1 + 2 n] in ns."""
-    zone: Any = zoneinfo.ZoneInfo(name)
+def zone_table(zone: Zone) -> npt.NDArray[np.int64]:
+    """Return the number of intervals of constant offset, their starts and their offsets, as int64[1 + 2 n] in ns.
 
-    def offset(second: int) -> int:
-        shift: Any = (_EPOCH + timedelta(seconds=second)).astimezone(zone).utcoffset()
-        seconds: int = round(shift / timedelta(seconds=1))
-        return seconds
+    The starts are UTC times, or local times if the zone is read by local time. A local time that the clocks show twice
+    has the offset of the first; a local time that they skip has the offset before the change.
+    """
+    info: Any = zoneinfo.ZoneInfo(zone.name)  # typed as tzinfo, fromutc may return a datetime of any kind
+    epoch = datetime(1970, 1, 1, tzinfo=info)  # its fields are UTC for fromutc
 
-    first, last = INT64_MIN // 10**9 + 86400, INT64_MAX // 10**9
-    starts, offsets = [INT64_MIN], [offset(first)]
-    for sample in range(first, last, _STEP):
-        end = min(sample + _STEP, last)
-        if offset(end) == offsets[-1]:
-            continue
-        low, high = sample, end  # the offset changes after low, and not after high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if offset(middle) == offsets[-1] else (low, middle)
-        starts.append(high * 10**9)
-        offsets.append(offset(end))
-    return np.array([len(starts), *starts, *(seconds * 10**9 for seconds in offsets)], np.int64)
+    def offset(utc: datetime) -> Any:
+        return info.fromutc(utc).utcoffset()
+
+    moment = epoch + (INT64_MIN // 10**9 + 86400) * _SECOND
+    last = epoch + INT64_MAX // 10**9 * _SECOND
+    starts, offsets = [INT64_MIN], [offset(moment)]
+    while moment < last:
+        end = min(moment + _STEP, last)
+        if (changed := offset(end)) != offsets[-1]:
+            low, high = moment, end  # the offset changes after low, and not after high
+            while high - low > _SECOND:
+                middle = low + (high - low) // _SECOND // 2 * _SECOND
+                low, high = (middle, high) if offset(middle) == offsets[-1] else (low, middle)
+            shift = max(offsets[-1], changed) if zone.by_local_time else timedelta()
+            starts.append((high - epoch + shift) // _SECOND * 10**9)
+            offsets.append(changed)
+        moment = end
+    return np.array([len(starts), *starts, *(shift // _SECOND * 10**9 for shift in offsets)], np.int64)

@@ -7,7 +7,7 @@ import re
 import zoneinfo
 from collections.abc import Iterable
 
-__all__ = ["dtype_hint", "suggestion", "unit_hint", "zone_hint"]
+__all__ = ["dtype_hint", "suggestion", "unit_hint", "unit_of", "zone_hint"]
 
 _DTYPES = ("int64", "float64", "bool", "string")
 _UNITS = ("ns", "us", "ms", "s", "min", "h", "d")
@@ -56,6 +56,11 @@ def unit_hint(unit: object) -> str:
     return _hint(unit, _UNIT_WORDS, _UNITS)
 
 
+def unit_of(word: str) -> str | None:
+    """Return the unit of time that a word such as ``minutes`` names; None if it names none."""
+    return _named(word, _UNIT_WORDS)
+
+
 def zone_hint(zone: object) -> str:
     """Return the end of a message about an unknown time zone: a zone of a similar name, if there is one."""
     zones = sorted(zoneinfo.available_timezones())
@@ -69,7 +74,10 @@ def zone_hint(zone: object) -> str:
 
 
 def _hint(word: object, words: dict[str, str], valid: tuple[str, ...]) -> str:
+    named = _named(word, words) or next(iter(difflib.get_close_matches(str(word).strip().lower(), valid, n=1)), None)
+    return f"; did you mean {named!r}?" if named else ""
+
+
+def _named(word: object, words: dict[str, str]) -> str | None:
     text = str(word).strip().lower()
-    found = [name for name, synonyms in words.items() if text == name or text in synonyms.split()]
-    found = found or difflib.get_close_matches(text, valid, n=1)
-    return f"; did you mean {found[0]!r}?" if found else ""
+    return next((name for name, synonyms in words.items() if text == name or text in synonyms.split()), None)

@@ -15,9 +15,18 @@ _DAY, _HOUR, _MINUTE = (NANOSECONDS[unit] for unit in ("d", "h", "min"))
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """The constant of a ``zone`` operation, local time minus UTC at a time: the name of a time zone."""
+    """The constant of a ``zone`` operation, which returns local time minus UTC at a time.
+
+    Attributes
+    ----------
+    name
+        Name of the time zone.
+    by_local_time
+        True if the time is local, False if it is UTC.
+    """
 
     name: str
+    by_local_time: bool = False
 
 
 def calendar(function: str, args: Sequence[Op]) -> Op:
@@ -37,11 +46,11 @@ def calendar(function: str, args: Sequence[Op]) -> Op:
     if zone == "UTC":
         return midnight
     # The offset at midnight may differ from the offset at the time.
-    return _integer("sub", midnight, _offset(_integer("sub", midnight, _offset(time, zone)), zone))
+    return _integer("sub", midnight, _offset(midnight, zone, by_local_time=True))
 
 
-def _offset(time: Op, zone: str) -> Op:
-    return Op("zone", "i", (time,), (Zone(zone),))
+def _offset(time: Op, zone: str, *, by_local_time: bool = False) -> Op:
+    return Op("zone", "i", (time,), (Zone(zone, by_local_time),))
 
 
 def _integer(operation: str, left: Op, right: Op | int) -> Op:

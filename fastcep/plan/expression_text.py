@@ -32,11 +32,11 @@ def describe(expr: Op, query: ast.Query) -> str:
     """Return the text of a plan expression.
 
     Notation in addition to the language: ``SUM(x[..last-2].a)`` is the sum without the last two elements. ``offset(x,
-    zone)`` is local time minus UTC. ``known(x)`` is true if x is not null. ``g[last] binds a`` is true if the last
-    round of the group binds its variable a. ``a IMPLIES b`` requires b only if a holds. ``partition.a`` is the
-    partition's value of an attribute, and ``first.time`` the time of the match's first event. ``latest(x, y)`` is the
-    position of the last event that x or y binds, ``latest(x, y).time`` its time, ``position(x)`` that of the event
-    itself, and ``previous(x)`` that of the event right before it.
+    zone)`` is local time minus UTC at the time x, and ``local_offset(x, zone)`` at the local time x. ``known(x)`` is
+    true if x is not null. ``g[last] binds a`` is true if the last round of the group binds its variable a. ``a IMPLIES
+    b`` requires b only if a holds. ``partition.a`` is the partition's value of an attribute, and ``first.time`` the
+    time of the match's first event. ``latest(x, y)`` is the position of the last event that x or y binds, ``latest(x,
+    y).time`` its time, ``position(x)`` that of the event itself, and ``previous(x)`` that of the event right before it.
     """
     text, parenthesised = _writer(query.pattern).form(expr)
     return text[1:-1] if parenthesised else text
@@ -106,7 +106,7 @@ class _Writer:
         if base in ("call", "text") and isinstance(data[0], TextCall):
             return data[0].text(args), data[0].text(args).startswith("(")
         if base == "zone":
-            return f"offset({args[0]}, '{data[0].name}')", False
+            return f"{'local_' * data[0].by_local_time}offset({args[0]}, '{data[0].name}')", False
         if base == "call":
             return f"{data[0].name}({', '.join(args)})", False
         if base in ("neg", "not"):

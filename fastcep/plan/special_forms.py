@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from fastcep.plan.ir import Op, const, to_float
 from fastcep.plan.text import text_call
@@ -11,6 +12,8 @@ __all__ = ["SPECIAL", "special"]
 
 #: Functions of `special`.
 SPECIAL = frozenset({"is null", "coalesce", "case", "like"})
+#: Maximum number of branches of a choice that are tested one after the other.
+_CHAIN = 8
 
 
 def special(function: str, args: Sequence[Op]) -> Op:
@@ -41,7 +44,15 @@ def _converted(value: Op, target: str) -> Op:
 
 
 def _choice(branches: Sequence[tuple[Op, Op]], otherwise: Op) -> Op:
-    """Return the value of the first branch whose condition is true."""
+    """Return the value of the first branch whose condition is true.
+
+    Many branches become a balanced tree, because the depth of an expression is limited.
+    """
+    if len(branches) > _CHAIN:
+        half = len(branches) // 2
+        is_early = reduce(lambda left, right: Op("or", "b", (left, right)), (each for each, _ in branches[:half]))
+        early = _choice(branches[:half], const(None, otherwise.dtype))
+        return Op("select", otherwise.dtype, (is_early, early, _choice(branches[half:], otherwise)))
     result = otherwise
     for condition, value in reversed(branches):
         result = Op("select", value.dtype, (condition, value, result))

@@ -3,7 +3,7 @@
 Strings are codes in the engine, and nothing about a code says what its string is. A call whose only argument that
 differs between rows is a string becomes a ``text`` operation: a look-up in a table by code, whose entries are computed
 in Python at the first look-up. Other calls become a ``call`` operation of a Python function with a memory of its
-results. Nested calls become one operation.
+results. Nested calls become one operation, unless it would have more than `MAX_ARGUMENTS` arguments that differ.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import Any, TypeAlias
 from fastcep.plan.ir import Op, const
 from fastcep.query import ast
 from fastcep.query.printer import expression_text
+from fastcep.query.registry import MAX_ARGUMENTS
 from fastcep.query.text_functions import FUNCTIONS
 
 __all__ = ["TextCall", "compare_texts", "has_texts", "text_call"]
 
-#: Maximum number of arguments that differ between rows (`fastcep._core.program.machine.MAX_ARGUMENTS`).
-MAX_ARGUMENTS = 8
 _INFIX = {"like": "LIKE", "<": "<", "<=": "<="}
 
 
@@ -145,6 +144,9 @@ def text_call(function: str | ast.Signature, arguments: Sequence[Op], result: st
         return const(None, result)
     operands: list[Op] = []
     call = TextCall(function, tuple(_argument(argument, operands) for argument in arguments), result)
+    if len(operands) > MAX_ARGUMENTS:  # too many for one call: the inner calls stay operations of their own
+        operands = []
+        call = TextCall(function, tuple(_plain(argument, operands) for argument in arguments), result)
     if not operands:  # constants only
         if isinstance(function, str):
             return const(call.value((), _unknown), result)
@@ -161,12 +163,17 @@ def compare_texts(operator: str, left: Op, right: Op) -> Op:
 
 def _argument(argument: Op, operands: list[Op]) -> Argument:
     """Return an argument of a call; add the operands that it needs."""
-    if argument.name == "const":
-        return Constant(argument.data[0])
     inner = argument.data[0] if argument.name in ("text", "call") else None
     if isinstance(inner, TextCall):
         numbers = [_number(operand, operands) for operand in argument.args]
         return _renumbered(inner, numbers)
+    return _plain(argument, operands)
+
+
+def _plain(argument: Op, operands: list[Op]) -> Argument:
+    """Return an argument of a call that is a constant or the value of one operand; add that operand."""
+    if argument.name == "const":
+        return Constant(argument.data[0])
     return Place(_number(argument, operands), argument.dtype)
 
 

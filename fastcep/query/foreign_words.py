@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from fastcep.events.hints import unit_of
 from fastcep.events.units import INT64_MAX, NANOSECONDS, format_duration
 
 __all__ = ["foreign_hint"]
@@ -25,18 +26,12 @@ _AT: tuple[tuple[str, str], ...] = (
     (r"order\s+by\b", "the stream is in order of time, so leave it out"),
     (r"having\b", "conditions, also on aggregates, are written WHERE COUNT(a[]) > 2"),
     (r"(#|//|/\*)", _COMMENT),
-    (r"&&", "conditions are joined by AND"),
-    (r"\|\|", "conditions are joined by OR"),
 )
 #: Hints by a pattern of the text before the unexpected token.
 _BEFORE: tuple[tuple[str, str], ...] = (
     (r"\bevery\s+\w+\s*$", f"every event that can begin a match does, so leave out EVERY; {_SEQUENCE}"),
     (r"\bcount\s*\(\s*$", "the number of events of a variable is written COUNT(a[])"),
 )
-_UNITS = {
-    "nanosecond": "ns", "microsecond": "us", "millisecond": "ms", "second": "s", "sec": "s", "minute": "min",
-    "m": "min", "hour": "h", "hr": "h", "day": "d", "week": "week",
-}  # fmt: skip
 _UNIT = "ns|us|ms|min|s|h|d|m"
 _PART = rf"\d+\s*(?:{_UNIT})"
 
@@ -66,15 +61,13 @@ def _duration_hint(before: str, rest: str) -> str:
     further = re.match(rf"((?:{_UNIT})\s*)?((?:{_PART}\s*)+)(?!\w)", rest, re.IGNORECASE)
     if begun and further:
         parts = re.findall(r"(\d+)\s*([a-z]+)", (begun[0] + further[0]).lower())
-        total = sum(int(count) * _factor(unit) for count, unit in parts)
+        total = sum(int(count) * NANOSECONDS[unit_of(unit) or unit] for count, unit in parts)
         return f"; a duration has one unit: write {format_duration(total)}" if total <= INT64_MAX else ""
-    word = re.match(r"[a-z]+", rest, re.IGNORECASE)
-    unit = _UNITS.get(word[0].lower() if word[0].lower() in _UNITS else word[0].lower().rstrip("s")) if word else None
-    if number is None or unit is None:
+    further = re.match(r"(\.\d+)?\s*([a-z]+)(?!\w)", rest, re.IGNORECASE)
+    if number is None or further is None:
         return ""
-    count, unit = (7 * int(number[1]), "d") if unit == "week" else (int(number[1]), unit)
-    return f"; write {count}{unit}"
-
-
-def _factor(unit: str) -> int:
-    return NANOSECONDS[_UNITS.get(unit.lower(), unit.lower())]
+    decimals, word = further[1] or "", further[2].lower()
+    if word in ("week", "weeks") and not decimals:
+        return f"; write {7 * int(number[1])}d"
+    unit = unit_of(word)
+    return f"; write {number[1]}{decimals}{unit}" if unit is not None else ""

@@ -84,8 +84,7 @@ def explain(error: UnexpectedInput, source: Source, accepted: Iterable[str] = ()
     allowed = set(accepted or error.allowed or ())
     before, after = source.text[:offset], source.text[offset + 1 :]
     hint = foreign_hint(before, character + after)
-    hint = hint or (_BOUNDS if _in_bounds(before) else _character_hint(character, allowed))
-    hint = hint or character_slip(character, allowed, before, after)
+    hint = hint or (_BOUNDS if _in_bounds(before) else character_slip(character, allowed, before, after))
     return source.error(f"unexpected {character!r}{_expected(allowed)}{hint}", span)
 
 
@@ -308,12 +307,3 @@ def _operator_for(word: str) -> str:
     """Return the operator that a word probably means; empty if no operator is similar."""
     synonym = _SYNONYMS.get(word.upper())
     return synonym or next(iter(difflib.get_close_matches(word.upper(), [*_PATTERNS, "NEG"], 1)), "")
-
-
-def _character_hint(character: str, allowed: set[str]) -> str:
-    if character == "!" and "_NEG" in allowed:
-        return "; write NEG N n for an event that must not occur"
-    if character == ";" and "_CONSECUTIVE" in allowed:
-        return "; parts are separated by ,"
-    hints = {"!": "; write != or NOT", "&": "; write AND", ";": "; remove it, because queries are not separated by ;"}
-    return hints.get(character, "")

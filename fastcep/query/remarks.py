@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from fastcep.query import ast, traversal
@@ -26,10 +27,10 @@ def remarks(query: ast.Query) -> Iterator[Problem]:
     for conjunct in conjuncts:
         found = [remark for part in traversal.walk(conjunct) for remark in _of_part(part, scope)]
         yield from found
-        if not found and _is_unknown(conjunct):
+        limits = (conjunct.low, conjunct.high) if isinstance(conjunct, ast.Between) else ()
+        if not found and any(map(_is_unknown, (conjunct, *limits))):
             yield Problem(
-                f"{short_text(conjunct)} is always unknown, because NULL is, so the query has no match; remove it, or "
-                "write IS NULL",
+                f"{short_text(conjunct)} is never true, because NULL is unknown; remove it, or write IS NULL",
                 conjunct,
             )
     yield from _contradictions(conjuncts)
@@ -96,8 +97,15 @@ def _is_unknown(node: ast.Expr) -> bool:
     match node:
         case ast.Literal(value=None):
             return True
-        case ast.Binary(operator="AND" | "OR", left=left, right=right):
-            return _is_unknown(left) and _is_unknown(right)
+        case ast.Binary():
+            first, chain = node.spine()
+            is_unknown = _is_unknown(first)
+            for operation in chain:
+                both = all if operation.operator in ("AND", "OR") else any
+                is_unknown = both((is_unknown, _is_unknown(operation.right)))
+            return is_unknown
+        case ast.Between(operand=operand, low=low, high=high):  # one limit may be enough for false
+            return _is_unknown(operand) or (_is_unknown(low) and _is_unknown(high))
         case ast.Call(function="is null"):
             return False
         case ast.Call(function="coalesce", arguments=arguments):
@@ -110,40 +118,44 @@ def _is_unknown(node: ast.Expr) -> bool:
 # -------------------------------------------------------------------- ranges
 
 
+@dataclass(slots=True)
 class _Range:
-    """The values that conditions leave to one expression."""
+    """The values that conditions leave to one expression, and the conjuncts that set its two limits."""
 
-    def __init__(self) -> None:
-        self.low, self.high = -math.inf, math.inf
-        self.open_low = self.open_high = False
-        self.equal: Any = None
+    low: Any = -math.inf
+    high: Any = math.inf
+    open_low: bool = False
+    open_high: bool = False
+    low_from: ast.Expr | None = None
+    high_from: ast.Expr | None = None
 
-    def narrow(self, operator: str, value: Any) -> bool:
-        """Add a condition; return whether no value is left."""
-        if operator == "=":
-            if self.equal is not None and self.equal != value:
-                return True
-            self.equal = value
-        if isinstance(value, str):
-            return False
-        if operator in (">", ">=", "=") and (value, operator == ">") > (self.low, self.open_low):
-            self.low, self.open_low = value, operator == ">"
-        if operator in ("<", "<=", "=") and (value, operator != "<") < (self.high, not self.open_high):
-            self.high, self.open_high = value, operator == "<"
-        return self.low > self.high or (self.low == self.high and (self.open_low or self.open_high))
+    def excluding(self, operator: str, value: Any, conjunct: ast.Expr) -> ast.Expr | None:
+        """Add a condition of ``conjunct``; return a conjunct, perhaps this one, that leaves no value with it."""
+        if isinstance(value, str):  # only = is read for texts
+            if self.low_from is not None and self.low != value:
+                return self.low_from
+            self.low, self.low_from = value, conjunct
+            return None
+        is_open = operator in ("<", ">")
+        if operator in (">", ">=", "=") and (value, is_open) > (self.low, self.open_low):
+            self.low, self.open_low, self.low_from = value, is_open, conjunct
+        if operator in ("<", "<=", "=") and (value, not is_open) < (self.high, not self.open_high):
+            self.high, self.open_high, self.high_from = value, is_open, conjunct
+        if self.low < self.high or (self.low == self.high and not (self.open_low or self.open_high)):
+            return None
+        return (self.high_from if self.low_from is conjunct else self.low_from) or conjunct
 
 
 def _contradictions(conjuncts: list[ast.Expr]) -> Iterator[Problem]:
-    """Yield the conjuncts that no value of their expression can satisfy together with those before."""
+    """Yield the first conjunct that no value of its expression can satisfy together with one before."""
     ranges: dict[ast.Expr, _Range] = {}
-    first: dict[ast.Expr, ast.Expr] = {}
     for conjunct in conjuncts:
         for value, operator, constant in _bounds(conjunct):
-            before = first.setdefault(value, conjunct)
-            if ranges.setdefault(value, _Range()).narrow(operator, constant):
+            other = ranges.setdefault(value, _Range()).excluding(operator, constant, conjunct)
+            if other is not None:
                 text = f"{short_text(conjunct)} is never true"
-                if before is not conjunct:
-                    text = f"{short_text(before)} and {short_text(conjunct)} are never both true"
+                if other is not conjunct:
+                    text = f"{short_text(other)} and {short_text(conjunct)} are never both true"
                 yield Problem(f"{text}; correct a limit, or join alternatives by OR", conjunct)
                 return
 

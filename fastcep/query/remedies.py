@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from fastcep.errors import ValidationError
+from fastcep.events.units import parse_time
 from fastcep.query import ast
 from fastcep.query.printer import short_text
 
@@ -29,7 +31,17 @@ def kind_remedy(left: tuple[ast.Expr, str], right: tuple[ast.Expr, str]) -> str:
             return f"; write {short_text(other)} = TRUE or = FALSE"
         if dtype == "string":
             return f"; write '{short_text(literal)}' for a text"
+        if dtype == "timestamp" and isinstance(value, str):
+            return "; write TIMESTAMP " + (short_text(literal) if _is_time(value) else "'2026-11-27'")
         if isinstance(value, str) and _NUMBER.fullmatch(value):
             return f"; write {value} without quotes"
         return f"; compare {short_text(other)} with a number"
     return "; compare values of one type"
+
+
+def _is_time(text: str) -> bool:
+    try:
+        parse_time(text)
+    except ValidationError:
+        return False
+    return True

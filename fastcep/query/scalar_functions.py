@@ -5,6 +5,7 @@ from __future__ import annotations
 import zoneinfo
 from collections.abc import Sequence
 
+from fastcep.events.hints import zone_hint
 from fastcep.query import ast
 from fastcep.query.printer import short_text
 from fastcep.query.source import Problem
@@ -98,7 +99,9 @@ def _time(node: ast.Call, dtypes: Sequence[str]) -> str:
             zoneinfo.ZoneInfo(name if isinstance(name, str) else "")
         except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
             raise Problem(
-                f"{short_text(zone)} is not the name of a time zone; expected a text such as 'Europe/Berlin'", zone
+                f"{short_text(zone)} is not the name of a time zone; expected a text such as 'Europe/Berlin'"
+                f"{zone_hint(name) if isinstance(name, str) else ''}",
+                zone,
             ) from None
     return TIME_FUNCTIONS[node.function]
 

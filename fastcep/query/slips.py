@@ -11,8 +11,11 @@ __all__ = ["character_slip", "token_slip"]
 _VALUES = {"INT", "FLOAT", "STRING"}
 _ENDINGS = {"RPAR", "COMMA"}
 _START = "a query begins with PATTERN, as in PATTERN SEQ(A a, B b) WITHIN 5min"
-_SIGNS = {"«": "", "»": "", "‘": "'", "’": "'", "“": "'", "”": "'", "„": "'", "´": "'", "`": "'"}
-_OTHER_SIGNS = {"≤": "<=", "≥": ">=", "≠": "!=", "×": "*", "·": "*", "−": "-", "–": "-", "∧": "AND", "∨": "OR"}
+_QUOTES = "«»‘’“”„´`"
+_OTHER_SIGNS = {
+    "&": "AND", "!": "!= or NOT", "≤": "<=", "≥": ">=", "≠": "!=", "×": "*", "·": "*", "−": "-", "–": "-", "∧": "AND",
+    "∨": "OR",
+}  # fmt: skip
 
 
 def token_slip(token: Token, expected: set[str], text: str) -> str:
@@ -40,7 +43,12 @@ def token_slip(token: Token, expected: set[str], text: str) -> str:
 
 def character_slip(character: str, expected: set[str], before: str, after: str) -> str:
     """Return a hint, which begins with a semicolon, for a character that begins no token; empty if there is none."""
-    if character in _SIGNS:
+    if character == "!" and "_NEG" in expected:
+        return "; write NEG N n for an event that must not occur"
+    if character == ";":
+        is_part = "_CONSECUTIVE" in expected
+        return "; parts are separated by ," if is_part else "; remove it, because queries are not separated by ;"
+    if character in _QUOTES:
         return "; write a text in straight quotes, as in 'text'"
     if character in _OTHER_SIGNS:
         return f"; write {_OTHER_SIGNS[character]}"
@@ -60,8 +68,6 @@ def _start_slip(token: Token, expected: set[str], text: str) -> str:
         return "this text is a document; read it with fastcep.parse_document"
     if token.type == "$END":
         return f"{'the text is empty; ' if not text.strip() else ''}{_START}"
-    if str(token).startswith("/"):
-        return "a comment begins with --"
     return _START if token.type.startswith("_") else ""
 
 

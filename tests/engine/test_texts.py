@@ -60,6 +60,19 @@ def test_functions_of_several_values_remember_their_results() -> None:
     assert sorted(calls) == [("long", 1, 1.0, True), ("q", 1, 1.0, True)]
 
 
+def test_nested_calls_may_depend_on_more_values_than_one_call_takes() -> None:
+    @fc.function("bool(string, string, string, string, string)")
+    def same(one: str, two: str, three: str, four: str, five: str) -> bool:
+        return one == two == three == four == five
+
+    schema = fc.Schema({"A": {"s": "string", "first": "int64", "count": "int64"}}, time="ts")
+    parts = ", ".join(f"substr({x}.s, {x}.first, {x}.count)" for x in "abcd")
+    query = f"PATTERN SEQ(A a, A b, A c, A d) WHERE same({parts}, lower(a.s)) WITHIN 1h"
+    events = {"s": ["b", "abc", "bc", "aab"], "first": [1, 2, 1, 3], "count": [1] * 4, "ts": [0, 1, 2, 3]}
+    assert len(fc.Engine(fc.parse(query, schema)).process(events)) == 1
+    assert len(fc.Engine(fc.parse(query, schema)).process(events | {"first": [1, 2, 1, 1]})) == 0
+
+
 @pytest.mark.parametrize("jit", ["0", "1"])
 @pytest.mark.parametrize("condition", ["odd(a.s) = 1", "pair(a.s, b.s) = 1"])
 def test_an_exception_gives_null_and_is_counted(monkeypatch: pytest.MonkeyPatch, jit: str, condition: str) -> None:
@@ -192,6 +205,18 @@ def test_the_builder_has_every_form() -> None:
         assert fc.parse(fc.to_text(query), SCHEMA) == query
     with pytest.raises(fc.ValidationError, match="case needs pairs"):
         f.case(a.v > 1)
+
+
+def test_a_choice_may_have_many_values() -> None:
+    branches = " ".join(f"WHEN a.v = {number} THEN {number % 7}" for number in range(200))
+    for choice in (f"CASE {branches} END", f"CASE a.v {branches.replace('a.v = ', '')} ELSE -1 END"):
+        engine = fc.Engine(fc.parse(f"PATTERN SEQ(A a) WITHIN 1h RETURN {choice} AS x", SCHEMA))
+        found = engine.process({"type": ["A"] * 5, "s": ["x"] * 5, "v": [0, 13, 199, 200, None], "ts": [0, 1, 2, 3, 4]})
+        assert found.to_arrow()["x"].to_pylist() == [0, 6, 3, *([None, None] if "ELSE" not in choice else [-1, -1])]
+    values = ", ".join(f"CASE WHEN a.v > {number} THEN {number} END" for number in range(99, 0, -1))
+    engine = fc.Engine(fc.parse(f"PATTERN SEQ(A a) WITHIN 1h RETURN coalesce({values}, -1) AS x", SCHEMA))
+    found = engine.process({"type": ["A"] * 4, "s": ["x"] * 4, "v": [5, 100, 0, None], "ts": [0, 1, 2, 3]})
+    assert found.to_arrow()["x"].to_pylist() == [4, 99, -1, -1]
 
 
 def test_null_is_not_absent() -> None:

@@ -71,10 +71,7 @@ def calendar(function: str, time: Value, zone: Value = "UTC") -> Value:
         return None
     if function != "date":
         return {"hour": local.hour, "minute": local.minute, "dayofweek": local.isoweekday()}[function]
-    since = timedelta(hours=local.hour, minutes=local.minute, seconds=local.second)
-    midnight = local.replace(tzinfo=None) - since  # as a clock there shows it
-    first = EPOCH + (midnight - EPOCH.replace(tzinfo=None)) - (shift or timedelta())
-    begins = midnight.replace(tzinfo=UTC) - (first.astimezone(ZoneInfo(zone)).utcoffset() or timedelta())
+    begins = local.replace(hour=0, minute=0, second=0, microsecond=0, fold=0).astimezone(UTC)
     return checked((begins - EPOCH) // timedelta(seconds=1) * 10**9)
 
 

@@ -78,7 +78,7 @@ def time(make: Expressions) -> ast.Expr:
 def time_condition(make: Expressions) -> ast.Expr:
     """Draw a condition on a time of day, a day, or a time constant."""
     kind = make.pick("function", "function", "date", "constant")
-    zone = make.pick((), (ast.Literal("Europe/Berlin"),), (ast.Literal("America/St_Johns"),))
+    zone = make.pick((), *((ast.Literal(name),) for name in ("Europe/Berlin", "America/St_Johns", "America/Havana")))
     if kind == "date":
         return ast.Binary("=", ast.Call("date", (time(make), *zone)), ast.Call("date", (time(make), *zone)))
     if kind == "constant":
