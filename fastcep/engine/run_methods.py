@@ -91,7 +91,7 @@ class RunMethods(HasEventLoop):
         Parameters
         ----------
         batches
-            As for :meth:`stream`, or an asynchronous iterable. An iterable that is not asynchronous is read in the event
+            As for :meth:`stream`, or an asynchronous iterable. One that is not asynchronous is read in the event
             loop, which it blocks while it waits for a batch.
 
         Yields
