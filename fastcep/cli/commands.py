@@ -136,7 +136,11 @@ def run(
     ] = None,
     idle_timeout: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="Release held events after standard input was idle for this long."),
+        typer.Option(
+            metavar="DURATION",
+            help="Release held events after standard input was idle for this long. Without --allowed-lateness, 0s are "
+            "allowed: an event older than the latest one is late, and no error.",
+        ),
     ] = None,
     checkpoint: Annotated[
         Path | None,

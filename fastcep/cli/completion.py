@@ -41,15 +41,15 @@ def shedders(incomplete: str) -> list[str]:
     """Complete the name of a shedder."""
     from fastcep.overload.names import SHEDDERS
 
-    return _beginning(("none", *SHEDDERS), incomplete)
+    return _beginning(("auto", "none", *SHEDDERS), incomplete)
 
 
 def shedder_lists(incomplete: str) -> list[str]:
     """Complete the last name in a list of shedders and references with commas."""
-    from fastcep.overload.names import SHEDDERS
+    from fastcep.overload.names import REFERENCES, SHEDDERS
 
     before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in _beginning((*SHEDDERS, "oracle", "informed"), last)]
+    return [f"{before}{comma}{name}" for name in _beginning((*SHEDDERS, *REFERENCES), last)]
 
 
 def detectors(incomplete: str) -> list[str]:
@@ -75,7 +75,9 @@ def input_formats(incomplete: str) -> list[str]:
 
 def explain_formats(incomplete: str) -> list[str]:
     """Complete the format of an explanation."""
-    return _beginning(("text", "json", "mermaid", "dot", "svg"), incomplete)
+    from fastcep.plan.explain import FORMATS
+
+    return _beginning(FORMATS, incomplete)
 
 
 def cost_tables(incomplete: str) -> list[str]:
@@ -85,17 +87,21 @@ def cost_tables(incomplete: str) -> list[str]:
 
 def queries(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the name of a query in the file that is already written."""
-    from fastcep.errors import FastcepError
+    import warnings
+
+    from fastcep.errors import FastcepError, QueryWarning
     from fastcep.query import parse_file
 
     # An option without its value ends the parsing, and leaves the words before it as they are.
     file = ctx.params.get("file") or next((word for word in ctx.args if not word.startswith("-")), None)
     if file is None:
         return []
-    try:
-        return _beginning((query.name for query in parse_file(file).queries), incomplete)
-    except (FastcepError, OSError):
-        return []  # the command reports it
+    with warnings.catch_warnings():  # the command reports warnings and errors
+        warnings.simplefilter("ignore", QueryWarning)
+        try:
+            return _beginning((query.name for query in parse_file(file).queries), incomplete)
+        except (FastcepError, OSError):
+            return []
 
 
 def query_files(incomplete: str) -> list[str]:

@@ -22,6 +22,7 @@ from fastcep.engine import Engine
 from fastcep.engine.signals import Signals
 from fastcep.errors import ValidationError
 from fastcep.io import MatchWriter
+from fastcep.io.formats import of_name
 from fastcep.query import parse_document
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from fastcep.query import Query
 
 __all__ = ["load", "run"]
-
-_EVENT_FILES = (".csv", ".jsonl", ".parquet", ".arrow", ".arrows")
-
 
 def load(file: Path, name: str | None = None) -> tuple[Schema, list[Query]]:
     """Read the schema and the queries of a ``.cep`` file.
@@ -53,10 +51,10 @@ def load(file: Path, name: str | None = None) -> tuple[Schema, list[Query]]:
     ValidationError
         If the file is a file of events, is not UTF-8, has no query, or has no query called ``name``.
     """
-    if file.suffix.lower() in _EVENT_FILES:
+    if of_name(file.name) is not None:
         raise ValidationError(
-            f"'{file}' looks like a file of events, expected the queries first; "
-            f"write fastcep run FILE.cep --input {file}"
+            f"'{file}' looks like a file of events, expected a .cep file with the queries; "
+            f"write it first, and the events after it: FILE.cep --input {file}"
         )
     try:
         text = file.read_text(encoding="utf-8")

@@ -49,8 +49,8 @@ class Engine(QueryMethods, RunMethods, StateMethods):
         Return the time and every attribute of all matched events, see :func:`fastcep.with_attributes`.
     allowed_lateness
         How far an event may be behind the latest one, such as ``"5s"`` or a timedelta. Events are held back that long
-        and put in order; later ones go to :meth:`late`. None: the input must be in order, or with `idle_timeout`:
-        ``"0s"``.
+        and put in order; later ones go to :meth:`late`. None: an event older than the latest one is an error, or
+        with `idle_timeout` late, as with ``"0s"``.
     idle_timeout
         Wall-clock time without input after which :meth:`poll` releases held events, and after which one of several
         sources no longer holds back the others.

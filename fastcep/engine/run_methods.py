@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
@@ -82,14 +83,16 @@ class RunMethods(HasEventLoop):
     async def astream(self, batches: AsyncIterable[Any] | Iterable[Any]) -> AsyncGenerator[Match]:
         """Process a stream to its end, and yield the matches one by one, in an event loop of asyncio.
 
-        Each batch is processed in a worker thread, so that other tasks of the event loop run meanwhile. While no batch
-        comes, :meth:`poll` is called every ``idle_timeout``, if the engine has one. If the task is cancelled, the
-        matches of the batch that is being processed are lost.
+        Each batch is processed in a worker thread, so that other tasks of the event loop run meanwhile. While an
+        asynchronous iterable has no batch, :meth:`poll` is called every ``idle_timeout``, if the engine has one. If the
+        task is cancelled, it ends after the batch that is being processed, whose matches are lost; the engine can then
+        go on with further batches.
 
         Parameters
         ----------
         batches
-            As for :meth:`stream`, or an asynchronous iterable.
+            As for :meth:`stream`, or an asynchronous iterable. One that is not asynchronous is read in the event
+            loop, which it blocks while it waits for a batch.
 
         Yields
         ------
@@ -103,10 +106,10 @@ class RunMethods(HasEventLoop):
         """
         async with aclosing(self._batches(batches)) as arriving:
             async for batch in arriving:
-                matches = self.poll() if batch is _QUIET else await asyncio.to_thread(self.process, batch)
+                matches = await (_in_thread(self.poll) if batch is _QUIET else _in_thread(self.process, batch))
                 for match in matches:
                     yield match
-        for match in await asyncio.to_thread(self.flush):
+        for match in await _in_thread(self.flush):
             yield match
 
     async def arun(
@@ -168,3 +171,16 @@ class RunMethods(HasEventLoop):
 
 
 _END, _QUIET = object(), object()
+
+
+async def _in_thread(call: Callable[..., Matches], *arguments: Any) -> Matches:
+    """Make a call in a worker thread; a task that is cancelled waits until it has ended, so that the engine is free."""
+    loop = asyncio.get_running_loop()
+    running = loop.run_in_executor(None, contextvars.copy_context().run, call, *arguments)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        if not running.cancelled():
+            running.exception()  # otherwise asyncio logs an exception that nobody retrieves
+        raise

@@ -22,12 +22,12 @@ from fastcep.errors import ValidationError
 from fastcep.events.schema import suggestion
 from fastcep.overload.protocols import Shedder
 
-__all__ = ["MODELS", "SHEDDERS", "Registry", "as_shedder", "by_name", "check_options", "make"]
+__all__ = ["MODELS", "REFERENCES", "SHEDDERS", "Registry", "as_shedder", "by_name", "check_options", "make"]
 
 T = TypeVar("T")
 
 #: Names of the references of `fastcep.evaluate`, which use knowledge of the future.
-_REFERENCES = ("oracle", "informed")
+REFERENCES = ("oracle", "informed")
 
 
 class Registry(Mapping[str, Any]):
@@ -121,7 +121,7 @@ def by_name(spelling: str, **options: Any) -> Shedder:
     ValidationError
         If the spelling or an option is unknown, or a required option is missing.
     """
-    if spelling not in SHEDDERS and spelling in _REFERENCES:
+    if spelling not in SHEDDERS and spelling in REFERENCES:
         raise ValidationError(
             f"{spelling!r} is not a shedder but a reference for comparisons: give it to fc.evaluate, and "
             "here one of "

@@ -15,11 +15,16 @@ QUERY large PATTERN SEQ(Payment a) WITHIN 1h
 QUERY late PATTERN SEQ(Payment a) WITHIN 2h
 QUERY small PATTERN SEQ(Payment a) WITHIN 3h
 """
+ODD = """\
+EVENT Payment (card int64)
+QUERY odd PATTERN SEQ(Payment a) WHERE a.card = NULL WITHIN 1h
+"""
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "fraud.cep").write_text(QUERIES)
+    (tmp_path / "odd.cep").write_text(ODD)
     (tmp_path / "events.csv").write_text("ts,card\n")
     (tmp_path / ".hidden").write_text("")
     (tmp_path / "data").mkdir()
@@ -58,15 +63,17 @@ def completed(words: str) -> list[str]:
         ("fit fraud.cep --kind e", ["espice"]),
         ("explain fraud.cep --format m", ["mermaid"]),
         ("run fraud.cep --query la", ["large", "late"]),
+        ("run odd.cep --query o", ["odd"]),
         ("run missing.cep --query la", []),
-        ("run ", ["data/", "fraud.cep"]),
+        ("run ", ["data/", "fraud.cep", "odd.cep"]),
         ("run data/", ["data/more.cep"]),
         ("run none/", []),
-        ("run fraud.cep --input ", ["data/", "events.csv", "fraud.cep"]),
+        ("run fraud.cep --input ", ["data/", "events.csv", "fraud.cep", "odd.cep"]),
         ("run fraud.cep --input .", [".hidden"]),
         ("run fraud.cep --input data/m", ["data/more.cep", "data/more.csv"]),
     ],
 )
+@pytest.mark.filterwarnings("error::fastcep.errors.QueryWarning")  # the shell would show it
 def test_completion(folder: Path, words: str, expected: list[str]) -> None:
     assert completed(words) == expected
 

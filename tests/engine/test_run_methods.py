@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+from support.waiting import LIMIT
 
 import fastcep as fc
 
@@ -106,6 +108,30 @@ def test_a_task_that_is_cancelled_leaves_the_engine_usable() -> None:
         while not engine.metrics()["events"]:
             await asyncio.sleep(0.001)
         task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return len(engine.process({"type": ["B"], "ts": [2], "id": [7]}))
+
+    assert asyncio.run(run()) == 1
+
+
+def test_a_task_that_is_cancelled_waits_for_its_batch() -> None:
+    started, may_end = threading.Event(), threading.Event()
+
+    class Slow(fc.Engine):
+        def process(self, events: Any) -> fc.Matches:
+            started.set()
+            assert may_end.wait(LIMIT)
+            return super().process(events)
+
+    async def run() -> int:
+        engine = Slow(PAIR)
+        task = asyncio.create_task(engine.arun([{"type": ["A"], "ts": [1], "id": [7]}], lambda match: None))
+        assert await asyncio.to_thread(started.wait, LIMIT)
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=0.01)
+        assert not done
+        may_end.set()
         with pytest.raises(asyncio.CancelledError):
             await task
         return len(engine.process({"type": ["B"], "ts": [2], "id": [7]}))

@@ -53,7 +53,7 @@ class Mistakes(dict[str, Act]):
 
 
 class CommandError(Exception):
-    """What a command of the command line wrote to standard error before it failed."""
+    """The text that a command wrote to standard error before it failed."""
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ COMMANDS = {
     "input left out": "run q.cep",
     "input without the option": "run q.cep e.csv",
     "two query files": "run q.cep other.cep --input e.csv",
+    "events instead of queries": "explain e.csv",
     "unknown subcommand": "datasets lst",
     "query that is not in the file": RUN + "--query refund",
     # input and output

@@ -39,7 +39,7 @@ def value_remedy(found: str | None, expected: str) -> str:
 
 def missing_column(use: str, names: Sequence[str]) -> str:
     """Return the remedy for a missing column of a file, given its use and the names of the columns that there are."""
-    if names and all(re.fullmatch(r"[+-]?\d+(\.\d+)?", name.strip()) for name in names[:2]):
+    if any(re.fullmatch(r"[+-]?\d+(\.\d+)?", name.strip()) for name in names):
         return "if the first line is an event, declare NO HEADER (header=False) and give numbers of columns"
     word = use.removeprefix("the ")
     if word in ("time", "type"):

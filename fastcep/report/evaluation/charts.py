@@ -70,7 +70,7 @@ def charts(evaluation: Evaluation) -> list[Chart]:
 def _widths(count: int) -> list[str]:
     """Return widths that fill every row of the page: two halves first, then thirds, and halves for the remainder."""
     halves = 2 + (4, 2, 0)[count % 3] if count > 3 else count
-    return ["half"] * 2 + ["third"] * (count - halves) + ["half"] * (halves - 2) if count > 2 else ["half"] * count
+    return ["half"] * min(halves, 2) + ["third"] * (count - halves) + ["half"] * (halves - 2)
 
 
 def swatch(look: Look, prefix: str) -> str:

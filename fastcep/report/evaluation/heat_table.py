@@ -13,7 +13,7 @@ from fastcep.report.evaluation.tags import safe, tag
 __all__ = ["heat_tables"]
 
 _MOST_WRITTEN = 6  #: with up to this many classes the shares are written; with more, only the tint is shown
-_DEEP = 0.6  #: share from which light text is more legible than dark text, on a light page
+_DEEP = 0.66  #: share from which light text is more legible than dark text, on a light page
 
 
 def heat_tables(evaluation: Evaluation, target: str) -> str:
