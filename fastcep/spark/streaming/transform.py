@@ -28,6 +28,7 @@ from fastcep.query import ast
 from fastcep.query.plain_schema import NUMBER, TIME, plain_query
 from fastcep.spark.columns import SLICE, Events, events_of
 from fastcep.spark.functions import pickled, ship_functions
+from fastcep.spark.packing import pack_table, packed, unpack_table, unpacked
 from fastcep.spark.relevant_events import condition
 from fastcep.spark.streaming.assignment import Unit, assign_units, group_sql, owners_of
 from fastcep.spark.streaming.batch import event_columns
@@ -41,7 +42,6 @@ from fastcep.spark.streaming.checks import (
     slice_count,
 )
 from fastcep.spark.streaming.output import output_of
-from fastcep.spark.streaming.packing import pack_table, packed, unpack_table, unpacked
 from fastcep.spark.streaming.slice_engine import SliceEngine, StreamPlan, event_schema, keep, open_engine
 
 __all__ = ["detect_stream"]
