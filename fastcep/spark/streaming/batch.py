@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from fastcep.errors import DataError
+from fastcep.errors import DataError, ValidationError
 from fastcep.events.units import INT64_MAX, INT64_MIN
 from fastcep.plan import Plan
 from fastcep.plan.plan import KeyPlan
@@ -67,6 +67,8 @@ class BatchDetection:
         ------
         DataError
             If a time, type or sequence number is invalid.
+        ValidationError
+            If the tasks do not report each slice once.
         """
         started = time.monotonic()
         events = events_of(frame, self.plan.query.schema, self.order_by)
@@ -101,7 +103,12 @@ class BatchDetection:
 
         rows = self._assigned(events, slices).mapInArrow(fastcep_detect, f"{REPORT} string").collect()
         reports = sorted((json.loads(row[REPORT]) for row in rows), key=lambda report: report["slice"])
-        assert [report["slice"] for report in reports] == list(range(len(slices)))
+        found = [report["slice"] for report in reports]
+        if found != list(range(len(slices))):
+            raise ValidationError(
+                f"batch {batch}: found reports of the slices {found}, expected one of each of {len(slices)}; the batch "
+                "is not committed: start the query again"
+            )
         return reports
 
     def _assigned(self, events: Events, slices: tuple[tuple[Unit, ...], ...]) -> DataFrame:
