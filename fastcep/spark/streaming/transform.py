@@ -116,7 +116,7 @@ def _checked_time(events: Events) -> Column:
     """Return the time in ns. An event that an engine does not accept ends the query with an error."""
     raw, limit = F.col("raw"), INT64_MAX // events.unit
     invalid = [(rule.condition, rule.message()) for rule in rules_of(events)]
-    invalid.append((~raw.between(-limit, limit), time_message(events, "a time outside")))
+    invalid.append((~raw.between(-limit, limit), time_message(events, "a time out of range")))
     (broken, message), *others = invalid
     time = F.when(broken, F.raise_error(F.lit(message)))
     for broken, message in others:
