@@ -6,12 +6,13 @@ nothing. The caller adds the remedy to the error message.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 __all__ = [
     "AMOUNT", "COUNT", "FLAG", "INT64", "MOST", "NUMBER", "SHARE", "TEXT", "Check", "Misfit", "anything", "by_name",
-    "grid", "listed", "number", "one_of", "or_null", "record", "sequence", "shown", "whole",
+    "grid", "listed", "matching", "number", "one_of", "or_null", "record", "sequence", "shown", "whole",
 ]  # fmt: skip
 
 Check = Callable[[Any, str], None]
@@ -134,6 +135,16 @@ def sequence(*checks: Check) -> Check:
             check(entry, f"{name}[{index}]")
 
     return each
+
+
+def matching(pattern: str, expected: str) -> Check:
+    """Check for a text that is a complete match of a pattern; `expected` describes it."""
+
+    def check(value: Any, name: str) -> None:
+        if type(value) is not str or not re.fullmatch(pattern, value, re.ASCII):
+            raise Misfit(name, shown(value), expected)
+
+    return check
 
 
 def record(fields: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:

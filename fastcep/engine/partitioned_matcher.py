@@ -26,6 +26,7 @@ from fastcep.engine.state.word_layout import State, WordLayout
 from fastcep.engine.thread_pool import ThreadPool
 from fastcep.errors import ValidationError
 from fastcep.plan import Plan
+from fastcep.plan.partition_key import key_columns
 from fastcep.plan.plan import KeyPlan
 
 __all__ = ["AnyMatcher", "PartitionedMatcher", "check_threads", "make_matcher", "parts_of_query", "run"]
@@ -63,7 +64,7 @@ class PartitionedMatcher:
         self._key = plan.key
         self._pool = pool
         self._births = 0
-        columns = _key_columns(plan, plan.key)
+        columns = np.array(key_columns(plan, plan.key), np.int32)
         for number, part in enumerate(self.parts):
             part.take_part(number, len(self.parts), columns, plan.key.dtype == "f")
 
@@ -358,16 +359,3 @@ def _started_at(values: Sequence[Ints], lengths: Sequence[Ints | None], count: i
     largest = np.iinfo(np.int64).max
     reversed_positions = [np.where(positions < 0, -1, largest - positions) for positions in values]
     return largest - created_at(reversed_positions, lengths, count)
-
-
-def _key_columns(plan: Plan, key: KeyPlan) -> npt.NDArray[np.int32]:
-    """Return the column of the key for each type id, -1 for none.
-
-    Types that no variable has get the first column of PARTITION BY, if there is one.
-    """
-    columns = np.array(key.columns, np.int32)
-    if plan.partition is not None:
-        for type_id, partition_columns in enumerate(plan.partition.columns):
-            if partition_columns and columns[type_id] < 0:
-                columns[type_id] = partition_columns[0]
-    return columns

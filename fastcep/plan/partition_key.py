@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from fastcep.plan.automaton import Automaton
 from fastcep.plan.ir import Op
 from fastcep.plan.joins import EVENT_ATTRIBUTES
-from fastcep.plan.plan import KeyPlan
+from fastcep.plan.plan import KeyPlan, Plan
 from fastcep.plan.translate import Translator
 from fastcep.query import ast, traversal
 from fastcep.query.printer import skip_text
 from fastcep.query.types import BUILTINS
 
-__all__ = ["KeyWords", "find_key"]
+__all__ = ["KeyWords", "find_key", "key_columns"]
 
 Pair = tuple[Op, Op]
 Attributes = tuple[str, ...]  # per variable, including negated ones
@@ -67,6 +67,19 @@ def find_key(query: ast.Query, automaton: Automaton, translate: Translator, word
             return key
         reason = key
     return reason
+
+
+def key_columns(plan: Plan, key: KeyPlan) -> list[int]:
+    """Return the column of the key for each type id, -1 for none.
+
+    Types that no variable has get the first column of PARTITION BY, if there is one.
+    """
+    columns = list(key.columns)
+    if plan.partition is not None:
+        for type_id, partition_columns in enumerate(plan.partition.columns):
+            if partition_columns and columns[type_id] < 0:
+                columns[type_id] = partition_columns[0]
+    return columns
 
 
 def _locate(

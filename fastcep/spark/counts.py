@@ -30,6 +30,7 @@ from fastcep.shedding import counts as local_counts
 from fastcep.shedding.hybrid.history import Piece
 from fastcep.spark.detect import one_query
 from fastcep.spark.functions import ship_functions
+from fastcep.spark.packing import pack_table, unpack_table
 from fastcep.spark.stream_pieces import RESULT_SCHEMA, collect_results, pieces_of, result_row
 
 __all__ = [
@@ -186,20 +187,20 @@ def _counted(
     pieces = pieces_of(frame, query, order_by, slices, *contexts, columns)
 
     def count_piece(piece: Piece) -> bytes:
-        return _to_bytes(count(plain, piece.table, owned=piece.owned, base=piece.base))
+        return pack_table(count(plain, piece.table, owned=piece.owned, base=piece.base))
 
     def fastcep_add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         total: pa.Table | None = None
         for batch in batches:
             for result in batch.column("result"):
-                table = _from_bytes(result.as_py())
+                table = unpack_table(result.as_py())
                 total = table if total is None else add([total, table])
         if total is not None:
-            yield result_row(0, _to_bytes(total))
+            yield result_row(0, pack_table(total))
 
     results = pieces.map(count_piece, ship_functions(plain), "count")
     sums = results.repartition(1).mapInArrow(fastcep_add, RESULT_SCHEMA)
-    tables = [_from_bytes(result) for result in collect_results(sums, "counts")]
+    tables = [unpack_table(result) for result in collect_results(sums, "counts")]
     return tables[0] if tables else empty
 
 
@@ -216,14 +217,3 @@ def _no_events(query: ast.Query) -> dict[str, Any]:
     schema = query.schema
     sources = (schema.time, schema.type, schema.sequence, *(column.source for column in schema.columns))
     return {str(source): pa.array([], pa.null()) for source in sources if source is not None}
-
-
-def _to_bytes(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-def _from_bytes(data: bytes) -> pa.Table:
-    return pa.ipc.open_stream(data).read_all()

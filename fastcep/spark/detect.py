@@ -89,8 +89,11 @@ def detect(
         is evaluated: Spark's PythonException has its message.
     """
     if isinstance(frame, DataFrame) and frame.isStreaming:
-        if slicing == "time" or longest_window is not None:
-            raise ValidationError("slicing='time' and longest_window=…: a streaming DataFrame is cut by key; omit them")
+        if slicing not in ("auto", "key") or longest_window is not None:
+            raise ValidationError(
+                f"slicing={slicing!r}, longest_window={longest_window!r}: a streaming DataFrame is cut by key; "
+                "omit them"
+            )
         return detect_stream(frame, query, order_by=order_by, attributes=attributes, slices=slices, **options)
     built = one_query(query, attributes)
     options = _checked(options)

@@ -10,13 +10,14 @@ from pyspark.sql import functions as F
 
 from fastcep.events import Schema
 from fastcep.plan import Plan
+from fastcep.plan.partition_key import key_columns
 from fastcep.plan.plan import KeyPlan
 from fastcep.query.plain_schema import TIME, TYPE
 from fastcep.spark.columns import SLICE, Events
 from fastcep.spark.slices import Slice, TimeCut
 from fastcep.spark.survey import with_bucket
 
-__all__ = ["SliceAssignment", "assign_slices", "key_group"]
+__all__ = ["SliceAssignment", "assign_slices", "key_group", "key_value"]
 
 _SQL = {"i": "bigint", "f": "double", "b": "boolean", "s": "string"}
 
@@ -45,11 +46,7 @@ class SliceAssignment:
 
 def key_group(plan: Plan, key: KeyPlan, schema: Schema, groups: int) -> Column:
     """Return the key group of an event, from 0 to `groups` - 1; keys that are equal for the engine share a group."""
-    columns = list(key.columns)
-    if plan.partition is not None:
-        for kind, partition_columns in enumerate(plan.partition.columns):
-            if partition_columns and columns[kind] < 0:
-                columns[kind] = partition_columns[0]
+    columns = key_columns(plan, key)
     hashes = {column: _hash(column, key.dtype) for column in sorted(set(columns)) if column >= 0}
     if len(hashes) == 1:
         (text,) = hashes.values()
@@ -59,9 +56,14 @@ def key_group(plan: Plan, key: KeyPlan, schema: Schema, groups: int) -> Column:
     return F.expr(f"CAST(pmod({text}, {groups}) AS INT)")
 
 
-def _hash(column: int, dtype: str) -> str:
+def key_value(column: int, dtype: str) -> str:
+    """Return SQL for a key, equal for keys that are equal for the engine; nulls and NaN are kept."""
     value = f"CAST(c{column} AS {_SQL[dtype]})"
-    return f"xxhash64({value} + 0D)" if dtype == "f" else f"xxhash64({value})"  # -0.0 + 0.0 is 0.0
+    return f"({value} + 0D)" if dtype == "f" else value  # -0.0 + 0.0 is 0.0
+
+
+def _hash(column: int, dtype: str) -> str:
+    return f"xxhash64({key_value(column, dtype)})"
 
 
 def assign_slices(events: Events, cut: SliceAssignment, group: Column | None = None) -> DataFrame:

@@ -23,6 +23,7 @@ from fastcep.stored import (
     anything,
     by_name,
     listed,
+    matching,
     or_null,
     record,
     sequence,
@@ -166,12 +167,8 @@ def _settings(value: Any, name: str) -> None:
 
 def _file(pattern: str, shape: str) -> Check:
     """Return the check of a file of the folder; `pattern` matches its complete name."""
-
-    def check_name(value: Any, where: str) -> None:
-        if type(value) is not str or not re.fullmatch(pattern, value, re.ASCII):
-            raise Misfit(where, shown(value), f"the name of a file of the folder, {shape}")
-
-    return record({"name": check_name, "bytes": COUNT, "checksum": TEXT})
+    name = matching(pattern, f"the name of a file of the folder, {shape}")
+    return record({"name": name, "bytes": COUNT, "checksum": TEXT})
 
 
 _SCALARS = (str, int, float, bool, type(None))

@@ -119,7 +119,7 @@ def write_text(path: str | PathLike[str], text: str) -> None:
 
 
 def write_blocks(
-    path: str | PathLike[str], blocks: Iterable[bytes], *, part: str | None = None, sync: bool = False
+    path: str | PathLike[str], blocks: Iterable[bytes | pa.Buffer], *, part: str | None = None, sync: bool = False
 ) -> None:
     """Write a complete file, see `Target`; ValidationError if it cannot be written."""
     target = Target(path, part=part, sync=sync)

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from fastcep.engine.state.keygroups import GROUPS, NO_KEY
 from fastcep.plan import Plan
+from fastcep.plan.partition_key import key_columns
 from fastcep.plan.plan import KeyPlan
 from fastcep.query.plain_schema import TYPE
+from fastcep.spark.slice_assignment import key_value
 
 __all__ = ["Unit", "assign_units", "group_sql", "owners_of"]
 
-_SQL = {"i": "bigint", "f": "double", "b": "boolean", "s": "string"}
 _MASK = (1 << 64) - 1
 # The constants of XXH64.
 _P1, _P2, _P4, _P5 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
@@ -69,11 +70,7 @@ def _part(unit: Unit, groups: tuple[int, ...]) -> Unit:
 
 def group_sql(plan: Plan, key: KeyPlan) -> str:
     """Return SQL for the key group of an event, that of `fastcep.key_group`, over the columns of `columns.Events`."""
-    columns = list(key.columns)
-    if plan.partition is not None:
-        for kind, partition_columns in enumerate(plan.partition.columns):
-            if partition_columns and columns[kind] < 0:
-                columns[kind] = partition_columns[0]
+    columns = key_columns(plan, key)
     hashes = {column: _hash(column, key.dtype) for column in sorted(set(columns)) if column >= 0}
     if plan.query.schema.type is None or len(set(columns)) == 1:
         (text,) = hashes.values()
@@ -83,11 +80,9 @@ def group_sql(plan: Plan, key: KeyPlan) -> str:
 
 
 def _hash(column: int, dtype: str) -> str:
-    value = f"CAST(c{column} AS {_SQL[dtype]})"
+    value = key_value(column, dtype)
     if dtype == "b":
         value = f"CAST({value} AS bigint)"
-    if dtype == "f":
-        value = f"({value} + 0D)"  # -0.0 + 0.0 is 0.0
     # The first argument gives 0, which is the seed of the hash of the second.
     group = f"CAST(xxhash64({_argument_for_zero()}L, {value}) & {GROUPS - 1}L AS INT)"
     is_null = f"{value} IS NULL OR isnan({value})" if dtype == "f" else f"{value} IS NULL"

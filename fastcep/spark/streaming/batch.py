@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,22 +12,20 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from fastcep.errors import DataError
+from fastcep.errors import DataError, ValidationError
 from fastcep.events.units import INT64_MAX, INT64_MIN
-from fastcep.plan import Plan
-from fastcep.plan.plan import KeyPlan
-from fastcep.query.plain_schema import NUMBER, TIME, TYPE
+from fastcep.query.plain_schema import TIME
 from fastcep.spark.columns import SLICE, Events, events_of
 from fastcep.spark.relevant_events import condition
 from fastcep.spark.streaming.assignment import Unit, assign_units, group_sql, owners_of
 from fastcep.spark.streaming.commit import Commit, OutputFile
 from fastcep.spark.streaming.output import KINDS
+from fastcep.spark.streaming.preparation import Prepared
+from fastcep.spark.streaming.rules import rules_of, time_message
 from fastcep.spark.streaming.slice_engine import event_schema
 from fastcep.spark.streaming.slice_task import NO_UNIT, REPORT, UNIT, SliceTask
 
 __all__ = ["BatchDetection", "event_columns"]
-
-_ORIGIN = "streaming DataFrame"
 
 
 @dataclass(frozen=True)
@@ -36,28 +34,13 @@ class BatchDetection:
 
     Attributes
     ----------
-    plan
-        Plan of the query over the user's events.
-    key
-        Key by which the stream is cut; None: it is not cut.
-    numbered
-        Whether the query depends on positions in the whole stream, so that it needs all events.
-    order_by
-        Columns that order events of the same time, without a sequence column.
-    lateness
-        Allowed lateness, ns.
-    slices
-        Number of slices.
+    prepared
+        The query.
     stream_plan
-        Broadcast variable with the `StreamPlan`.
+        Broadcast variable with its `StreamPlan`.
     """
 
-    plan: Plan
-    key: KeyPlan | None
-    numbered: bool
-    order_by: str | Sequence[str] | None
-    lateness: int
-    slices: int
+    prepared: Prepared
     stream_plan: Any
 
     def run(self, frame: DataFrame, batch: int, before: Commit | None) -> Commit:
@@ -67,23 +50,27 @@ class BatchDetection:
         ------
         DataError
             If a time, type or sequence number is invalid.
+        ValidationError
+            If the tasks do not report each slice once.
         """
         started = time.monotonic()
-        events = events_of(frame, self.plan.query.schema, self.order_by)
+        events = events_of(frame, self.prepared.query.schema, self.prepared.order_by)
         count, last = _measure(events)
         reached = None if before is None else before.watermark
-        watermark = _later(reached, None if last is None else max(last - self.lateness, INT64_MIN))
+        watermark = _later(reached, None if last is None else max(last - self.prepared.lateness, INT64_MIN))
         measured = time.monotonic()
         units = () if before is None else before.units
         if not count:  # the state and the watermark do not change
             sizes, partial = ((), ()) if before is None else (before.sizes, before.partial_matches)
-            return Commit(batch, watermark, self.slices if before is None else before.slices, units, sizes, partial)
-        slices = assign_units(units, self.slices)
+            return Commit(
+                batch, watermark, self.prepared.slices if before is None else before.slices, units, sizes, partial
+            )
+        slices = assign_units(units, self.prepared.slices)
         reports = self._reports(events, batch, watermark, slices)
         records = [record for report in reports for record in report["units"]]
         counts = {"events": count} | {kind: sum(report["counts"][kind] for report in reports) for kind in KINDS}
         return Commit(
-            batch, watermark, self.slices,
+            batch, watermark, self.prepared.slices,
             tuple(Unit(tuple(record["groups"]), record["state"]) for record in records),
             tuple(record["bytes"] for record in records), tuple(record["partial_matches"] for record in records),
             tuple(OutputFile(**report["output"]) for report in reports if report["output"] is not None), counts,
@@ -101,21 +88,26 @@ class BatchDetection:
 
         rows = self._assigned(events, slices).mapInArrow(fastcep_detect, f"{REPORT} string").collect()
         reports = sorted((json.loads(row[REPORT]) for row in rows), key=lambda report: report["slice"])
-        assert [report["slice"] for report in reports] == list(range(len(slices)))
+        found = [report["slice"] for report in reports]
+        if found != list(range(len(slices))):
+            raise ValidationError(
+                f"batch {batch}: found reports of the slices {found}, expected one of each of {len(slices)}; the batch "
+                "is not committed: start the query again"
+            )
         return reports
 
     def _assigned(self, events: Events, slices: tuple[tuple[Unit, ...], ...]) -> DataFrame:
         """Repartition the events that can affect the query: a partition per slice, with the number of the unit."""
-        where = None if self.numbered else condition(self.plan)
+        where = None if self.prepared.numbered else condition(self.prepared.plan)
         frame = events.frame if where is None else events.frame.filter(F.expr(where))
         names, ties = event_columns(events)
         frame = frame.select((F.col("raw") * F.lit(events.unit)).alias(TIME), *names, *ties)
-        if self.key is None:
+        if self.prepared.key is None:
             frame = frame.withColumn(UNIT, F.lit(0)).withColumn(SLICE, F.lit(0))
         else:
             owners = owners_of(unit for units in slices for unit in units)
             places = [(number, index) for number, units in enumerate(slices) for index in range(len(units))]
-            frame = frame.withColumn("owner", F.expr(group_sql(self.plan, self.key)))
+            frame = frame.withColumn("owner", F.expr(group_sql(self.prepared.plan, self.prepared.key)))
             for name, values in (
                 (UNIT, [places[owner][1] for owner in owners]),
                 (SLICE, [places[owner][0] for owner in owners]),
@@ -139,35 +131,18 @@ def event_columns(events: Events) -> tuple[list[str], list[str]]:
 
 def _measure(events: Events) -> tuple[int, int | None]:
     """Return the number of events and the last time in ns, and check that an engine accepts all events."""
-    schema, raw = events.schema, F.col("raw")
-    aggregates = {"events": F.count(F.lit(1)), "first": F.min(raw), "last": F.max(raw), "raw": F.count_if(raw.isNull())}
-    required = [("raw", schema.time, "a time")]
-    if schema.type is not None:
-        aggregates |= {TYPE: F.count_if(F.col(TYPE).isNull()), "unknown": F.count_if(F.col(TYPE) < 0)}
-        required.append((TYPE, schema.type, "an event type"))
-    if schema.sequence is not None:
-        aggregates[NUMBER] = F.count_if(F.col(NUMBER).isNull())
-        required.append((NUMBER, schema.sequence, "a sequence number"))
+    raw, rules = F.col("raw"), rules_of(events)
+    aggregates = {"events": F.count(F.lit(1)), "first": F.min(raw), "last": F.max(raw)}
+    aggregates |= {f"rule{number}": F.count_if(rule.condition) for number, rule in enumerate(rules)}
     (row,) = events.frame.agg(*(column.alias(name) for name, column in aggregates.items())).collect()
     count = row["events"]
-    for name, column, expected in required:
-        if row[name]:
-            raise DataError(
-                f"{_ORIGIN}, column {column!r}: found null in {row[name]:,} of {count:,} rows, expected {expected}; "
-                "drop these rows or fill them in, before fastcep gets them"
-            )
-    if schema.type is not None and row["unknown"]:
-        raise DataError(
-            f"{_ORIGIN}, column {schema.type!r}: found undeclared event types in {row['unknown']:,} of {count:,} rows, "
-            'expected declared ones; declare them or set other_types="ignore"'
-        )
+    for number, rule in enumerate(rules):
+        if row[f"rule{number}"]:
+            raise DataError(rule.message(f" in {row[f'rule{number}']:,} of {count:,} rows"))
     if not count:
         return 0, None
     if max(abs(row["first"]), abs(row["last"])) * events.unit > INT64_MAX:
-        raise DataError(
-            f"{_ORIGIN}, column {schema.time!r}: found times from {row['first']} to {row['last']} in units of "
-            f"{events.unit} ns, expected times that fit int64 nanoseconds; check the time unit of the schema"
-        )
+        raise DataError(time_message(events, f"times from {row['first']} to {row['last']}"))
     return count, row["last"] * events.unit
 
 

@@ -6,24 +6,28 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from fastcep.engine.state.keygroups import GROUPS
 from fastcep.errors import SnapshotError
 from fastcep.spark.streaming.assignment import Unit
 from fastcep.spark.streaming.files import Files
-from fastcep.stored import COUNT, INT64, TEXT, Misfit, listed, or_null, record, whole
+from fastcep.stored import COUNT, INT64, listed, matching, or_null, record, whole
 
 __all__ = ["Commit", "Commits", "OutputFile"]
 
 _VERSION = 1
 _RECORD = "commit.json"
-_GROUP = whole(0, 63)
+_GROUP = whole(0, GROUPS - 1)
+
+_STATE = matching(r"(batches/\d{1,18}/state-[\w-]+\.fcs)?", "the name of a file, batches/N/state-….fcs")
+_ROWS = matching(r"batches/\d{1,18}/rows-[\w-]+\.parquet", "the name of a file, batches/N/rows-….parquet")
 _CHECK = record(
     {
         "version": whole(_VERSION, _VERSION),
         "batch": COUNT,
         "watermark": or_null(INT64),
-        "slices": COUNT,
-        "units": listed(record({"groups": listed(_GROUP), "state": TEXT, "bytes": COUNT, "partial_matches": COUNT})),
-        "outputs": listed(record({"file": TEXT, "rows": COUNT, "bytes": COUNT})),
+        "slices": whole(1, GROUPS),
+        "units": listed(record({"groups": listed(_GROUP), "state": _STATE, "bytes": COUNT, "partial_matches": COUNT})),
+        "outputs": listed(record({"file": _ROWS, "rows": COUNT, "bytes": COUNT})),
         "counts": record({"events": COUNT, "match": COUNT, "late": COUNT, "timed_out": COUNT}),
         "milliseconds": record({"measure": COUNT, "detect": COUNT}),
     }
@@ -87,16 +91,8 @@ class Commit:
         return json.dumps(document, indent=1).encode()
 
     @classmethod
-    def from_json(cls, data: bytes, name: str) -> Commit:
-        """Read a record; SnapshotError if it is damaged."""
-        try:
-            document: Any = json.loads(data)
-            _CHECK(document, "")
-        except (Misfit, ValueError) as error:
-            raise SnapshotError(
-                f"{name}: is not the record of a batch ({error}); restore the checkpoint from a copy, or start with a "
-                "new one"
-            ) from None
+    def of(cls, document: dict[str, Any]) -> Commit:
+        """Return the commit of a record."""
         units = document["units"]
         return cls(
             document["batch"], document["watermark"], document["slices"],
@@ -129,15 +125,21 @@ class Commits:
         self._latest: Commit | None = None
 
     def read(self, batch: int) -> Commit | None:
-        """Return the commit of a batch; None if it is not committed."""
+        """Return the commit of a batch; None if it is not committed.
+
+        Raises
+        ------
+        SnapshotError
+            If its record is damaged.
+        """
         if self._latest is not None and self._latest.batch == batch:
             return self._latest
-        name = f"batches/{batch}/{_RECORD}"
+        remedy = "restore the checkpoint from a copy, or start with a new one"
         try:
-            data = self.files.read(name)
+            document = self.files.read_record(f"batches/{batch}/{_RECORD}", _CHECK, "the record of a batch", remedy)
         except FileNotFoundError:
             return None
-        return Commit.from_json(data, self.files.uri(name))
+        return Commit.of(document)
 
     def before(self, batch: int) -> Commit | None:
         """Return the commit of the batch before; None for the first batch.

@@ -7,12 +7,12 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from fastcep.errors import SnapshotError, ValidationError
+from fastcep.errors import ValidationError
 from fastcep.query import Document, ast, document_text
 from fastcep.spark.streaming.commit import Commit
 from fastcep.spark.streaming.files import Files
 from fastcep.spark.streaming.slice_engine import RESTORE_OPTIONS, StreamPlan
-from fastcep.stored import TEXT, Misfit, by_name, record
+from fastcep.stored import TEXT, by_name, record
 
 __all__ = ["Description"]
 
@@ -52,7 +52,9 @@ class Description:
             If the checkpoint is damaged, or the state does not fit the query.
         """
         try:
-            data = files.read(_NAME)
+            stored = files.read_record(
+                _NAME, _CHECK, "the description of a streaming query", "restore the checkpoint from a copy"
+            )
         except FileNotFoundError:
             names = files.names()
             if names:
@@ -61,13 +63,6 @@ class Description:
                     "folder, or the checkpoint of this query"
                 ) from None
             return self._write(files, uuid.uuid4().hex)
-        try:
-            stored: Any = json.loads(data)
-            _CHECK(stored, "")
-        except (Misfit, ValueError) as error:
-            raise SnapshotError(
-                f"{files.uri(_NAME)}: does not describe a streaming query ({error}); restore the checkpoint from a copy"
-            ) from None
         if stored["options"] != self.options:
             names = sorted(stored["options"].keys() | self.options.keys())
             name = next(name for name in names if stored["options"].get(name) != self.options.get(name))

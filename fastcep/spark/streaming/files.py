@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
-import uuid
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
 
-from fastcep.errors import ValidationError
+from fastcep.errors import SnapshotError, ValidationError
+from fastcep.io.write.target import sync_folder, write_blocks
+from fastcep.stored import Check
 
 __all__ = ["Files", "absolute"]
 
@@ -77,21 +80,50 @@ class Files:
         with self._system.open_input_stream(self.path(name)) as file:
             return bytes(file.read())
 
-    def write(self, name: str, data: bytes | memoryview | pa.Buffer) -> None:
-        """Write a file that is complete as soon as it has its name; an existing one is replaced."""
-        path, parent = self.path(name), self.path(name).rpartition("/")[0]
-        self._system.create_dir(parent)
+    def read_record(self, name: str, check: Check, content: str, remedy: str) -> Any:
+        """Return the JSON of a file; FileNotFoundError if it does not exist.
+
+        Parameters
+        ----------
+        name
+            The file.
+        check
+            Check of the values.
+        content, remedy
+            Parts of the error message: the record that is expected, and advice.
+
+        Raises
+        ------
+        SnapshotError
+            If it is damaged.
+        """
+        data = self.read(name)
+        try:
+            values = json.loads(data)
+            check(values, "")
+        except (ValueError, RecursionError) as error:
+            raise SnapshotError(f"{self.uri(name)}: is not {content} ({error}); {remedy}") from None
+        return values
+
+    def write(self, name: str, data: bytes | pa.Buffer) -> None:
+        """Write a file that is complete as soon as it has its name; an existing one is replaced.
+
+        Raises
+        ------
+        ValidationError
+            If it cannot be written to a local disk.
+        OSError
+            If it cannot be written to another file system.
+        """
+        path = self.path(name)
         if not self._is_local:
+            self._system.create_dir(path.rpartition("/")[0])
             with self._system.open_output_stream(path) as file:  # an object appears when it is complete
                 file.write(data)
             return
-        temporary = f"{parent}/.{uuid.uuid4().hex}.part"
-        with open(temporary, "wb") as local:
-            local.write(data)
-            local.flush()
-            os.fsync(local.fileno())
-        os.replace(temporary, path)
-        _sync_folder(parent)
+        _make_folder(Path(path).parent)
+        write_blocks(path, [data], sync=True)
+        sync_folder(Path(path).parent)
 
     def copy(self, name: str, target: Files, target_name: str) -> None:
         """Copy a file to another folder, which may be on another file system."""
@@ -101,7 +133,7 @@ class Files:
         """Give a folder another name, under which there must be nothing."""
         self._system.move(self.path(name), self.path(new_name))
         if self._is_local:
-            _sync_folder(self.path(new_name).rpartition("/")[0])
+            sync_folder(Path(self.path(new_name)).parent)
 
     def remove_folder(self, name: str) -> None:
         """Remove a folder with its files, if it exists."""
@@ -109,10 +141,9 @@ class Files:
             self._system.delete_dir(self.path(name))
 
 
-def _sync_folder(path: str) -> None:
-    """Wait until the names of a local folder are on the disk."""
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+def _make_folder(folder: Path) -> None:
+    """Make a local folder and those that contain it, and force their names to disk."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)

@@ -13,10 +13,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from fastcep.errors import ValidationError
 from fastcep.spark.streaming.commit import Commit
 from fastcep.spark.streaming.files import Files, absolute
+from fastcep.stored import TEXT, record
 
 __all__ = ["FolderSink", "FunctionSink", "Sink", "sink_of"]
 
 _OWNER = "_fastcep.json"
+_CHECK = record({"stream": TEXT})
 
 
 class Sink(Protocol):
@@ -48,12 +50,14 @@ class FolderSink:
         ------
         ValidationError
             If it has other files.
+        SnapshotError
+            If the record of its stream is damaged.
         """
         files = self._files
         names = files.names()
         if _OWNER in names:
-            owner = json.loads(files.read(_OWNER))["stream"]
-            if owner != stream:
+            remedy = "restore the folder from a copy, or pass a new one"
+            if files.read_record(_OWNER, _CHECK, "the record of a sink", remedy)["stream"] != stream:
                 raise ValidationError(
                     f"sink={files.folder!r} has the rows of another streaming query, which has another checkpoint; "
                     "pass the checkpoint of that query, or a new folder"

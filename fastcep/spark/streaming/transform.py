@@ -15,34 +15,25 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from fastcep.engine.queries import Buildable
 from fastcep.errors import ValidationError
-from fastcep.events import parse_duration
 from fastcep.events.convert import from_numpy
+from fastcep.events.units import INT64_MAX
 from fastcep.query import ast
-from fastcep.query.plain_schema import NUMBER, TIME, plain_query
+from fastcep.query.plain_schema import NUMBER, TIME
 from fastcep.spark.columns import SLICE, Events, events_of
-from fastcep.spark.functions import pickled, ship_functions
+from fastcep.spark.packing import pack_table, packed, unpack_table, unpacked
 from fastcep.spark.relevant_events import condition
 from fastcep.spark.streaming.assignment import Unit, assign_units, group_sql, owners_of
 from fastcep.spark.streaming.batch import event_columns
-from fastcep.spark.streaming.checks import (
-    check_frame,
-    check_options,
-    cut_of,
-    engine_options,
-    first_engine,
-    one_query,
-    slice_count,
-)
-from fastcep.spark.streaming.output import output_of
-from fastcep.spark.streaming.packing import pack_table, packed, unpack_table, unpacked
-from fastcep.spark.streaming.slice_engine import SliceEngine, StreamPlan, event_schema, keep, open_engine
+from fastcep.spark.streaming.preparation import Prepared, prepare
+from fastcep.spark.streaming.rules import rules_of, time_message
+from fastcep.spark.streaming.slice_engine import SliceEngine, StreamPlan, keep, open_engine
 
 __all__ = ["detect_stream"]
 
@@ -68,27 +59,16 @@ def detect_stream(
 
     The allowed lateness is rounded up to milliseconds, and so is the watermark down, as Spark's watermarks are.
     """
-    built = one_query(query, attributes)
-    check_options(options, on_change)
-    check_frame(stream, built.schema, order_by)
-    session = stream.sparkSession
-    _check_session(session)
-    slices = slice_count(slices, None, session)
-    plan, key, numbered = cut_of(built, slices)
-    plain, lateness = plain_query(built), parse_duration(allowed_lateness)
-    options = engine_options(options, built, plain, allowed_lateness, timed_out)
-    output = output_of(first_engine(plain, options), built.schema, built, timed_out=timed_out)
-    run = uuid.uuid4().hex
-    stream_plan = StreamPlan(
-        plain, event_schema(built.schema), pickled(options, "the options of the engines", "they must"),
-        ship_functions(built), output, run, run, on_change, timed_out,
+    identity = uuid.uuid4().hex
+    prepared = prepare(
+        stream, query, identity, identity, None, allowed_lateness=allowed_lateness, timed_out=timed_out, slices=slices,
+        order_by=order_by, attributes=attributes, on_change=on_change, options=options,
     )  # fmt: skip
-    events = events_of(stream, built.schema, order_by, streaming=True)
-    where = None if numbered else condition(plan)
-    group = "0" if key is None else group_sql(plan, key)
-    owners = owners_of(unit for units in assign_units((), slices) for unit in units)
-    frame = _with_slices(events, -(-lateness // _MS), where, group, owners)
-    processor = _Processor(stream_plan, slices, tuple(event_columns(events)[1]))
+    _check_session(stream.sparkSession)
+    output = prepared.stream_plan.output
+    events = events_of(stream, prepared.query.schema, order_by, streaming=True)
+    processor = _Processor(prepared.stream_plan, prepared.slices, tuple(event_columns(events)[1]))
+    frame = _with_slices(events, prepared)
 
     def fastcep_pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return packed(batches, SLICE, _ROWS)
@@ -115,17 +95,33 @@ def _check_session(session: SparkSession) -> None:
         )
 
 
-def _with_slices(events: Events, delay: int, where: str | None, group: str, owners: Sequence[int]) -> DataFrame:
+def _with_slices(events: Events, prepared: Prepared) -> DataFrame:
     """Return the events that can affect the query, with their slices; all events count for the watermark."""
     names, ties = event_columns(events)
-    time = F.col("raw") * F.lit(events.unit)
-    frame = events.frame.select(time.alias(TIME), *names, *ties)
-    frame = frame.withColumn(_EVENT_TIME, F.timestamp_micros(F.expr(f"floor({TIME} / 1000D)").cast("bigint")))
+    frame = events.frame.select(_checked_time(events).alias(TIME), *names, *ties)
+    microseconds = F.expr(f"{TIME} div 1000 - CAST({TIME} % 1000 < 0 AS INT)")  # rounded down
+    delay = -(-prepared.lateness // _MS)
+    frame = frame.withColumn(_EVENT_TIME, F.timestamp_micros(microseconds))
     frame = frame.withWatermark(_EVENT_TIME, f"{delay} milliseconds")
+    where = None if prepared.numbered else condition(prepared.plan)
     if where is not None:  # a condition that reads the event time: Spark would evaluate others before the watermark
         frame = frame.filter(F.expr(f"coalesce({where}, false) = ({_EVENT_TIME} IS NOT NULL)"))
+    group = "0" if prepared.key is None else group_sql(prepared.plan, prepared.key)
+    owners = owners_of(unit for units in assign_units((), prepared.slices) for unit in units)
     slices = f"element_at(array({', '.join(map(str, owners))}), {group} + 1)"
     return frame.withColumn(SLICE, F.expr(slices)).drop(_EVENT_TIME)
+
+
+def _checked_time(events: Events) -> Column:
+    """Return the time in ns. An event that an engine does not accept ends the query with an error."""
+    raw, limit = F.col("raw"), INT64_MAX // events.unit
+    invalid = [(rule.condition, rule.message()) for rule in rules_of(events)]
+    invalid.append((~raw.between(-limit, limit), time_message(events, "a time out of range")))
+    (broken, message), *others = invalid
+    time = F.when(broken, F.raise_error(F.lit(message)))
+    for broken, message in others:
+        time = time.when(broken, F.raise_error(F.lit(message)))
+    return time.otherwise(raw * F.lit(events.unit))
 
 
 class _Processor(StatefulProcessor):

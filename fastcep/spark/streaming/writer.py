@@ -13,26 +13,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from fastcep.engine.queries import Buildable
 from fastcep.errors import ValidationError
-from fastcep.events import parse_duration
 from fastcep.query import ast
-from fastcep.query.plain_schema import plain_query
-from fastcep.spark.functions import pickled, ship_functions
 from fastcep.spark.streaming.batch import BatchDetection
-from fastcep.spark.streaming.checks import (
-    check_frame,
-    check_options,
-    cut_of,
-    engine_options,
-    first_engine,
-    one_query,
-    slice_count,
-)
 from fastcep.spark.streaming.commit import Commits
 from fastcep.spark.streaming.description import Description
 from fastcep.spark.streaming.files import Files, absolute
-from fastcep.spark.streaming.output import output_of
+from fastcep.spark.streaming.preparation import prepare
 from fastcep.spark.streaming.sinks import Sink, sink_of
-from fastcep.spark.streaming.slice_engine import StreamPlan, event_schema
 
 __all__ = ["write_matches"]
 
@@ -54,7 +41,9 @@ def write_matches(
     cache_batches: bool = False,
     **options: Any,
 ) -> StreamingQuery:
-    """Start a streaming query that finds the matches of a query and writes them, each exactly once.
+    """Start a streaming query that finds the matches of a query and writes them.
+
+    Each row is written exactly once if the source can be read again and gives the same rows, and if the sink allows it.
 
     Parameters
     ----------
@@ -107,31 +96,23 @@ def write_matches(
     SnapshotError
         If the checkpoint is damaged.
     """
-    built = one_query(query, attributes)
-    check_options(options, on_change)
-    check_frame(stream, built.schema, order_by)
     commits = Commits(Files(absolute(checkpoint, "checkpoint")))
     latest = commits.latest()
-    slices = slice_count(slices, latest, stream.sparkSession)
-    plan, key, numbered = cut_of(built, slices)
-    plain = plain_query(built)
-    lateness = parse_duration(allowed_lateness)
-    options = engine_options(options, built, plain, allowed_lateness, timed_out)
-    output = output_of(first_engine(plain, options), built.schema, built, timed_out=timed_out)
-    stream_plan = StreamPlan(
-        plain, event_schema(built.schema), pickled(options, "the options of the engines", "they must"),
-        ship_functions(built), output, commits.files.folder, uuid.uuid4().hex[:12], on_change, timed_out,
+    prepared = prepare(
+        stream, query, commits.files.folder, uuid.uuid4().hex[:12], latest, allowed_lateness=allowed_lateness,
+        timed_out=timed_out, slices=slices, order_by=order_by, attributes=attributes, on_change=on_change,
+        options=options,
     )  # fmt: skip
-    target = sink_of(sink, output.schema)
+    stream_plan = prepared.stream_plan
+    target = sink_of(sink, stream_plan.output.schema)
+    description = Description.of(prepared.query, prepared.options)
     try:
-        target.prepare(Description.of(built, options).check(commits.files, latest, stream_plan))
+        target.prepare(description.check(commits.files, latest, stream_plan))
     except OSError as error:
         raise ValidationError(
             f"cannot use checkpoint={commits.files.folder!r} or the sink: {error}; pass folders that can be written"
         ) from None
-    detection = BatchDetection(
-        plan, key, numbered, order_by, lateness, slices, stream.sparkSession.sparkContext.broadcast(stream_plan)
-    )
+    detection = BatchDetection(prepared, stream.sparkSession.sparkContext.broadcast(stream_plan))
     return _start(stream, _Batches(detection, commits, target, cache_batches), trigger, query_name)
 
 

@@ -53,6 +53,8 @@ def test_folders_that_a_commit_needs_stay(tmp_path: Path) -> None:
         ("version", 2, "version: found 2"),
         ("batch", -1, "batch: found -1"),
         ("units", [{"groups": [64], "state": "", "bytes": 0, "partial_matches": 0}], r"groups\[0\]: found 64"),
+        ("units", [{"groups": [0], "state": "../x", "bytes": 0, "partial_matches": 0}], r"state: found '../x'"),
+        ("outputs", [{"file": "rows", "rows": 0, "bytes": 0}], r"file: found 'rows'"),
         ("watermark", "now", "watermark: found 'now'"),
         ("more", 1, "'more'"),
     ],

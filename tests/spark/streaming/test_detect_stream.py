@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.micro_batches import canonical, pieces, query, rows_of_one_engine, stream, write
+from pyspark.errors import StreamingQueryException
+from support.micro_batches import LETTERS, QUERIES, canonical, pieces, query, rows_of_one_engine, stream, write
 
 import fastcep as fc
 import fastcep.spark
@@ -96,12 +97,56 @@ def test_time_outs_without_numbers(spark: Any, tmp_path: Path) -> None:
             assert sorted(values) == sorted(wanted)
 
 
+@pytest.mark.usefixtures("rocksdb")
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("CAST(NULL AS BIGINT) AS ts", "column 'ts': found null, expected a time; drop these rows"),
+        ("CAST(NULL AS STRING) AS type", "column 'type': found null, expected an event type"),
+        ("'Z' AS type", "column 'type': found undeclared event types, expected declared ones"),
+        ("CAST(NULL AS BIGINT) AS row", "column 'row': found null, expected a sequence number"),
+        ("9223372036854775807L AS ts", "column 'ts': found a time out of range in units of 1000 ns"),
+    ],
+)
+def test_invalid_events(spark: Any, tmp_path: Path, column: str, message: str) -> None:
+    """Also events that the query would not read end the streaming query."""
+    write(tmp_path / "in", pieces(200, 1)[:1])
+    names = [name for name in ("ts", "type", "row", "ID", "V") if not column.endswith(f" {name}")]
+    frame = stream(spark, tmp_path / "in").selectExpr(*names, column)
+    with pytest.raises(StreamingQueryException, match=message):
+        collected(fastcep.spark.detect(frame, query("kleene"), slices=2), tmp_path / "state")
+
+
+@pytest.mark.usefixtures("rocksdb")
+def test_watermarks_are_rounded_down(spark: Any, tmp_path: Path) -> None:
+    """Times of today in ns have more digits than a float64: the watermark is not after the last event."""
+    schema = fc.Schema({"A": {"k": "int64"}}, time="ts", time_unit="ns", sequence="row")
+    pair = fc.parse("PATTERN SEQ(A a, A b) WHERE [k] WITHIN 1s", schema, name="pair")
+    last = 1_700_000_000_000_999_999
+    times = [last, last, last, last + 10**12]
+    write(tmp_path / "in", [pa.table({"ts": [at], "row": [row], "k": [row // 3]}) for row, at in enumerate(times)])
+    rows = collected(fastcep.spark.detect(stream(spark, tmp_path / "in"), pair, slices=1), tmp_path / "state")
+    assert [row["kind"] for row in rows] == ["match"] * 3
+
+
+@pytest.mark.usefixtures("rocksdb")
+@pytest.mark.parametrize(("name", "types"), [("silence", "ABC"), ("longest", "AB")])
+def test_waiting_clauses(spark: Any, tmp_path: Path, name: str, types: str) -> None:
+    tables = in_milliseconds(pieces(2_000, 3, disorder=3_000))
+    waits = fc.parse(QUERIES[name].replace("us", "ms"), LETTERS, name=name)
+    write(tmp_path / "in", tables)
+    frame = fastcep.spark.detect(stream(spark, tmp_path / "in"), waits, allowed_lateness="500ms", slices=2)
+    expected = rows_of_one_engine(waits, tables, "500ms", types)
+    assert len([row for row in expected if "'match'" in row]) > 10
+    assert canonical(collected(frame, tmp_path / "state")) == expected
+
+
 def test_refused_sessions(spark: Any, tmp_path: Path) -> None:
     write(tmp_path / "in", pieces(200, 1))
     frame = stream(spark, tmp_path / "in")
     with pytest.raises(ValidationError, match=r"expected RocksDB: .* or use fastcep.spark.write_matches"):
         fastcep.spark.detect(frame, query("kleene"), slices=2)
-    for option in ({"slicing": "time"}, {"longest_window": "1h"}):
+    for option in ({"slicing": "time"}, {"slicing": "other"}, {"longest_window": "1h"}):
         with pytest.raises(ValidationError, match="a streaming DataFrame is cut by key"):
             fastcep.spark.detect(frame, query("kleene"), **option)
     with warnings.catch_warnings():

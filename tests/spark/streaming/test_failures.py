@@ -136,6 +136,9 @@ def test_other_folders(spark: Any, tmp_path: Path) -> None:
         run(frame, query("kleene"), tmp_path / "in", tmp_path / "state3", slices=1)
     with pytest.raises(ValidationError, match=r"checkpoint='.*in' has other files"):
         run(frame, query("kleene"), tmp_path / "out2", tmp_path / "in", slices=1)
+    (tmp_path / "out" / "_fastcep.json").write_text("{")
+    with pytest.raises(SnapshotError, match=r"_fastcep.json: is not the record of a sink .*restore the folder"):
+        run(frame, query("kleene"), tmp_path / "out", tmp_path / "state", slices=1)
     latest = max((tmp_path / "state" / "batches").iterdir(), key=lambda folder: int(folder.name))
     (latest / "commit.json").write_text("{}")
     with pytest.raises(SnapshotError, match="is not the record of a batch"):
@@ -167,6 +170,9 @@ def test_refused_arguments(spark: Any, tmp_path: Path) -> None:
     frame = stream(spark, tmp_path / "in")
     bounded = spark.read.parquet(str(tmp_path / "in"))
     cross = fc.parse("PATTERN SEQ(A a, B b) WHERE a.V = 1 WITHIN 1ms", LETTERS)
+    forever = fc.parse(
+        "PATTERN SEQ(A a, B+ b[]) WHERE [ID] WITHIN UNBOUNDED STRATEGY skip_till_next SELECT longest", LETTERS
+    )
     kind = fc.parse("PATTERN SEQ(A kind, B b) WHERE [ID] WITHIN 1ms", LETTERS)
     kleene = query("kleene")
     for arguments, options, message in [
@@ -174,6 +180,7 @@ def test_refused_arguments(spark: Any, tmp_path: Path) -> None:
         (([1], kleene), {}, "found list, expected a streaming DataFrame"),
         ((frame, [kleene, cross]), {}, "found 2 queries, expected one"),
         ((frame, query("windowed")), {}, "WINDOW is opened by events of all keys; pass slices=1"),
+        ((frame, forever), {}, "SELECT longest under WITHIN UNBOUNDED reports .* pass slices=1"),
         ((frame, cross), {}, r"cannot be cut by key: .*WHERE \[attribute\], or pass slices=1"),
         ((frame, kind), {}, "has a column 'kind', a name reserved"),
         ((frame, kleene), {"slices": 65}, "slices=65: expected a whole number from 1 to 64"),

@@ -17,7 +17,14 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize(
-    ("name", "slices", "types"), [("kleene", 3, "ABC"), ("trailing", 2, "ABC"), ("windowed", 1, "ABCD")]
+    ("name", "slices", "types"),
+    [
+        ("kleene", 3, "ABC"),
+        ("trailing", 2, "ABC"),
+        ("windowed", 1, "ABCD"),
+        ("silence", 3, "ABC"),
+        ("longest", 2, "AB"),
+    ],
 )
 def test_rows_of_one_engine(spark: Any, tmp_path: Path, name: str, slices: int, types: str) -> None:
     """With disorder and late events, in micro-batches that do not begin with a window."""
