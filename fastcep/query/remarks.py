@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastcep.query import ast, traversal
-from fastcep.query.printer import short_text
+from fastcep.query.patterns import sub_patterns
+from fastcep.query.printer import pattern_text, short_text
 from fastcep.query.source import Problem
 from fastcep.query.types import Scope, type_of
 
@@ -20,6 +21,7 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 def remarks(query: ast.Query) -> Iterator[Problem]:
     """Yield what a checked query says but hardly means: a message with a remedy, and its place."""
+    yield from _loops(query.pattern)
     if query.where is None:
         return
     scope = Scope.of(query)
@@ -34,6 +36,22 @@ def remarks(query: ast.Query) -> Iterator[Problem]:
                 conjunct,
             )
     yield from _contradictions(conjuncts)
+
+
+def _loops(pattern: ast.Pattern) -> Iterator[Problem]:
+    """Yield the remark on each APERIODIC whose closing event looks as if it ended a loop."""
+    match pattern:
+        case ast.Aperiodic(opening, ast.Variable() | ast.Group() as loop, closing) if loop.repeated and loop.maximum != 1:
+            negation = ast.Negation(closing.types, closing.name)
+            ended, first = ast.Until(loop, negation), (opening, negation, loop)
+            yield Problem(
+                f"{pattern_text(closing)} must not come before the first element of {loop.name}, but does not end the "
+                f"loop; write {pattern_text(ast.Sequence((opening, ended)))} to end it, or "
+                f"{pattern_text(ast.Sequence(first))} if you mean that",
+                pattern,
+            )
+    for part in sub_patterns(pattern):
+        yield from _loops(part)
 
 
 def _of_part(part: ast.Expr, scope: Scope) -> Iterator[Problem]:
