@@ -98,12 +98,12 @@ _IN_CLAUSES: tuple[tuple[str, str, str], ...] = (
 )
 #: Hints for functions.
 _FUNCTIONS = {
-    "prev": "the element before, in a condition on each element of a loop, is written a[i-1].v",
-    "lag": "the element before, in a condition on each element of a loop, is written a[i-1].v",
-    "lead": "the element after, in a condition on each element of a loop, is written a[i+1].v",
-    "next": "the element after, in a condition on each element of a loop, is written a[i+1].v",
-    "first": "the second element of a loop is written a[1].v",
-    "last": "the element before is written a[i-1].v in a condition on each element, and that before the last a[last-1].v",
+    "prev": "for the element before, in a condition on each element of a loop, write a[i-1].v",
+    "lag": "for the element before, in a condition on each element of a loop, write a[i-1].v",
+    "lead": "for the element after, in a condition on each element of a loop, write a[i+1].v",
+    "next": "for the element after, in a condition on each element of a loop, write a[i+1].v",
+    "first": "write a[1].v for the second element of a loop",
+    "last": "write a[last-1].v for the element before the last, or a[i-1].v for the one before each element",
     "classifier": "each variable has its own column, so leave it out",
     "match_number": "matches are numbered by their rows, so leave it out",
     "if": "write CASE WHEN a.v > 1 THEN 2 ELSE 3 END",

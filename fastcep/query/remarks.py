@@ -40,16 +40,21 @@ def remarks(query: ast.Query) -> Iterator[Problem]:
 
 def _loops(pattern: ast.Pattern) -> Iterator[Problem]:
     """Yield the remark on each APERIODIC whose closing event looks as if it ended a loop."""
-    match pattern:
-        case ast.Aperiodic(opening, ast.Variable() | ast.Group() as loop, closing) if loop.repeated and loop.maximum != 1:
-            negation = ast.Negation(closing.types, closing.name)
-            ended, first = ast.Until(loop, negation), (opening, negation, loop)
-            yield Problem(
-                f"{pattern_text(closing)} must not come before the first element of {loop.name}, but does not end the "
-                f"loop; write {pattern_text(ast.Sequence((opening, ended)))} to end it, or "
-                f"{pattern_text(ast.Sequence(first))} if you mean that",
-                pattern,
-            )
+    loop = pattern.body if isinstance(pattern, ast.Aperiodic) else None
+    if (
+        isinstance(pattern, ast.Aperiodic)
+        and isinstance(loop, ast.Variable | ast.Group)
+        and loop.repeated
+        and loop.maximum != 1
+    ):
+        negation = ast.Negation(pattern.closing.types, pattern.closing.name)
+        ended = ast.Sequence((pattern.opening, ast.Until(loop, negation)))
+        excluded = ast.Sequence((pattern.opening, negation, loop))
+        yield Problem(
+            f"{pattern_text(pattern.closing)} must not come before the first element of {loop.name}, but does not end "
+            f"the loop; write {pattern_text(ended)} to end it, or {pattern_text(excluded)} if you mean that",
+            pattern,
+        )
     for part in sub_patterns(pattern):
         yield from _loops(part)
 
