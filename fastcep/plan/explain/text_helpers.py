@@ -331,8 +331,15 @@ def _negation_text(facts: dict[str, Any], negation: dict[str, Any]) -> str:
 
 def _loops_beside(facts: dict[str, Any], variable: str) -> list[str]:
     """Return the loops right before or after a negated variable that it does not end."""
-    names = []
+    groups = {group["name"] for group in facts.get("groups", []) if group["repeated"]}
+    loops: dict[str, None] = {}
     for entry in _absence_entries(facts, variable):
-        if not entry["until"]:
-            names += [*entry["after"][-1:], *entry["before"][:1]]
-    return [_name(facts, name) for name in dict.fromkeys(names) if _variable(facts, name)["repeated"]]
+        for name in (*entry["after"][-1:], *entry["before"][:1]):
+            neighbour = _variable(facts, name)
+            if entry["until"]:
+                continue
+            if neighbour["repeated"]:
+                loops[_name(facts, name)] = None
+            elif neighbour.get("group") in groups and entry["rounds"] is None:
+                loops[name_text(neighbour["group"])] = None
+    return list(loops)
