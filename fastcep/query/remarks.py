@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastcep.query import ast, traversal
-from fastcep.query.patterns import sub_patterns
-from fastcep.query.printer import pattern_text, short_text
+from fastcep.query.loop_remarks import loop_remarks
+from fastcep.query.printer import short_text
 from fastcep.query.source import Problem
 from fastcep.query.types import Scope, type_of
 
@@ -21,7 +21,7 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 def remarks(query: ast.Query) -> Iterator[Problem]:
     """Yield what a checked query says but hardly means: a message with a remedy, and its place."""
-    yield from _loops(query.pattern)
+    yield from loop_remarks(query.pattern)
     if query.where is None:
         return
     scope = Scope.of(query)
@@ -36,27 +36,6 @@ def remarks(query: ast.Query) -> Iterator[Problem]:
                 conjunct,
             )
     yield from _contradictions(conjuncts)
-
-
-def _loops(pattern: ast.Pattern) -> Iterator[Problem]:
-    """Yield the remark on each APERIODIC whose closing event looks as if it ended a loop."""
-    loop = pattern.body if isinstance(pattern, ast.Aperiodic) else None
-    if (
-        isinstance(pattern, ast.Aperiodic)
-        and isinstance(loop, ast.Variable | ast.Group)
-        and loop.repeated
-        and loop.maximum != 1
-    ):
-        negation = ast.Negation(pattern.closing.types, pattern.closing.name)
-        ended = ast.Sequence((pattern.opening, ast.Until(loop, negation)))
-        excluded = ast.Sequence((pattern.opening, negation, loop))
-        yield Problem(
-            f"{pattern_text(pattern.closing)} must not come before the first element of {loop.name}, but does not end "
-            f"the loop; write {pattern_text(ended)} to end it, or {pattern_text(excluded)} if you mean that",
-            pattern,
-        )
-    for part in sub_patterns(pattern):
-        yield from _loops(part)
 
 
 def _of_part(part: ast.Expr, scope: Scope) -> Iterator[Problem]:
