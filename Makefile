@@ -80,9 +80,9 @@ unit-tests: $(STAMP)
 	FASTCEP_EXAMPLES=5 ci/tests.sh $(BIN)/python "not ($(LONG) or thorough or spark)" "not (slow or thorough)"
 
 ci: $(STAMP)
-	FASTCEP_EXAMPLES=200 ci/tests.sh $(BIN)/python "(property or thorough) and not ($(LONG) or spark)" "thorough and not slow"
+	FASTCEP_EXAMPLES=80 ci/tests.sh $(BIN)/python "(property or thorough) and not ($(LONG) or spark)" "thorough and not slow"
 	ci/wheel_smoke.sh $(BIN)/python
-	FASTCEP_EXAMPLES=200 ci/debug_build.sh $(BIN)/python
+	FASTCEP_EXAMPLES=60 ci/debug_build.sh $(BIN)/python
 
 check: lint types
 	FASTCEP_EXAMPLES=5000 $(BIN)/python -m pytest -q -n 2 -m "not spark"

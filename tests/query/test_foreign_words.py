@@ -105,6 +105,6 @@ def test_swapped_arguments_of_run(tmp_path: pytest.TempPathFactory) -> None:
     run = typer.testing.CliRunner()
     result = run.invoke(app, ["run", events, "--input", queries])
     assert result.exit_code == 2
-    assert f"fastcep run FILE.cep --input {events}" in result.output.replace("\n", "")
+    assert f"write it first, and the events after it: FILE.cep --input {events}" in result.output.replace("\n", "")
     assert run.invoke(app, ["run", queries, "--input", events]).exit_code == 0
     assert issubclass(ValidationError, fc.FastcepError)
