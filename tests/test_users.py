@@ -1,4 +1,4 @@
-"""Scripts of five users, each written from what the docs say; every look-up that a script names exists and has the call."""
+"""Scripts of five users, written from what the docs say; each section that they name exists and contains the call."""
 
 from __future__ import annotations
 

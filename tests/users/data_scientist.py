@@ -23,7 +23,8 @@ spree = pd.DataFrame({"time": test.time + pd.Timedelta("40s"), "card": stolen, "
 payments = pd.concat([usual, test, spree]).sort_values("time", ignore_index=True)
 
 # %% A schema and a query. There is one type of event, so no column of types.
-schema = fc.Schema({"Payment": {"card": "int64", "amount": "float64"}}, time="time")  # docs/quickstart.md#a-dataframe-of-events
+payment = {"card": "int64", "amount": "float64"}
+schema = fc.Schema({"Payment": payment}, time="time")  # docs/quickstart.md#a-dataframe-of-events
 query = fc.parse(  # docs/quickstart.md#a-query
     "PATTERN SEQ(Payment a, Payment b) WHERE [card] AND a.amount < 1 AND b.amount > 500 WITHIN 1min", schema
 )
@@ -33,7 +34,7 @@ matches = fc.Engine(query, attributes=True).process(payments)  # docs/quickstart
 first = matches[0]
 print(len(matches), first.a.card, first.a.amount, first.b.amount)
 frame = matches.to_pandas()  # docs/quickstart.md#matches
-frame
+frame  # noqa: B018  (a notebook displays it)
 
 # %% Which cards, how much, and how long did it take? Times are in nanoseconds.
 frame["seconds"] = (frame["b.time"] - frame["a.time"]) / 1e9  # docs/quickstart.md#matches

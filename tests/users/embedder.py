@@ -1,4 +1,4 @@
-"""Developer of a service: an engine in an asyncio loop, with late events, a latency bound and a restart with new queries.
+"""Developer of a service: an engine in an asyncio loop, with late events, a latency bound and a changed query.
 
 Orders and cancellations arrive one by one and up to five seconds late. Version 1 of the service looks for orders that
 are cancelled within an hour. Version 2 allows two hours and has a second query; the matches of the old queries go on.
@@ -22,12 +22,12 @@ seen: list[tuple[str, int]] = []
 
 def cancelled(within: str) -> fc.Query:
     """Return the query of the orders that are cancelled."""
-    text = f"PATTERN SEQ(Order o, Cancel c) WHERE [item] WITHIN {within} RETURN o.item AS item"  # docs/quickstart.md#a-query
-    return fc.parse(text, SCHEMA, name="cancelled")
+    text = f"PATTERN SEQ(Order o, Cancel c) WHERE [item] WITHIN {within} RETURN o.item AS item"
+    return fc.parse(text, SCHEMA, name="cancelled")  # docs/quickstart.md#a-query
 
 
 TWICE = fc.parse("PATTERN SEQ(Order o, Order p) WHERE [item] WITHIN 1h RETURN p.item AS item", SCHEMA, name="twice")
-EXPENSIVE = fc.parse("PATTERN SEQ(Order o) WHERE o.price > 100 WITHIN 1s RETURN o.item AS item", SCHEMA, name="expensive")
+COSTLY = fc.parse("PATTERN SEQ(Order o) WHERE o.price > 99 WITHIN 1s RETURN o.item AS item", SCHEMA, name="costly")
 
 
 def handle(matches: fc.Matches) -> None:
@@ -74,7 +74,7 @@ assert seen == [("cancelled", 1)]
 
 # Version 2. The order of the queries differs, one is changed, and one is new.
 second = fc.Engine.restore(  # docs/reliability.md#deploying-a-changed-query
-    STATE.read_bytes(), [EXPENSIVE, TWICE, cancelled("2h")], on_change="replace"
+    STATE.read_bytes(), [COSTLY, TWICE, cancelled("2h")], on_change="replace"
 )
 asyncio.run(
     serve(
@@ -91,6 +91,6 @@ handle(second.flush())  # docs/time.md#late-events
 assert second.late()["item"].to_pylist() == [3]  # docs/time.md#late-events
 
 # "twice" joins the order of item 2 before the restart with the one after it; "cancelled" starts again.
-assert sorted(seen[1:]) == [("cancelled", 2), ("expensive", 2), ("twice", 2)]
+assert sorted(seen[1:]) == [("cancelled", 2), ("costly", 2), ("twice", 2)]
 shedding = second.metrics()["shedding"]
 assert shedding["estimated_recall"] == 1.0  # docs/quickstart.md#a-bound-on-the-latency

@@ -59,7 +59,8 @@ RETURN a.symbol AS symbol, a.price AS top, b[last].price AS bottom, c.price AS n
 )
 
 fastcep = [sys.executable, "-m", "fastcep"]
-subprocess.run([*fastcep, "explain", "queries.cep"], check=True)  # docs/cli.md#a-first-run
+explain = [*fastcep, "explain", "queries.cep"]  # docs/cli.md#a-first-run
+subprocess.run(explain, check=True)
 subprocess.run(
     [*fastcep, "run", "queries.cep", "--input", "events.csv", "--output", "matches.csv"],  # docs/cli.md#fastcep-run
     check=True,
@@ -68,6 +69,7 @@ subprocess.run(
 with open("matches.csv", newline="", encoding="utf-8") as file:
     rows = list(csv.DictReader(file))  # docs/output.md#formats
 assert [(row["small"], row["large"]) for row in rows if row["query"] == "spree"] == [("0", "2")]
-assert [tuple(row[name] for name in ("symbol", "top", "bottom", "now")) for row in rows if row["query"] == "rebound"] == [
+names = ("symbol", "top", "bottom", "now")
+assert [tuple(row[name] for name in names) for row in rows if row["query"] == "rebound"] == [
     ("XYZ", "9", "6", "8"), ("ABC", "6", "4", "5"), ("XYZ", "7", "5", "9"),
 ]  # fmt: skip

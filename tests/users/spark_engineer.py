@@ -68,7 +68,7 @@ found = rows.where("kind = 'match'")  # docs/spark_streaming.md#rows
 late = rows.where("kind = 'late'")
 print(total, found.count(), late.count())
 
-# The stream holds back the events of the last hour (docs/time.md#out-of-order-input), because later ones may still come.
+# The stream holds back the events of the last hour, because later ones may come (docs/time.md#out-of-order-input).
 [row] = trips.agg(F.max("start_date").alias("last")).collect()
 held = trips.where(F.col("start_date") >= row["last"] - timedelta(hours=1)).count()
 assert late.count() == 0 and total > 500
