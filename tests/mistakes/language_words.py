@@ -38,6 +38,9 @@ QUERIES = {
     "window of a fraction of a nanosecond": "PATTERN SEQ(Payment a, Refund r) WITHIN 0.5ns",
     "window longer than 292 years": "PATTERN SEQ(Payment a, Refund r) WITHIN 200000d",
     "window of a broken number of events": "PATTERN SEQ(Payment a, Refund r) WITHIN 2.5 EVENTS",
+    "window of fewer events than the pattern": "PATTERN SEQ(Payment a, Refund r) WITHIN 1 EVENTS",
+    "explicit window of fewer events than the pattern":
+        "PATTERN SEQ(Payment{3} a[], Refund r) WINDOW EVERY 9 EVENTS CLOSE AFTER 3 EVENTS",
     "WHERE after WITHIN": "PATTERN SEQ(Payment a, Refund r) WITHIN 1h WHERE a.card = r.card",
     "two WHERE": "PATTERN SEQ(Payment a, Refund r) WHERE a.card = r.card WHERE a.amount > 3 WITHIN 1h",
     "RETURN before WITHIN": "PATTERN SEQ(Payment a, Refund r) RETURN a.card WITHIN 1h",
