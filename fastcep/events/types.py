@@ -6,7 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["ROLES", "is_known", "is_text", "plain_type", "refusal"]
+__all__ = ["ROLES", "TIMESTAMP", "is_known", "is_text", "plain_type", "refusal"]
+
+#: The type of every time that fastcep returns.
+TIMESTAMP = pa.timestamp("ns", "UTC")
 
 _INTEGERS = ("integer", "decimal")
 #: Families of types that each role of a column takes. The role of an attribute is its dtype.

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.doc_tables import arrow_types
 from support.doc_tables.arrow_types import KINDS, ROLES, Kind
+from support.harness import without_times
 
 import fastcep as fc
 from fastcep.errors import DataError, SchemaError, ValidationError
@@ -75,7 +76,8 @@ class Run:
     def _add(self, matches: fc.Matches) -> None:
         for query in self.document.queries:
             name = query.name[1:]
-            for row in matches.query(query.name).to_arrow().to_pylist():
+            table = matches.query(query.name).to_arrow()
+            for row in pa.table({column: without_times(table[column]) for column in table.column_names}).to_pylist():
                 key = "x.v" if self.role in arrow_types.ATTRIBUTES else "x.time" if self.role == "time" else "x"
                 self._rows.append((row["x"], name if self.role in ("type", "code") else row[key]))
 

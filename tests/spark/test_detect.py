@@ -260,6 +260,16 @@ def test_attributes_and_functions(spark: Any) -> None:
         doubled.unregister()
 
 
+def test_times_are_rounded_down(spark: Any) -> None:
+    """Times that RETURN adds have microseconds; `nanoseconds` keeps all digits."""
+    table = with_rows(pa.table({"at": [700 * n - 5_100 for n in range(40)], "x": [n % 3 for n in range(40)]}))
+    text = "PATTERN SEQ(A a, A+ b[]) WHERE [x] WITHIN 5us RETURN a.time, b[].time, nanoseconds(a.time) AS exact"
+    query = fc.parse(text, WHEN)
+    expected = one_engine(query, table)
+    assert len(expected) > 30
+    assert_detects(spark.createDataFrame(table), query, expected, order_by="row", slices=3)
+
+
 CLOSED = (
     "PATTERN SEQ(A a, B b) WHERE a.V = b.V "
     "WINDOW OPEN ON A o WHERE o.V = 1 CLOSE ON C c WHERE c.ID = o.ID AND c.V < 3"
