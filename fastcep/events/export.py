@@ -66,6 +66,8 @@ def column_to_arrow(batch: EventBatch, column: int, nulls: Any, strings: StringT
     dtype, values = batch.schema.columns[column].dtype, batch.columns[column]
     if dtype == "string":
         return strings.decode(values, nulls)
+    if dtype == "timestamp":
+        return from_numpy(np.ascontiguousarray(values), TIMESTAMP, nulls)
     return from_numpy(values.astype(bool) if dtype == "bool" else np.ascontiguousarray(values), nulls=nulls)
 
 

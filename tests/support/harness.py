@@ -25,8 +25,10 @@ from fastcep.query.patterns import positive_variables
 if TYPE_CHECKING:
     import fastcep
 
-ARROW_TYPES = {"int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string()}
 TIME = pa.timestamp("ns", "UTC")
+ARROW_TYPES = {
+    "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string(), "timestamp": TIME,
+}  # fmt: skip
 NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 EVENT = re.compile(r"\s*(?P<name>\w+)(?:\((?P<values>(?:'[^']*'|[^')])*)\))?(?:@(?P<time>-?\w+))?(?=\s|$)")
 PAIR = re.compile(r"\s*(?P<name>\w+)\s*=\s*(?P<value>'[^']*'|[^,']+?)\s*(?:,|$)")
@@ -94,7 +96,7 @@ def read_value(text: str, dtype: str) -> Value:
         return text.strip("'")
     if dtype == "bool":
         return {"true": True, "false": False}[text.lower()]
-    return int(text) if dtype == "int64" else float(text)
+    return int(text) if dtype in ("int64", "timestamp") else float(text)
 
 
 def line(events: Sequence[Event]) -> str:
@@ -274,7 +276,7 @@ def check_types(query: ast.Query, table: pa.Table) -> None:
     from fastcep.query.types import type_of
 
     for item in query.returns:
-        kind = {**ARROW_TYPES, "timestamp": TIME, "null": pa.int64()}[type_of(item.expression, query)]
+        kind = {**ARROW_TYPES, "null": pa.int64()}[type_of(item.expression, query)]
         wanted = pa.large_list(kind) if isinstance(item.expression, ast.AttributeList) else kind
         found = table.schema.field(item.name).type
         text = str(found).replace("dictionary<values=string, indices=int32, ordered=0>", "string")
