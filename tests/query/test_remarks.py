@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import pytest
@@ -60,6 +61,45 @@ def test_a_warning_has_place_and_remedy(condition: str, message: str, remedied: 
     assert first.startswith("query:1:") and message in first
     assert condition in line and "^" in caret
     assert remarks(remedied) == []
+
+
+LOOPS = [
+    ("APERIODIC(A a, B+ b[], A c)", "A c must not come before the first element of b, but does not end the loop"),
+    ("APERIODIC(A a, B{2,4} b[], A c)", "write SEQ(A a, B{2,4} b[] UNTIL A c) to end it"),
+    ("APERIODIC(A a, (SEQ(A x, B y))+ g[], A c)", "or SEQ(A a, NEG A c, (SEQ(A x, B y))+ g[]) if you mean that"),
+    ("SEQ(A z, APERIODIC(A a, B+ b[], A c))", "write SEQ(A a, B+ b[] UNTIL A c) to end it"),
+]
+
+
+def of_pattern(pattern: str) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fc.parse(f"PATTERN {pattern} WHERE c.v = a.v WITHIN 1h", SCHEMA)
+    return [str(entry.message) for entry in caught]
+
+
+@pytest.mark.parametrize(("pattern", "message"), LOOPS)
+def test_aperiodic_with_a_loop_recommends_until(pattern: str, message: str) -> None:
+    (found,) = of_pattern(pattern)
+    assert message in found and "APERIODIC" in found.splitlines()[1]
+    recommended = re.findall(r"write (SEQ\(.*\)) to end it, or (SEQ\(.*\)) if you mean that", found)
+    assert [of_pattern(text) for text in recommended[0]] == [[], []]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "APERIODIC(A a, B b, A c)", "APERIODIC(A a, B{1} b[], A c)", "APERIODIC(A a, SEQ(B+ b[], A d), A c)",
+        "APERIODIC(A+ a[], B b, A c)", "APERIODIC(A a, B+ b[] UNTIL A u, A c)", "SEQ(A a, B+ b[], NEG A c, B d)",
+        "SEQ(A a, NEG A c, B+ b[])",
+    ],
+)  # fmt: skip
+def test_other_patterns_have_no_warning(pattern: str) -> None:
+    condition = "c.v = a[first].v" if "a[]" in pattern else "c.v = a.v"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fc.parse(f"PATTERN {pattern} WHERE {condition} WITHIN 1h", SCHEMA)
+    assert caught == []
 
 
 @pytest.mark.parametrize(
