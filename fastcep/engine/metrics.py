@@ -15,7 +15,7 @@ __all__ = ["collect", "shared_bytes"]
 
 def shared_bytes(queries: QuerySet, strings: StringTable, reorder: Reorderer | None) -> int:
     """Return the bytes that an engine holds for all queries together."""
-    return strings.nbytes + queries.nbytes + (0 if reorder is None else reorder.nbytes)
+    return strings.nbytes + queries.nbytes + queries.earlier.nbytes + (0 if reorder is None else reorder.nbytes)
 
 
 def collect(queries: QuerySet, strings: StringTable, reorder: Reorderer | None) -> dict[str, Any]:
@@ -41,6 +41,7 @@ def collect(queries: QuerySet, strings: StringTable, reorder: Reorderer | None) 
         "open_windows": sum(matcher.open_windows for matcher in matchers),
         "keys": keys,
         "strings": len(strings),
+        "prev_bytes": queries.earlier.nbytes,
         "arithmetic_nulls": sum(_with_returns(item, "arithmetic_nulls") for item in running),
         "function_errors": sum(_with_returns(item, "function_errors") for item in running),
         "held_events": 0 if reorder is None else reorder.held_events,

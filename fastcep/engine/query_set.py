@@ -13,6 +13,7 @@ from fastcep._core.input.filters import Filters
 from fastcep._core.matcher.matcher import Matcher
 from fastcep._core.matches.output import Output
 from fastcep.engine.constant_binding import ConstantBinder
+from fastcep.engine.earlier_values import EarlierValues
 from fastcep.engine.faults import Faults
 from fastcep.engine.partitioned_matcher import AnyMatcher, make_matcher
 from fastcep.engine.results.matches import Layout, Matches, no_query
@@ -111,14 +112,12 @@ class QuerySet:
         self.running: tuple[RunningQuery, ...] = ()
         self.ring: EventRing | None = None
         self.kernels = Kernels()
-        self.defers = False
-        self.trials = 0
+        self.defers, self.trials = False, 0
         self.owned: frozenset[int] | None = None
         self.foreign_events = 0
-        self._schema = schema
+        self.earlier = EarlierValues(schema, strings)
         self._strings = strings
-        self._numbered = numbered
-        self._timed_out = timed_out
+        self._numbered, self._timed_out = numbered, timed_out
         self._filters = Filters(schema.type_names)
         self.layout = Layout(())
 
@@ -161,16 +160,17 @@ class QuerySet:
         return running
 
     def _plans(self, query: ast.Query, store: str) -> tuple[Plan, Plan | None]:
-        return plans_for(query, store, self._timed_out, self._index, self.control)
+        return plans_for(query, store, self._timed_out, self._index, self.control, self.earlier.columns)
 
     def use(self, running: Sequence[RunningQuery], position: int) -> None:
         """Run these queries from ``position`` on; those that run already keep their state."""
         removed = [item for item in self.running if item not in running]
+        self.earlier.use(number for item in running for number in self.earlier.columns.numbers(item.query))
         self._keep_events([*self.running, *running], position)  # columns of removed queries are dropped last
         for item in running:
             if item.query.returns and item.returns is None:
                 assert self.ring is not None
-                item.returns = Returns(item.query, self.ring, self._strings, item.link)
+                item.returns = Returns(item.query, self.ring, self._strings, item.link, self.earlier.columns)
             if item.no_matches is None:
                 item.no_matches = no_matches(item.plan, item.returns)
         self._share(running, removed)
@@ -318,7 +318,7 @@ class QuerySet:
         if not (self._numbered or any(item.plan.ring_columns or item.query.returns for item in running)):
             self.ring = None
         elif self.ring is None:
-            self.ring = EventRing(kept, self._schema, start=position)
+            self.ring = EventRing(kept, self.earlier.schema, start=position, is_float=self.earlier.columns.is_float)
         else:
             self.ring.keep(kept)
 

@@ -15,6 +15,7 @@ from fastcep.engine.state.replan import converted, has_same_state
 from fastcep.engine.state.word_layout import WordLayout
 from fastcep.engine.stores import plan_for
 from fastcep.plan import Plan
+from fastcep.plan.earlier import EarlierColumns
 from fastcep.query import ast
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ __all__ = ["moved", "plans_for", "standby_for"]
 
 
 def plans_for(
-    query: ast.Query, store: str, timed_out: bool, index: str, control: Control | None
-) -> tuple[Plan, Plan | None]:
+    query: ast.Query, store: str, timed_out: bool, index: str, control: Control | None,
+    earlier: EarlierColumns | None = None,
+) -> tuple[Plan, Plan | None]:  # fmt: skip
     """Return the plan of a query for the present state of the overload control, and the one for its other state.
 
     Parameters
@@ -35,6 +37,8 @@ def plans_for(
         As for `plan_for`.
     control
         The overload control, or None.
+    earlier
+        As for `make_plan`.
 
     Returns
     -------
@@ -42,10 +46,10 @@ def plans_for(
         None: the control never sleeps.
     """
     options = {} if control is None else control.plan_options(query)
-    ready = plan_for(query, store, timed_out, index, **options)
+    ready = plan_for(query, store, timed_out, index, **options, earlier=earlier)
     if control is None or not control.can_sleep:
         return ready, None
-    rest = plan_for(query, ready.store, timed_out, index, isolated=options["isolated"])
+    rest = plan_for(query, ready.store, timed_out, index, isolated=options["isolated"], earlier=earlier)
     if not has_same_state(ready, rest):
         rest = ready
     rest = replace(rest, why=ready.why, rows_only=ready.rows_only, other=ready.other)

@@ -336,9 +336,12 @@ class Stream:
             renewal = None if self.queries.control is None else self.queries.control.renewal
             if renewal is not None:
                 renewal.begin_batch(batch)
+            earlier, first = self.queries.earlier, self.loop.position
+            events = earlier.extended(batch) if earlier else batch
             try:
-                matches: Matches = self.loop.process_batch(Batch(batch, 0), self)
+                matches: Matches = self.loop.process_batch(Batch(events, 0), self)
             finally:
+                earlier.advance(batch, self.loop.position - first)
                 if renewal is not None:
                     renewal.end_batch()
             return matches
@@ -387,7 +390,7 @@ class Stream:
         queries, limited = self.queries, self.memory.bytes is not None
         parts = [part for matcher in queries.matchers for part in parts_of_query(matcher)]
         prepares = limited or queries.owned is not None or any(item.windows is not None for item in queries)
-        converts = prepares or self.reorder is not None or queries.pool is not None
+        converts = prepares or bool(queries.earlier) or self.reorder is not None or queries.pool is not None
         direct = not converts and all(item.timed_out is None for item in queries)
         self._only_control = direct and queries.control is not None
         self.loop.open(
@@ -441,7 +444,7 @@ class Stream:
             if self.reorder is not None and batch is not None:
                 rest = f"the other {size - taken:,} are held back and come first in the next call"
                 if taken < size:
-                    self.reorder.put_back(batch.source.slice(taken, size))
+                    self.reorder.put_back(self.queries.earlier.original(batch.source.slice(taken, size)))
             error.add_note(
                 f"fastcep: {taken:,} of {size:,} events were taken; {rest if taken < size else 'these are all'}. The "
                 "matches that were found come with the next call"

@@ -51,9 +51,10 @@ class UnusedStrings:
             marks[list(item.link.codes)] = 1
             for matcher in (*item.matchers, *(item.windows.matchers if item.windows is not None else ())):
                 matcher.mark_codes(marks)
+        queries.earlier.mark_codes(marks)
         ring = queries.ring
         if ring is not None:
-            for column in ring.columns.intersection(self._columns):
+            for column in ring.columns.intersection([*self._columns, *queries.earlier.columns.texts]):
                 codes, nulls = ring.take(column, np.arange(ring.head, ring.tail))
                 marks[codes if nulls is None else codes[nulls == 0]] = 1
         self._strings.reclaim(np.flatnonzero(marks))

@@ -79,7 +79,7 @@ def _classes(expressions: Sequence[ast.Expr], values: Mapping[str, Values]) -> C
     """
     chosen = [part for part in dict.fromkeys(expressions) if _has_range(part, values) and len(_sample(part, values))]
     plain = {part for part in chosen if isinstance(part, ast.Attribute)}
-    attributes = {(part.qualified_name, part.name) for part in plain if isinstance(part, ast.Attribute)}
+    attributes = {(part.qualified_name, part.name, part.places) for part in plain if isinstance(part, ast.Attribute)}
     chosen = [
         part for part in chosen
         if part in plain or not _attributes_of(part) <= attributes
@@ -96,8 +96,9 @@ def _classes(expressions: Sequence[ast.Expr], values: Mapping[str, Values]) -> C
     return None
 
 
-def _attributes_of(node: ast.Expr) -> set[tuple[str, str]]:
-    return {(part.qualified_name, part.name) for part in traversal.walk(node) if isinstance(part, ast.Attribute)}
+def _attributes_of(node: ast.Expr) -> set[tuple[str, str, int]]:
+    parts = (part for part in traversal.walk(node) if isinstance(part, ast.Attribute))
+    return {(part.qualified_name, part.name, part.places) for part in parts}
 
 
 def _has_range(node: ast.Expr, values: Mapping[str, Values]) -> bool:
@@ -129,7 +130,7 @@ def _sample(node: ast.Expr, values: Mapping[str, Values]) -> Floats:
             ranged = values[part.name]
             ends = random.choice([ranged.low, ranged.high], _DRAWS)
             inside = random.uniform(ranged.low, ranged.high, _DRAWS)
-            drawn[part.qualified_name, part.name] = np.where(random.random(_DRAWS) < 0.5, ends, inside)
+            drawn[part.qualified_name, part.name, part.places] = np.where(random.random(_DRAWS) < 0.5, ends, inside)
     with np.errstate(all="ignore"):
         sample = np.asarray(_value(node, drawn), np.float64)
     return sample[np.abs(sample) < _MAX_VALUE]
@@ -150,10 +151,10 @@ _OPERATORS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _value(node: ast.Expr, drawn: Mapping[tuple[str, str], Floats]) -> Any:
+def _value(node: ast.Expr, drawn: Mapping[tuple[str, str, int], Floats]) -> Any:
     match node:
         case ast.Attribute():
-            return drawn[node.qualified_name, node.name]
+            return drawn[node.qualified_name, node.name, node.places]
         case ast.Unary():
             return -_value(node.operand, drawn)
         case ast.Binary():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,13 +30,19 @@ class EventRing:
         Initial number of slots, rounded up to a power of two.
     start
         Position of the first event.
+    is_float
+        Returns whether a column has float64 values; needed if there are columns that are not in the schema.
     """
 
-    __slots__ = ("_has_nulls", "_head", "_nulls", "_schema", "_tail", "_values")
+    __slots__ = ("_has_nulls", "_head", "_is_float", "_nulls", "_schema", "_tail", "_values")
 
-    def __init__(self, columns: Sequence[int], schema: Schema, capacity: int = 1024, *, start: int = 0) -> None:
+    def __init__(
+        self, columns: Sequence[int], schema: Schema, capacity: int = 1024, *, start: int = 0,
+        is_float: Callable[[int], bool] | None = None,
+    ) -> None:  # fmt: skip
         slots = _slots(capacity)
         self._schema = schema
+        self._is_float = is_float
         self._head = start
         self._tail = start
         self._values: dict[str | int, npt.NDArray[Any]] = {
@@ -52,7 +58,11 @@ class EventRing:
         self._has_nulls: set[str | int] = set()
 
     def _zeros(self, column: int, slots: int) -> npt.NDArray[Any]:
-        return np.zeros(slots, dtype=np.float64 if self._schema.columns[column].dtype == "float64" else np.int64)
+        if self._is_float is not None:
+            is_float = self._is_float(column)
+        else:
+            is_float = self._schema.columns[column].dtype == "float64"
+        return np.zeros(slots, dtype=np.float64 if is_float else np.int64)
 
     def keep(self, columns: Sequence[int]) -> None:
         """Keep these attributes, and no others, from the next event on; added attributes of earlier events are null."""

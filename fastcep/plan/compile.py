@@ -12,9 +12,10 @@ from fastcep.plan.bytecode import filter_program, store_program
 from fastcep.plan.checks import Checks
 from fastcep.plan.classes import Classes, event_classes_of, features_in, read_classes
 from fastcep.plan.contiguity import adjacency_partition, invalidation_words
+from fastcep.plan.earlier import EarlierColumns
 from fastcep.plan.expression_text import describe
 from fastcep.plan.factorised import Factorised, factorise, has_choice
-from fastcep.plan.ir import DTYPES, PREVIOUS, TRUE, Op, all_of, key_pair, leaves, only, quantity, transform
+from fastcep.plan.ir import PREVIOUS, TRUE, Op, all_of, key_pair, only, quantity, transform
 from fastcep.plan.joins import EdgeWork, join, share_keys
 from fastcep.plan.longest import can_grow
 from fastcep.plan.negation import place_negations
@@ -24,7 +25,7 @@ from fastcep.plan.plan import EdgePlan, IndexPlan, KeyPlan, Plan, StatePlan
 from fastcep.plan.programs import Columns
 from fastcep.plan.rewrite import step
 from fastcep.plan.windows import plan_windows
-from fastcep.query import ast, traversal
+from fastcep.query import ast
 from fastcep.query.check_skip import skip_variables
 
 #: A row keeps the null flags of its registers in one 64-bit word.
@@ -60,6 +61,7 @@ def make_plan(
     observed: bool = False,
     event_classes: Classes | None = None,
     weighed: bool = False,
+    earlier: EarlierColumns | None = None,
 ) -> Plan:
     """Plan a query.
 
@@ -88,14 +90,16 @@ def make_plan(
         Features of each event, computed before it is tried for a variable, by that variable.
     weighed
         Whether partial matches have weights, from which the recall is estimated; always true with ``classes``.
+    earlier
+        The columns of attributes of earlier events that the engine computes; columns that the query needs are added.
     """
-    return _Planner(query, timed_out, index, classes, isolated, observed, event_classes or {}, weighed).plan(store)
+    return _Planner(query, timed_out, index, classes, isolated, observed, event_classes, weighed, earlier).plan(store)
 
 
 class _Planner:
     def __init__(
         self, query: ast.Query, timed_out: bool, index: str, classes: Classes | None, isolated: bool, observed: bool,
-        event_classes: Classes, weighed: bool,
+        event_classes: Classes | None, weighed: bool, earlier: EarlierColumns | None,
     ) -> None:  # fmt: skip
         self.query = query
         self.sheds, self.isolated, self.observed = classes is not None or observed, isolated, observed
@@ -110,15 +114,15 @@ class _Planner:
         self.variables = placer.variables
         self.translate = placer.translate
         self.classes = read_classes(classes or {}, query, self.translate)
-        self.event_classes = event_classes_of(event_classes, query, self.translate, self.automaton.chain)
-        self.columns = Columns(query)
+        self.event_classes = event_classes_of(event_classes or {}, query, self.translate, self.automaton.chain)
+        self.columns = Columns(query, earlier)
         self.edges: dict[Edge, EdgeWork] = {}
         self.states = [_StateWork() for _ in self.automaton.states]
         self.indexes: list[_IndexWork] = []
         self.checks = Checks(query, self.automaton, self.placement, place_negations(placer))
 
     def plan(self, store: str) -> Plan:
-        columns = Columns(self.query)
+        columns = Columns(self.query, self.columns.earlier)
         factorised = factorise(self.query, self.automaton, self.translate, columns)
         if self.timed_out and isinstance(factorised, Factorised):
             factorised = "partial matches that time out are reported"
@@ -150,7 +154,7 @@ class _Planner:
             foralls=(),
             edges=(),
             states=(),
-            ring_columns=tuple(sorted(self._returned())),
+            ring_columns=tuple(sorted(self.columns.returned())),
             store="factorised",
             why="as requested",
             kept=parts.kept,
@@ -242,13 +246,14 @@ class _Planner:
             why=f"only option: {rows_only}" if rows_only else why or "default",
             kept=(),
             steps=(),
-            ring_columns=tuple(sorted(columns.ring | self._returned())),
+            ring_columns=tuple(sorted(columns.ring | self.columns.returned())),
             local_texts=tuple(tuple(map(self._show, self._stated(each))) for each in local.values()),
             index=self.index,
             observed=self.observed,
             weighed=self.weighed,
             event_features=event_features,
             longest=self.longest,
+            earlier=tuple((column.name, column.places, column.keys) for column in columns.earlier.columns),
             follows=query.strategy in ("partition_contiguity", "strict_contiguity"),
             skip_to=skip_variables(query),
         )
@@ -478,17 +483,6 @@ class _Planner:
             sum(1 << number for number, variable in enumerate(self.variables) if name in variable.declaration.types)
             for name in self.query.schema.type_names
         )
-
-    def _returned(self) -> set[int]:
-        """Return the columns that RETURN reads from the event ring."""
-        columns: set[int] = set()
-        numbers = {variable.name: number for number, variable in enumerate(self.variables)}
-        for item in self.query.returns:
-            for node in traversal.walk(item.expression):
-                if isinstance(node, ast.Attribute | ast.AttributeList | ast.Aggregate) and node.name is not None:
-                    leaf = Op("event", DTYPES["int64"], (), (numbers[node.qualified_name], node.name))
-                    columns |= {part.data[0] for part in leaves(self.columns.resolve(leaf))}
-        return columns
 
     def _show(self, expr: Op) -> str:
         return describe(expr, self.query)

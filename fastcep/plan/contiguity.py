@@ -17,7 +17,7 @@ from fastcep.plan.rewrite import latest
 from fastcep.query import ast
 from fastcep.query.patterns import pattern_variables, sub_patterns
 
-__all__ = ["adjacency_partition", "contiguities", "invalidation_words"]
+__all__ = ["adjacency_partition", "contiguities", "invalidation_words", "partition_plan"]
 
 
 def contiguities(query: ast.Query, automaton: Automaton) -> Iterator[tuple[Edge, Op]]:
@@ -36,7 +36,12 @@ def adjacency_partition(query: ast.Query) -> PartitionPlan | None:
     Events that are adjacent in the stream are also adjacent in their partition, so ``strict_contiguity`` needs no
     partitions for ``NEXT`` and ``CONSECUTIVE``.
     """
-    if not query.partition or query.strategy == "strict_contiguity":
+    return None if query.strategy == "strict_contiguity" else partition_plan(query)
+
+
+def partition_plan(query: ast.Query) -> PartitionPlan | None:
+    """Return the partitions of a query; None without ``PARTITION BY``."""
+    if not query.partition:
         return None
     schema = query.schema
     dtypes = schema.attributes(pattern_variables(query.pattern)[0].declaration.types[0])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from fastcep.plan.ir import POSITION, PREVIOUS, Op
+from fastcep.plan.ir import POSITION, PREVIOUS, Earlier, Op
 from fastcep.plan.text import TextCall
 from fastcep.query import ast, expression_text
 from fastcep.query.patterns import groups_of, pattern_variables
-from fastcep.query.printer import name_text
+from fastcep.query.printer import name_text, previous_text
 
 __all__ = ["attribute_text", "describe"]
 
@@ -73,15 +73,15 @@ class _Writer:
         if node.name == "event" and data[1] in _PLACES:
             return f"{_PLACES[data[1]]}({self.variable(data[0])})", False
         if node.name == "event":
-            return f"{self.variable(data[0])}.{attribute_text(data[1])}", False
+            return self.attribute(self.variable(data[0]), data[1]), False
         if node.name == "neg":
             repeated = self.variables[data[0]].repeated
-            return f"{self.variable(data[0], '[i]' if repeated else '')}.{attribute_text(data[1])}", False
+            return self.attribute(self.variable(data[0], "[i]" if repeated else ""), data[1]), False
         if node.name == "next":
-            return f"{self.variable(data[0], '[i+1]')}.{attribute_text(data[1])}", False
+            return self.attribute(self.variable(data[0], "[i+1]"), data[1]), False
         if node.name == "elem":
             index = f"[i{data[1]:+d}]" if data[1] else "[i]"
-            return f"{self.variable(data[0], index)}.{attribute_text(data[2])}", False
+            return self.attribute(self.variable(data[0], index), data[2]), False
         if node.name == "run":
             end = f"[..i{data[1]:+d}]" if data[1] else "[..i]"
             return self.aggregate(data[2], data[0], end, data[4]), False
@@ -135,8 +135,17 @@ class _Writer:
             return name_text(variable.declaration.name) + index
         return f"{name_text(variable.group.name)}{index}.{attribute_text(variable.declaration.name)}"
 
-    def quantity(self, kind: str, number: int, extra: int | str, attribute: str) -> tuple[str, bool]:
+    def attribute(self, owner: str, attr: str | Earlier) -> str:
+        """Return the text of an attribute of the event, or the earlier event, that ``owner`` names."""
+        if isinstance(attr, Earlier):
+            return previous_text(f"{owner}.{attribute_text(attr.name)}", attr.places)
+        return f"{owner}.{attribute_text(attr)}"
+
+    def quantity(self, kind: str, number: int, extra: int | str, attribute: str | Earlier) -> tuple[str, bool]:
         """Return the text of a quantity of a partial match (`fastcep.plan.rewrite`)."""
+        if isinstance(attribute, Earlier):
+            text, parenthesised = self.quantity(kind, number, extra, attribute.name)
+            return previous_text(text, attribute.places), parenthesised
         name = f".{attribute_text(attribute)}" if attribute else ""
         if kind == "part" and attribute == "time":
             return "first.time", False

@@ -22,13 +22,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import is_
-from typing import Any
+from typing import Any, NamedTuple
 
 DTYPES = {"int64": "i", "float64": "f", "bool": "b", "string": "s", "timestamp": "i", "null": "i"}
 
 #: Built-in columns without a name in queries: the position of an event in the stream, and that of the event before it
 #: (in its partition, if `Plan.partition` is set; -1 if there is none).
 POSITION, PREVIOUS = -5, -6
+
+
+class Earlier(NamedTuple):
+    """In place of an attribute: attribute ``name`` of the event ``places`` before an event (`fastcep.plan.earlier`)."""
+
+    name: str
+    places: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +143,7 @@ TRUE = const(True, "b")
 FALSE = const(False, "b")
 
 
-def quantity(kind: str, dtype: str, variable: int, extra: int | str = 0, attr: str = "") -> Op:
+def quantity(kind: str, dtype: str, variable: int, extra: int | str = 0, attr: str | Earlier = "") -> Op:
     """Return a quantity leaf (see :mod:`fastcep.plan.rewrite`)."""
     return Op("q", dtype, (), (kind, variable, extra, attr))
 

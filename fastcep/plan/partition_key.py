@@ -11,15 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fastcep.plan.automaton import Automaton
+from fastcep.plan.contiguity import partition_plan
 from fastcep.plan.ir import Op
 from fastcep.plan.joins import EVENT_ATTRIBUTES
-from fastcep.plan.plan import KeyPlan, Plan
+from fastcep.plan.plan import KeyPlan, PartitionPlan, Plan
 from fastcep.plan.translate import Translator
 from fastcep.query import ast, traversal
+from fastcep.query.previous import previous_attributes
 from fastcep.query.printer import skip_text
 from fastcep.query.types import BUILTINS
 
-__all__ = ["KeyWords", "find_key", "key_columns"]
+__all__ = ["KeyWords", "event_partition", "find_key", "key_columns"]
 
 Pair = tuple[Op, Op]
 Attributes = tuple[str, ...]  # per variable, including negated ones
@@ -69,14 +71,21 @@ def find_key(query: ast.Query, automaton: Automaton, translate: Translator, word
     return reason
 
 
+def event_partition(plan: Plan) -> PartitionPlan | None:
+    """Return the partitions in which events matter that no variable binds: for contiguity, or as earlier events."""
+    if plan.partition is None and any(previous_attributes(plan.query)):
+        return partition_plan(plan.query)
+    return plan.partition
+
+
 def key_columns(plan: Plan, key: KeyPlan) -> list[int]:
     """Return the column of the key for each type id, -1 for none.
 
     Types that no variable has get the first column of PARTITION BY, if there is one.
     """
-    columns = list(key.columns)
-    if plan.partition is not None:
-        for type_id, partition_columns in enumerate(plan.partition.columns):
+    columns, partition = list(key.columns), event_partition(plan)
+    if partition is not None:
+        for type_id, partition_columns in enumerate(partition.columns):
             if partition_columns and columns[type_id] < 0:
                 columns[type_id] = partition_columns[0]
     return columns
@@ -162,8 +171,8 @@ def _by_equalities(conjuncts: Sequence[ast.Expr], automaton: Automaton, translat
         if not (isinstance(conjunct, ast.Binary) and conjunct.operator == "="):
             continue
         sides = conjunct.left, conjunct.right
-        if not all(isinstance(side, ast.Attribute) and side.name not in BUILTINS for side in sides):
-            continue  # built-in attributes do not identify an entity
+        if not all(isinstance(side, ast.Attribute) and side.name not in BUILTINS and not side.places for side in sides):
+            continue  # built-in attributes, and those of earlier events, do not identify an entity
         attributes = [side for side in sides if isinstance(side, ast.Attribute)]
         nodes = [(translate.numbers[side.qualified_name], side.name) for side in attributes]
         one, other = nodes

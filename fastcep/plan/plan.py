@@ -333,6 +333,8 @@ class Plan:
         Whether partial matches can be removed before their window ends; each state then has at most one index.
     select, consumes, after_match, limit
         Policies: indices in ``ast.SELECTIONS`` and ``ast.AFTER_MATCH``; matches per window, 0 for no limit.
+    earlier
+        The columns after those of the schema (:mod:`fastcep.plan.earlier`): attribute, places, keys of the partition.
     longest, follows
         Whether the query selects ``longest``, and whether contiguity ends a partial match at the next event.
     skip_to
@@ -415,6 +417,7 @@ class Plan:
     event_features: tuple[tuple[int, ...], ...] = ()
     lives: int = 0
     longest: bool = False
+    earlier: tuple[tuple[str, int, tuple[str, ...]], ...] = ()
     follows: bool = False
     skip_to: tuple[int, ...] = ()
     other: Plan | None = None

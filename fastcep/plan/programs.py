@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fastcep.plan.bytecode import Compiler, Program
+from fastcep.plan.earlier import EarlierColumns, attribute_of
 from fastcep.plan.expression_text import describe
-from fastcep.plan.ir import POSITION, PREVIOUS, Op, const, leaves, transform
+from fastcep.plan.ir import POSITION, PREVIOUS, Earlier, Op, const, leaves, transform
 from fastcep.plan.plan import EventColumn
-from fastcep.query import ast
+from fastcep.query import ast, traversal
 from fastcep.query.patterns import pattern_variables
 
 __all__ = ["Columns"]
@@ -20,8 +21,10 @@ _COMPUTED = -4
 class Columns:
     """The event columns that a plan reads, numbered at their first use."""
 
-    def __init__(self, query: ast.Query) -> None:
+    def __init__(self, query: ast.Query, earlier: EarlierColumns | None = None) -> None:
         self.query = query
+        self.earlier = EarlierColumns(query.schema) if earlier is None else earlier
+        self.earlier.numbers(query)  # in an order that does not depend on the plan
         self.variables = pattern_variables(query.pattern)
         self.plans: list[EventColumn] = []
         self.ring: set[int] = set()
@@ -32,6 +35,8 @@ class Columns:
         variable, attr = leaf.data
         if attr in (POSITION, PREVIOUS) or attr in _BUILTINS:
             return Op("col", leaf.dtype, (), (_BUILTINS.get(attr, attr),))
+        if isinstance(attr, Earlier):
+            return Op("col", leaf.dtype, (), (self.earlier.number(self.query, attr),))
         schema = self.query.schema
         result: Op | None = None
         for name in self.variables[variable].declaration.types:
@@ -96,6 +101,17 @@ class Columns:
             return Op("elem", leaf.dtype, (), (variable, offset, leaf.data[0], "ring"))
 
         return transform(self.resolve(Op("event", node.dtype, (), (variable, attr))), column)
+
+    def returned(self) -> set[int]:
+        """Return the columns that RETURN reads from the event ring."""
+        columns: set[int] = set()
+        numbers = {variable.name: number for number, variable in enumerate(self.variables)}
+        for item in self.query.returns:
+            for node in traversal.walk(item.expression):
+                if isinstance(node, ast.Attribute | ast.AttributeList | ast.Aggregate) and node.name is not None:
+                    leaf = Op("event", "i", (), (numbers[node.qualified_name], attribute_of(node)))
+                    columns |= {part.data[0] for part in leaves(self.resolve(leaf))}
+        return columns
 
     def _resolved(self, expr: Op) -> Op:
         return transform(expr, lambda node: self.resolve(node) if node.name == "event" else None)

@@ -20,8 +20,10 @@ from typing import Any
 
 from fastcep.events import format_duration
 from fastcep.plan.ir import PREVIOUS
+from fastcep.plan.partition_key import event_partition
 from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME, KeyPlan, Plan
 from fastcep.query import ast
+from fastcep.query.previous import any_time_before
 from fastcep.query.printer import name_text, skip_text
 
 __all__ = [
@@ -75,6 +77,10 @@ def slicing_of(plan: Plan, longest_window: int | None = None) -> Slicing:
     window = plan.query.window
     previous = any(column.column == PREVIOUS for column in plan.columns) and plan.partition is None
     numbered = previous or isinstance(window, ast.CountWindow | ast.ExplicitWindow)
+    reason = any_time_before(plan.query)
+    if reason:
+        by_key = _by_key(plan, previous) if plan.query.partition else reason
+        return Slicing(by_key, reason, numbered or not plan.query.partition)
     return Slicing(_by_key(plan, previous), _by_time(plan, longest_window), numbered)
 
 
@@ -133,8 +139,9 @@ def slicing_refusal(name: str, reasons: Iterable[str], remedy: str, by: str = ""
 def relevant_types(plan: Plan) -> tuple[bool, ...]:
     """Return per type whether its events can affect the query's matches, if the query is not numbered."""
     relevant = [bool(variables) for variables in plan.type_variables]
-    if plan.partition is not None:
-        relevant = [binds or bool(columns) for binds, columns in zip(relevant, plan.partition.columns, strict=True)]
+    partition = event_partition(plan)
+    if partition is not None:
+        relevant = [binds or bool(columns) for binds, columns in zip(relevant, partition.columns, strict=True)]
     return tuple(relevant)
 
 

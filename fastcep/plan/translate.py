@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from fastcep.plan.calendar import calendar
-from fastcep.plan.ir import DTYPES, Op, ValueSet, compare, const, promote, quantity, to_float
+from fastcep.plan.ir import DTYPES, Earlier, Op, ValueSet, compare, const, promote, quantity, to_float
 from fastcep.plan.special_forms import SPECIAL, special
 from fastcep.plan.text import compare_texts, has_texts, text_call
 from fastcep.query import ast
 from fastcep.query.patterns import groups_of, pattern_variables
+from fastcep.query.previous import previous_dtype
 from fastcep.query.scalar_functions import TEXT_FUNCTIONS, TIME_FUNCTIONS
 from fastcep.query.types import BUILTINS
 
@@ -79,19 +80,23 @@ class Translator:
 
     def _attribute(self, node: ast.Attribute) -> Op:
         variable = self.numbers[node.qualified_name]
-        dtype = self.dtype(variable, node.name)
+        attr: str | Earlier = node.name
+        if node.places:
+            attr, dtype = Earlier(node.name, node.places), DTYPES[previous_dtype(node, self.query.schema)]
+        else:
+            dtype = self.dtype(variable, node.name)
         index = node.index
         if self.variables[variable].negated:
-            return Op("neg", dtype, (), (variable, node.name))
+            return Op("neg", dtype, (), (variable, attr))
         if index is None:
-            return quantity("first", dtype, variable, 0, node.name)
+            return quantity("first", dtype, variable, 0, attr)
         if index.kind == "relative":
-            return Op("elem", dtype, (), (variable, index.offset, node.name))
+            return Op("elem", dtype, (), (variable, index.offset, attr))
         if index.kind == "last":
-            return quantity("last", dtype, variable, -index.offset, node.name)
+            return quantity("last", dtype, variable, -index.offset, attr)
         if index.kind == "first" or index.offset == 0:
-            return quantity("first", dtype, variable, 0, node.name)
-        return quantity("at", dtype, variable, index.offset, node.name)
+            return quantity("first", dtype, variable, 0, attr)
+        return quantity("at", dtype, variable, index.offset, attr)
 
     def _aggregate(self, node: ast.Aggregate) -> Op:
         variable = self.numbers[node.qualified_name]

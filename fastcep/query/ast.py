@@ -101,13 +101,15 @@ class Attribute(VariableReference):
     """``variable.name`` or ``variable[index].name``; the names ``time``, ``seq`` and ``type`` are built in.
 
     For a variable inside a group, ``variable`` is the group and ``inner`` the variable: ``g[i].a.x`` is
-    ``("g", "x", [i], "a")``.
+    ``("g", "x", [i], "a")``. With ``places`` it is ``prev(variable.name, places)``: the attribute of an
+    earlier event, that number of places before.
     """
 
     variable: str
     name: str
     index: Index | None = None
     inner: str | None = None
+    places: int = 0
 
 
 @dataclass(frozen=True, slots=True)

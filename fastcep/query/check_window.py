@@ -7,6 +7,7 @@ from fastcep.query import ast, traversal
 from fastcep.query.check_condition import check_condition
 from fastcep.query.check_pattern import check_name, check_types
 from fastcep.query.patterns import PatternVariable, names_of
+from fastcep.query.previous import refuse_previous
 from fastcep.query.printer import short_text
 from fastcep.query.source import Problem, Spans
 from fastcep.query.types import Scope
@@ -64,6 +65,7 @@ def _check_event(bound: ast.Bound, query: ast.Query, spans: Spans, opening: ast.
     for conjunct in traversal.conjuncts(bound.where):
         if isinstance(conjunct, ast.SameAttributes):
             raise Problem(_same(conjunct, bound, opening), conjunct)
+        refuse_previous(conjunct, clause)
         check_condition(conjunct, scope, clause)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from lark import Token, Tree
@@ -19,6 +20,7 @@ __all__ = ["ExpressionReader"]
 
 _LISTS = ("list", "inner_list", "elements", "so_far")
 _CHAINS = ("or", "and", "arithmetic")
+_ATTRIBUTES = ("attribute", "indexed", "inner", "inner_indexed")
 _SPELLINGS = {"==": "=", "<>": "!="}
 
 
@@ -255,6 +257,8 @@ class ExpressionReader:
         arguments = [argument for argument in optional_arguments if argument is not None]
         if any(isinstance(argument, Tree) and argument.data in _LISTS for argument in arguments):
             return self._aggregate(name, arguments, span)
+        if name_of(name).lower() == "prev":
+            return self._previous(arguments, span)
         registered = find(name_of(name))
         if registered is not None:
             return ast.UserCall(registered, tuple(map(self.read, arguments)), span=span)
@@ -282,6 +286,22 @@ class ExpressionReader:
             expected = counted(least, most)
             raise self._source.error(f"{function} takes {expected}, not {len(arguments)}", span)
         return ast.Call(function, tuple(map(self.read, arguments)), span=span)
+
+    def _previous(self, arguments: list[Any], span: ast.Span) -> ast.Expr:
+        """Convert ``prev(x.a)`` or ``prev(x.a, k)``."""
+        if len(arguments) not in (1, 2) or arguments[0].data not in _ATTRIBUTES:
+            raise self._source.error(
+                "prev takes an attribute and a number of places, as in prev(x.price) or prev(x.price, 2)", span
+            )
+        places = 1
+        if len(arguments) == 2:
+            if arguments[1].data != "integer":
+                message = "prev takes the number of places as a whole number from 1 on, as in prev(x.price, 2)"
+                raise self._source.error(message, span_of(arguments[1]))
+            places = integer(arguments[1].children[0], self._source)
+        node = self.read(arguments[0])
+        assert isinstance(node, ast.Attribute)
+        return replace(node, places=places or -1, span=span)
 
     def _aggregate(self, name: Token, arguments: list[Any], span: ast.Span) -> ast.Expr:
         function = name_of(name).upper()

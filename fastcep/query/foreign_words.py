@@ -98,8 +98,7 @@ _IN_CLAUSES: tuple[tuple[str, str, str], ...] = (
 )
 #: Hints for functions.
 _FUNCTIONS = {
-    "prev": "for the element before, in a condition on each element of a loop, write a[i-1].v",
-    "lag": "for the element before, in a condition on each element of a loop, write a[i-1].v",
+    "lag": "for the event before write prev(a.v), for the element before, in a loop, a[i-1].v",
     "lead": "for the element after, in a condition on each element of a loop, write a[i+1].v",
     "next": "for the element after, in a condition on each element of a loop, write a[i+1].v",
     "first": "write a[1].v for the second element of a loop",

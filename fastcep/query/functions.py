@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from fastcep.errors import ValidationError
 from fastcep.events.units import parse_duration, parse_time
 from fastcep.query import ast
+from fastcep.query.previous import MAX_PLACES
 from fastcep.query.terms import Term, node_of
 
 __all__ = [
     "abs", "avg", "case", "coalesce", "contains", "date", "dayofweek", "duration", "ends_with", "exp", "floor", "hour",
-    "length", "like", "log", "lower", "max", "min", "minute", "nanoseconds", "sqrt", "starts_with", "substr",
+    "length", "like", "log", "lower", "max", "min", "minute", "nanoseconds", "prev", "sqrt", "starts_with", "substr",
     "timestamp", "upper",
 ]  # fmt: skip
 
@@ -141,6 +143,18 @@ def date(x: Any, zone: str | None = None) -> Term:
 def nanoseconds(x: Any) -> Term:
     """Return a time as int64 nanoseconds since the epoch."""
     return _call("nanoseconds", x)
+
+
+def prev(x: Term, places: int = 1) -> Term:
+    """Return an attribute of an earlier event: ``prev(x.a, k)`` is that of the event k places before x.
+
+    Places count in the partition of x or, without PARTITION BY, in the stream.
+    """
+    if not isinstance(x, Term) or not isinstance(x.node, ast.Attribute) or x.node.places:
+        raise ValidationError(f"prev needs an attribute of a variable, such as prev(x.price), not {x!r}")
+    if isinstance(places, bool) or not isinstance(places, int) or not 1 <= places <= MAX_PLACES:
+        raise ValidationError(f"prev counts places from 1 to {MAX_PLACES:,}, not {places!r}")
+    return Term(replace(x.node, places=places))
 
 
 def duration(text: str) -> Term:

@@ -72,7 +72,8 @@ def _form(node: ast.Expr) -> tuple[str, int]:
         case ast.TimestampLiteral():
             return f"TIMESTAMP '{iso_time(node.nanoseconds)}'", _ATOM
         case ast.Attribute():
-            return f"{name_text(node.variable)}{index_text(node.index)}{_path(node)}", _ATOM
+            text = f"{name_text(node.variable)}{index_text(node.index)}{_path(node)}"
+            return previous_text(text, node.places), _ATOM
         case ast.AttributeList():
             return f"{name_text(node.variable)}[]{_path(node)}", _ATOM
         case ast.Aggregate():
@@ -126,6 +127,11 @@ def _literal(value: int | float | str | bool | None) -> tuple[str, int]:
 
 def _path(node: ast.Attribute | ast.Aggregate | ast.AttributeList) -> str:
     return "".join("." + name_text(name, anywhere=True) for name in (node.inner, node.name) if name is not None)
+
+
+def previous_text(text: str, places: int) -> str:
+    """Return the text of an attribute of an event (0) or, with ``prev``, of one that is some places before it."""
+    return f"prev({text}{f', {places}' if places > 1 else ''})" if places else text
 
 
 def index_text(index: ast.Index | None, so_far: bool = False) -> str:

@@ -215,7 +215,7 @@ def _name(python: Any, name: str | None) -> str:
     if not isinstance(label, str) or not _NAME.fullmatch(label):
         raise ValidationError(f"{label!r} is not a valid name; expected letters, digits and _, as in 'distance'")
     lower_name = label.lower()
-    if lower_name in FUNCTIONS or label.upper() in AGGREGATES:
+    if lower_name in (*FUNCTIONS, "prev") or label.upper() in AGGREGATES:
         raise ValidationError(f"{label!r} is a built-in function (in any case); choose another name with name='…'")
     if lower_name in KEYWORDS:
         raise ValidationError(f"{label!r} is a keyword of the language; choose another name with name='…'")

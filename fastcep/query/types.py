@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from fastcep.events.units import INT64_MAX, INT64_MIN
 from fastcep.query import ast
 from fastcep.query.patterns import PatternVariable, groups_of, pattern_variables
+from fastcep.query.previous import BUILTINS, previous_dtype
 from fastcep.query.printer import short_text
 from fastcep.query.remedies import kind_remedy, number_remedy
 from fastcep.query.scalar_functions import DTYPE_TEXT, NUMBERS, arithmetic_dtype, call_dtype
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BUILTINS", "Scope", "attribute_dtypes", "type_of"]
 
-BUILTINS = {"time": "timestamp", "seq": "int64", "type": "string"}
 _Reference: TypeAlias = "ast.Attribute | ast.Aggregate | ast.AttributeList"
 
 
@@ -250,6 +250,8 @@ def _attribute(node: ast.Attribute, scope: Scope) -> str:
                 f"write {x}[i].{path}",
                 node,
             )
+    if node.places:
+        return previous_dtype(node, scope.schema)
     return _lookup(variable.declaration, node.name, node, scope)
 
 

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from fastcep.events.units import INT64_MAX, INT64_MIN
 from fastcep.plan import Plan
+from fastcep.plan.partition_key import event_partition
 from fastcep.plan.slicing import relevant_types
 from fastcep.query import ast, traversal
 from fastcep.query.patterns import PatternVariable, pattern_variables
@@ -44,7 +45,7 @@ def condition(plan: Plan) -> str | None:
         if not relevant[number]:
             continue
         conditions = []
-        if plan.partition is None:
+        if event_partition(plan) is None:
             conditions = [_condition_of(plan.query, variable, name) for variable in binding]
         unconditional = not all(conditions) or not binding or not conditions
         any_of = "true" if unconditional else " OR ".join(f"({condition})" for condition in conditions)
@@ -104,7 +105,7 @@ def _compared(
     node: ast.Attribute, operator: str, literal: ast.Literal, query: ast.Query, kind: str, positive: bool
 ) -> str | None:
     index = node.index
-    if node.name in BUILTINS or (index is not None and (index.kind != "relative" or index.offset)):
+    if node.name in BUILTINS or node.places or (index is not None and (index.kind != "relative" or index.offset)):
         return None
     schema, value = query.schema, literal.value
     dtype, column = schema.attributes(kind)[node.name], f"c{schema.column_of(kind, node.name)}"

@@ -143,7 +143,8 @@ def _check(query: ast.Query, possible: Slicing, slicing: str) -> None:
         remedy = "run it in one engine, fastcep.Engine"
         if isinstance(possible.key, str) and "no attribute is equal" in possible.key:
             remedy = "make all variables agree in an attribute, WHERE [attribute], or " + remedy
-        raise ValidationError(slicing_refusal(query.name, obstacles, remedy, "" if slicing == "auto" else slicing))
+        reasons = dict.fromkeys(obstacles)
+        raise ValidationError(slicing_refusal(query.name, reasons, remedy, "" if slicing == "auto" else slicing))
 
 
 def _cores(session: SparkSession) -> int:

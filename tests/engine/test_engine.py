@@ -391,7 +391,7 @@ def test_metrics_of_a_hand_example() -> None:
         "timed_out_waiting", "foreign_events", "open_windows", "keys", "strings", "arithmetic_nulls", "function_errors",
         "watermark", "held_events", "late_events", "late_waiting", "memory_bytes", "kernels",
         "memory_limit", "memory_by_query", "dropped_partial_matches", "bytes_per_key", "bytes_per_row", "shedding",
-        "bytes_per_event", "threads", "queries",
+        "bytes_per_event", "threads", "queries", "prev_bytes",
     }  # fmt: skip
     assert (state["events"], state["matches"], state["rows_created"]) == (7, 2, 7)
     assert state["matches_by_query"] == {"query": 2}

@@ -28,8 +28,8 @@ PATTERNS = (
 )  # fmt: skip
 CONDITIONS = (
     "x.a = y.b", "x.a < y.b", "x.a + y.b = z.c", "x.a < 1", "x[i].a", "x[i+1].a", "x[first].a", "x[last-1].a",
-    "AVG(x[].a)", "AVG(x[..i].a)", "OR, NOT", "IN, BETWEEN", "text, bool", "IS NULL, CASE", "LIKE, lower(x.a)",
-    "hour(x.time)", "[a]", "WHERE on NEG",
+    "prev(x.a)", "AVG(x[].a)", "AVG(x[..i].a)", "OR, NOT", "IN, BETWEEN", "text, bool", "IS NULL, CASE",
+    "LIKE, lower(x.a)", "hour(x.time)", "[a]", "WHERE on NEG",
 )  # fmt: skip
 WINDOWS = (
     "WITHIN t", "WITHIN n EVENTS", "WITHIN UNBOUNDED", "OPEN ON", "EVERY t", "EVERY n EVENTS", "CLOSE AFTER t",
@@ -159,11 +159,13 @@ def _of_conjunct(conjunct: ast.Expr, negated: set[str]) -> Iterator[str]:
     else:
         yield "x.a < y.b"
     for part in traversal.walk(conjunct):
+        if isinstance(part, ast.Attribute) and part.places:
+            yield "prev(x.a)"
         yield from _of_part(part)
 
 
 def _is_plain(side: ast.Expr) -> bool:
-    return isinstance(side, ast.Attribute)
+    return isinstance(side, ast.Attribute) and not side.places
 
 
 def _of_part(part: ast.Expr) -> Iterator[str]:

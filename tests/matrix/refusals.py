@@ -179,6 +179,11 @@ OF_RUNS = (
 #: Reasons why a stream cannot be divided into slices, after "slices by time: " or "slices by key: ".
 OF_SLICES = (
     Refusal(
+        r"time: prev\(.* reads an event that may lie any time before", ("prev(x.a)",),
+        ("slices by time", "instances"), "It reads an event of any time before.", "",
+    ),
+    Refusal(r"key: prev\(.* reads an event that may lie any time before", (), (), "", ""),
+    Refusal(
         "time: WITHIN UNBOUNDED", ("WITHIN UNBOUNDED",), ("slices by time", "instances"),
         "A match may begin any time before.", "",
     ),

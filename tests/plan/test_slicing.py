@@ -44,6 +44,8 @@ def test_time(text: str, context: Context) -> None:
         ("SEQ(A a, B b) WITHIN 9ns CONSUME consumed", "CONSUME consumed"),
         ("SEQ(A a, B b) WITHIN 9ns AFTER MATCH SKIP PAST LAST", "AFTER MATCH SKIP PAST LAST"),
         ("SEQ(A a, B b) WINDOW OPEN ON A w CLOSE ON C c", "CLOSE ON"),
+        ("SEQ(A a, B b) WHERE prev(b.v, 2) = 1 WITHIN 9ns", "prev(b.v, 2) reads an event that may lie any time before"),
+        ("SEQ(A a, B b) WHERE prev(b.v, 2) = 1 WITHIN 9ns PARTITION BY k", "prev(b.v, 2) reads"),
     ],
 )
 def test_not_by_time(text: str, reason: str) -> None:

@@ -126,7 +126,7 @@ CASES = [
 
 # Conditions with functions of other languages, and what the error recommends.
 FUNCTIONS = [
-    ("PREV(a.v) < 3", "a[i-1].v < 3"), ("LAG(a.v) < 3", "a[i-1].v < 3"), ("LEAD(a.v) < 3", "a[i+1].v < 3"),
+    ("LAG(a.v) < 3", "a[i-1].v < 3"), ("LEAD(a.v) < 3", "a[i+1].v < 3"),
     ("NEXT(a.v) < 3", "a[i+1].v < 3"), ("FIRST(a.v, 1) < 3", "a[1].v < 3"), ("LAST(a.v, 1) < 3", "a[last-1].v < 3"),
     ("CLASSIFIER() = 'A'", ""), ("MATCH_NUMBER() = 1", ""), ("nvl(b.v, 0) = 1", "coalesce(b.v, 0) = 1"),
     ("ifnull(b.v, 0) = 1", "coalesce(b.v, 0) = 1"),

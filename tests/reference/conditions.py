@@ -91,6 +91,11 @@ def attribute(event: Event, name: str) -> Value:
     return builtin[name] if name in builtin else event.values.get(name)
 
 
+def earlier_name(name: str, places: int) -> str:
+    """Return the name under which an event has the attribute of an earlier event; no attribute has a name like it."""
+    return f"\0{places} before: {name}"
+
+
 def element(node: ast.Attribute, bound: Bound, i: int) -> Event | None:
     """Return the event that an attribute is read from, None if this match has no such element."""
     elements, index = bound[node.qualified_name], node.index
@@ -118,7 +123,8 @@ def evaluate(node: ast.Expr, bound: Bound, i: int = 0, missing_is_null: bool = F
             event = element(node, bound, i)
             if event is None and not missing_is_null:
                 raise NotApplicable
-            return None if event is None else attribute(event, node.name)
+            name = earlier_name(node.name, node.places) if node.places else node.name
+            return None if event is None else attribute(event, name)
         case ast.Aggregate("COUNT", name=None):
             return len(so_far(node, bound, i))
         case ast.Aggregate(function, name=str(name)):

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from fastcep.query import ast
 from fastcep.query.patterns import pattern_variables, positive_variables
+from reference.before import with_earlier
 from reference.chosen import Chosen, birth_order
 from reference.conditions import Event, return_value
 from reference.longest import Longest
@@ -99,6 +100,7 @@ def find_matches(
     the stream has reached, if it is later than its last event.
     """
     found: list[tuple[Place, Match]] = []
+    events = with_earlier(query, events)
     for window in windows(query, events, end):
         one = OneWindow(query, events, window)
         found += one.matches(needs_runs(query) if by_runs is None else by_runs)
@@ -109,6 +111,7 @@ def find_matches(
 def timed_out(query: ast.Query, events: Sequence[Event], end: int | None = None) -> list[TimedOut]:
     """Return the partial matches that wait at the end of their window; the end of the stream ends all windows."""
     found: list[tuple[Place, TimedOut]] = []
+    events = with_earlier(query, events)
     for window in windows(query, events, end):
         found += OneWindow(query, events, window).timed_out()
     found.sort(key=lambda pair: pair[0])
@@ -250,7 +253,7 @@ class OneWindow:
 
 def return_values(query: ast.Query, match: Match, events: Sequence[Event]) -> dict[str, Value | list[Value]]:
     """Return the RETURN columns of a match. Attributes of an absent variable and a missing ``x[k]`` are null."""
-    by_sequence = {event.seq: event for event in events}
+    by_sequence = {event.seq: event for event in with_earlier(query, events)}
     bound: dict[str, list[Event | None]] = {}
     for variable in positive_variables(query.pattern):
         binding = match.bindings[variable.name]

@@ -8,7 +8,7 @@ attribute or a constant, never a minimum or a sum.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -91,6 +91,14 @@ class Expressions:
         return self.attribute(variable, key)
 
     def attribute(self, variable: PatternVariable, key: str) -> ast.Attribute:
+        """Draw ``x.key`` or ``g.x.key``, with an index if x or g is repeated, or rarely one of an earlier event."""
+        node = self.own_attribute(variable, key)
+        dtypes = {attributes.get(key) for attributes in map(self.schema.attributes, self.schema.type_names)} - {None}
+        if key == "seq" or len(dtypes) > 1:
+            return node
+        return replace(node, places=self.pick(*[0] * 11, 1, 1, 2))
+
+    def own_attribute(self, variable: PatternVariable, key: str) -> ast.Attribute:
         """Draw ``x.key`` or ``g.x.key``, with an index if x or g is repeated."""
         own, inner = place(variable)
         if not variable.repeated:

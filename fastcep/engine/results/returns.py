@@ -17,7 +17,8 @@ from fastcep.events.types import TIMESTAMP
 from fastcep.kernels import Task
 from fastcep.plan.automaton import repeat
 from fastcep.plan.bytecode import Compiler
-from fastcep.plan.ir import Op, leaves
+from fastcep.plan.earlier import EarlierColumns
+from fastcep.plan.ir import Earlier, Op, leaves
 from fastcep.plan.rewrite import step
 from fastcep.plan.translate import Translator
 from fastcep.query import ast
@@ -73,10 +74,15 @@ class Returns:
         The string table of the engine.
     link
         Maps constants to words.
+    earlier
+        Numbers of the columns of attributes of earlier events.
     """
 
-    def __init__(self, query: ast.Query, ring: EventRing, strings: StringTable, link: ConstantBinder) -> None:
+    def __init__(
+        self, query: ast.Query, ring: EventRing, strings: StringTable, link: ConstantBinder, earlier: EarlierColumns
+    ) -> None:
         self.query = query
+        self.earlier = earlier
         self.ring = ring
         self.strings = strings
         self.type_codes = np.array([link(name) for name in query.schema.type_names], np.int64)
@@ -174,7 +180,7 @@ class Returns:
         columns = [leaf(node) for node in compiled.inputs]
         return compiled.evaluator([values for values, _ in columns], [nulls for _, nulls in columns], n)
 
-    def _gather(self, variable: int, attribute: str, positions: Ints) -> Values:
+    def _gather(self, variable: int, attribute: str | Earlier, positions: Ints) -> Values:
         """Return an attribute of the events at ``positions``, null for -1; a union may have a column for each type."""
         nulls = (positions < 0).astype(np.uint8)
         values = np.zeros(len(positions), np.int64)
@@ -182,6 +188,11 @@ class Returns:
         if not len(bound):
             return values, nulls
         events = positions[bound]
+        if isinstance(attribute, Earlier):
+            taken, missing = self.ring.take(self.earlier.number(self.query, attribute), events)
+            values[bound] = np.ascontiguousarray(taken).view(np.int64)
+            nulls[bound] = 0 if missing is None else missing
+            return values, nulls
         if attribute in ("time", "seq"):
             values[bound] = self.ring.take(attribute, events)[0]
             return values, nulls

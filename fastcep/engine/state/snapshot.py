@@ -41,6 +41,7 @@ from fastcep.engine.state.word_layout import State, WordLayout
 from fastcep.errors import MemoryLimitError, SnapshotError
 from fastcep.events import EventBatch, Schema, StringTable
 from fastcep.plan import Plan
+from fastcep.plan.earlier import stored_texts
 from fastcep.plan.plan import KeyPlan
 from fastcep.stored import Misfit
 
@@ -101,8 +102,8 @@ class _Writer:
             rows = columns_of(EventBatch.concat(batches))
             self.add_events(name, schema, rows | {"batch": np.repeat(range(len(batches)), list(map(len, batches)))})
 
-    def add_events(self, name: str, schema: Schema, rows: dict[str, Any]) -> None:
-        for column, mask in text_columns(schema, rows):
+    def add_events(self, name: str, schema: Schema, rows: dict[str, Any], others: Sequence[int] = ()) -> None:
+        for column, mask in text_columns(schema, rows, others):
             self.texts.add(rows[column], mask)
         self.tables[name] = rows
 
@@ -183,7 +184,10 @@ def _write(engine: EngineParts, groups: tuple[int, ...] | None, states: Sequence
             flags[positions[positions >= ring.head] - ring.head] = True
         stored = np.flatnonzero(flags) + ring.head
         if len(stored):
-            writer.add_events("events", engine.schema, ring.rows(stored))
+            rows = _renamed(ring.rows(stored), {own: number for number, own in _numbers(engine).items()})
+            others = stored_texts(engine.schema, [item.query for item in engine.queries])
+            writer.add_events("events", engine.schema, rows, others)
+    writer.tables |= engine.queries.earlier.to_tables(writer.texts, None if groups is None else _flags(groups))
     if engine.reorder is not None:
         header["order"], held, late = engine.reorder.parts()
         writer.add_batches("held", engine.schema, held)
@@ -265,6 +269,7 @@ def merge_groups(engine: EngineParts, header: Mapping[str, Any], tables: Tables)
             matcher = _make_matcher(item, state, numbers)
         matchers.append(matcher)
     _put_events(engine, tables, codes, header["position"], bound)
+    engine.queries.earlier.put(tables, codes)
     return matchers
 
 
@@ -297,6 +302,7 @@ def restore_state(engine: EngineParts, header: Mapping[str, Any], tables: Tables
             start = f"{prefix}timed "
             stored = {name.removeprefix(start): table for name, table in tables.items() if name.startswith(start)}
             item.timed_out.put(stored, start)
+    engine.queries.earlier.put(tables, codes)
     engine.queries.foreign_events = header.get("foreign_events", 0)
     if engine.queries.ring is not None:
         engine.queries.ring.begin(position)
@@ -339,7 +345,7 @@ def _make_codes(engine: EngineParts, tables: Tables) -> Codes:
         for place, matcher in enumerate([] if item.windows is None else item.windows.matchers):
             names |= {f"{number} {place} {name}" for name in WordLayout(matcher.plan, matcher).shapes}
         names |= {f"{number} timed {name}" for name in ([] if item.timed_out is None else item.timed_out.tables)}
-    check_tables(tables, names)
+    check_tables(tables, names | engine.queries.earlier.tables)
     return Codes(engine.strings, tables.get("texts"))
 
 
@@ -364,8 +370,21 @@ def _read_state(tables: Tables, layout: WordLayout, codes: Codes, context: Match
 
 def _put_events(engine: EngineParts, tables: Tables, codes: Codes, position: int, bound: Sequence[Ints]) -> None:
     if engine.queries.ring is not None:
-        check_bound(bound, tables.get("events"), engine.queries.ring, position)
-        put_events(engine.queries.ring, engine.schema, tables.get("events"), codes, position)
+        rows = tables.get("events")
+        rows = None if rows is None else _renamed(rows, _numbers(engine))
+        check_bound(bound, rows, engine.queries.ring, position)
+        others = engine.queries.earlier.columns.texts
+        put_events(engine.queries.ring, engine.schema, rows, codes, position, others)
+
+
+def _numbers(engine: EngineParts) -> dict[int, int]:
+    return engine.queries.earlier.columns.stored_numbers(item.query for item in engine.queries)
+
+
+def _renamed(rows: Mapping[str, Any], numbers: Mapping[int, int]) -> dict[str, Any]:
+    """Give the columns of attributes of earlier events, ``c3`` and ``n3`` …, other numbers."""
+    names = {f"{letter}{old}": f"{letter}{new}" for old, new in numbers.items() for letter in "cn"}
+    return {names.get(name, name): column for name, column in rows.items()}
 
 
 def plan_layout(plans: Sequence[Plan]) -> str:

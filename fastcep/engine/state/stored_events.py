@@ -30,10 +30,15 @@ def columns_of(batch: EventBatch) -> dict[str, Any]:
     return rows | {f"n{k}": nulls for k, nulls in enumerate(batch.nulls) if nulls is not None}
 
 
-def text_columns(schema: Schema, rows: Mapping[str, Any]) -> Iterator[tuple[str, Flags | None]]:
-    """Yield the string columns of a table of events, each with the mask of its non-null entries (None: all)."""
-    for k, column in enumerate(schema.columns):
-        if column.dtype == "string" and f"c{k}" in rows:
+def text_columns(
+    schema: Schema, rows: Mapping[str, Any], others: Sequence[int] = ()
+) -> Iterator[tuple[str, Flags | None]]:
+    """Yield the string columns of a table of events, each with the mask of its non-null entries (None: all).
+
+    ``others`` are the numbers of string columns that are not in the schema.
+    """
+    for k in (*(k for k, column in enumerate(schema.columns) if column.dtype == "string"), *others):
+        if f"c{k}" in rows:
             nulls = rows.get(f"n{k}")
             yield f"c{k}", None if nulls is None else nulls == 0
 
@@ -73,8 +78,10 @@ def check_bound(bound: Sequence[Ints], rows: Rows, ring: EventRing, position: in
             raise Misfit("table 'events'", f"no event at position {int(missing[0])}", "one, because it is bound")
 
 
-def put_events(ring: EventRing, schema: Schema, rows: Rows, codes: Codes, position: int) -> None:
-    """Put the events of a snapshot, which `check_bound` has checked, into the ring.
+def put_events(
+    ring: EventRing, schema: Schema, rows: Rows, codes: Codes, position: int, others: Sequence[int] = ()
+) -> None:
+    """Put the events of a snapshot, which `check_bound` has checked, into the ring; ``others``: see `text_columns`.
 
     Raises
     ------
@@ -87,7 +94,7 @@ def put_events(ring: EventRing, schema: Schema, rows: Rows, codes: Codes, positi
     if needed > available:
         found = f"events that need a ring of {needed:,} bytes"
         raise Misfit("table 'events', position", found, f"at most {available:,}, the memory of this machine")
-    ring.put(_with_codes("events", schema, rows, codes))
+    ring.put(_with_codes("events", schema, rows, codes, others))
 
 
 def read_batches(schema: Schema, name: str, rows: Rows, codes: Codes) -> Iterator[EventBatch]:
@@ -110,7 +117,9 @@ def read_batches(schema: Schema, name: str, rows: Rows, codes: Codes) -> Iterato
         yield joined.slice(int(first), int(end))
 
 
-def _with_codes(name: str, schema: Schema, rows: Mapping[str, Any], codes: Codes) -> dict[str, Any]:
+def _with_codes(
+    name: str, schema: Schema, rows: Mapping[str, Any], codes: Codes, others: Sequence[int] = ()
+) -> dict[str, Any]:
     """Copy a table of events, check its types, bools and nulls, and replace numbers of texts by codes."""
     copies: dict[str, Any] = {column: np.array(values) for column, values in rows.items()}
     check_within(f"table {name!r}, type", copies["type"], 0, len(schema.type_names) - 1)
@@ -121,7 +130,10 @@ def _with_codes(name: str, schema: Schema, rows: Mapping[str, Any], codes: Codes
             check_within(f"table {name!r}, n{k}", copies[f"n{k}"], 0, 1)
         if column.dtype == "bool" and f"c{k}" in copies:
             check_within(f"table {name!r}, c{k}", copies[f"c{k}"], 0, 1)
-    for column_name, mask in text_columns(schema, copies):
+    for k in others:
+        if f"n{k}" in copies:
+            check_within(f"table {name!r}, n{k}", copies[f"n{k}"], 0, 1)
+    for column_name, mask in text_columns(schema, copies, others):
         codes.put(copies[column_name], mask, f"table {name!r}")
     return copies
 

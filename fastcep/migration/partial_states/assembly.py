@@ -24,7 +24,7 @@ from fastcep.events.convert import from_texts
 from fastcep.migration.partial_states.engine_partition import digest_of
 from fastcep.migration.partial_states.entries import Received, Table, read_batch
 from fastcep.migration.partial_states.query_entries import moved_tables
-from fastcep.migration.partial_states.texts import layout_of, text_places
+from fastcep.migration.partial_states.texts import event_places, layout_of, text_places
 from fastcep.migration.states import Ints
 from fastcep.stored import COUNT, TEXT, Misfit, listed, record, sequence, whole
 
@@ -164,8 +164,8 @@ class EngineAssembly:
         """Return the rows of a table that have numbers of texts, with the mask of their entries."""
         if name == "events":
             columns = list(self._event_columns)
-            table = {"events": self._event_table(words)}
-            return [(columns.index(column), mask) for _, column, mask in text_places((), self._schema, table)]
+            places = event_places(self._queries, self._schema, self._event_table(words))
+            return [(columns.index(column), mask) for column, mask in places]
         number, _, own_name = name.partition(" ")
         layout = self._layouts[int(number)]
         empty = layout.from_tables({}, "")

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fastcep.engine.earlier_values import is_earlier, text_columns_of
 from fastcep.engine.running_query import RunningQuery
 from fastcep.engine.state.stored_events import text_columns
 from fastcep.engine.state.word_layout import WordLayout
 from fastcep.events import Schema
+from fastcep.plan.earlier import stored_texts
 
-__all__ = ["layout_of", "text_places"]
+__all__ = ["event_places", "layout_of", "text_places"]
 
 Tables = Mapping[str, Mapping[str, Any]]
 
@@ -37,5 +39,16 @@ def text_places(
                     yield prefix + table, str(row), mask
     for name in ("events", "held", "late"):
         if name in tables:
-            for column, mask in text_columns(schema, tables[name]):
+            rows, is_ring = tables[name], name == "events"
+            for column, mask in event_places(queries, schema, rows) if is_ring else text_columns(schema, rows):
                 yield name, column, mask
+    for name in filter(is_earlier, tables):
+        for column, mask in text_columns_of(tables[name]):
+            yield name, column, mask
+
+
+def event_places(
+    queries: Sequence[RunningQuery], schema: Schema, rows: Mapping[str, Any]
+) -> Iterator[tuple[str, npt.NDArray[np.bool_] | None]]:
+    """Yield the places of the numbers of texts in the table of events: column, mask of its entries (None: all)."""
+    return text_columns(schema, rows, stored_texts(schema, [item.query for item in queries]))

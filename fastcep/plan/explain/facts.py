@@ -14,7 +14,7 @@ from fastcep.plan.plan import EdgePlan, Plan
 from fastcep.plan.slicing import slicing_facts
 from fastcep.query import ast, expression_text, to_text, traversal
 from fastcep.query.patterns import pattern_variables
-from fastcep.query.printer import name_text
+from fastcep.query.printer import name_text, previous_text
 from fastcep.query.types import BUILTINS
 
 __all__ = ["VERSION", "document", "facts"]
@@ -194,12 +194,11 @@ def _ring(plan: Plan, operators: Operators | None) -> list[dict[str, Any]]:
             why[column].append(reader)
     for returned in query.returns:
         for node in traversal.walk(returned.expression):
-            for column in _columns_of(query, node):
+            for column in _columns_of(plan, node):
                 why[column].append(f"RETURN {expression_text(returned.expression)}")
-    names = {column: name for name, column in BUILTIN_COLUMNS.items()}
     return [
         {
-            "column": names[column] if column < 0 else schema.columns[column].source,
+            "column": _column_name(plan, column),
             "builtin": column < 0,
             "why": list(dict.fromkeys(readers)),
         }
@@ -207,13 +206,32 @@ def _ring(plan: Plan, operators: Operators | None) -> list[dict[str, Any]]:
     ]
 
 
-def _columns_of(query: ast.Query, node: ast.Expr) -> set[int]:
+def _columns_of(plan: Plan, node: ast.Expr) -> set[int]:
     """Return the columns that an attribute reads; for a union with several columns also the type."""
     if not isinstance(node, ast.Attribute | ast.AttributeList | ast.Aggregate) or node.name is None:
         return set()
+    if isinstance(node, ast.Attribute) and node.places:
+        return {_column_before(plan, node)}
     if node.name in BUILTINS:
         return {BUILTIN_COLUMNS[node.name]}
+    query = plan.query
     variables = pattern_variables(query.pattern)
     types = next(variable.declaration.types for variable in variables if variable.name == node.qualified_name)
     columns = {query.schema.column_of(name, node.name) for name in types}
     return columns | {BUILTIN_COLUMNS["type"]} if len(columns) > 1 else columns
+
+
+def _column_name(plan: Plan, column: int) -> str | int:
+    """Return the name of a column that stays in the ring: built in, of the schema, or of earlier events."""
+    columns = plan.query.schema.columns
+    if column < 0:
+        return next(name for name, number in BUILTIN_COLUMNS.items() if number == column)
+    if column < len(columns):
+        return columns[column].source
+    name, places, _ = plan.earlier[column - len(columns)]
+    return previous_text(name_text(name), places)
+
+
+def _column_before(plan: Plan, node: ast.Attribute) -> int:
+    """Return the number of the column of an attribute of an earlier event."""
+    return len(plan.query.schema.columns) + plan.earlier.index((node.name, node.places, plan.query.partition))

@@ -115,7 +115,7 @@ class Operators:
     def _column(self, variable: PatternVariable, number: int) -> str:
         """Return the text of a register of a negated event; the column's own text can name another variable."""
         schema, column = self.plan.query.schema, self.plan.columns[number]
-        if column.program is not None:
+        if column.program is not None or column.column >= len(schema.columns):
             return column.text
         type_name = variable.declaration.types[0]
         attributes = {schema.column_of(type_name, name): name for name in schema.attributes(type_name)}

@@ -65,7 +65,9 @@ def _conditions(query: ast.Query, keys: bool) -> list[ast.Expr]:
 def _joined(condition: ast.Expr) -> str | None:
     """Return the attribute that must be equal for two variables, if the condition is such a comparison."""
     match condition:
-        case ast.Binary("=", ast.Attribute() as left, ast.Attribute() as right) if left.name == right.name:
+        case ast.Binary("=", ast.Attribute() as left, ast.Attribute() as right) if (
+            left.name == right.name and left.places == right.places == 0
+        ):
             return left.name if left.qualified_name != right.qualified_name else None
     return None
 
