@@ -12,7 +12,7 @@ export PYTHON
 # Set, every process would compile again what it imports, because pip installs no bytecode (ci/setup.sh).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test unit-tests ci check bench peers compare figures site lint clean help
+.PHONY: demo test unit-tests ci check bench peers compare figures site lint types clean help
 
 help:
 	@echo "make demo     hot paths in a year of bike trips"
@@ -25,6 +25,7 @@ help:
 	@echo "make figures  the pictures of the README and docs; runs the papers' figures (about an hour)"
 	@echo "make site     the documentation as a site, in build/site"
 	@echo "make lint     ruff and mypy"
+	@echo "make types    pyright: the examples, and the types of the public interface"
 	@echo "make clean    remove what was built"
 
 $(STAMP): $(BUILD_FILES) $(CORE)
@@ -58,6 +59,14 @@ $(VENV)/.installed-docs: pyproject.toml ci/requirements.py
 site: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
+# basedpyright is pyright in wheels, with Node.js; it downloads nothing when it runs.
+$(VENV)/.installed-types: $(STAMP) pyproject.toml ci/requirements.py
+	@$(BIN)/python ci/requirements.py run types | $(BIN)/python -m pip install -qq --disable-pip-version-check -r /dev/stdin
+	@touch $@
+
+types: $(VENV)/.installed-types
+	$(BIN)/python ci/check_types.py
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict fastcep examples/*.py
@@ -71,11 +80,11 @@ unit-tests: $(STAMP)
 	FASTCEP_EXAMPLES=5 ci/tests.sh $(BIN)/python "not ($(LONG) or thorough or spark)" "not (slow or thorough)"
 
 ci: $(STAMP)
-	FASTCEP_EXAMPLES=200 ci/tests.sh $(BIN)/python "(property or thorough) and not ($(LONG) or spark)" "thorough and not slow"
+	FASTCEP_EXAMPLES=80 ci/tests.sh $(BIN)/python "(property or thorough) and not ($(LONG) or spark)" "thorough and not slow"
 	ci/wheel_smoke.sh $(BIN)/python
-	FASTCEP_EXAMPLES=200 ci/debug_build.sh $(BIN)/python
+	FASTCEP_EXAMPLES=60 ci/debug_build.sh $(BIN)/python
 
-check: lint
+check: lint types
 	FASTCEP_EXAMPLES=5000 $(BIN)/python -m pytest -q -n 2 -m "not spark"
 	PYTHONPATH=.:tests $(BIN)/python -m matrix
 	FASTCEP_EXAMPLES=200 $(BIN)/python ci/mutations.py

@@ -19,7 +19,7 @@ ci/spark_tests.sh "$1" "$3" >"$log" 2>&1 </dev/null &
 spark=$!
 set +m
 tests=0
-"$1" -m pytest -q -n 2 -m "$2" || tests=$?
+"$1" -m pytest -q -n 2 --dist worksteal -m "$2" || tests=$?
 echo "Spark tests (ci/spark_tests.sh), which ran at the same time:"
 spark_tests=0
 wait "$spark" || spark_tests=$?

@@ -40,7 +40,7 @@ def payments(events: int, seed: int) -> pa.Table:
     for number, kind in enumerate(("Declined", "Declined", "Approved")):
         at = first + 80 * number
         result[at], terminal[at], card[at] = kind, terminal[first], card[first] + number * step
-    return pa.table({"ts": 2 * np.arange(events), "result": result, "terminal": terminal, "card": card})
+    return pa.Table.from_pydict({"ts": 2 * np.arange(events), "result": result, "terminal": terminal, "card": card})
 
 
 def run(events: pa.Table, shedder: str | fc.shedding.Shedder | None, load: float = 1.5) -> tuple[int, float]:

@@ -35,7 +35,7 @@ def heartbeats(devices: int = 20, minutes: int = 20, seed: int = 4) -> pa.Table:
     broken, paused = draw.choice(devices, 2, replace=False)
     lost = (device == broken) & (ts >= 300) | (device == paused) & (ts >= 600) & (ts < 660)
     names = np.char.add("sensor-", device.astype(str))
-    return pa.table({"ts": ts[~lost], "device": names[~lost]})
+    return pa.Table.from_pydict({"ts": ts[~lost], "device": names[~lost]})
 
 
 def alarms(stream: pa.Table, batch_size: int = 50) -> Iterator[str]:

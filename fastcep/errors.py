@@ -277,11 +277,11 @@ class ParseError(FastcepError):
         length: int = 1,
         filename: str | None = None,
     ) -> None:
-        self.message = _readable(message)
+        self.message: str = _readable(message)
         self.source = source
         self.line = line
         self.column = column
-        self.length = max(1, length)
+        self.length: int = max(1, length)
         self.filename = filename
         super().__init__(self._render())
 

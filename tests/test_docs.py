@@ -7,6 +7,8 @@ console   each ``$ fastcep ...`` and ``$ python examples/...`` is run; lines bel
 bash      run as a script
 cep       parsed as a document
 text      not run
+java      not run; code of other systems
+sql       not run; queries of other systems
 ========= =================================================================================================
 """
 
@@ -125,10 +127,11 @@ def run_page(page: Path) -> None:
                 from fastcep.query import parse_document
 
                 parse_document(block.text, filename=where)
-            case "text":
+            case "text" | "java" | "sql":
                 pass
             case language:
-                pytest.fail(f"{where}: unknown fence language {language!r}; use python, console, bash, cep or text")
+                known = "python, console, bash, cep, text, java or sql"
+                pytest.fail(f"{where}: unknown fence language {language!r}; use {known}")
 
 
 @pytest.mark.parametrize(

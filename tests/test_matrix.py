@@ -78,6 +78,7 @@ def test_every_clause_of_a_query_is_drawn() -> None:
     ("pattern", "clauses"),
     [("SEQ(NEG A n, PERIODIC(A a, 2ns, B b))", "WITHIN 9ns"), ("SEQ(PERIODIC(A a, 2ns, B b), NEG A n)", "WITHIN 9ns"),
      ("PERIODIC(SEQ(NEG A n, A a), 2ns, B b)", "WITHIN 9ns"), ("PERIODIC(SEQ(A a, NEG A n), 2ns, B b)", "WITHIN 9ns"),
+     ("PERIODIC(SEQ(A a, NEG A n FOR 2ns), 2ns, B b)", "WITHIN 9ns"),
      ("PERIODIC(A a, 2ns, B b)", "WINDOW OPEN ON A w CLOSE AFTER 9ns LIMIT 1 PER WINDOW")],
 )  # fmt: skip
 def test_what_is_never_drawn_is_refused(pattern: str, clauses: str) -> None:

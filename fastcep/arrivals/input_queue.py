@@ -99,8 +99,9 @@ class InputQueue:
                 "a queue needs the wall clock, and the engine has clock='virtual': pass arrival times with "
                 "process(…, arrivals=…), or use fastcep.replay"
             )
-        self.engine, self._capacity, self._stretch = engine, capacity, stretch
-        self.clock = WallClock() if self._control is None else self._control.clock
+        self.engine: Engine = engine
+        self._capacity, self._stretch = capacity, stretch
+        self.clock: WallClock | VirtualClock = WallClock() if self._control is None else self._control.clock
         self._changed = Condition()
         self._blocks: deque[_Block] = deque()
         self._line: deque[object] = deque()  # calls of put, in order

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "run"]
 
+
 def load(file: Path, name: str | None = None) -> tuple[Schema, list[Query]]:
     """Read the schema and the queries of a ``.cep`` file.
 

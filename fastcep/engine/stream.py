@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from fastcep._core.input.batch import Batch
 from fastcep._core.matcher.event_loop import EventLoop
+from fastcep.engine.faults import Faults
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import shared_bytes as bytes_of_all
 from fastcep.engine.order import check_order, single_events
@@ -94,15 +95,15 @@ class Stream:
         self.attributes = attributes
         self.reorder = reorder
         self.memory = memory
-        self.faults = memory.faults
+        self.faults: Faults = memory.faults
         self._timed_out_limit = timed_out_limit
-        self.strings = StringTable()
+        self.strings: StringTable = StringTable()
         numbered = self.schema.sequence is not None or reorder is not None
-        self.queries = QuerySet(
+        self.queries: QuerySet = QuerySet(
             self.schema, self.strings, numbered=numbered, timed_out=timed_out, store=store, index=index,
             pool=pool, limited=memory.bytes is not None, control=control,
         )  # fmt: skip
-        self.unused = UnusedStrings(self.strings, self.schema)
+        self.unused: UnusedStrings = UnusedStrings(self.strings, self.schema)
         if control is not None and memory.sheds:
             control.memory = self.memory_use
         self._store, self._index = store, index
@@ -116,7 +117,7 @@ class Stream:
         self._completes = False
         self.suspended = ""  # why no call is possible now, for an error
         self._waiting: list[Matches] = []  # of a call that goes on, or that the handler of a signal ended
-        self.loop = EventLoop(
+        self.loop: EventLoop = EventLoop(
             self.queries, self.faults, make_batch_reader(self.schema, self.strings),
             single_events(self.schema, self.strings), self.strings,
         )  # fmt: skip

@@ -40,7 +40,7 @@ class Report:
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
-        self.document = dict(document)
+        self.document: dict[str, Any] = dict(document)
 
     def __repr__(self) -> str:
         excluded = len(self._excluded())

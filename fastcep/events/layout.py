@@ -40,9 +40,10 @@ class Layout:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self.sources = (schema.time, schema.type, schema.sequence, *(column.source for column in schema.columns))
+        attributes = (column.source for column in schema.columns)
+        self.sources: tuple[str | int | None, ...] = (schema.time, schema.type, schema.sequence, *attributes)
         type_dtype = "string" if schema.codes is None else "int64"
-        self.dtypes = ("time", type_dtype, "int64", *(column.dtype for column in schema.columns))
+        self.dtypes: tuple[str, ...] = ("time", type_dtype, "int64", *(column.dtype for column in schema.columns))
 
     def __call__(self, data: Any, source: int | None = None) -> list[Field] | Field | None:
         """Return the fields of all sources, or of one source.

@@ -213,10 +213,15 @@ class QueryView:
         of_present: bool = False,
     ) -> None:
         self.plan = plan
-        self.load, self.readings, self.of_present = load or Load(0.0), readings, of_present
+        self.load: Load = load or Load(0.0)
+        self.readings: Sequence[DetectorReading] = readings
+        self.of_present: bool = of_present
         self.slices = slices
         self.decisions = decisions
-        self.window_size, self.received, self.count_budget, self.lost = window_size, received, count_budget, lost
+        self.window_size: float = window_size
+        self.received: int = received
+        self.count_budget: float = count_budget
+        self.lost: float = lost
         self._shedding = shedding
 
     @cached_property

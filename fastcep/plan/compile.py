@@ -105,6 +105,7 @@ class _Planner:
         self.longest = query.select == "longest"  # the time at which a partial match ends matters
         placer = Placer(query, timed_out or self.longest)
         self.placement = placer.place()
+        self.same = placer.same
         self.automaton = placer.automaton
         self.variables = placer.variables
         self.translate = placer.translate
@@ -166,6 +167,11 @@ class _Planner:
         """Return per variable the conditions on its event alone."""
         local, chain = self.placement.local, self.automaton.chain
         return {m: [step(c, entry(m, chain[m])) for c in local.get(m, [])] for m in range(len(self.variables))}
+
+    def _stated(self, conditions: list[Op]) -> list[Op]:
+        """Return the conditions on an event without those that its partition is not null, which goes without saying."""
+        return [item for item in conditions
+                if not (item.name.startswith("known_") and item.args[0].data[1] in self.same)]  # fmt: skip
 
     def _rows(self, rows_only: str = "", why: str = "") -> Plan:
         placement, query, checks, columns = self.placement, self.query, self.checks, self.columns
@@ -237,7 +243,7 @@ class _Planner:
             kept=(),
             steps=(),
             ring_columns=tuple(sorted(columns.ring | self._returned())),
-            local_texts=tuple(tuple(map(self._show, conditions)) for conditions in local.values()),
+            local_texts=tuple(tuple(map(self._show, self._stated(each))) for each in local.values()),
             index=self.index,
             observed=self.observed,
             weighed=self.weighed,

@@ -32,14 +32,20 @@ def describe(expr: Op, query: ast.Query) -> str:
     """Return the text of a plan expression.
 
     Notation in addition to the language: ``SUM(x[..last-2].a)`` is the sum without the last two elements. ``offset(x,
-    zone)`` is local time minus UTC at the time x, and ``local_offset(x, zone)`` at the local time x. ``known(x)`` is
-    true if x is not null. ``g[last] binds a`` is true if the last round of the group binds its variable a. ``a IMPLIES
-    b`` requires b only if a holds. ``partition.a`` is the partition's value of an attribute, and ``first.time`` the
-    time of the match's first event. ``latest(x, y)`` is the position of the last event that x or y binds, ``latest(x,
-    y).time`` its time, ``position(x)`` that of the event itself, and ``previous(x)`` that of the event right before it.
+    zone)`` is local time minus UTC at the time x, and ``local_offset(x, zone)`` at the local time x. ``g[last] binds
+    a`` is true if the last round of the group binds its variable a. ``a IMPLIES b`` requires b only if a holds.
+    ``partition.a`` is the partition's value of an attribute, and ``first.time`` the time of the match's first event.
+    ``latest(x, y)`` is the position of the last event that x or y binds, ``latest(x, y).time`` its time,
+    ``position(x)`` that of the event itself, and ``previous(x)`` that of the event right before it.
     """
     text, parenthesised = _writer(query.pattern).form(expr)
     return text[1:-1] if parenthesised else text
+
+
+def _tests_null(node: Op) -> bool:
+    while node.name == "not":
+        node = node.args[0]
+    return node.name.startswith("known_")
 
 
 class _Writer:
@@ -105,6 +111,13 @@ class _Writer:
             return f"({args[0]} = {args[1]})", True
         if base in ("call", "text") and isinstance(data[0], TextCall):
             return data[0].text(args), data[0].text(args).startswith("(")
+        if base == "known":
+            return f"({text} IS NOT NULL)", True
+        if base == "not" and text.endswith((" IS NULL)", " IS NOT NULL)")) and _tests_null(node.args[0]):
+            other = text.endswith(" IS NULL)") * "NOT "
+            return f"{text.removesuffix('NULL)').removesuffix('NOT ')}{other}NULL)", True
+        if base == "select":
+            return f"CASE WHEN {args[0]} THEN {args[1]} ELSE {args[2]} END", False
         if base == "zone":
             return f"{'local_' * data[0].by_local_time}offset({args[0]}, '{data[0].name}')", False
         if base == "call":

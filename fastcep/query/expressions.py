@@ -8,6 +8,7 @@ from typing import Any
 from lark import Token, Tree
 
 from fastcep.query import ast
+from fastcep.query.foreign_words import foreign_function
 from fastcep.query.printer import expression_text, index_text
 from fastcep.query.registry import AGGREGATES, FUNCTIONS, find, functions
 from fastcep.query.scalar_functions import counted
@@ -269,6 +270,9 @@ class ExpressionReader:
                 remedy = expression_text(ast.Attribute(variable, attribute, ast.Index(function)))
                 message = f"{function} is not a function; for a variable {variable}[] write {remedy}"
                 raise self._source.error(message, span)
+            hint = foreign_function(function)
+            if hint:
+                raise self._source.error(f"unknown function '{name_of(name)}'{hint}", span_of(name))
             hint = suggest(function, [*functions(), *FUNCTIONS, *AGGREGATES])
             if "did you mean" not in hint:
                 hint += ", or register your own functions with @fastcep.function (in a file for --functions)"

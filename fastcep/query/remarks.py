@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastcep.query import ast, traversal
+from fastcep.query.loop_remarks import loop_remarks
 from fastcep.query.printer import short_text
+from fastcep.query.size_remarks import size_remarks
 from fastcep.query.source import Problem
 from fastcep.query.types import Scope, type_of
 
@@ -20,6 +22,8 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 def remarks(query: ast.Query) -> Iterator[Problem]:
     """Yield what a checked query says but hardly means: a message with a remedy, and its place."""
+    yield from loop_remarks(query.pattern)
+    yield from size_remarks(query)
     if query.where is None:
         return
     scope = Scope.of(query)

@@ -34,7 +34,7 @@ class Problem(Exception):
 
     def __init__(self, message: str, where: Node | Span | None = None) -> None:
         self.message = message
-        self.span = where.span if isinstance(where, Node) else where
+        self.span: Span | None = where.span if isinstance(where, Node) else where
         super().__init__(message)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from fastcep.errors import ValidationError
 from fastcep.events.units import parse_duration, parse_time
@@ -48,7 +48,7 @@ class Term:
     """
 
     __slots__ = ("node",)
-    __hash__ = None  # type: ignore[assignment]  # == returns a condition
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # == returns a condition
 
     node: ast.Expr
 

@@ -23,6 +23,6 @@ class UserFunction:
     """
 
     def __init__(self, python: FunctionType, signature: ast.Signature) -> None:
-        self.name = signature.name
+        self.name: str = signature.name
         self.signature = signature
         self.python = python

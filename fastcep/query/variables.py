@@ -39,9 +39,9 @@ class IndexTerm:
         return self + -offset
 
 
-i = IndexTerm(ast.Index("relative"))
-first = IndexTerm(ast.Index("first"))
-last = IndexTerm(ast.Index("last"))
+i: IndexTerm = IndexTerm(ast.Index("relative"))
+first: IndexTerm = IndexTerm(ast.Index("first"))
+last: IndexTerm = IndexTerm(ast.Index("last"))
 
 
 def index_of(index: object) -> ast.Index:

@@ -93,7 +93,8 @@ class Server:
         self._engine = engine
         self.update()
         self._http, self._thread = _listen(_Collector(self), port, address, timeout, max_connections)
-        self.address, self.port = address, int(self._http.server_port)
+        self.address: str = address
+        self.port: int = int(self._http.server_port)
 
     def update(self) -> None:
         """Read the current metrics of the engine. Call it from the engine's thread, while no other call is running."""

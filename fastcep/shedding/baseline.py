@@ -27,7 +27,7 @@ class Baseline(Shedder):
     """
 
     def __init__(self, seed: int = 0) -> None:
-        self.seed = as_seed(f"shedder {self.name!r}", seed)
+        self.seed: int = as_seed(f"shedder {self.name!r}", seed)
 
     def detector(self, of: str) -> Detector:
         """Return the default detector for ``latency`` (processing), ``queue`` or ``memory``."""

@@ -55,9 +55,9 @@ class SmoothedLatency(Detector):
     name = "latency"
 
     def __init__(self, statistic: Statistic = "mean", set_point: float = 0.985) -> None:
-        self.statistic = as_choice("detector 'latency'", "statistic", statistic, ("mean", "p95", "p99"))
-        self.set_point = as_share("detector 'latency'", "set_point", set_point)
-        self.allowed = _ALLOWED.get(statistic, 0.0)
+        self.statistic: str = as_choice("detector 'latency'", "statistic", statistic, ("mean", "p95", "p99"))
+        self.set_point: float = as_share("detector 'latency'", "set_point", set_point)
+        self.allowed: float = _ALLOWED.get(statistic, 0.0)
         self._begun, self._events, self._used = False, 0.0, 0.0
 
     def read(self, load: Load) -> DetectorReading:
@@ -130,7 +130,7 @@ class QueueLength(Detector):
     name = "queue"
 
     def __init__(self, f: float = 0.8, q_max: int | None = None) -> None:
-        self.f = as_share("detector 'queue'", "f", f)
+        self.f: float = as_share("detector 'queue'", "f", f)
         if self.f == 1:
             raise ValidationError("detector 'queue': f=1 leaves no room in the queue; expected less, such as 0.8")
         self._fixed = None if q_max is None else as_count("detector 'queue'", "q_max", q_max)
@@ -214,7 +214,7 @@ class MemoryUse(Detector):
     name = "memory"
 
     def __init__(self, share: float = 0.9) -> None:
-        self.share = as_share("detector 'memory'", "share", share)
+        self.share: float = as_share("detector 'memory'", "share", share)
 
     def read(self, load: Load) -> DetectorReading:
         """Compare the memory in use with its limit."""

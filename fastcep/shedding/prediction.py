@@ -56,11 +56,11 @@ class PredictedLatency(Detector):
 
     def __init__(self, buffer: str | timedelta = "0ns", samples: int = 1000, refit: int = 100) -> None:
         try:
-            self.buffer = parse_duration(buffer)
+            self.buffer: int = parse_duration(buffer)
         except ValidationError as error:
             raise ValidationError(f"detector 'prediction': buffer: {error}") from None
-        self.samples = as_count("detector 'prediction'", "samples", samples, _LEAST)
-        self.refit = as_count("detector 'prediction'", "refit", refit)
+        self.samples: int = as_count("detector 'prediction'", "samples", samples, _LEAST)
+        self.refit: int = as_count("detector 'prediction'", "refit", refit)
         self._processing = _FittedDuration(self.samples, self.refit)
         self._dropping = _FittedDuration(self.samples, self.refit)
         self._error = 0.0  # by how much events have waited longer than predicted, in ns

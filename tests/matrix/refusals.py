@@ -106,7 +106,7 @@ OF_RUNS = (
     Refusal(
         "cannot have store='factorised': its pattern is not a SEQ of variables",
         ("AND", "OR", "ANY", "ANY DISTINCT", "APERIODIC", "PERIODIC", "NEG first", "NEG between", "NEG last",
-         "(…)+ g[]", "(…)? g", "WHERE on NEG", "UNTIL"), _FACTORISED,
+         "NEG FOR", "(…)+ g[]", "(…)? g", "WHERE on NEG", "UNTIL"), _FACTORISED,
         "It enumerates a SEQ of variables only.", "store",
     ),
     Refusal(
@@ -159,7 +159,10 @@ OF_RUNS = (
         "measuring latencies and shedding load require one thread", ("threads>1",), ("shedder",),
         "Latencies are measured with one thread.", "shedder",
     ),
-    Refusal("ends with NEG … FOR, so partial matches live longer", (), (), "", "timed_out"),
+    Refusal(
+        "ends with NEG … FOR, so partial matches live longer", ("NEG FOR",), ("timed_out",),
+        "Partial matches that wait for a silence live longer than their window.", "timed_out",
+    ),
     Refusal(
         "requires contiguity, so nearly every partial match ends", CONTIGUITY, ("timed_out",),
         "Such partial matches end at the next event, not with their window.", "timed_out",
@@ -224,6 +227,10 @@ NEVER = (
     Refusal(
         "PERIODIC needs a time window, in which it ticks", ("PERIODIC",), ("LIMIT k",),
         "PERIODIC needs WITHIN t, LIMIT an explicit window.", "",
+    ),
+    Refusal(
+        "PERIODIC has its own end, so its parts cannot contain NEG", ("PERIODIC",), ("NEG FOR",),
+        "PERIODIC is the whole pattern, and its parts cannot have a silence.", "",
     ),
 )  # fmt: skip
 

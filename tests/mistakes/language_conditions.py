@@ -6,6 +6,7 @@ from mistakes.language_texts import queries
 
 TWO = "PATTERN SEQ(Payment a, Refund r) WHERE {} WITHIN 1h"
 MANY = "PATTERN SEQ(Payment+ a[], Refund r) WHERE {} WITHIN 1h"
+FEW = "PATTERN SEQ(Payment{{2}} a[], Refund r) WHERE {} WITHIN 1h"
 LOGIN = "PATTERN SEQ(Login l, Payment a) WHERE {} WITHIN 1h"
 GROUP = "PATTERN SEQ((SEQ(Payment a, Login l))+ g[], Refund r) WHERE {} WITHIN 1h"
 UNION = "PATTERN SEQ((Payment|Login) x, Refund r) WHERE {} WITHIN 1h"
@@ -62,6 +63,10 @@ QUERIES = {
     "Kleene variable without an index": MANY.format("a.amount > 100"),
     "single variable with an index": TWO.format("a[0].amount > 100"),
     "negative index": MANY.format("a[-1].amount > 100"),
+    "index after the last possible element": FEW.format("a[2].amount > 100"),
+    "index before the first possible element": FEW.format("a[last-2].amount > 100"),
+    "index of neighbours that are too far apart": FEW.format("a[i+2].amount > a[i].amount"),
+    "RETURN of an element after the last possible one": FEW.format("a[0].amount > 1") + " RETURN a[2].amount AS third",
     "index with another letter": MANY.format("a[j].amount > 100"),
     "index of first plus one": MANY.format("a[first+1].amount > 100"),
     "list compared with a number": MANY.format("a[].amount > 100"),

@@ -46,6 +46,7 @@ QUERIES = {
     "exclamation mark for NEG": "PATTERN SEQ(Payment a, !Refund r, Login l) WITHIN 1h",
     "PERIODIC in SEQ": "PATTERN SEQ(Login l, PERIODIC(Payment a, 5s, Refund r)) WITHIN 1h",
     "PERIODIC without an interval": "PATTERN PERIODIC(Payment a, Refund r) WITHIN 1h",
+    "PERIODIC longer than the window": "PATTERN PERIODIC(Login l, 10min, Refund r) WITHIN 1min",
     "APERIODIC of two parts": "PATTERN APERIODIC(Payment a, Refund r) WITHIN 1h",
     "NEXT after the variable": "PATTERN SEQ(Payment a, Refund r NEXT) WITHIN 1h",
     "NEXT in AND": "PATTERN AND(Payment a, NEXT Refund r) WITHIN 1h",

@@ -38,6 +38,9 @@ QUERIES = {
     "window of a fraction of a nanosecond": "PATTERN SEQ(Payment a, Refund r) WITHIN 0.5ns",
     "window longer than 292 years": "PATTERN SEQ(Payment a, Refund r) WITHIN 200000d",
     "window of a broken number of events": "PATTERN SEQ(Payment a, Refund r) WITHIN 2.5 EVENTS",
+    "window of fewer events than the pattern": "PATTERN SEQ(Payment a, Refund r) WITHIN 1 EVENTS",
+    "explicit window of fewer events than the pattern":
+        "PATTERN SEQ(Payment{3} a[], Refund r) WINDOW EVERY 9 EVENTS CLOSE AFTER 3 EVENTS",
     "WHERE after WITHIN": "PATTERN SEQ(Payment a, Refund r) WITHIN 1h WHERE a.card = r.card",
     "two WHERE": "PATTERN SEQ(Payment a, Refund r) WHERE a.card = r.card WHERE a.amount > 3 WITHIN 1h",
     "RETURN before WITHIN": "PATTERN SEQ(Payment a, Refund r) RETURN a.card WITHIN 1h",
@@ -62,6 +65,32 @@ QUERIES = {
         "PATTERN SEQ(Payment a, Refund r) WITHIN 1h\nPATTERN SEQ(Login l, Refund r) WITHIN 1h",
     "document given as a query":
         "EVENT Payment (card int64)\nQUERY q\nPATTERN SEQ(Payment a) WITHIN 1h",
+    # words of other languages
+    "pattern of Flink": 'begin("a").next("b")',
+    "loop of Flink": "PATTERN SEQ(Payment a oneOrMore, Refund r) WITHIN 1h",
+    "quantifier of Flink": "PATTERN SEQ(Payment a times(3), Refund r) WITHIN 1h",
+    "greedy loop of Flink": "PATTERN SEQ(Payment+ a[] greedy, Refund r) WITHIN 1h",
+    "negation of Flink": "PATTERN SEQ(Payment a, notFollowedBy Login l, Refund r) WITHIN 1h",
+    "key of Flink": "PATTERN SEQ(Payment a, Refund r) WITHIN 1h keyBy card",
+    "pattern of SQL": "PATTERN (A B C) WITHIN 1h",
+    "reluctant loop of SQL": "PATTERN SEQ(Payment+? a[], Refund r) WITHIN 1h",
+    "permutation of SQL": "PATTERN PERMUTE(Payment a, Refund r) WITHIN 1h",
+    "alternatives of SQL": "PATTERN SEQ(Login l, Payment a | Refund r) WITHIN 1h",
+    "anchor of SQL": "PATTERN SEQ(^ Payment a, Refund r) WITHIN 1h",
+    "interval of SQL": "PATTERN SEQ(Payment a, Refund r) WITHIN INTERVAL '1' HOUR",
+    "running aggregate of SQL": "PATTERN SEQ(Payment+ a[], Refund r) WHERE RUNNING SUM(a.amount) < 9 WITHIN 1h",
+    "classifier of SQL": "PATTERN SEQ(Payment a, Refund r) WITHIN 1h RETURN CLASSIFIER() AS c",
+    "offset of SQL": "PATTERN SEQ(Payment+ a[], Refund r) WHERE LAST(a.amount, 1) < 9 WITHIN 1h",
+    "filter of Siddhi": "PATTERN SEQ(Payment[amount > 5] a, Refund r) WITHIN 1h",
+    "count of Siddhi": "PATTERN SEQ(Payment<2:5> a, Refund r) WITHIN 1h",
+    "variable of Siddhi": "PATTERN SEQ(a=Payment, r=Refund) WITHIN 1h",
+    "silence of Siddhi": "PATTERN SEQ(Payment a, NEG Refund r FOR 5 sec) WITHIN 1h",
+    "choice of Siddhi": "PATTERN SEQ(Payment a, Refund r) WHERE ifThenElse(a.online, 1, 2) = 1 WITHIN 1h",
+    "repeat of Esper": "PATTERN SEQ([5] Payment a, Refund r) WITHIN 1h",
+    "guard of Esper": "PATTERN SEQ(Payment a, Refund r) WHERE timer:within(5 sec)",
+    "timer of Esper": "PATTERN SEQ(Payment a, timer:interval(5 sec)) WITHIN 1h",
+    "distinct events of Esper": "PATTERN SEQ(every-distinct(a.card) Payment a) WITHIN 1h",
+    "end of a loop before the loop": "PATTERN SEQ(UNTIL Refund r, Payment+ a[]) WITHIN 1h",
 }  # fmt: skip
 
 EVENT = "EVENT Payment (card int64)\n"

@@ -48,6 +48,25 @@ def test_unknown_format() -> None:
         explain(make_plan(CASES["keys"][0]), "png")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "loops"),
+    [
+        ("SEQ(A a, B+ b[], NEG N n, C c)", ["b"]),
+        ("SEQ(A a, NEG N n, B+ b[], C c)", ["b"]),
+        ("SEQ(A+ a[], NEG N n, B+ b[])", ["a", "b"]),
+        ("SEQ(A a, (SEQ(B b, C c))+ g[], NEG N n)", ["g"]),
+        ("SEQ(A+ a[], B b, NEG N n, C c)", []),
+        ("SEQ(A a, B+ b[] UNTIL N n, C c)", []),
+        ("SEQ(A a, (SEQ(B b, NEG N n, C c))+ g[])", []),
+        ("SEQ(A a, NEG N n, (SEQ(B b, C c))? g)", []),
+    ],
+)
+def test_loops_that_a_negated_variable_does_not_end(pattern: str, loops: list[str]) -> None:
+    schema = fc.Schema({name: {} for name in "ABCN"}, type="type")
+    output = explain(make_plan(fc.parse(f"PATTERN {pattern} WITHIN 1h", schema)))
+    assert re.findall(r"does not end the loop (\w+), as UNTIL would", output) == loops
+
+
 def test_the_picture_in_the_docs_is_of_the_query_in_the_docs() -> None:
     docs = Path(__file__).parents[2] / "docs"
     block = re.search(r"```cep\n(.*?)```", (docs / "explain.md").read_text(encoding="utf-8"), re.DOTALL)

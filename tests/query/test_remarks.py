@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import pytest
@@ -62,6 +63,45 @@ def test_a_warning_has_place_and_remedy(condition: str, message: str, remedied: 
     assert remarks(remedied) == []
 
 
+LOOPS = [
+    ("APERIODIC(A a, B+ b[], A c)", "A c must not come before the first element of b, but does not end the loop"),
+    ("APERIODIC(A a, B{2,4} b[], A c)", "write SEQ(A a, B{2,4} b[] UNTIL A c) to end it"),
+    ("APERIODIC(A a, (SEQ(A x, B y))+ g[], A c)", "or SEQ(A a, NEG A c, (SEQ(A x, B y))+ g[]) if you mean that"),
+    ("SEQ(A z, APERIODIC(A a, B+ b[], A c))", "write SEQ(A a, B+ b[] UNTIL A c) to end it"),
+]
+
+
+def of_pattern(pattern: str) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fc.parse(f"PATTERN {pattern} WHERE c.v = a.v WITHIN 1h", SCHEMA)
+    return [str(entry.message) for entry in caught]
+
+
+@pytest.mark.parametrize(("pattern", "message"), LOOPS)
+def test_aperiodic_with_a_loop_recommends_until(pattern: str, message: str) -> None:
+    (found,) = of_pattern(pattern)
+    assert message in found and "APERIODIC" in found.splitlines()[1]
+    recommended = re.findall(r"write (SEQ\(.*\)) to end it, or (SEQ\(.*\)) if you mean that", found)
+    assert [of_pattern(text) for text in recommended[0]] == [[], []]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "APERIODIC(A a, B b, A c)", "APERIODIC(A a, B{1} b[], A c)", "APERIODIC(A a, SEQ(B+ b[], A d), A c)",
+        "APERIODIC(A+ a[], B b, A c)", "APERIODIC(A a, B+ b[] UNTIL A u, A c)", "SEQ(A a, B+ b[], NEG A c, B d)",
+        "SEQ(A a, NEG A c, B+ b[])",
+    ],
+)  # fmt: skip
+def test_other_patterns_have_no_warning(pattern: str) -> None:
+    condition = "c.v = a[first].v" if "a[]" in pattern else "c.v = a.v"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fc.parse(f"PATTERN {pattern} WHERE {condition} WITHIN 1h", SCHEMA)
+    assert caught == []
+
+
 @pytest.mark.parametrize(
     "condition",
     [
@@ -72,6 +112,48 @@ def test_a_warning_has_place_and_remedy(condition: str, message: str, remedied: 
 )  # fmt: skip
 def test_plain_conditions_have_no_warning(condition: str) -> None:
     assert remarks(condition) == []
+
+
+def remarks_of(pattern: str) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fc.parse(f"PATTERN {pattern}", SCHEMA)
+    return [str(entry.message) for entry in caught]
+
+
+SIZES = [
+    ("SEQ(A a, B b) WITHIN 1 EVENTS", "needs 2 events and WITHIN 1 EVENTS allows 1; write 2 EVENTS or more",
+     "SEQ(A a, B b) WITHIN 2 EVENTS"),
+    ("SEQ(A a, NEG B n, B? o, OR(AND(A b, A c), A{3,} d[])) WITHIN 2 EVENTS", "needs 3 events",
+     "SEQ(A a, NEG B n, B? o, OR(AND(A b, A c), A{3,} d[])) WITHIN 3 EVENTS"),
+    ("SEQ((SEQ(A a, B b)){2,} g[], ANY(2, A c, B d)) WITHIN 5 EVENTS", "needs 6 events",
+     "SEQ((SEQ(A a, B b)){2,} g[], ANY(2, A c, B d)) WITHIN 6 EVENTS"),
+    ("SEQ(A a, B+ b[] UNTIL A u, APERIODIC(A c, B d, A e)) WITHIN 3 EVENTS", "needs 4 events",
+     "SEQ(A a, B+ b[] UNTIL A u, APERIODIC(A c, B d, A e)) WITHIN 4 EVENTS"),
+    ("SEQ(A a, B b) WINDOW EVERY 2 EVENTS CLOSE AFTER 1 EVENTS", "needs 2 events and CLOSE AFTER 1 EVENTS allows 1",
+     "SEQ(A a, B b) WINDOW EVERY 2 EVENTS CLOSE AFTER 2 EVENTS"),
+    ("PERIODIC(A a, 10min, B b) WITHIN 1min", "never ticks, because its period of 10min is longer than WITHIN 1min",
+     "PERIODIC(A a, 10min, B b) WITHIN 10min"),
+    ("SEQ(A{2} a[]) WHERE a[2].v > 1 WITHIN 1h", "a[2].v never exists, because a has at most 2 elements counted",
+     "SEQ(A{2} a[]) WHERE a[1].v > 1 WITHIN 1h"),
+    ("SEQ(A{,2} a[], B b) WHERE a[last-2].v > b.v WITHIN 1h", "a[last-2].v never exists",
+     "SEQ(A{,3} a[], B b) WHERE a[last-2].v > b.v WITHIN 1h"),
+    ("SEQ((SEQ(A a, B b)){1} g[]) WHERE g[1].a.v > 1 WITHIN 1h", "g[1].a.v never exists, because g has at most 1 el",
+     "SEQ((SEQ(A a, B b)){1,} g[]) WHERE g[1].a.v > 1 WITHIN 1h"),
+    ("SEQ(ANY(2, A a[])) WHERE a[2].v > 1 WITHIN 1h", "use an index up to [1], or allow more elements",
+     "SEQ(ANY(3, A a[])) WHERE a[2].v > 1 WITHIN 1h"),
+    ("SEQ(A{2} a[]) WHERE a[i+1].v > a[i-1].v WITHIN 1h", "a[i-1].v and a[i+1].v never both exist",
+     "SEQ(A{2} a[]) WHERE a[i+1].v > a[i].v WITHIN 1h"),
+    ("SEQ(A{2} a[]) WITHIN 1h RETURN a[2].v AS third", "so the column is always null",
+     "SEQ(A{2} a[]) WITHIN 1h RETURN a[1].v AS second"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pattern", "message", "remedied"), SIZES)
+def test_a_warning_of_sizes(pattern: str, message: str, remedied: str) -> None:
+    (found,) = remarks_of(pattern)
+    assert found.startswith("query:1:") and message in found and "^" in found
+    assert remarks_of(remedied) == []
 
 
 def test_a_long_condition_has_no_warning() -> None:

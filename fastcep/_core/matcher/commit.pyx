@@ -5,7 +5,7 @@ from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint64_t
 from fastcep._core.matches.decide cimport defer
 from fastcep._core.matches.elements cimport guard, holds
 from fastcep._core.matches.emit cimport emit_staged
-from fastcep._core.matches.longest cimport keep_longest
+from fastcep._core.matches.longest cimport keep_longest, note_extended
 from fastcep._core.matches.negate cimport are_absent
 from fastcep._core.memory.row_store cimport Bucket, Index, append, bucket_at, column_of, find, find_or_add
 from fastcep._core.memory.starts cimport new_node
@@ -65,7 +65,7 @@ cdef void commit(Core* core, int64_t j, int64_t position) noexcept nogil:
     if stored:
         count_row(core, stage.start[j])
         if core.longest:
-            core.starts.alive[stage.start[j] & core.starts.mask] = position
+            note_extended(core, stage.start[j], position)
         if core.shed.on:
             core.shed.born[edge.target * core.shed.stride + class_of(stage.class_[j])] += 1
 

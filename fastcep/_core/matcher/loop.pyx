@@ -355,7 +355,7 @@ cdef int64_t held_bytes(Core* core) noexcept nogil:
     cdef int64_t items = core.detected.capacity + core.detected_times.capacity + core.detected_counts.capacity, total
     items += core.advanced.capacity + core.bound.capacity + core.ends.capacity + core.chosen.capacity
     items += core.places.capacity + core.timed_places.capacity
-    items += core.horizons.capacity
+    items += core.horizons.capacity + core.touched.capacity
     items += core.frames.capacity + core.leaving.capacity + core.out_windows.capacity + core.timed.capacity
     items += core.timed_rows.capacity
     cdef int64_t number
@@ -392,7 +392,7 @@ cdef void recover_from_failure(Core* core) noexcept nogil:
     for i in range(core.detected_counts.size):
         n_matches += core.detected_counts.data[i]
     core.detected.size = core.detected_times.size = core.detected_counts.size
-    core.emitted = core.advanced.size = 0
+    core.emitted = core.advanced.size = core.touched.size = 0
     if core.n_sets > 0:
         forget(&core.seen)
     _truncate_output(core, core.out_values, core.out_lengths, n_matches, core.select == CUMULATIVE)

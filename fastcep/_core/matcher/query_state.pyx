@@ -123,6 +123,7 @@ cdef class QueryState:
         self.core.detected.budget = self.core.detected_times.budget = self.core.detected_counts.budget = &self.core.budget
         self.core.advanced.budget = self.core.bound.budget = self.core.ends.budget = &self.core.budget
         self.core.chosen.budget = self.core.leaving.budget = self.core.horizons.budget = &self.core.budget
+        self.core.touched.budget = &self.core.budget
         seen_init(&self.core.seen, &self.core.budget)
         pending_init(&self.core.pending, &self.core.budget, 3 + self.core.n_slots + 2 * tables.n_outputs)
         if (starts_init(&self.core.starts, &self.core.budget, self.core.window_kind, plan.lives, plan.longest) < 0

@@ -9,9 +9,11 @@ It is reported when the start has ended:
 * under WITHIN n EVENTS, at the last event of the window;
 * at the end of a window by time, and at the end of the stream.
 
-Every event is visited where an event that no variable may bind can end a start (``Core.visits_all``). With AFTER MATCH
-SKIP PAST LAST, SKIP TO FIRST and SKIP TO LAST under contiguity, a match waits for the starts before it in its
-partition, so that the earliest start is served first.
+Every event is visited where an event that no variable may bind can end a start (``Core.visits_all``). Only the starts
+that the event may have ended are visited (``Core.touched``): under contiguity those that the previous event has
+extended (``Starts.lists``), otherwise those that have lost a row. With AFTER MATCH SKIP PAST LAST, SKIP TO FIRST and
+SKIP TO LAST under contiguity, a match waits for the starts before it in its partition, so that the earliest start is
+served first.
 """
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport qsort
@@ -20,7 +22,8 @@ from fastcep._core.matches.emit cimport emit_staged, end_event
 from fastcep._core.matches.policy cimport PAST_LAST, TO_FIRST, TO_NEXT, count_of_waiting, partition_of
 from fastcep._core.matches.waiting cimport end_of_window, load_waiting, new_waiting, write_waiting
 from fastcep._core.memory.pending_matches cimport Pending, outputs_of, remove_marked, row_at
-from fastcep._core.memory.starts cimport EVENTS, EXPLICIT, TIME
+from fastcep._core.memory.start_lists cimport put_list, take_list
+from fastcep._core.memory.starts cimport EVENTS, EXPLICIT, TIME, Starts
 from fastcep._core.memory.vectors cimport Vec, push
 from fastcep._core.program.plan_tables cimport VARIABLE_AT, State
 from fastcep._core.state.core cimport Core, count_row, position_of
@@ -33,6 +36,9 @@ cdef enum:
 cdef void keep_longest(Core* core, int number, int64_t j) noexcept nogil:
     """Keep staged row ``j`` of state ``number``, a match, in place of the one of its start that ended earlier."""
     cdef int64_t start = core.stage.start[j], row = core.starts.best[start & core.starts.mask], birth = core.next_birth
+    if push(&core.touched, start) < 0:
+        core.failed = True
+        return
     if row < 0:
         row = new_waiting(core, end_of_window(core, start))
         if row < 0:
@@ -51,51 +57,123 @@ cdef inline bint _counted_out(const Core* core, int64_t slot, int64_t position) 
     return core.window_kind == EVENTS and position - core.starts.position[slot] >= core.window - 1
 
 
+cdef void note_extended(Core* core, int64_t start, int64_t position) noexcept nogil:
+    """Note that an event has made a row of a start."""
+    cdef int64_t slot = start & core.starts.mask
+    if core.starts.alive[slot] != position:
+        core.starts.alive[slot] = position
+        if core.follows and push(&core.touched, start) < 0:
+            core.failed = True
+
+
 cdef void settle(Core* core, int k, int64_t position) noexcept nogil:
     """Report the longest matches of the starts that event ``k`` of the chunk has ended."""
-    cdef Pending* pending = &core.pending
-    cdef int64_t previous = -1, i, slot, alive, oldest = INT64_MAX
-    cdef int64_t* row
-    cdef bint over, has_oldest = False
-    if pending.size == 0:
-        return
-    if core.follows:
-        previous = position - 1
-        if core.previous_column >= 0:
-            previous = core.columns[core.previous_column].data[k]
-    core.chosen.size = 0
-    for i in range(pending.size):
-        row = row_at(pending, pending.heap[i].row)
-        slot = row[0] & core.starts.mask
-        alive = core.starts.alive[slot]
-        if _counted_out(core, slot, position):
-            over = True
-        elif core.follows:
-            over = alive != position and ((previous >= 0 and alive == previous) or row[BIRTH] >= core.event_birth)
-            if over and core.after_match > TO_NEXT:
-                if not has_oldest:
-                    oldest = _oldest_alive(core, position)
-                    has_oldest = True
-                if row[0] > oldest and _in_partition_of_event(core, row, k):
-                    core.starts.alive[slot] = position
-                    over = False
+    if core.pending.size > 0:
+        core.chosen.size = 0
+        if core.window_kind == EVENTS:
+            _end_counted_out(core, position)
+        if core.follows:
+            _end_unextended(core, k, position)
         else:
-            over = core.starts.rows[slot] == 1
-        if over and push(&core.chosen, pending.heap[i].row) < 0:
+            _end_rowless(core, position)
+        if core.chosen.size > 0 and not core.failed:
+            _report(core, position, core.now)
+            core.due = core.pending.heap[0].time if core.pending.size > 0 else INT64_MAX
+    core.touched.size = 0
+
+
+cdef inline void _end(Core* core, int64_t slot) noexcept nogil:
+    """Add the longest match of a start to those that are reported."""
+    if push(&core.chosen, core.starts.best[slot]) < 0:
+        core.failed = True
+
+
+cdef void _end_counted_out(Core* core, int64_t position) noexcept nogil:
+    """End the starts for which the event is the last one in their window of n events."""
+    cdef int64_t start, slot
+    for start in range(core.starts.first, core.starts.next):
+        slot = start & core.starts.mask
+        if not _counted_out(core, slot, position):
+            return
+        if core.starts.best[slot] >= 0:
+            _end(core, slot)
+
+
+cdef void _end_rowless(Core* core, int64_t position) noexcept nogil:
+    """End the starts that have no row left except their longest match."""
+    cdef int64_t i, slot
+    if core.starts.unsettled:
+        core.starts.unsettled = False
+        for i in range(core.pending.size):
+            if push(&core.touched, row_at(&core.pending, core.pending.heap[i].row)[0]) < 0:
+                core.failed = True
+                return
+    _sort_touched(core)
+    for i in range(core.touched.size):
+        slot = core.touched.data[i] & core.starts.mask
+        if (core.touched.data[i] >= core.starts.first and core.starts.best[slot] >= 0 and core.starts.rows[slot] == 1
+                and not _counted_out(core, slot, position)):
+            _end(core, slot)
+
+
+cdef void _end_unextended(Core* core, int k, int64_t position) noexcept nogil:
+    """End the starts of the previous event, and matches of event ``k``, of which the event has made no row.
+
+    The starts that go on are listed under the event.
+    """
+    cdef Starts* starts = &core.starts
+    cdef int64_t previous = position - 1, start, slot, i, oldest = INT64_MAX, newest = -1
+    if core.previous_column >= 0:
+        previous = core.columns[core.previous_column].data[k]
+    start = take_list(&starts.lists, previous) if previous >= 0 else -1
+    while start >= starts.first:
+        if push(&core.touched, start) < 0:
             core.failed = True
             return
-    if core.chosen.size > 0:
-        _report(core, position, core.now)
-        core.due = pending.heap[0].time if pending.size > 0 else INT64_MAX
+        start = starts.older[start & starts.mask]
+    _sort_touched(core)
+    if core.after_match > TO_NEXT:
+        oldest = _oldest_extended(core, position)
+    for i in range(core.touched.size):
+        start = core.touched.data[i]
+        slot = start & starts.mask
+        if start < starts.first or starts.best[slot] < 0 or _counted_out(core, slot, position):
+            continue
+        if starts.alive[slot] != position:
+            if start < oldest or not _in_partition_of_event(core, row_at(&core.pending, starts.best[slot]), k):
+                _end(core, slot)
+                continue
+            starts.alive[slot] = position  # it waits for the starts before it
+        starts.older[slot] = newest
+        newest = start
+    if newest >= 0 and put_list(&starts.lists, position, newest, starts.first) < 0:
+        core.failed = True
 
 
-cdef int64_t _oldest_alive(const Core* core, int64_t position) noexcept nogil:
+cdef void _sort_touched(Core* core) noexcept nogil:
+    """Sort the touched starts, and remove duplicates."""
+    cdef int64_t* data = core.touched.data
+    cdef int64_t i = 1, n = 0
+    while i < core.touched.size and data[i - 1] < data[i]:
+        i += 1
+    if i >= core.touched.size:
+        return
+    qsort(data, core.touched.size, sizeof(int64_t), _compare)
+    for i in range(core.touched.size):
+        if i == 0 or data[i] != data[n - 1]:
+            data[n] = data[i]
+            n += 1
+    core.touched.size = n
+
+
+cdef int64_t _oldest_extended(const Core* core, int64_t position) noexcept nogil:
     """Return the first start that the event has extended or begun and that can go on; INT64_MAX if there is none."""
-    cdef int64_t start
-    for start in range(core.starts.first, core.starts.next):
-        if core.starts.alive[start & core.starts.mask] == position and not _counted_out(
-                core, start & core.starts.mask, position):
-            return start
+    cdef int64_t i, slot
+    for i in range(core.touched.size):
+        slot = core.touched.data[i] & core.starts.mask
+        if core.touched.data[i] >= core.starts.first and core.starts.alive[slot] == position and not _counted_out(
+                core, slot, position):
+            return core.touched.data[i]
     return INT64_MAX
 
 
@@ -129,7 +207,7 @@ cdef bint _in_partition_of_event(Core* core, const int64_t* row, int k) noexcept
 
 
 cdef int _compare(const void* left, const void* right) noexcept nogil:
-    """Compare the first words of two pairs, for ``qsort``."""
+    """Compare two words, or the first words of two pairs, for ``qsort``."""
     cdef int64_t a = (<const int64_t*>left)[0], b = (<const int64_t*>right)[0]
     return (a > b) - (a < b)
 

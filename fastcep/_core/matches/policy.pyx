@@ -86,6 +86,7 @@ cdef void policy_clear(Core* core) noexcept nogil:
     vec_free(&core.chosen)
     vec_free(&core.leaving)
     vec_free(&core.horizons)
+    vec_free(&core.touched)
 
 
 cdef inline int64_t _begin(const Core* core, int64_t match) noexcept nogil:

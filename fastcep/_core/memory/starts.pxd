@@ -2,6 +2,7 @@
 from libc.stdint cimport INT64_MAX, int32_t, int64_t
 
 from fastcep._core.memory.allocator cimport Budget
+from fastcep._core.memory.start_lists cimport StartLists
 
 
 cdef enum:              # kinds of window
@@ -21,9 +22,12 @@ cdef struct Starts:
     int64_t* rows            # number of live rows of the start,
     int64_t* node            # latest chain node of the start, or -1,
     int64_t* window          # ordinal of the latest explicit window that was open
-    bint tracks              # SELECT longest; the entries have two more words:
+    bint tracks              # SELECT longest; the entries have three more words:
     int64_t* alive           # position of the last event that made a row of the start, or -1,
-    int64_t* best            # and the row of ``Pending`` that holds its longest match, or -1
+    int64_t* best            # the row of ``Pending`` that holds its longest match, or -1,
+    int64_t* older           # and the next start in the list of ``alive``, or -1
+    StartLists lists         # contiguity: the starts with a longest match by ``alive``
+    bint unsettled           # after shedding and a restore: any start may have no other row than its longest match
     int64_t mask, first, next
     int64_t kept             # starts [kept, first) are dead, but their chain nodes are not freed yet
     bint keeps               # the chain nodes of dead starts are kept until ``release``
@@ -43,6 +47,7 @@ cdef void drop_all(Starts* starts) noexcept nogil
 cdef void release(Starts* starts) noexcept nogil
 cdef void starts_rest(Starts* starts, bint fully) noexcept nogil
 cdef int64_t starts_bytes(const Starts* starts) noexcept nogil
+cdef int relist(Starts* starts) noexcept nogil
 
 
 cdef inline int64_t last_time(const Starts* starts, int64_t time) noexcept nogil:
@@ -68,6 +73,7 @@ cdef inline int64_t start_of(Starts* starts, int64_t time, int64_t position) noe
     starts.window[ordinal & starts.mask] = starts.newest
     if starts.tracks:
         starts.alive[ordinal & starts.mask] = starts.best[ordinal & starts.mask] = -1
+        starts.older[ordinal & starts.mask] = -1
     return ordinal
 
 

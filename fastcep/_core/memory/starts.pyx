@@ -10,12 +10,13 @@ from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memset
 
 from fastcep._core.memory.allocator cimport Budget, give_back, obtain, regrow, shrink
+from fastcep._core.memory.start_lists cimport lists_clear, lists_init, put_list, take_list
 
 cdef enum:
     FIRST_ENTRIES = 64       # entries of a new ring
     MOST_IDLE = 4096         # entries, and chain nodes, that an empty ring may keep
     ENTRY_BYTES = 40         # bytes of an entry,
-    TRACKED_BYTES = 56       # and of one with the words of SELECT longest
+    TRACKED_BYTES = 64       # and of one with the words of SELECT longest
 
 
 cdef inline int64_t _entry_bytes(const Starts* starts) noexcept nogil:
@@ -39,6 +40,7 @@ cdef int grow(Starts* starts) noexcept nogil:
         if starts.tracks:
             grown[5 * capacity + (i & (capacity - 1))] = starts.alive[i & starts.mask]
             grown[6 * capacity + (i & (capacity - 1))] = starts.best[i & starts.mask]
+            grown[7 * capacity + (i & (capacity - 1))] = starts.older[i & starts.mask]
     _set_block(starts, grown, capacity)
     give_back(starts.budget, old_block, old * _entry_bytes(starts))
     return 0
@@ -48,6 +50,7 @@ cdef int starts_init(Starts* starts, Budget* budget, int kind, int64_t span, bin
     """Initialise an empty ring for windows of this kind and length; -1 without memory."""
     memset(starts, 0, sizeof(Starts))
     starts.budget = budget
+    lists_init(&starts.lists, budget)
     starts.kind = kind
     starts.span = span
     starts.tracks = tracks
@@ -61,6 +64,7 @@ cdef void starts_clear(Starts* starts) noexcept nogil:
     if starts.budget != NULL:
         give_back(starts.budget, starts.time, (starts.mask + 1) * _entry_bytes(starts))
         _clear_nodes(starts)
+        lists_clear(&starts.lists)
         starts.time = NULL
 
 
@@ -75,7 +79,20 @@ cdef void _clear_nodes(Starts* starts) noexcept nogil:
 
 cdef int64_t starts_bytes(const Starts* starts) noexcept nogil:
     """Return the bytes of the ring and of the chain nodes."""
-    return (starts.mask + 1) * _entry_bytes(starts) + starts.node_capacity * 24
+    return (starts.mask + 1) * _entry_bytes(starts) + starts.node_capacity * 24 + starts.lists.n_slots * 16
+
+
+cdef int relist(Starts* starts) noexcept nogil:
+    """Make the lists anew, after starts got other numbers; -1 without memory."""
+    cdef int64_t start, slot
+    lists_clear(&starts.lists)
+    for start in range(starts.first, starts.next):
+        slot = start & starts.mask
+        if starts.best[slot] >= 0 and starts.alive[slot] >= 0:
+            starts.older[slot] = take_list(&starts.lists, starts.alive[slot])
+            if put_list(&starts.lists, starts.alive[slot], start, starts.first) < 0:
+                return -1
+    return 0
 
 
 cdef void starts_rest(Starts* starts, bint fully) noexcept nogil:
@@ -83,8 +100,11 @@ cdef void starts_rest(Starts* starts, bint fully) noexcept nogil:
     cdef void* block
     if fully or starts.node_capacity > MOST_IDLE:
         _clear_nodes(starts)
+    if fully or starts.lists.n_slots > MOST_IDLE:
+        lists_clear(&starts.lists)
     if starts.mask >= (FIRST_ENTRIES if fully else MOST_IDLE):
-        block = shrink(starts.budget, starts.time, (starts.mask + 1) * _entry_bytes(starts), FIRST_ENTRIES * _entry_bytes(starts))
+        block = shrink(
+            starts.budget, starts.time, (starts.mask + 1) * _entry_bytes(starts), FIRST_ENTRIES * _entry_bytes(starts))
         _set_block(starts, <int64_t*>block, FIRST_ENTRIES)
 
 
@@ -97,6 +117,7 @@ cdef void _set_block(Starts* starts, int64_t* block, int64_t capacity) noexcept 
     if starts.tracks:
         starts.alive = block + 5 * capacity
         starts.best = block + 6 * capacity
+        starts.older = block + 7 * capacity
     starts.mask = capacity - 1
 
 

@@ -214,6 +214,7 @@ cdef inline void _drop_row(Core* core, int state_number, int64_t* row) noexcept 
     cdef int64_t class_ = class_of(word)
     core.starts.rows[row[0] & core.starts.mask] -= counts
     core.starts.live -= counts
+    core.starts.unsettled = True
     core.shed.dropped[state_number * core.shed.stride + (class_ if class_ < core.shed.stride else 0)] += counts
     row[0] = -1
 

@@ -13,7 +13,7 @@ import numpy as np
 from fastcep._core.memory.open_windows cimport add_window, window_at
 from fastcep._core.memory.pending_matches cimport HEAD, new_row, row_at, wait
 from fastcep._core.memory.row_store cimport Index, append, bucket_at, expect, find, find_or_add, put_buckets
-from fastcep._core.memory.starts cimport EVENTS, Starts, new_node, start_of
+from fastcep._core.memory.starts cimport EVENTS, Starts, new_node, relist, start_of
 from fastcep._core.program.plan_tables cimport ROUND_AT, VARIABLE_AT, State
 from fastcep._core.snapshot.dump cimport is_chained
 from fastcep._core.state.core cimport Core, position_of, stores_of
@@ -280,6 +280,10 @@ cdef int _load_waiting(Core* core, table, int64_t start, int64_t node, int8_t[::
                 raise ValueError(_MISFIT.format("waiting matches"))
             core.starts.best[to[0] & core.starts.mask] = row
             core.starts.alive[to[0] & core.starts.mask] = _last_event(core, to)
+    if core.longest:
+        core.starts.unsettled = True
+        if core.follows and relist(&core.starts) < 0:
+            raise MemoryError("no memory for the state")
     core.due = core.pending.heap[0].time
     return 0
 

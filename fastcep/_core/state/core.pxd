@@ -43,6 +43,7 @@ cdef struct Core:
     bint longest             # SELECT longest: a match waits until no longer one can come; see longest.pyx
     bint visits_all          # every event is visited, because it may end a partial match
     bint follows             # contiguity: a partial match ends at the next event
+    Vec touched              # SELECT longest: starts whose matches the event may end
     int previous_column      # event column with the previous event of the partition, or -1: that of the stream
     bint has_policy          # a policy selects among the matches of an event, or a match removes partial matches
     int window_kind          # see starts.pxd

@@ -9,7 +9,7 @@ from libc.stdint cimport INT64_MIN, int64_t
 from fastcep._core.memory.allocator cimport give_back, obtain
 from fastcep._core.memory.pending_matches cimport row_at
 from fastcep._core.memory.row_store cimport Bucket, Index, bucket_at, compact, key_of
-from fastcep._core.memory.starts cimport Starts, drop_empty, drop_first, free_nodes
+from fastcep._core.memory.starts cimport Starts, drop_empty, drop_first, free_nodes, relist
 from fastcep._core.memory.vectors cimport contains, push
 from fastcep._core.program.plan_tables cimport State
 from fastcep._core.state.core cimport Core, position_of
@@ -53,6 +53,8 @@ cdef inline void _remove(Core* core, int64_t* row) noexcept nogil:
         return
     core.starts.rows[row[0] & core.starts.mask] -= 1
     core.starts.live -= 1
+    if core.longest and not core.follows and push(&core.touched, row[0]) < 0:
+        core.failed = True
     row[0] = -1
 
 
@@ -215,4 +217,6 @@ cdef void _close_gaps(Core* core) noexcept nogil:
         row = row_at(&core.pending, core.pending.heap[j].row)
         row[0] = new_ordinals[row[0] - first]
     starts.first = starts.kept = to
+    if core.longest and core.follows and relist(starts) < 0:
+        core.failed = True
     give_back(&core.budget, new_ordinals, n * 8)

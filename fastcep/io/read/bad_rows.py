@@ -93,8 +93,8 @@ class BadRows:
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self.path = fspath(path)
-        self.count = 0
+        self.path: str = fspath(path)
+        self.count: int = 0
         with self._with_path_in_errors():
             self._file: TextIO = open(path, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
 

@@ -60,8 +60,9 @@ class Source:
     def __init__(self, path: str, batches: _Chunks, inputs: _Inputs, sink: BadRows | None) -> None:
         self.path = path
         self._inputs = inputs
-        self.origin, self.rows = path, np.empty(0, np.int64)
-        self.rows_read = 0
+        self.origin: str = path
+        self.rows: Ints = np.empty(0, np.int64)
+        self.rows_read: int = 0
         self._batches = batches
         self._sink = sink
 

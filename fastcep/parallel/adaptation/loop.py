@@ -99,7 +99,8 @@ class AdaptationLoop:
     """
 
     def __init__(self, pool: InstancePool, service: Service, options: Adaptation, start: int) -> None:
-        self._pool, self._service, self.options = pool, service, options
+        self._pool, self._service = pool, service
+        self.options: Adaptation = options
         self._interval = None if options.interval is None else parse_duration(options.interval)
         self._horizon = parse_duration(options.horizon)
         self.decisions: deque[Decision] = deque(maxlen=KEPT)
@@ -113,7 +114,7 @@ class AdaptationLoop:
         self._wanted: deque[tuple[int, int]] = deque([(start, options.first)])
         self._method: Method = options.forecast
         self._until_choice = 0
-        self.instances = options.first  #: asked of the pool
+        self.instances: int = options.first  #: asked of the pool
 
     def arrived(self, gaps: Floats) -> None:
         """Log the times in ns between each of the next events and the event before it, float64[n]."""

@@ -64,8 +64,8 @@ class Worker:
     def __init__(self, number: int) -> None:
         self.number = number
         self.jobs: deque[tuple[float, int]] = deque()
-        self.busy = 0.0
-        self.until = 0.0  #: end of the current job
+        self.busy: float = 0.0
+        self.until: float = 0.0  #: end of the current job
         self.is_leaving = False
         self.wake: Any = None  # event that ends its wait for work
 

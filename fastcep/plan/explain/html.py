@@ -20,7 +20,8 @@ def query_html(query: ast.Query) -> str:
     """Return HTML without scripts, in which every name is escaped."""
     lines = map(shown, to_text(query).rstrip("\n").split("\n"))
     try:
-        picture = f'<div style="overflow-x:auto">{svg([facts(make_plan(query))], with_text=False)}</div>'
+        drawing = svg([facts(make_plan(query))], with_text=False, background=False)
+        picture = f'<div style="overflow-x:auto">{drawing}</div>'
     except FastcepError as error:  # a query without a plan is displayed with the error
         picture = f"<p>{_safe(str(error))}</p>"
     return f"<div><pre>{escape(chr(10).join(lines))}</pre>{_schema(query.schema)}{picture}</div>"

@@ -1,4 +1,8 @@
-"""Draw plans as SVG without scripts, style sheets, ids or references, so that any page can embed it."""
+"""Draw plans as SVG without scripts, style sheets, ids or references, so that any page can embed it.
+
+Lines and text have the current colour: in a page that of the text around the picture, whether it is light or dark; in a
+file, which has a white background, a dark one.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,14 @@ from fastcep.query.printer import name_text
 
 __all__ = ["svg"]
 
-_INK, _FAINT, _FILL, _LINK = "#1f2937", "#6b7280", "#eef2ff", "#4f46e5"
+_INK = "#1f2937"  # the current colour of a picture with a background
+_ACCENT = "#6366f1"  # has a contrast of at least 4 to white and to black
 _MIN_WIDTH = 720.0  # px, so that the text below a small picture fits
 _MARGIN = 12.0
 _MAX_STATES = 128  # a picture with more states would be metres wide; only its text is written
 
 
-def svg(queries: Sequence[dict[str, Any]], *, with_text: bool = True) -> str:
+def svg(queries: Sequence[dict[str, Any]], *, with_text: bool = True, background: bool = True) -> str:
     """Draw the queries below one another.
 
     Parameters
@@ -28,6 +33,9 @@ def svg(queries: Sequence[dict[str, Any]], *, with_text: bool = True) -> str:
         Facts of the plans.
     with_text
         Whether the explanation as text is below each picture; otherwise only the notes on operators are.
+    background
+        Whether the picture has a white background and dark text. Otherwise it has no background and the colour of the
+        text around it.
     """
     layouts = [lay_out(facts) if len(facts["states"]) <= _MAX_STATES else None for facts in queries]
     width = max([_MIN_WIDTH if with_text or None in layouts else 0.0, *(layout.width for layout in layouts if layout)])
@@ -55,12 +63,14 @@ def svg(queries: Sequence[dict[str, Any]], *, with_text: bool = True) -> str:
                 body.append(_text(0, y, part))
     width, height = width + 2 * _MARGIN, y + 2 * _MARGIN
     size = f"{_number(width)} {_number(height)}"
+    color = f' color="{_INK}"' if background else ""
+    paper = [f'<rect width="{_number(width)}" height="{_number(height)}" fill="#ffffff"/>'] if background else []
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" width="{_number(width)}" '
             f'height="{_number(height)}" font-family="ui-monospace, Menlo, Consolas, \'DejaVu Sans Mono\', monospace" '
-            'font-size="12">',
-            f'<rect width="{_number(width)}" height="{_number(height)}" fill="#ffffff"/>',
+            f'font-size="12"{color}>',
+            *paper,
             f'<g transform="translate({_number(_MARGIN)} 0)">',
             *body,
             "</g>",
@@ -75,14 +85,15 @@ def _picture(layout: Layout) -> Iterator[str]:
         yield from _DRAW[link.kind](link, boxes, layout.row)
     for box in boxes:
         yield from _box(box)
-    for link in layout.links:  # last, so that no line runs through a label
+    for link in layout.links:
         yield from _label(link, boxes, layout.row)
 
 
 def _box(box: Box) -> Iterator[str]:
-    yield _rect(box.x, box.y, box.width, box.height, f'rx="8" fill="{_FILL}" stroke="{_INK}"')
+    style = f'fill="{_ACCENT}" fill-opacity="0.12" stroke="currentColor"'
+    yield _rect(box.x, box.y, box.width, box.height, f'rx="8" {style}')
     if box.accepts:
-        yield _rect(box.x + 3, box.y + 3, box.width - 6, box.height - 6, f'rx="6" fill="none" stroke="{_INK}"')
+        yield _rect(box.x + 3, box.y + 3, box.width - 6, box.height - 6, 'rx="6" fill="none" stroke="currentColor"')
     y = box.y + box.height / 2 - (len(box.lines) - 1) * LINE / 2 + 4
     for row, line in enumerate(box.lines):
         yield _text(box.middle, y + row * LINE, line, anchor="middle", bold=row == 0, faint=row > 0)
@@ -108,10 +119,19 @@ def _skip(link: Link, boxes: list[Box], row: float) -> Iterator[str]:
     along = turn if x1 < x2 else -turn
     yield _path(
         f"M{_number(x1)} {_number(top)}V{_number(track - turn)}Q{_number(x1)} {_number(track)} {_number(x1 + along)} "
-        f"{_number(track)}H{_number(x2 - along)}Q{_number(x2)} {_number(track)} {_number(x2)} {_number(track - turn)}"
-        f"V{_number(top + 8)}"
+        f"{_number(track)}{_gap(link)}H{_number(x2 - along)}"
+        f"Q{_number(x2)} {_number(track)} {_number(x2)} {_number(track - turn)}V{_number(top + 8)}"
     )
     yield _arrow(x2, top, -4, 8, 4, 8)
+
+
+def _gap(link: Link) -> str:
+    """Return the steps that leave the line out where its label is."""
+    if not link.lines:
+        return ""
+    middle, half = (link.x1 + link.x2) / 2, columns(link.lines[0]) * CHARACTER / 2 + 3
+    half = half if link.x1 < link.x2 else -half
+    return f"H{_number(middle - half)}M{_number(middle + half)} {_number(link.track)}"
 
 
 _DRAW = {"next": _next, "loop": _loop, "skip": _skip}
@@ -131,8 +151,6 @@ def _label(link: Link, boxes: list[Box], row: float) -> Iterator[str]:
         x, last = (left + right) / 2, row - 6
     else:
         x, last = (link.x1 + link.x2) / 2, link.track + 4
-        width = columns(link.lines[0]) * CHARACTER + 6
-        yield _rect(x - width / 2, link.track - LINE / 2, width, LINE, 'fill="#ffffff"')
     for up, line in enumerate(reversed(link.lines)):
         yield _text(x, last - up * LINE, line, anchor="middle")
 
@@ -147,18 +165,18 @@ def _rect(x: float, y: float, width: float, height: float, attributes: str) -> s
 
 
 def _path(steps: str) -> str:
-    return f'<path d="{steps}" fill="none" stroke="{_LINK}"/>'
+    return f'<path d="{steps}" fill="none" stroke="{_ACCENT}"/>'
 
 
 def _arrow(x: float, y: float, *sides: float) -> str:
     points = [(x, y), (x + sides[0], y + sides[1]), (x + sides[2], y + sides[3])]
     points_text = " ".join(f"{_number(a)},{_number(b)}" for a, b in points)
-    return f'<polygon points="{points_text}" fill="{_LINK}"/>'
+    return f'<polygon points="{points_text}" fill="{_ACCENT}"/>'
 
 
 def _text(x: float, y: float, line: str, *, anchor: str = "start", bold: bool = False, faint: bool = False) -> str:
     attributes = f' text-anchor="{anchor}"' if anchor != "start" else ""
     attributes += ' font-weight="bold"' if bold else ""
-    fill = _FAINT if faint else _INK
+    attributes += ' fill-opacity="0.75"' if faint else ""
     place = f'x="{_number(x)}" y="{_number(y)}"'
-    return f'<text {place} fill="{fill}"{attributes} xml:space="preserve">{escape(line)}</text>'
+    return f'<text {place} fill="currentColor"{attributes} xml:space="preserve">{escape(line)}</text>'

@@ -295,11 +295,13 @@ def _contiguity_text(entry: dict[str, Any]) -> str:
 
 def _absences(facts: dict[str, Any], variable: str) -> list[str]:
     """Return the texts of the checks of a negated variable, without duplicates."""
+    return list(dict.fromkeys(absence_text(facts, entry) for entry in _absence_entries(facts, variable)))
+
+
+def _absence_entries(facts: dict[str, Any], variable: str) -> list[dict[str, Any]]:
     parts = [edge["absences"] for edge in facts["edges"]]
     parts += [state[key] for state in facts["states"] for key in ("accept_absences", "end_absences")]
-    return list(dict.fromkeys(
-        absence_text(facts, entry) for entries in parts for entry in entries if entry["variable"] == variable
-    ))  # fmt: skip
+    return [entry for entries in parts for entry in entries if entry["variable"] == variable]
 
 
 def _negation_text(facts: dict[str, Any], negation: dict[str, Any]) -> str:
@@ -323,4 +325,21 @@ def _negation_text(facts: dict[str, Any], negation: dict[str, Any]) -> str:
             heading = f"checked {headings[check['at']]} in"
             places.setdefault(heading, []).append(place(facts, check["state"]))
     parts += [f"{heading} {', '.join(dict.fromkeys(where))}" for heading, where in places.items()]
+    parts += [f"does not end the loop {loop}, as UNTIL would" for loop in _loops_beside(facts, name)]
     return "; ".join(parts)
+
+
+def _loops_beside(facts: dict[str, Any], variable: str) -> list[str]:
+    """Return the loops right before or after a negated variable that it does not end."""
+    groups = {group["name"] for group in facts.get("groups", []) if group["repeated"]}
+    loops: dict[str, None] = {}
+    for entry in _absence_entries(facts, variable):
+        for name in (*entry["after"][-1:], *entry["before"][:1]):
+            neighbour = _variable(facts, name)
+            if entry["until"]:
+                continue
+            if neighbour["repeated"]:
+                loops[_name(facts, name)] = None
+            elif neighbour.get("group") in groups and entry["rounds"] is None:
+                loops[name_text(neighbour["group"])] = None
+    return list(loops)

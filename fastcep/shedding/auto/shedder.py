@@ -75,7 +75,8 @@ class Auto(RefittingShedder):
     def begin(self, setting: EngineSetting) -> None:
         """Take note of the options of the engine, before the queries are planned."""
         super().begin(setting)
-        self.drops_matches = self.cuts = setting.store != "factorised"
+        self.drops_matches: bool = setting.store != "factorised"
+        self.cuts: bool = self.drops_matches
 
     # ------------------------------------------------------------- shedding
 

@@ -94,7 +94,8 @@ class ESpice(RefittingShedder):
             raise ValidationError(f"{owner}: f={f!r}; expected a number above 0 and below 1, such as 0.8, or 'auto'")
         if not isinstance(literal, bool):
             raise ValidationError(f"{owner}: literal={literal!r}; expected True or False")
-        self.f, self.literal = f, literal
+        self.f = f
+        self.literal: bool = literal
         self._stored_models = models_of(owner, model)
         self._models = {item.query.name: ESpiceModel.of(item) for item in self._stored_models}
         self._new_models: dict[str, Model] = {}  # those that replaced one of the models given

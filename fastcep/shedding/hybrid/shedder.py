@@ -116,7 +116,7 @@ class Hybrid(Baseline):
         cut: bool | None = None,
     ) -> None:
         super().__init__(seed)
-        self.cuts = self.events and self.rows if cut is None else cut
+        self.cuts: bool = self.events and self.rows if cut is None else cut
         for option, value in (("adapt", adapt), ("cut", self.cuts)):
             if not isinstance(value, bool):
                 raise ValidationError(f"shedder {self.name!r}: {option}={value!r}; expected True or False")
@@ -124,7 +124,7 @@ class Hybrid(Baseline):
         self._explore = as_probability(f"shedder {self.name!r}", "explore", explore) if adapt else 0.0
         self._stored_models = models_of(f"shedder {self.name!r}", model)
         self._models = {item.query.name: HybridModel.of(item) for item in self._stored_models}
-        self.slices = max(item.flow.slices for item in self._models.values())
+        self.slices: int = max(item.flow.slices for item in self._models.values())
         self._states: dict[str, SheddingState] = {}
         self._plans: dict[str, tuple[Selector, float, bool, DropPlan]] = {}
         self._flows = {name: AdaptedFlow(item.flow) for name, item in self._models.items()}

@@ -109,7 +109,8 @@ class PSpice(RefittingShedder):
         self.cuts = cut
         if as_count(owner, "slices", slices) > MOST_SLICES:
             raise ValidationError(f"{owner}: slices={slices!r}; expected at most {MOST_SLICES}")
-        self.slices, self._explore = slices, as_probability(owner, "explore", explore)
+        self.slices: int = slices
+        self._explore = as_probability(owner, "explore", explore)
         self._stored_models = models_of(owner, model)
         self._models = {item.query.name: PSpiceModel.of(item) for item in self._stored_models}
         self._new_models: dict[str, Model] = {}  # those that replaced one of the models given

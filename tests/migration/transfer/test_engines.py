@@ -28,7 +28,7 @@ QUERIES = {
 }
 EVENTS, BATCH = 600, 25
 #: Random points at which an engine moves: 2 in `make test`, 20 in `make ci`, 100 in `make check`.
-POINTS = min(max(int(os.environ.get("FASTCEP_EXAMPLES", "20")) // 10, 2), 100)
+POINTS = min(max(int(os.environ.get("FASTCEP_EXAMPLES", "20")) // 4, 2), 100)
 
 
 def stream(seed: int) -> pa.Table:
