@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: ci/install_size.sh PYTHON [COMMIT] -- build a wheel of a commit (HEAD) and install it into a clean environment;
+# usage: ci/install_size.sh PYTHON [COMMIT|WHEEL] -- install a wheel, or that of a commit (HEAD), into a clean environment;
 # print the size of the wheel, of the installed packages, and the time of `import fastcep`, best of 10 processes.
 set -euo pipefail
 python=$(realpath --no-symlinks "$1")
@@ -8,25 +8,28 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-mkdir "$work/source"
-git -C "$here/.." archive "$commit" | tar --extract --directory "$work/source"
-# Extensions that this tree has already compiled are reused if their sources are the same.
-"$python" "$here/reuse_build.py" "$here/.." "$work/source" || true
-"$python" -m build --wheel --no-isolation --outdir "$work/dist" "$work/source" >"$work/build.log" 2>&1 || {
-    tail -n 40 "$work/build.log" >&2
-    exit 1
-}
+if [ "${commit%.whl}" != "$commit" ]; then
+    wheel=$(realpath "$commit")
+else
+    mkdir "$work/source"
+    git -C "$here/.." archive "$commit" | tar --extract --directory "$work/source"
+    if ! "$python" -m build --wheel --no-isolation --outdir "$work/dist" "$work/source" >"$work/build.log" 2>&1; then
+        tail -n 40 "$work/build.log" >&2
+        exit 1
+    fi
+    wheel=$(echo "$work"/dist/*.whl)
+fi
 "$python" -m venv "$work/venv"
 bin=$work/venv/bin
 packages=$("$bin/python" -c "import sysconfig; print(sysconfig.get_path('purelib'))")
 size() { du --summarize --bytes --apparent-size "$@" | awk '{total += $1} END {printf "%.1f MB", total / 1e6}'; }
 before=$(find "$packages" -maxdepth 1 -mindepth 1)
-"$bin/python" -m pip install -qq --disable-pip-version-check "$work"/dist/*.whl
+"$bin/python" -m pip install -qq --disable-pip-version-check "$wheel"
 cd "$work"
 unset PYTHONPATH
 "$bin/python" -c "import fastcep" # compiles to bytecode what it imports
 mapfile -t added < <(comm -13 <(sort <<<"$before") <(find "$packages" -maxdepth 1 -mindepth 1 | sort))
-echo "wheel:      $(size "$work"/dist/*.whl) $(basename "$work"/dist/*.whl)"
+echo "wheel:      $(size "$wheel") $(basename "$wheel")"
 echo "fastcep:    $(size "$packages/fastcep") installed"
 echo "all:        $(size "${added[@]}") in $("$bin/python" -m pip list --format=freeze --disable-pip-version-check | grep -cv '^pip==\|^setuptools==') packages"
 "$bin/python" - <<'END'

@@ -5,7 +5,7 @@ set -euo pipefail
 python=$(realpath --no-symlinks "$1")
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap '/bin/rm -rf "$work"' EXIT
 
 mkdir "$work/tree" "$work/source"
 "$here/copy_tree.sh" "$work/tree"
@@ -20,6 +20,11 @@ build --sdist --outdir "$work/dist" "$work/tree"
 tar --extract --strip-components=1 --directory "$work/source" --file "$work"/dist/*.tar.gz
 "$python" "$here/reuse_build.py" "$here/.." "$work/source"
 build --wheel --outdir "$work/dist" "$work/source"
+most=8000000
+if [ "$(stat --format=%s "$work"/dist/*.whl)" -gt $most ]; then
+    echo "wheel: $(basename "$work"/dist/*.whl) is larger than $most bytes" >&2
+    exit 1
+fi
 echo "wheel: installing $(basename "$work"/dist/*.whl) into a clean environment" >&2
 "$python" -m venv "$work/venv"
 "$work/venv/bin/python" -m pip install -qq --disable-pip-version-check "$work"/dist/*.whl
@@ -28,7 +33,8 @@ mkdir "$work/empty"
 cd "$work/empty"
 unset PYTHONPATH
 export FASTCEP_CACHE_DIR=$work/cache
-"$work/venv/bin/python" -W error "$here/smoke.py"
-"$work/venv/bin/fastcep" --help >/dev/null
-"$work/venv/bin/fastcep" datasets list >/dev/null
+PATH=$work/venv/bin # without a compiler
+python -W error "$here/smoke.py"
+fastcep --help >/dev/null
+fastcep datasets list >/dev/null
 echo "wheel: ok" >&2
