@@ -28,7 +28,7 @@ QUERIES = {
     "windowed": "PATTERN SEQ(A a, B b) WHERE a.ID = b.ID AND a.V = b.V WINDOW EVERY 150 EVENTS CLOSE AFTER 1ms "
     "SELECT last",
     "silence": "PATTERN SEQ(A a, B b, NEG C c FOR 300us) WHERE [ID] WITHIN 500us",
-    "longest": "PATTERN SEQ(A a, B+ k[]) WHERE [ID] WITHIN 500us STRATEGY skip_till_next SELECT longest",
+    "longest": "PATTERN SEQ(A a, B+ k[]) WITHIN 500us PARTITION BY ID STRATEGY skip_till_next SELECT longest",
 }
 #: The event after all others, in microseconds: it decides all matches that wait.
 END = 10**12
