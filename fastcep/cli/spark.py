@@ -260,14 +260,14 @@ def _read_directly(spark: SparkSession, files: Sequence[str], schema: Schema) ->
 
 
 def _needed(schema: Schema) -> dict[Any, Any]:
-    """Return the columns that the schema reads and their Arrow types; None keeps the type."""
+    """Return the columns that the schema reads and their Arrow types; None: times, of a type that Spark has."""
     needed: dict[Any, Any] = {schema.time: None}
     if schema.type is not None:
         needed[schema.type] = pa.string() if schema.codes is None else pa.int64()
     if schema.sequence is not None:
         needed[schema.sequence] = pa.int64()
     for column in schema.columns:
-        needed.setdefault(column.source, _TYPES[column.dtype])
+        needed.setdefault(column.source, _TYPES.get(column.dtype))
     return needed
 
 
@@ -307,7 +307,7 @@ def _spark_table(batch: pa.RecordBatch, schema: Schema, origin: str) -> pa.Table
                 columns[f"column {position}"] = pa.nulls(batch.num_rows, pa.int8())
             continue
         column: Any = batch.column(position)
-        kind = _time_type(column.type) if source == schema.time else needed[source]
+        kind = _time_type(column.type) if needed[source] is None else needed[source]
         name = f"column {position}" if isinstance(source, int) else str(source)
         try:
             columns[name] = column.cast(kind)

@@ -1,4 +1,4 @@
-"""``fastcep run --spark``: the matches of `fastcep.spark.detect`, in the order of a single engine.
+"""``fastcep run --spark``: the matches of `fastcep.spark.detect`, with exact times, in the order of a single engine.
 
 This process fetches matches partition by partition, each batch as Arrow bytes in one binary value. So it never holds
 all matches, needs no folder in common with the executors, and changes no type. Matches are persisted before they are
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run_on_spark"]
 
-_QUERY, _DETECTED = 3, 0  # positions among the order columns
+_QUERY = 3  # position among the order columns
 _ORDER_COLUMNS = 6
 
 
@@ -69,13 +69,13 @@ def _tables(
     job: Job, events: SparkEvents, options: dict[str, Any], schema: pa.Schema, stack: ExitStack
 ) -> Iterator[pa.Table]:
     """Yield tables of matches, in order, with the columns of a single engine."""
-    import fastcep.spark
+    from fastcep.spark.detect import detect_exactly
 
     if events.frame is None:
         return
     frames: list[DataFrame] = []
     for query in job.queries:
-        matches = fastcep.spark.detect(events.frame, query, order_by=events.order_by, **options).persist()
+        matches = detect_exactly(events.frame, query, order_by=events.order_by, **options).persist()
         stack.callback(matches.unpersist)
         frames.append(matches)
     names = [query.name for query in job.queries]
@@ -126,14 +126,12 @@ def _packed(frame: DataFrame) -> DataFrame:
 
 
 def _table(batch: pa.RecordBatch, names: Sequence[str], schema: pa.Schema) -> pa.Table:
-    """Return a batch with the columns and types of `schema`; detection times keep their full precision."""
+    """Return a batch with the columns and types of `schema`."""
     columns: dict[str, Any] = {}
     for position, field in enumerate(schema):
         column: Any = batch.column(_ORDER_COLUMNS + position)
         if field.name == "query":
             column = _query_names(batch.column(_QUERY), names, field.type)
-        elif field.name == "detected_at":
-            column = batch.column(_DETECTED)
         columns[field.name] = column if column.type == field.type else column.cast(field.type)
     return pa.table(columns, schema=schema)
 

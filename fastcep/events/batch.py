@@ -18,6 +18,7 @@ from fastcep.events.convert import (
     int64_values,
     integers,
     joined,
+    moments,
     number_column,
     texts,
     time_column,
@@ -237,6 +238,8 @@ def read(
         array, place = kept_column_of(column.source, _attribute(schema, index), column.dtype)
         if column.dtype == "string" and not pa.types.is_null(array.type):
             values, missing = strings.encode(array)
+        elif column.dtype == "timestamp":
+            values, missing = moments(array, schema.time_unit, schema.time_zone, place)
         else:
             values, missing = number_column(array, column.dtype, place)
         columns.append(values)

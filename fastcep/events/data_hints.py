@@ -49,14 +49,17 @@ def _columns(source: str, names: list[str]) -> str:
 def event_remedy(role: str, remedy: str) -> str:
     """Return the remedy for a value of one event, given that for a column."""
     declare = remedy.partition(", or ")[0] if remedy.startswith("declare") else ""
-    target = "an int or a datetime" if role == "time" else role
+    target = "an int or a datetime" if role in ("time", "timestamp") else role
     return f"give {target}" + (f", or {declare}" if declare else "")
 
 
 def spark_remedy(role: str, column: str | int, remedy: str) -> str:
     """Return the remedy for a column of a Spark DataFrame, given that for a column of Arrow."""
-    if "cast" not in remedy and role != "time":
+    if "cast" not in remedy and role not in ("time", "timestamp"):
         return remedy
     declare = remedy.partition(", or ")[0] + ", or " if ", or cast" in remedy else ""
-    kind = {"float64": "double", "bool": "boolean", "string": "string", "type": "string", "time": "timestamp"}.get(role)
+    kind = {
+        "float64": "double", "bool": "boolean", "string": "string", "type": "string", "time": "timestamp",
+        "timestamp": "timestamp",
+    }.get(role)  # fmt: skip
     return f"{declare}cast it: frame.withColumn({column!r}, F.col({column!r}).cast({kind or 'bigint'!r}))"

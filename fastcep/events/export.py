@@ -11,6 +11,7 @@ from fastcep.events.batch import EventBatch
 from fastcep.events.convert import from_numpy, from_texts
 from fastcep.events.schema import Schema
 from fastcep.events.strings import StringTable
+from fastcep.events.types import TIMESTAMP
 
 __all__ = ["column_to_arrow", "empty_events", "events_to_arrow"]
 
@@ -34,7 +35,7 @@ def events_to_arrow(batch: EventBatch, strings: StringTable) -> pa.Table:
     types = from_texts(schema.type_names).take(from_numpy(batch.type, pa.uint16()))
     table: dict[str, Any] = {}
     for source, builtin, values in (
-        (schema.time, "time", from_numpy(batch.time, pa.timestamp("ns", "UTC"))),
+        (schema.time, "time", from_numpy(batch.time, TIMESTAMP)),
         (schema.type, "type", types),
         (schema.sequence, "seq", None if batch.sequence is None else from_numpy(batch.sequence)),
     ):
@@ -65,6 +66,8 @@ def column_to_arrow(batch: EventBatch, column: int, nulls: Any, strings: StringT
     dtype, values = batch.schema.columns[column].dtype, batch.columns[column]
     if dtype == "string":
         return strings.decode(values, nulls)
+    if dtype == "timestamp":
+        return from_numpy(np.ascontiguousarray(values), TIMESTAMP, nulls)
     return from_numpy(values.astype(bool) if dtype == "bool" else np.ascontiguousarray(values), nulls=nulls)
 
 

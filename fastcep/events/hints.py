@@ -9,13 +9,14 @@ from collections.abc import Iterable
 
 __all__ = ["dtype_hint", "suggestion", "unit_hint", "unit_of", "zone_hint"]
 
-_DTYPES = ("int64", "float64", "bool", "string")
+_DTYPES = ("int64", "float64", "bool", "string", "timestamp")
 _UNITS = ("ns", "us", "ms", "s", "min", "h", "d")
 _DTYPE_WORDS = {
     "int64": "int integer long bigint int32 int16 int8 uint8 uint16 uint32 uint64 short byte smallint i64",
     "float64": "float double real decimal numeric number float32 f64",
     "bool": "boolean bit",
     "string": "str text varchar char object utf8 category",
+    "timestamp": "datetime datetime64 date time timestamptz timestamp_ntz",
 }
 #: Least similarity of a name that is suggested.
 _CLOSE = 0.65

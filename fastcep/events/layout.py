@@ -84,12 +84,15 @@ class Layout:
         dtype, entries, factor = self.dtypes[source], "", 1
         if isinstance(kind, str):
             kind = pa.int64() if kind == "l" else pa.float64()
-        if dtype == "time":
-            dtype, factor = "int64", NANOSECONDS[self._schema.time_unit]
+        if dtype in ("time", "timestamp"):
+            factor = NANOSECONDS[self._schema.time_unit]
             if pa.types.is_timestamp(kind):
                 if kind.tz is None and self._schema.time_zone not in (None, "UTC"):
                     return None
                 kind, factor = pa.int64(), NANOSECONDS[kind.unit]
+            if dtype == "timestamp" and factor != 1:
+                return None  # the compiled reader scales only the time
+            dtype = "int64"
         if dtype == "string" and pa.types.is_dictionary(kind):
             entries, kind, dtype = _TEXTS.get(kind.value_type, ""), kind.index_type, "int64"
             if not entries:
@@ -101,6 +104,6 @@ class Layout:
 def make_batch_reader(schema: Schema, strings: StringTable) -> BatchReader:
     """Return the compiled reader for events of a schema."""
     layout = Layout(schema)
-    dtypes = "".join(column.dtype[0] for column in schema.columns).encode()
+    dtypes = "".join("i" if column.dtype == "timestamp" else column.dtype[0] for column in schema.columns).encode()
     codes = None if schema.codes is None else tuple(schema.codes[name] for name in schema.type_names)
     return BatchReader(layout, strings, layout.sources, dtypes, schema.type_names, codes)

@@ -19,7 +19,7 @@ from fastcep.option_types import OtherTypes
 
 __all__ = ["Column", "Schema", "TypeHandle", "difference", "suggestion"]
 
-DTYPES = ("int64", "float64", "bool", "string")
+DTYPES = ("int64", "float64", "bool", "string", "timestamp")
 _MAX_TYPES = 2**16 - 1  # type ids are uint16
 
 
@@ -58,14 +58,15 @@ class Schema:
     Parameters
     ----------
     types
-        Event type -> attribute -> dtype: ``"int64"``, ``"float64"``, ``"bool"`` or ``"string"``.
+        Event type -> attribute -> dtype: ``"int64"``, ``"float64"``, ``"bool"``, ``"string"`` or
+        ``"timestamp"``.
         The position of a type in the mapping is its type id.
     time
         Column of the timestamp: a name, or a 0-based number.
     type
         Column of the event type; None only if there is exactly one type.
     time_unit
-        Unit of an integer timestamp: ns, us, ms, s, min, h or d.
+        Unit of integers in the timestamp, and in attributes of dtype timestamp: ns, us, ms, s, min, h or d.
     sequence
         Column of the sequence number, or None for the order of arrival.
     other_types
@@ -75,9 +76,9 @@ class Schema:
     codes
         Event type -> its integer code in the type column; by default that column holds names.
     time_format
-        strptime format of timestamps stored as text, used by the file readers.
+        strptime format of timestamps stored as text, used by the file readers; also for attributes.
     time_zone
-        Time zone of timestamps without one; by default UTC.
+        Time zone of timestamps without one; by default UTC. Also for attributes.
     header
         False if the data has no column names; every column must then be given by number.
 

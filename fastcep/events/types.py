@@ -6,16 +6,21 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["ROLES", "is_known", "is_text", "plain_type", "refusal"]
+__all__ = ["ROLES", "TIMESTAMP", "is_known", "is_text", "plain_type", "refusal"]
+
+#: The type of every time that fastcep returns.
+TIMESTAMP = pa.timestamp("ns", "UTC")
 
 _INTEGERS = ("integer", "decimal")
+_TIMES = (*_INTEGERS, "timestamp", "date")
 #: Families of types that each role of a column takes. The role of an attribute is its dtype.
 ROLES: dict[str, tuple[str, ...]] = {
     "int64": _INTEGERS,
     "float64": (*_INTEGERS, "float"),
     "bool": ("bool",),
     "string": ("text",),
-    "time": (*_INTEGERS, "timestamp", "date"),
+    "timestamp": _TIMES,
+    "time": _TIMES,
     "type": ("text",),
     "code": _INTEGERS,
     "sequence": _INTEGERS,
@@ -26,8 +31,11 @@ _EXPECTED = {
     "sequence": "integers",
 }
 #: The dtype to declare for an attribute of a family.
-_DTYPES = {"text": "string", "bool": "bool", "integer": "int64", "decimal": "float64", "float": "float64"}
-_ATTRIBUTES = ("int64", "float64", "bool", "string")
+_DTYPES = {
+    "text": "string", "bool": "bool", "integer": "int64", "decimal": "float64", "float": "float64",
+    "timestamp": "timestamp", "date": "timestamp",
+}  # fmt: skip
+_ATTRIBUTES = ("int64", "float64", "bool", "string", "timestamp")
 _NESTED = "give its parts as columns of their own"
 
 
@@ -72,7 +80,7 @@ def refusal(kind: Any, role: str, unit: str) -> tuple[str, str] | None:
     family = _family(values)
     if family == "null" or family in ROLES[role]:
         return None
-    expected = f"integers in {unit} or timestamps" if role == "time" else _EXPECTED.get(role, role)
+    expected = f"integers in {unit} or timestamps" if role in ("time", "timestamp") else _EXPECTED.get(role, role)
     return expected, _remedy(kind, family, role)
 
 
@@ -89,7 +97,7 @@ def _family(kind: Any) -> str:
 
 
 def _remedy(kind: Any, family: str, role: str) -> str:
-    if role == "time" and family == "text":
+    if role in ("time", "timestamp") and family == "text":
         return "parse it to timestamps, or read the data with fastcep.io.open_source, which does"
     if pa.types.is_nested(plain_type(kind)):
         return _NESTED

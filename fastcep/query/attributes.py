@@ -26,7 +26,7 @@ def with_attributes(query: ast.Query) -> ast.Query:
     Returns
     -------
     Query
-        The query with a RETURN column for the time (int64, nanoseconds) and for each attribute of every variable,
+        The query with a RETURN column for the time (a timestamp) and for each attribute of every variable,
         placed before its own RETURN columns. Columns are named ``variable.attribute``, where a variable ``a`` of a
         group ``g`` is ``g.a``. A Kleene variable gives lists, and a variable that the match does not bind gives nulls.
         A negated variable has no columns. A variable of a union type has the attributes that all its types share.

@@ -10,7 +10,7 @@ from lark import Tree
 
 from fastcep.errors import ParseError, SchemaError
 from fastcep.events.hints import dtype_hint, unit_hint
-from fastcep.events.schema import Schema
+from fastcep.events.schema import DTYPES, Schema
 from fastcep.events.units import NANOSECONDS
 from fastcep.query import ast
 from fastcep.query.parser import checked_query, parse_tree
@@ -20,8 +20,6 @@ from fastcep.query.transform import read_query
 from fastcep.query.tree import Branch, integer, leaves, name_of, span_of, string_of
 
 __all__ = ["Document", "document_text", "parse", "parse_document", "parse_file"]
-
-_DTYPES = ("int64", "float64", "bool", "string")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,9 +228,9 @@ def _attributes(event: str, declarations: list[Any], source: Source) -> tuple[di
         name, dtype = name_of(name_token), name_of(dtype_token).lower()
         if name in dtypes:
             raise source.error(f"{event} declares '{name}' twice; keep one", span_of(name_token))
-        if dtype not in _DTYPES:
-            hint = dtype_hint(dtype) or suggest(dtype, _DTYPES, "the types are")
-            hint = f"; the name comes first: write {dtype_token} {name}" if name.lower() in _DTYPES else hint
+        if dtype not in DTYPES:
+            hint = dtype_hint(dtype) or suggest(dtype, DTYPES, "the types are")
+            hint = f"; the name comes first: write {dtype_token} {name}" if name.lower() in DTYPES else hint
             raise source.error(f"unknown type '{name_of(dtype_token)}' of {event}.{name}{hint}", span_of(dtype_token))
         if name in Schema.BUILTINS:
             raise source.error(

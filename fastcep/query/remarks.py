@@ -51,6 +51,8 @@ def _of_part(part: ast.Expr, scope: Scope) -> Iterator[Problem]:
                 return
         yield from _bare_number(part.left, part.right, scope)
         yield from _bare_number(part.right, part.left, scope)
+    elif isinstance(part, ast.Binary) and part.operator in ("+", "-"):
+        yield from _shift(part, scope)
     elif isinstance(part, ast.Between):
         for limit in (part.low, part.high):
             yield from _bare_number(part.operand, limit, scope)
@@ -86,6 +88,20 @@ def _bare_number(value: ast.Expr, number: ast.Expr, scope: Scope) -> Iterator[Pr
         yield Problem(
             f"{short_text(value)} is a duration, so {text} means {text} ns; write a unit, as in {whole}s, or "
             f"{whole}ns if you mean that",
+            number,
+        )
+
+
+def _shift(part: ast.Binary, scope: Scope) -> Iterator[Problem]:
+    """Yield the remark on a time to which a number without a unit is added."""
+    number = part.right
+    if not isinstance(number, ast.Literal) or isinstance(number.value, bool | str | None) or number.value == 0:
+        return
+    if type_of(part.left, scope) == "timestamp":
+        whole = abs(int(number.value)) if math.isfinite(number.value) else 1
+        yield Problem(
+            f"{short_text(part.left)} is a time, so {short_text(number)} means {short_text(number)} ns; write a unit, "
+            f"as in {whole}s, or {whole}ns if you mean that",
             number,
         )
 

@@ -297,6 +297,12 @@ def _aggregate(node: ast.Aggregate, scope: Scope) -> str:
         raise Problem(
             f"{node.function} needs numbers, but {list_text} is {DTYPE_TEXT[dtype]}{number_remedy(node)}", node
         )
+    if node.function == "SUM" and dtype == "timestamp":
+        raise Problem(
+            f"SUM of times has no meaning, but {node.variable}[].{_path(node)} is a timestamp; use MIN, MAX, AVG or "
+            "COUNT, or sum up durations that are attributes of type int64",
+            node,
+        )
     if node.function == "SUM":
         return arithmetic_dtype([dtype])
     return dtype if node.function in ("MIN", "MAX") else "float64"

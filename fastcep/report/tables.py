@@ -10,6 +10,8 @@ import pyarrow as pa
 from rich.table import Table
 from rich.text import Text
 
+from fastcep.events.types import TIMESTAMP
+
 __all__ = ["format_value", "matches_table", "paths_table"]
 
 _LONGEST_LIST = 8
@@ -31,7 +33,18 @@ def format_value(value: Any) -> str:
     return str(value)
 
 
-def _time_text(nanoseconds: int) -> str:
+def _texts(column: Any) -> list[str]:
+    if column.type == TIMESTAMP:
+        return [format_value(_time_text(value)) for value in column.cast(pa.int64()).to_pylist()]
+    if column.type == pa.large_list(TIMESTAMP):
+        lists = column.cast(pa.large_list(pa.int64())).to_pylist()
+        return [format_value(times and list(map(_time_text, times))) for times in lists]
+    return [format_value(value) for value in column.to_pylist()]
+
+
+def _time_text(nanoseconds: int | None) -> str | None:
+    if nanoseconds is None:
+        return None
     seconds, fraction = divmod(nanoseconds, 10**9)
     try:
         moment = datetime.fromtimestamp(seconds, UTC)
@@ -55,12 +68,8 @@ def matches_table(matches: pa.Table, title: str | None = None) -> Table:
     for name, column in zip(matches.column_names, matches.columns, strict=True):
         if column.null_count == len(column):
             continue
-        if name == "detected_at":
-            texts = ["-" if value is None else _time_text(value) for value in column.cast(pa.int64()).to_pylist()]
-        else:
-            texts = [format_value(value) for value in column.to_pylist()]
         table.add_column(name, overflow="fold")
-        columns.append(texts)
+        columns.append(_texts(column.cast(TIMESTAMP) if name == "detected_at" else column))
     for row in zip(*columns, strict=True):
         table.add_row(*(Text(cell) for cell in row))  # Text: do not interpret brackets in data as markup
     return table

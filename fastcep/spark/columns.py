@@ -1,8 +1,8 @@
 """Convert the columns of a DataFrame for the engine: integer times, type ids, attributes under plain names.
 
 Tasks need not know how the stream is stored, and only needed columns are sent to them. Spark's own expressions do the
-conversion, except for dates and timestamps without a zone where the schema names a zone: a user-defined function
-converts these by fastcep's rules.
+conversion, except for attributes of dtype timestamp, and for dates and timestamps without a zone where the schema names
+a zone: a user-defined function converts these by fastcep's rules.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import Column, DataFrame
@@ -22,7 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from fastcep.errors import SchemaError, ValidationError
 from fastcep.events import EventBatch, Schema, StringTable
-from fastcep.events.convert import Place, from_numpy, time_column
+from fastcep.events.convert import Place, from_numpy, moments
 from fastcep.events.schema import suggestion
 from fastcep.events.units import NANOSECONDS
 from fastcep.query.plain_schema import NUMBER, TYPE
@@ -108,7 +107,7 @@ def events_of(
         selected.append(_column(frame, schema.sequence).cast("bigint").alias(NUMBER))
     selected += [_column(frame, name).alias(f"o{number}") for number, name in enumerate(ties)]
     needed = sorted(range(len(schema.columns)) if columns is None else columns)
-    selected += [_column(frame, schema.columns[index].source).alias(f"c{index}") for index in needed]
+    selected += [_attribute(frame, schema, index).alias(f"c{index}") for index in needed]
     plain = frame.select(*selected)
     order: list[str] = [NUMBER]
     if schema.sequence is None:  # events that agree in all of these are the same to the query
@@ -207,14 +206,30 @@ def _time(frame: DataFrame, schema: Schema) -> tuple[Column, int]:
     )
 
 
+def _attribute(frame: DataFrame, schema: Schema, index: int) -> Column:
+    """Return the column of an attribute, with nanoseconds (bigint) for timestamps."""
+    column = schema.columns[index]
+    selected, name = _column(frame, column.source), column.source
+    unit, zone = schema.time_unit, schema.time_zone
+    if column.dtype != "timestamp":
+        return selected
+
+    def fastcep_times(times: pa.Array) -> pa.Array:  # type: ignore[type-arg]  # Spark reads the annotation
+        return _nanoseconds(times, unit, zone, name)
+
+    make_udf: Any = arrow_udf
+    return make_udf(fastcep_times, "bigint")(selected)  # type: ignore[no-any-return]
+
+
 def _local_times(times: Any, zone: str | None) -> pa.Array[Any]:
     """Convert local times of a zone to ns; nulls stay null."""
-    non_null = times.drop_null()
-    converted: Any = time_column(non_null, "ns", zone, Place(_ORIGIN, "time", lambda row: row))
-    valid = times.is_valid().to_numpy(zero_copy_only=False)
-    values = np.zeros(len(times), np.int64)
-    values[valid] = converted
-    result: pa.Array[Any] = from_numpy(values, nulls=~valid)
+    return _nanoseconds(times, "ns", zone, "time")
+
+
+def _nanoseconds(times: Any, unit: str, zone: str | None, name: str | int) -> pa.Array[Any]:
+    """Convert times to ns; nulls stay null."""
+    values, nulls = moments(times, unit, zone, Place(_ORIGIN, name, lambda row: row))
+    result: pa.Array[Any] = from_numpy(values, nulls=nulls)
     return result
 
 

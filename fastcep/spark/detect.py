@@ -31,7 +31,7 @@ from fastcep.spark.slice_task import ORDER, Detection, match_schema
 from fastcep.spark.slicing import job_of
 from fastcep.spark.streaming.transform import detect_stream
 
-__all__ = ["detect", "explain", "in_order", "one_query"]
+__all__ = ["detect", "detect_exactly", "explain", "in_order", "one_query"]
 
 
 def detect(
@@ -77,8 +77,8 @@ def detect(
     -------
     DataFrame
         The columns of `Matches.to_arrow`, and ``match_order``, the order of a single engine (see `in_order`). Its field
-        ``detected`` is the detection time in ns; ``detected_at`` has microseconds. Events are identified by sequence
-        numbers: those of the schema, or their positions in the sorted stream.
+        ``detected`` is the detection time in ns; ``detected_at`` and times that RETURN adds have microseconds. Events
+        are identified by sequence numbers: those of the schema, or their positions in the sorted stream.
 
     Raises
     ------
@@ -95,12 +95,39 @@ def detect(
                 "omit them"
             )
         return detect_stream(frame, query, order_by=order_by, attributes=attributes, slices=slices, **options)
+    return _matches(frame, query, order_by, attributes, slicing, slices, longest_window, options, exact=False)
+
+
+def detect_exactly(
+    frame: DataFrame,
+    query: ast.Query | Buildable,
+    *,
+    order_by: str | Sequence[str] | None = None,
+    attributes: bool = False,
+    **options: Any,
+) -> DataFrame:
+    """Find matches as `detect` does, but return times as int64 nanoseconds."""
+    return _matches(frame, query, order_by, attributes, "auto", None, None, options, exact=True)
+
+
+def _matches(
+    frame: DataFrame,
+    query: ast.Query | Buildable,
+    order_by: str | Sequence[str] | None,
+    attributes: bool,
+    slicing: SlicingMode,
+    slices: int | None,
+    longest_window: str | timedelta | None,
+    options: dict[str, Any],
+    *,
+    exact: bool,
+) -> DataFrame:
     built = one_query(query, attributes)
     options = _checked(options)
     plain = plain_query(built, columns_read(built))
     limit, longest = longest_windows(plain, longest_window)
     job = job_of(frame, built, order_by, slicing, slices, limit)
-    schema = match_schema(Engine(plain, **options))  # Engine rejects queries that it cannot run
+    schema = match_schema(Engine(plain, **options), exact=exact)  # Engine rejects queries that it cannot run
     task = Detection(plain, job.cut.slices, schema, job.events.numbered, options, ship_functions(built), longest)
 
     def fastcep_detect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

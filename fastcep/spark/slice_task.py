@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fastcep._core.memory.vectors import repeated
 from fastcep.engine import Engine
@@ -23,6 +22,7 @@ from fastcep.errors import ValidationError
 from fastcep.events.convert import from_numpy
 from fastcep.query import ast
 from fastcep.spark.functions import NO_FUNCTIONS, ShippedFunctions
+from fastcep.spark.output_types import exact_type, spark_type, to_spark
 from fastcep.spark.slices import Slice
 
 __all__ = ["ORDER", "Detection", "Numbering", "match_schema", "without_column"]
@@ -173,14 +173,15 @@ class _Run:
         fields = [from_numpy(times), from_numpy(waited), from_numpy(last, nulls=unknown), from_numpy(nth)]
         order = pa.StructArray.from_arrays(fields, fields=list(_ORDER))
         columns = part.columns()
-        columns["detected_at"] = from_numpy(times // 1_000, pa.timestamp("us", "UTC"))
         name = pa.array([part.query.name] * part.n, pa.string())
         columns = {"query": name, **columns, ORDER: order}
-        return pa.table({field.name: pc.cast(columns[field.name], field.type) for field in self._schema})
+        return pa.table({field.name: to_spark(columns[field.name], field.type) for field in self._schema})
 
 
-def match_schema(engine: Engine) -> pa.Schema:
+def match_schema(engine: Engine, *, exact: bool = False) -> pa.Schema:
     """Return the schema of the matches of an engine's query: that of `Matches.to_arrow` in Spark's types, and `ORDER`.
+
+    ``exact``: times have the type of `exact_type`.
 
     Raises
     ------
@@ -193,12 +194,5 @@ def match_schema(engine: Engine) -> pa.Schema:
         raise ValidationError(
             f"query {empty.query.name!r} has a column {ORDER!r}, a name reserved for the order of matches; rename it"
         )
-    return pa.schema([pa.field(column.name, _spark_type(column.type)) for column in schema] + [pa.field(ORDER, _ORDER)])
-
-
-def _spark_type(kind: Any) -> Any:
-    if pa.types.is_dictionary(kind):
-        return kind.value_type
-    if pa.types.is_large_list(kind):
-        return pa.list_(kind.value_type)
-    return pa.timestamp("us", "UTC") if pa.types.is_timestamp(kind) else kind
+    of_spark = exact_type if exact else spark_type
+    return pa.schema([pa.field(column.name, of_spark(column.type)) for column in schema] + [pa.field(ORDER, _ORDER)])

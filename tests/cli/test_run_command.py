@@ -115,7 +115,8 @@ def test_attributes(files: tuple[str, str], tmp_path: Path) -> None:
     assert runner.invoke(app, [*arguments, "--json"]).exit_code == 0
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert {name: rows[2][name] for name in ("r", "b", "r.time", "r.id", "b.time", "b.id")} == {
-        "r": [0, 2], "b": 3, "r.time": [0, 2 * 10**9], "r.id": [1, 1], "b.time": 5 * 10**9, "b.id": 1,
+        "r": [0, 2], "b": 3, "r.time": ["1970-01-01T00:00:00.000000000Z", "1970-01-01T00:00:02.000000000Z"],
+        "r.id": [1, 1], "b.time": "1970-01-01T00:00:05.000000000Z", "b.id": 1,
     }  # fmt: skip
 
 

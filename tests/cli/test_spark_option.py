@@ -24,7 +24,7 @@ COLUMNS = "(bike int64 FROM 'bike_id', start int64 FROM 'start_terminal', end in
 PATHS = """QUERY hot_paths
 PATTERN SEQ(BikeTrip{2,} a[], BikeTrip b)
 WHERE a[i+1].bike = a[i].bike AND a[i+1].start = a[i].end AND a[last].bike = b.bike WITHIN 1h
-RETURN b.bike AS bike, b.time AS at
+RETURN b.bike AS bike, b.time + 7ns AS at, a[].time AS times
 """
 BACK = """QUERY back
 PATTERN SEQ(BikeTrip out, NEG BikeTrip n, BikeTrip back)

@@ -27,14 +27,14 @@ ATTRIBUTES = NAMES.filter(lambda name: name not in Schema.BUILTINS)
 STRINGS = st.text(max_size=4) | st.sampled_from(["it's", "", "--", "\n"])
 INTS = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3)
 FLOATS = st.floats(allow_nan=False)
-DTYPES = ("int64", "float64", "bool", "string")
+DTYPES = ("int64", "float64", "bool", "string", "timestamp")
 
 
 @st.composite
 def schemas(draw: st.DrawFn) -> Schema:
     """Draw two or three types that share an attribute of each dtype."""
     names = draw(st.lists(NAMES, min_size=2, max_size=3, unique=True))
-    shared = dict(zip(draw(st.lists(ATTRIBUTES, min_size=4, max_size=4, unique=True)), DTYPES, strict=True))
+    shared = dict(zip(draw(st.lists(ATTRIBUTES, min_size=5, max_size=5, unique=True)), DTYPES, strict=True))
     return Schema({name: dict(shared) for name in names}, type="type")
 
 
@@ -142,7 +142,8 @@ class Expressions:
         attributes = schema.attributes(schema.type_names[0])
         self.shared = list(attributes)
         self.names = {dtype: [name for name in attributes if attributes[name] == dtype] for dtype in DTYPES}
-        self.names["int64"] += ["time", "seq"]
+        self.names["int64"] += ["seq"]
+        self.names["timestamp"] += ["time"]
         self.names["string"] += ["type"]
         self.positive = positive_variables(pattern)
         self.negated = [variable for variable in pattern_variables(pattern) if variable.negated]
@@ -174,10 +175,14 @@ class Expressions:
         if self.groups and self.draw(st.booleans()):
             return ast.Aggregate("COUNT", self.pick(*self.groups))
         variable, inner = self.draw(st.sampled_from(self.repeated))
-        name = self.pick(*self.names["int64"], *self.names["float64"])
+        name = self.pick(*self.names["int64"], *self.names["float64"], *self.names["timestamp"])
         if self.draw(st.booleans()):
             return ast.Aggregate("COUNT", variable, name if inner or self.draw(st.booleans()) else None, inner)
-        return ast.Aggregate(self.pick("AVG", "SUM", "MIN", "MAX", "STDDEV"), variable, name, inner)
+        return ast.Aggregate(self.function_of(name), variable, name, inner)
+
+    def function_of(self, name: str) -> str:
+        """Draw an aggregate of numbers; times have no sum."""
+        return self.pick("AVG", *(["SUM"] if name not in self.names["timestamp"] else []), "MIN", "MAX", "STDDEV")
 
     def number(self, depth: int = 3) -> ast.Expr:
         forms = ["literal", "duration", "timestamp", "hour", "attribute"] + ["aggregate"] * bool(self.repeated)
@@ -188,11 +193,12 @@ class Expressions:
                 return ast.TimestampLiteral(self.draw(st.integers(-(2**63), 2**63 - 1)))
             case "hour":
                 zone = (ast.Literal("Asia/Kathmandu"),) * self.pick(0, 1)
-                return ast.Call(self.pick("hour", "minute", "dayofweek", "date"), (self.attribute("int64"), *zone))
+                moment = self.attribute("int64", "timestamp")
+                return ast.Call(self.pick("hour", "minute", "dayofweek", "date"), (moment, *zone))
             case "duration":
                 return ast.DurationLiteral(self.draw(DURATIONS))
             case "attribute":
-                return self.attribute("int64", "float64")
+                return self.attribute("int64", "float64", "timestamp")
             case "aggregate":
                 return self.aggregate()
             case "minus":
@@ -269,9 +275,10 @@ class Expressions:
 
     def running(self, own: str) -> ast.Expr:
         """Draw a condition with running aggregates of a variable."""
-        index, name = ast.Index("relative", self.draw(st.integers(-1, 0))), self.pick(*self.names["int64"])
+        name = self.pick(*self.names["int64"], *self.names["timestamp"])
+        index = ast.Index("relative", self.draw(st.integers(-1, 0)))
         counted = ast.Aggregate("COUNT", own, self.draw(st.none() | st.just(name)), None, index)
-        total = ast.Aggregate(self.pick("AVG", "SUM", "MIN", "MAX", "STDDEV"), own, name, None, index)
+        total = ast.Aggregate(self.function_of(name), own, name, None, index)
         element = ast.Attribute(own, name, ast.Index("relative", self.draw(st.integers(-2, 2))))
         left = ast.Binary(self.pick(*ARITHMETIC), total, self.draw(st.sampled_from([element, counted])))
         return ast.Binary(self.pick(*COMPARISONS), left, ast.Literal(self.draw(INTS)))

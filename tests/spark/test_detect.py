@@ -260,6 +260,38 @@ def test_attributes_and_functions(spark: Any) -> None:
         doubled.unregister()
 
 
+def test_times_are_rounded_down(spark: Any) -> None:
+    """Times that RETURN adds have microseconds; `nanoseconds` keeps all digits."""
+    table = with_rows(pa.table({"at": [700 * n - 5_100 for n in range(40)], "x": [n % 3 for n in range(40)]}))
+    text = "PATTERN SEQ(A a, A+ b[]) WHERE [x] WITHIN 5us RETURN a.time, b[].time, nanoseconds(a.time) AS exact"
+    query = fc.parse(text, WHEN)
+    expected = one_engine(query, table)
+    assert len(expected) > 30
+    assert_detects(spark.createDataFrame(table), query, expected, order_by="row", slices=3)
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.int64()], ids=str)
+def test_timestamp_attributes(spark: Any, kind: Any) -> None:
+    """They are nanoseconds in keys and conditions, whatever the DataFrame has."""
+    booked = pa.array([None if n % 11 == 0 else 3_600_000_000 * (n % 7) - 1 for n in range(200)], pa.int64())
+    count = pa.array([3_600_000 * (n % 7) + n % 2 for n in range(200)], pa.int64())
+    table = with_rows(pa.table({"at": range(200), "booked": booked.cast(kind), "n": count}))
+    schema = fc.Schema(
+        {"A": {"booked": "timestamp", "n": "int64"}}, time="at", time_unit="us", time_zone="America/New_York"
+    )
+    for text in (
+        "a.booked = b.booked AND hour(b.booked) != 3 WITHIN 20us",
+        "nanoseconds(a.booked) + 1000 = b.n * 1000000 WITHIN 20us",
+        "b.booked - a.booked > 2h AND b.booked < TIMESTAMP '1970-01-01 09:00' WITHIN 5us",
+    ):
+        query = fc.parse(f"PATTERN SEQ(A a, A b) WHERE {text} RETURN a.booked, b.booked - a.booked AS d", schema)
+        expected = one_engine(query, table)
+        assert len(expected) > 30 or "nanoseconds" in text
+        frame = spark.createDataFrame(table)
+        for slicing in ("key", "time") if text.startswith("a.booked = b") else ("time",):
+            assert_detects(frame, query, expected, order_by="row", slices=3, slicing=slicing)
+
+
 CLOSED = (
     "PATTERN SEQ(A a, B b) WHERE a.V = b.V "
     "WINDOW OPEN ON A o WHERE o.V = 1 CLOSE ON C c WHERE c.ID = o.ID AND c.V < 3"

@@ -114,7 +114,8 @@ class Expressions:
         if function == "COUNT":
             key = self.pick(None, None, *self.dtypes(variable))
             return ast.Aggregate(function, own, key, None if key is None else inner)
-        keys = [key for key, dtype in self.dtypes(variable).items() if dtype in ("int64", "float64")]
+        dtypes = ("int64", "float64") if function == "SUM" else ("int64", "float64", "timestamp")
+        keys = [key for key, dtype in self.dtypes(variable).items() if dtype in dtypes]
         return ast.Aggregate(function, own, self.pick(*keys, "seq"), inner)
 
     def constant(self) -> ast.Literal:
@@ -123,7 +124,7 @@ class Expressions:
 
     def leaf(self) -> ast.Expr:
         """Draw a numeric attribute (``k`` always exists)."""
-        found = self.reference("int64", "int64", "float64")
+        found = self.reference("int64", "int64", "float64", "timestamp")
         assert found is not None
         return found
 
@@ -214,6 +215,8 @@ class Expressions:
             return ast.Binary(comparison, self.number(2), self.number(1))
         if kind == "time":
             later, earlier = self.two("time")
+            if self.pick(False, True):
+                later = self.reference("timestamp") or later
             duration = ast.DurationLiteral(self.pick(1, 0, 2, 5))
             return ast.Binary(comparison, ast.Binary("-", later, earlier), duration)
         if kind == "count":
@@ -356,7 +359,7 @@ def returned(make: Expressions) -> ast.Expr:
     if kind == "text":
         return text(make, 2)
     if kind == "any":
-        found = make.reference("string", "bool", "float64")
+        found = make.reference("string", "bool", "float64", "timestamp")
         if found is not None:
             return found
     return make.number(2)

@@ -11,13 +11,14 @@ from reference.matcher import Event, Value
 from fastcep.events import Schema
 from strategies.patterns import Draw
 
-DTYPES = {"k": "int64", "v": "int64", "f": "float64", "s": "string", "b": "bool"}
+DTYPES = {"k": "int64", "v": "int64", "f": "float64", "s": "string", "b": "bool", "t": "timestamp"}
 SMALL = [0, 1, 2]
 VALUES: dict[str, list[Value]] = {
     "int64": [*SMALL, *SMALL, *SMALL, -1, 3, 2**53 + 1, 2**62, -(2**63)],
     "float64": [0.0, 1.0, 2.0, 0.5, 1.0, 0.0, -1.5, -0.0, float("nan"), float("inf"), 2.0**53],
     "string": ["x", "y", "x", "y", "z", ""],
     "bool": [False, True],
+    "timestamp": [0, 1, 2, -1, 25 * 3600 * 10**9, 2**53 + 1, 2**62, 1 - 2**63],  # -2**63 is NaT in pandas
 }
 
 

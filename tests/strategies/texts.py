@@ -72,7 +72,8 @@ def time(make: Expressions) -> ast.Expr:
     """Draw a time between 1969 and 1970, from hours, days or months that an attribute counts, or any integer."""
     scale = ast.DurationLiteral(make.pick(7 * 3600 * 10**9, 86400 * 10**9, 101 * 86400 * 10**9, 1))
     later = ast.Binary("*", make.leaf_int(), scale)
-    return ast.Binary("+", make.attribute(make.pick(*make.positive), "time"), later)
+    moment = make.reference("timestamp") if make.pick(False, True) else None
+    return ast.Binary("+", moment or make.attribute(make.pick(*make.positive), "time"), later)
 
 
 def time_condition(make: Expressions) -> ast.Expr:

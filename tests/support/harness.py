@@ -25,7 +25,10 @@ from fastcep.query.patterns import positive_variables
 if TYPE_CHECKING:
     import fastcep
 
-ARROW_TYPES = {"int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string()}
+TIME = pa.timestamp("ns", "UTC")
+ARROW_TYPES = {
+    "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string(), "timestamp": TIME,
+}  # fmt: skip
 NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 EVENT = re.compile(r"\s*(?P<name>\w+)(?:\((?P<values>(?:'[^']*'|[^')])*)\))?(?:@(?P<time>-?\w+))?(?=\s|$)")
 PAIR = re.compile(r"\s*(?P<name>\w+)\s*=\s*(?P<value>'[^']*'|[^,']+?)\s*(?:,|$)")
@@ -93,7 +96,7 @@ def read_value(text: str, dtype: str) -> Value:
         return text.strip("'")
     if dtype == "bool":
         return {"true": True, "false": False}[text.lower()]
-    return int(text) if dtype == "int64" else float(text)
+    return int(text) if dtype in ("int64", "timestamp") else float(text)
 
 
 def line(events: Sequence[Event]) -> str:
@@ -258,13 +261,33 @@ def table_rows(query: ast.Query, table: pa.Table) -> list[Row]:
     else:
         assert table["window_id"].null_count == len(table), "window_id is null without explicit windows"
     times: list[Any] = table["detected_at"].cast(pa.int64()).to_pylist()
-    columns = [table[name].to_pylist() for name in [*variables, *returns]]
+    check_types(query, table)
+    columns = [without_times(table[name]).to_pylist() for name in [*variables, *returns]]
     found: list[Row] = []
     for number, time in enumerate(times):
         cells = [column[number] for column in columns]
         bindings: dict[str, Any] = dict(zip(variables, cells[: len(variables)], strict=True))
         found.append((bindings, dict(zip(returns, cells[len(variables) :], strict=True)), time))
     return found
+
+
+def check_types(query: ast.Query, table: pa.Table) -> None:
+    """Check the types of the RETURN columns."""
+    from fastcep.query.types import type_of
+
+    for item in query.returns:
+        kind = {**ARROW_TYPES, "null": pa.int64()}[type_of(item.expression, query)]
+        wanted = pa.large_list(kind) if isinstance(item.expression, ast.AttributeList) else kind
+        found = table.schema.field(item.name).type
+        text = str(found).replace("dictionary<values=string, indices=int32, ordered=0>", "string")
+        assert text == str(wanted), f"{item.name} is {found}, expected {wanted}"
+
+
+def without_times(column: Any) -> Any:
+    """Return a column of matches with int64 nanoseconds for times."""
+    if column.type == TIME:
+        return column.cast(pa.int64())
+    return column.cast(pa.large_list(pa.int64())) if column.type == pa.large_list(TIME) else column
 
 
 def expected_rows(query: ast.Query, events: Sequence[Event], end: int | None = None) -> list[Row]:

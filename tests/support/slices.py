@@ -83,7 +83,8 @@ def detected(
     query_there = plain_query(query, columns_read(query))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        task = Detection(query_there, cut.slices, match_schema(fc.Engine(query_there)), numbered)
+        local = fc.Engine(query_there).flush().to_arrow().schema
+        task = Detection(query_there, cut.slices, match_schema(fc.Engine(query_there), exact=True), numbered)
         batches = [
             batch
             for number in range(len(cut.slices))
@@ -91,8 +92,8 @@ def detected(
         ]
     table = pa.Table.from_batches(batches, task.schema).sort_by(ORDER)
     times = [order["detected"] for order in table[ORDER].to_pylist()]
-    at = table.column_names.index("detected_at")
-    return table.set_column(at, "detected_at", pa.array(times, pa.timestamp("ns", "UTC"))).drop_columns(ORDER)
+    assert times == table["detected_at"].to_pylist()
+    return pa.table({name: table[name].cast(local.field(name).type) for name in local.names})
 
 
 def events_of(number: int, events: Sequence[Event], cut: SliceAssignment, route: Route) -> list[Event]:
@@ -121,7 +122,8 @@ def pieces(query: ast.Query, events: Sequence[Event], number: int, numbered: boo
             columns[NUMBER] = pa.array([event.seq for event in part], pa.int64())
         for place, column in enumerate(schema.columns):
             values = [_value(schema, event, place) for event in part]
-            columns[f"c{place}"] = pa.array(values, harness.ARROW_TYPES[column.dtype])
+            kind = pa.int64() if column.dtype == "timestamp" else harness.ARROW_TYPES[column.dtype]
+            columns[f"c{place}"] = pa.array(values, kind)
         columns[SLICE] = pa.array([number] * len(part), pa.int32())
         out.append(pa.RecordBatch.from_pydict(columns))
     return out

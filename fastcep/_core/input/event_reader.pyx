@@ -28,7 +28,7 @@ cdef class EventReader:
     places
         Per keyword: the number of its column; n for the time and n + 1 for the sequence number, for n columns.
     dtypes
-        One letter per column of the schema: i, f, b or s.
+        One letter per column of the schema: i, f, b, s or t.
     factor
         Nanoseconds per unit of time.
     is_numbered
@@ -118,6 +118,12 @@ cdef class EventReader:
             if dtype == b"i":
                 if not _read_int(<object>value, self.values + place):
                     return False
+            elif dtype == b"t":
+                if not _read_int(<object>value, self.values + place):
+                    return False
+                if not -self.limit <= self.values[place] <= self.limit:
+                    return False
+                self.values[place] *= self.factor
             elif dtype == b"f":
                 if PyFloat_Check(<object>value):
                     (<double*>self.values)[place] = PyFloat_AS_DOUBLE(<object>value)

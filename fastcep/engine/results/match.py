@@ -12,9 +12,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from fastcep._core.matches.output import Output
 from fastcep.engine.results.query_matches import QueryMatches, ReceivedMatches
+from fastcep.events.types import TIMESTAMP
 from fastcep.query import ast
 from fastcep.query.patterns import pattern_variables, positive_variables
 from fastcep.query.printer import expression_text
@@ -73,7 +75,14 @@ class Record(Mapping[str, Any]):
         return f"{type(self).__name__}({values})"
 
     def _shown(self) -> Iterator[tuple[str, Any]]:
-        yield from self._values.items()
+        return ((name, _shown(value)) for name, value in self._values.items())
+
+
+def _shown(value: Any) -> Any:
+    """Return a value for `repr`: times are texts."""
+    if isinstance(value, list):
+        return [_shown(entry) for entry in value]
+    return str(value) if isinstance(value, np.datetime64) else value
 
 
 class Event(Record):
@@ -92,7 +101,7 @@ class Match(Record):
       in UTC).
     - ``match["a"]``: the sequence number of the event that variable ``a`` binds. None if it binds none; a list for a
       Kleene variable.
-    - The columns of RETURN.
+    - The columns of RETURN; times are ``numpy.datetime64[ns]`` in UTC.
 
     As attributes, ``match.a`` is the same, but an `Event` (or a list of them) if the query returns attributes of ``a``
     under their own names, as ``RETURN a.price``, ``RETURN b[].price`` and ``Engine(query, attributes=True)`` do:
@@ -122,11 +131,7 @@ class Match(Record):
         self._values, self._attributes = state
 
     def _shown(self) -> Iterator[tuple[str, Any]]:
-        for name, value in self._values.items():
-            if name == "detected_at":
-                yield name, str(value)
-            elif name != "window_id" or value is not None:
-                yield name, value
+        return (pair for pair in super()._shown() if pair != ("window_id", None))
 
 
 class VariableColumn(NamedTuple):
@@ -274,4 +279,15 @@ def _list_column(values: Any, lengths: Any) -> _Column:
 
 
 def _arrow_column(values: Any) -> _Column:
+    kind = values.type
+    if kind == TIMESTAMP:
+        numbers = values.cast(pa.int64())
+        return lambda first, end: _times(numbers.slice(first, end - first).to_pylist())
+    if kind == pa.large_list(TIMESTAMP):
+        lists = values.cast(pa.large_list(pa.int64()))
+        return lambda first, end: [entry and _times(entry) for entry in lists.slice(first, end - first).to_pylist()]
     return lambda first, end: values.slice(first, end - first).to_pylist()
+
+
+def _times(values: Sequence[int | None]) -> list[np.datetime64 | None]:
+    return [None if value is None else np.datetime64(value, "ns") for value in values]

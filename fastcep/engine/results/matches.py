@@ -25,6 +25,7 @@ from fastcep.engine.results.returns import Bindings
 from fastcep.errors import ValidationError
 from fastcep.events.convert import all_null, from_numpy, from_texts
 from fastcep.events.schema import suggestion
+from fastcep.events.types import TIMESTAMP
 from fastcep.extras import load
 from fastcep.query import ast
 
@@ -122,7 +123,7 @@ class Layout:
         """The table without rows; `ValidationError` if two queries have a column of one name with different types."""
         if self._empty is None:
             no_rows = np.empty(0, np.int64)
-            times = from_numpy(no_rows, pa.timestamp("ns", "UTC"))
+            times = from_numpy(no_rows, TIMESTAMP)
             columns: dict[str, Any] = {"query": from_texts([]), "window_id": all_null(no_rows), "detected_at": times}
             owners: dict[str, str] = {}
             for part in self._parts:

@@ -14,6 +14,7 @@ from fastcep._core.matches.output import Output
 from fastcep._core.memory.vectors import repeated
 from fastcep.engine.results.returns import Bindings
 from fastcep.events.convert import all_null, from_lengths, from_numpy, from_texts
+from fastcep.events.types import TIMESTAMP
 from fastcep.query import ast
 from fastcep.query.patterns import pattern_variables
 
@@ -71,7 +72,7 @@ class QueryMatches:
         times = repeated(self.times, self.counts)
         out: dict[str, Any] = {
             "window_id": all_null(times) if self.windows is None else from_numpy(self.windows),
-            "detected_at": from_numpy(times, pa.timestamp("ns", "UTC")),
+            "detected_at": from_numpy(times, TIMESTAMP),
         }
         for number, variable in enumerate(pattern_variables(self.query.pattern)):
             if variable.negated:

@@ -13,6 +13,7 @@ from fastcep._core.program.evaluate import Evaluator
 from fastcep.engine.constant_binding import ConstantBinder
 from fastcep.events import EventRing, StringTable
 from fastcep.events.convert import from_lengths, from_numpy
+from fastcep.events.types import TIMESTAMP
 from fastcep.kernels import Task
 from fastcep.plan.automaton import repeat
 from fastcep.plan.bytecode import Compiler
@@ -20,6 +21,7 @@ from fastcep.plan.ir import Op, leaves
 from fastcep.plan.rewrite import step
 from fastcep.plan.translate import Translator
 from fastcep.query import ast
+from fastcep.query.types import Scope, type_of
 
 Ints = npt.NDArray[np.int64]
 Nulls = npt.NDArray[np.uint8]
@@ -80,6 +82,8 @@ class Returns:
         self.type_codes = np.array([link(name) for name in query.schema.type_names], np.int64)
         self.link = link
         self.translate = Translator(query)
+        scope = Scope.of(query)
+        self._dtypes = [type_of(item.expression, scope) for item in query.returns]
         self._compiled: dict[Op, _Expression] = {}
         for expr in self._expressions():
             self._compile(expr)
@@ -87,26 +91,28 @@ class Returns:
     def columns(self, bindings: Bindings) -> dict[str, Any]:
         """Return Arrow arrays by column name."""
         arrays: dict[str, Any] = {}
-        for item in self.query.returns:
+        for item, dtype in zip(self.query.returns, self._dtypes, strict=True):
             if isinstance(item.expression, ast.AttributeList):
-                arrays[item.name] = self._list(item.expression, bindings)
+                arrays[item.name] = self._list(item.expression, dtype, bindings)
                 continue
             expr = self.translate(item.expression)
             values, nulls = self._evaluate(expr, lambda leaf: self._leaf_values(leaf, bindings), bindings.n)
-            arrays[item.name] = self._arrow(expr.dtype, values, nulls)
+            arrays[item.name] = self._arrow(dtype, values, nulls)
         return arrays
 
     def _arrow(self, dtype: str, values: Ints, nulls: Nulls) -> Any:
-        if dtype == "s":
+        if dtype == "string":
             return self.strings.decode(values, nulls)
-        typed: Any = values.view(np.float64) if dtype == "f" else values.astype(bool) if dtype == "b" else values
+        if dtype == "timestamp":
+            return from_numpy(values, TIMESTAMP, nulls)
+        floats, bools = dtype == "float64", dtype == "bool"
+        typed: Any = values.view(np.float64) if floats else values.astype(bool) if bools else values
         return from_numpy(typed, nulls=nulls)
 
-    def _list(self, node: ast.AttributeList, bindings: Bindings) -> Any:
+    def _list(self, node: ast.AttributeList, dtype: str, bindings: Bindings) -> Any:
         variable = self.translate.numbers[node.qualified_name]
         lengths = bindings.lengths[variable]
         assert lengths is not None
-        dtype = self.translate.dtype(variable, node.name)
         values, nulls = self._gather(variable, node.name, bindings.values[variable])
         return from_lengths(lengths, self._arrow(dtype, values, nulls))
 

@@ -13,7 +13,7 @@ from fastcep.events.convert import texts
 from fastcep.events.row_screening import Order, screen
 from fastcep.io.read.bad_rows import BadRow, Piece
 from fastcep.io.read.layout import Layout
-from fastcep.io.read.times import convert_times
+from fastcep.io.read.times import convert_moments, convert_times
 from fastcep.io.read.values import failures, not_text
 
 __all__ = ["screened", "with_times", "with_valid_text"]
@@ -68,16 +68,24 @@ def _is_ascii(array: Any) -> bool:
 
 def with_times(piece: Piece, layout: Layout, schema: Schema) -> Piece:
     """Convert the times as `convert_times` does, and separate rows with text that is not a time."""
-    column = layout.column(layout.time)
+    for k in layout.moments:
+        piece = _with_times_of(piece, layout, schema, k)
+    return piece
+
+
+def _with_times_of(piece: Piece, layout: Layout, schema: Schema, k: int) -> Piece:
+    column = layout.column(k)
 
     def convert(times: Any) -> Any:
-        return convert_times(times, schema.time_format, schema.time_zone)
+        if layout.dtypes[k] == "time":
+            return convert_times(times, schema.time_format, schema.time_zone)
+        return convert_moments(times, schema.time_format, schema.time_zone, schema.time_unit)
 
     raw = piece.batch.column(column)
     try:
         times = convert(raw)
     except pa.ArrowInvalid:
-        key = layout.key(layout.time)
+        key = layout.key(k)
         expected = f"a time of the format {schema.time_format!r}" if schema.time_format else _ISO
         declare = "the format" if schema.time_format else "declare its format (FORMAT, time_format)"
         remedy = f"fix the value or {declare}"
@@ -86,7 +94,7 @@ def with_times(piece: Piece, layout: Layout, schema: Schema) -> Piece:
             found = repr(str(raw[index].as_py()))
             return BadRow(layout.label, row, key, found, expected, remedy, layout.values(piece.batch, index))
 
-        piece = _without_rows(piece, dict.fromkeys(failures(raw, convert), layout.time), describe)
+        piece = _without_rows(piece, dict.fromkeys(failures(raw, convert), k), describe)
         raw = piece.batch.column(column)
         times = convert(raw)
     if times is raw:

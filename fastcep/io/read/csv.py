@@ -35,7 +35,9 @@ __all__ = ["QuoteCutter", "read_csv"]
 
 pc: Any = pyarrow.compute  # its stubs lack overloads
 
-TYPES: dict[str, Any] = {"int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string()}
+TYPES: dict[str, Any] = {
+    "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string(), "timestamp": pa.string(),
+}  # fmt: skip
 INTEGER = re.compile(r"\s*-?\d+\s*")
 SAMPLE = 100  # rows inspected to find whether times are integers or text
 NEWLINE, RETURN, QUOTE = 10, 13, 34
@@ -109,8 +111,7 @@ def read_csv(stream: ByteStream, schema: Schema, form: Format, options: Options)
     sample = [first] if not schema.header else []
     sample += islice(records, SAMPLE)
     textual = schema.time_format is not None or not _mostly_integers(sample, layout.numbers[layout.time])
-    dtypes = [("string" if textual else "int64") if dtype == "time" else dtype for dtype in layout.dtypes]
-    types = [TYPES[dtype] for dtype in dtypes]
+    types = [TYPES[("string" if textual else "int64") if dtype == "time" else dtype] for dtype in layout.dtypes]
     skip = cutter.first_row(head) if schema.header else 0
     parser = _Parser(layout, types, delimiter, cutter)
     line = 1 + len(line_ends(head[:skip]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from math import isfinite
 from typing import Any
@@ -75,17 +75,22 @@ def read_json_lines(
     except BaseException:
         stream.close()
         raise
-    key = names[layout.numbers[layout.time]]
-    times = [fields[key] for fields in objects if key in fields]
-    textual = 2 * sum(isinstance(time, str) for time in times) > len(times)
-    dtypes = [("string" if textual else "int64") if dtype == "time" else dtype for dtype in layout.dtypes]
-    types = [KINDS[dtype] for dtype in dtypes]
+    types = [
+        _kind_of_times([fields.get(names[number]) for fields in objects]) if k in layout.moments else KINDS[dtype]
+        for k, (number, dtype) in enumerate(zip(layout.numbers, layout.dtypes, strict=True))
+    ]
     parser = _Parser(layout, types)
 
     def work(block: Block) -> Piece:
         return with_times(parser.parse(block), layout, schema)
 
     return layout, work_through(stream, blocks(stream, _LineCutter()), work)
+
+
+def _kind_of_times(values: Sequence[Any]) -> Any:
+    """Return the type of a column of times, given its first values: int64 or string."""
+    known = [value for value in values if value is not None]
+    return KINDS["int64" if known and 2 * sum(isinstance(value, str) for value in known) <= len(known) else "string"]
 
 
 def _has_object(head: bytes) -> bool:

@@ -29,7 +29,8 @@ class Layout:
     numbers
         Ascending 0-based numbers of the needed columns.
     dtypes
-        dtype of each needed column: ``"int64"``, ``"float64"``, ``"bool"``, ``"string"`` or ``"time"``.
+        dtype of each needed column: ``"int64"``, ``"float64"``, ``"bool"``, ``"string"``, ``"timestamp"`` or
+        ``"time"``.
     positional
         True if the schema gives some column by number. Batches then have all columns up to the last needed one; those
         that are not needed have type null.
@@ -45,6 +46,11 @@ class Layout:
     def time(self) -> int:
         """Index of the time column among the needed columns."""
         return self.dtypes.index("time")
+
+    @property
+    def moments(self) -> tuple[int, ...]:
+        """Indices of the columns of times among the needed columns: the time column, and attributes."""
+        return tuple(k for k, dtype in enumerate(self.dtypes) if dtype in ("time", "timestamp"))
 
     def key(self, k: int) -> str | int:
         """Return the name, or if it has none the number, of the k-th needed column."""
@@ -99,7 +105,7 @@ def resolve(schema: Schema, names: Sequence[str], label: str) -> Layout:
     def need(source: str | int, dtype: str, use: str) -> None:
         number = _number(source, names, label, use)
         declared = needed.setdefault(number, dtype)
-        if declared == "time" and dtype == "int64":
+        if declared == "time" and dtype in ("int64", "timestamp"):
             declared = dtype
         if declared != dtype:
             raise SchemaError(

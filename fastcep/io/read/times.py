@@ -10,12 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-__all__ = ["convert_times", "is_text"]
+from fastcep.events.units import NANOSECONDS
+
+__all__ = ["convert_moments", "convert_times", "is_text"]
 
 pc: Any = pyarrow.compute  # its stubs lack overloads
 
 NAIVE = pa.timestamp("ns")
 ZONED = pa.timestamp("ns", "UTC")
+INTEGER = r"^-?\d+$"
 ZONE_AT_END = r"\d\d:\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
 FRACTION = r"\.(?P<digits>\d{1,9})$"
 ISO_FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %T", "%Y-%m-%dT%T", "%F %T", "%FT%T")
@@ -66,6 +69,19 @@ def convert_times(times: Any, time_format: str | None, time_zone: str | None) ->
     if time_zone is not None and pa.types.is_timestamp(times.type) and times.type.tz is None:
         return _to_utc(times.cast(NAIVE), time_zone)
     return times
+
+
+def convert_moments(times: Any, time_format: str | None, time_zone: str | None, unit: str) -> Any:
+    """Convert a column of times as `convert_times` does; without a format, text may also be integers in `unit`."""
+    if time_format is None and is_text(times.type):
+        text = pc.utf8_trim_whitespace(times.cast(pa.string()))
+        is_number = pc.match_substring_regex(text, INTEGER)
+        if pc.any(is_number).as_py():
+            null = pa.scalar(None, pa.string())
+            numbers = pc.if_else(is_number, text, null).cast(pa.int64())
+            scaled = pc.multiply_checked(numbers, pa.scalar(NANOSECONDS[unit], pa.int64()))
+            return pc.coalesce(_parse_iso(pc.if_else(is_number, null, text), time_zone), scaled.cast(ZONED))
+    return convert_times(times, time_format, time_zone)
 
 
 def _to_utc(naive: Any, zone: str | None) -> Any:

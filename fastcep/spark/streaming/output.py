@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fastcep.engine import Engine, Matches
 from fastcep.errors import ValidationError
@@ -16,6 +15,7 @@ from fastcep.events.convert import from_numpy
 from fastcep.events.export import empty_events, events_to_arrow
 from fastcep.query import ast
 from fastcep.query.plain_schema import NUMBER, TIME
+from fastcep.spark.output_types import spark_type, to_spark
 
 __all__ = ["KINDS", "Output", "output_of"]
 
@@ -57,7 +57,7 @@ class Output:
         kind = self.schema.field(_LATE).type
         fields = [kind.field(index) for index in range(kind.num_fields)]
         columns: list[Any] = [
-            _cast(column.combine_chunks(), field.type) for column, field in zip(table.columns, fields, strict=True)
+            to_spark(column, field.type) for column, field in zip(table.columns, fields, strict=True)
         ]
         return self._rows("late", pa.table({}), {_LATE: pa.StructArray.from_arrays(columns, fields=fields)})
 
@@ -70,7 +70,7 @@ class Output:
             elif field.name in more:
                 columns.append(more[field.name])
             elif field.name in table.column_names:
-                columns.append(_cast(table.column(field.name), field.type))
+                columns.append(to_spark(table.column(field.name), field.type))
             else:
                 columns.append(pa.nulls(count, field.type))
         return pa.table(columns, schema=self.schema)
@@ -97,12 +97,12 @@ def output_of(engine: Engine, schema: Schema, query: ast.Query, *, timed_out: bo
     """
     (empty,) = engine._stream.queries.nothings
     fields: list[Any] = [pa.field(_KIND, pa.string())]
-    fields += [pa.field(column.name, _spark_type(column.type)) for column in empty.table().schema]
+    fields += [pa.field(column.name, spark_type(column.type)) for column in empty.table().schema]
     if timed_out:
-        types: dict[str, Any] = {field.name: _spark_type(field.type) for field in engine.timed_out().schema}
+        types: dict[str, Any] = {field.name: spark_type(field.type) for field in engine.timed_out().schema}
         fields += [pa.field(name, types[name]) for name in _TIMED_OUT]
     late = events_to_arrow(empty_events(schema), StringTable()).schema
-    fields.append(pa.field(_LATE, pa.struct([pa.field(field.name, _spark_type(field.type)) for field in late])))
+    fields.append(pa.field(_LATE, pa.struct([pa.field(field.name, spark_type(field.type)) for field in late])))
     names = [field.name for field in fields]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -110,19 +110,3 @@ def output_of(engine: Engine, schema: Schema, query: ast.Query, *, timed_out: bo
             f"query {query.name!r} has a column {twice[0]!r}, a name reserved for the rows of a stream; rename it"
         )
     return Output(pa.schema(fields), schema.sequence is not None)
-
-
-def _spark_type(kind: Any) -> Any:
-    if pa.types.is_dictionary(kind):
-        return kind.value_type
-    if pa.types.is_large_list(kind):
-        return pa.list_(_spark_type(kind.value_type))
-    return pa.timestamp("us", "UTC") if pa.types.is_timestamp(kind) else kind
-
-
-def _cast(column: Any, kind: Any) -> Any:
-    """Cast to a type of Spark, whose timestamps have microseconds, rounded down."""
-    if pa.types.is_timestamp(column.type) and column.type != kind:
-        column = pc.floor_temporal(column, unit="microsecond")
-        return pc.cast(column, kind, safe=False)
-    return pc.cast(column, kind)

@@ -28,7 +28,9 @@ __all__ = ["RESTORE_OPTIONS", "SliceEngine", "StreamPlan", "event_schema", "keep
 
 #: Options that a restored engine does not take from its snapshot.
 RESTORE_OPTIONS = ("clock", "detector", "memory_limit", "model", "shedder")
-_ARROW: dict[str, Any] = {"int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string()}
+_ARROW: dict[str, Any] = {
+    "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string(), "timestamp": pa.int64(),
+}  # fmt: skip
 _CLOCK, _EVENTS = "clock", "events"
 _ORIGIN = "streaming DataFrame"
 

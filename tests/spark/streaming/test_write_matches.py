@@ -76,15 +76,17 @@ def test_the_state_of_quiet_groups_shrinks(spark: Any, tmp_path: Path) -> None:
 
 def test_strings_nulls_and_time_outs_without_numbers(spark: Any, tmp_path: Path) -> None:
     """Events are numbered by batch; the values of RETURN show which ones a match has."""
-    schema = fc.Schema({name: {"key": "string", "n": "int64"} for name in "AB"}, time="at", type="type", time_unit="ms",
-                       other_types="ignore")  # fmt: skip
+    attributes = {"key": "string", "n": "int64", "t": "timestamp"}
+    schema = fc.Schema(dict.fromkeys("AB", attributes), time="at", type="type", time_unit="ms", other_types="ignore")
     pair = fc.parse("PATTERN SEQ(A a, B b) WHERE [key] WITHIN 5ms STRATEGY skip_till_next RETURN a.n AS x, b.n AS y",
                     schema, name="pair")  # fmt: skip
     keys = ["é", None, "x", "", "é", "yy", "x" * 40]
     rows = [
-        {"type": "AB"[n * n % 3 % 2], "key": keys[n * 5 % 7], "n": n, "at": n + 7 * (n % 3)} for n in range(300)
-    ] + [{"type": "Z", "key": None, "n": -1, "at": 10**6}]
-    types = pa.schema([("type", pa.string()), ("key", pa.string()), ("n", pa.int64()), ("at", pa.int64())])
+        {"type": "AB"[n * n % 3 % 2], "key": keys[n * 5 % 7], "n": n, "at": n + 7 * (n % 3),
+         "t": None if n % 5 == 0 else 10**15 + n} for n in range(300)
+    ] + [{"type": "Z", "key": None, "n": -1, "at": 10**6, "t": 0}]
+    types = pa.schema([("type", pa.string()), ("key", pa.string()), ("n", pa.int64()), ("at", pa.int64()),
+                       ("t", pa.timestamp("us", "UTC"))])  # fmt: skip
     table = pa.Table.from_pylist(rows, schema=types)
     tables = [table.slice(0, 100), table.slice(100, 90), table.slice(190, 110), table.slice(300)]
     write(tmp_path / "in", tables)
@@ -97,14 +99,14 @@ def test_strings_nulls_and_time_outs_without_numbers(spark: Any, tmp_path: Path)
     for row in (row for file in files for row in pq.ParquetFile(file).read().to_pylist()):
         kinds[row["kind"]].append(
             _late(row["late"]) if row["kind"] == "late" else
-            (row["x"], row["y"], row["a.key"]) if row["kind"] == "match" else
+            (row["x"], row["y"], row["a.key"], _seconds(row["a.t"])) if row["kind"] == "match" else
             (row["timed_out_at"].timestamp(), row["bound"], row["waits_for"])
         )  # fmt: skip
     engine = fc.Engine(fc.with_attributes(pair), allowed_lateness="2ms", timed_out=True)
     expected: dict[str, list[Any]] = {"match": [], "late": [], "timed_out": []}
     for part in tables:
         matches = engine.process(part.sort_by([("at", "ascending"), ("n", "ascending")])).to_arrow()
-        expected["match"] += ((row["x"], row["y"], row["a.key"]) for row in matches.to_pylist())
+        expected["match"] += ((row["x"], row["y"], row["a.key"], _seconds(row["a.t"])) for row in matches.to_pylist())
         expected["late"] += map(_late, engine.late().to_pylist())
         expected["timed_out"] += (
             (row["timed_out_at"].timestamp(), row["bound"], row["waits_for"]) for row in engine.timed_out().to_pylist()
@@ -116,4 +118,8 @@ def test_strings_nulls_and_time_outs_without_numbers(spark: Any, tmp_path: Path)
 
 def _late(event: dict[str, Any]) -> list[Any]:
     """Return the values of a late event, without its number."""
-    return [round(event["at"].timestamp() * 1_000), event["type"], event["key"], event["n"]]
+    return [round(event["at"].timestamp() * 1_000), event["type"], event["key"], event["n"], _seconds(event["t"])]
+
+
+def _seconds(time: Any) -> float | None:
+    return None if time is None else time.timestamp()

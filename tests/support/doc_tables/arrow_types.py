@@ -24,7 +24,7 @@ from support.pages import with_table
 PAGE = Path(__file__).resolve().parents[3] / "docs/input.md"
 START, END = "<!-- types: made by tests/support/doc_tables/arrow_types.py -->\n", "<!-- end of types -->\n"
 
-ATTRIBUTES = ("int64", "float64", "bool", "string")
+ATTRIBUTES = ("int64", "float64", "bool", "string", "timestamp")
 ROLES = (*ATTRIBUTES, "time", "type", "code", "sequence")
 SECOND, DAY = 10**9, 86_400 * 10**9
 CONNECTION = duckdb.connect(config={"threads": 1})
@@ -34,12 +34,12 @@ FAMILIES: dict[str, dict[str, list[Any]]] = {
     "text": {"string": ["A", "B", "C"], "type": ["A", "B", "C"]},
     "whole": {
         "int64": [1, 2, 3], "float64": [1.0, 2.0, 3.0], "code": ["A", "B", "C"], "sequence": [1, 2, 3],
-        "time": [SECOND, 2 * SECOND, 3 * SECOND],
+        "time": [SECOND, 2 * SECOND, 3 * SECOND], "timestamp": [SECOND, 2 * SECOND, 3 * SECOND],
     },
     "real": {"float64": [1.5, 2.5, 3.5]},
     "bool": {"bool": [False, True, True]},
-    "moment": {"time": [SECOND, 2 * SECOND, 3 * SECOND]},
-    "day": {"time": [DAY, 2 * DAY, 3 * DAY]},
+    "moment": {"time": [SECOND, 2 * SECOND, 3 * SECOND], "timestamp": [SECOND, 2 * SECOND, 3 * SECOND]},
+    "day": {"time": [DAY, 2 * DAY, 3 * DAY], "timestamp": [DAY, 2 * DAY, 3 * DAY]},
     "json": {"string": ["1", "2", "3"], "type": []},  # texts, but no names of event types
     "uuid": {"string": [str(uuid.UUID(int=k)) for k in (1, 2, 3)], "type": []},
     "null": {dtype: [None, None, None] for dtype in ATTRIBUTES},
