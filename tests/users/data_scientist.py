@@ -36,11 +36,10 @@ print(len(matches), first.a.card, first.a.amount, first.b.amount)
 frame = matches.to_pandas()  # docs/quickstart.md#matches
 frame  # noqa: B018  (a notebook displays it)
 
-# %% Which cards, how much, and how long did it take? Times are timestamps in UTC.
+# %% Which cards, how much, and how long did it take?
 frame["seconds"] = (frame["b.time"] - frame["a.time"]).dt.total_seconds()  # docs/quickstart.md#matches
-frame["when"] = frame["b.time"]
 cards = frame.groupby("a.card")["b.amount"].sum()
-print(frame[["a.card", "b.amount", "seconds", "when"]])
+print(frame[["a.card", "b.amount", "seconds", "b.time"]])
 
 # %% The row numbers in the match lead back to the DataFrame.
 rows = payments.iloc[[first["a"], first["b"]]]  # docs/quickstart.md#matches
