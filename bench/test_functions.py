@@ -16,7 +16,7 @@ import fastcep as fc
 from fastcep._core.program.evaluate import evaluate
 from fastcep.plan.bytecode import Compiler, Program
 from fastcep.plan.ir import Op
-from fastcep.query.registry import Function, native_of
+from fastcep.query.user_functions.registry import Function, native_of
 
 ROWS = 1_000_000
 

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
         to_text,
         with_attributes,
     )
-    from fastcep.query.registry import function, functions
+    from fastcep.query.user_functions.registry import function, functions
     from fastcep.shedding.fit import fit
     from fastcep.shedding.model import Model, load_model
 
@@ -112,8 +112,8 @@ _MODULE_OF = {
     "evaluate": "fastcep.evaluation",
     "every": "fastcep.query",
     "fit": "fastcep.shedding.fit",
-    "function": "fastcep.query.registry",
-    "functions": "fastcep.query.registry",
+    "function": "fastcep.query.user_functions.registry",
+    "functions": "fastcep.query.user_functions.registry",
     "group": "fastcep.query",
     "key_group": "fastcep.engine.state.keygroups",
     "load_model": "fastcep.shedding.model",

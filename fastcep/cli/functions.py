@@ -9,7 +9,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from fastcep.errors import ValidationError
-from fastcep.query.registry import functions
+from fastcep.query.user_functions.registry import functions
 
 __all__ = ["load_functions"]
 

@@ -14,10 +14,10 @@ from fastcep.events import StringTable
 from fastcep.plan.calendar import Zone
 from fastcep.plan.text import TextCall, has_texts
 from fastcep.query import ast, traversal
-from fastcep.query.registry import native_of, python_of
+from fastcep.query.user_functions.registry import native_of, python_of
 
 if TYPE_CHECKING:
-    from fastcep.query.native import Native
+    from fastcep.query.user_functions.native import Native
 
 __all__ = ["ConstantBinder"]
 

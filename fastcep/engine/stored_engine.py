@@ -15,7 +15,7 @@ from fastcep.errors import FastcepError, ModelError, SnapshotError, ValidationEr
 from fastcep.overload.names import by_name
 from fastcep.overload.protocols import Shedder
 from fastcep.query import Document, ast, document_text, parse_document, to_text, traversal
-from fastcep.query.registry import functions
+from fastcep.query.user_functions.registry import functions
 from fastcep.stored import Misfit
 
 __all__ = [

@@ -13,7 +13,7 @@ from fastcep.events import StringTable
 from fastcep.events.units import INT64_MAX, INT64_MIN
 from fastcep.plan.text import TextCall
 from fastcep.query import ast
-from fastcep.query.registry import python_of
+from fastcep.query.user_functions.registry import python_of
 
 __all__ = ["Results", "results_of"]
 

@@ -26,7 +26,7 @@ from fastcep.plan.programs import Columns
 from fastcep.plan.rewrite import step
 from fastcep.plan.windows import plan_windows
 from fastcep.query import ast
-from fastcep.query.check_skip import skip_variables
+from fastcep.query.checks.skip import skip_variables
 
 #: A row keeps the null flags of its registers in one 64-bit word.
 MAX_VALUES = 64

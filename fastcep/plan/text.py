@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 from fastcep.plan.ir import Op, const
 from fastcep.query import ast
 from fastcep.query.printer import expression_text
-from fastcep.query.registry import MAX_ARGUMENTS
 from fastcep.query.text_functions import FUNCTIONS
+from fastcep.query.user_functions.registry import MAX_ARGUMENTS
 
 __all__ = ["TextCall", "compare_texts", "has_texts", "text_call"]
 

@@ -1,9 +1,9 @@
 """Queries: the language's text and the builder, both giving the same checked `Query`."""
 
-from fastcep.query import functions
 from fastcep.query.ast import Query
 from fastcep.query.attributes import with_attributes
-from fastcep.query.builder import (
+from fastcep.query.builder import functions
+from fastcep.query.builder.builder import (
     Builder,
     adjacent,
     all_of,
@@ -16,11 +16,11 @@ from fastcep.query.builder import (
     same,
     seq,
 )
+from fastcep.query.builder.variables import first, i, last
+from fastcep.query.builder.windows import after, every, on
 from fastcep.query.document import Document, document_text, parse, parse_document, parse_file
 from fastcep.query.printer import expression_text, to_text
 from fastcep.query.types import type_of
-from fastcep.query.variables import first, i, last
-from fastcep.query.windows import after, every, on
 
 __all__ = [
     "Builder",

@@ -226,7 +226,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class UserCall(Expr):
-    """Call ``name(arguments)`` of a registered function (see `fastcep.query.registry`)."""
+    """Call ``name(arguments)`` of a registered function (see `fastcep.query.user_functions.registry`)."""
 
     signature: Signature
     arguments: tuple[Expr, ...]
@@ -342,7 +342,7 @@ class Group(Pattern):
 
 @dataclass(frozen=True, slots=True)
 class Until(Pattern):
-    """``B+ b[] UNTIL U u``: a loop, ended by an event of the negated variable (:mod:`fastcep.query.check_until`).
+    """``B+ b[] UNTIL U u``: a loop, ended by an event of the negated variable (:mod:`fastcep.query.checks.until`).
 
     No such event lies between the last event bound before the loop in its SEQ, or else the loop's first event, and the
     last event of the loop.

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fastcep.errors import ValidationError
 from fastcep.query import ast
-from fastcep.query.check import check
+from fastcep.query.checks.query import check
 from fastcep.query.patterns import PatternVariable, positive_variables
 from fastcep.query.source import Problem
 from fastcep.query.types import attribute_dtypes

@@ -13,11 +13,11 @@ from fastcep.events.hints import dtype_hint, unit_hint
 from fastcep.events.schema import DTYPES, Schema
 from fastcep.events.units import NANOSECONDS
 from fastcep.query import ast
-from fastcep.query.parser import checked_query, parse_tree
+from fastcep.query.parsing.parser import checked_query, parse_tree
+from fastcep.query.parsing.transform import read_query
+from fastcep.query.parsing.tree import Branch, integer, leaves, name_of, span_of, string_of
 from fastcep.query.printer import name_text, string_text, to_text
 from fastcep.query.source import Source, suggest
-from fastcep.query.transform import read_query
-from fastcep.query.tree import Branch, integer, leaves, name_of, span_of, string_of
 
 __all__ = ["Document", "document_text", "parse", "parse_document", "parse_file"]
 

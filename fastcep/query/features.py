@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fastcep.query import ast, traversal
-from fastcep.query.check_condition import negated_mentions, refuse_deep, refuse_lists
-from fastcep.query.check_running import refuse_running
-from fastcep.query.expressions import ExpressionReader
-from fastcep.query.parser import parse_tree
+from fastcep.query.checks.condition import negated_mentions, refuse_deep, refuse_lists
+from fastcep.query.checks.running import refuse_running
+from fastcep.query.parsing.expressions import ExpressionReader
+from fastcep.query.parsing.parser import parse_tree
 from fastcep.query.printer import short_text
 from fastcep.query.source import Problem, Source
 from fastcep.query.types import Scope, type_of

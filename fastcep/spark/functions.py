@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from fastcep.errors import ValidationError
 from fastcep.query import ast, traversal
-from fastcep.query.registry import find, function, functions
+from fastcep.query.user_functions.registry import find, function, functions
 
 __all__ = ["NO_FUNCTIONS", "ShippedFunctions", "by_value", "pickled", "ship_all", "ship_functions"]
 

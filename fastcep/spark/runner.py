@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from fastcep.errors import ValidationError
-from fastcep.query.registry import functions
+from fastcep.query.user_functions.registry import functions
 from fastcep.spark.functions import by_value, pickled, ship_all
 from fastcep.spark.survey import stage
 

@@ -20,7 +20,7 @@ from fastcep._core.matcher.matcher import Matcher
 from fastcep.engine.constant_binding import ConstantBinder
 from fastcep.events import StringTable
 from fastcep.plan import make_plan
-from fastcep.query.registry import Function
+from fastcep.query.user_functions.registry import Function
 
 SCHEMA = fc.Schema(
     {name: {"k": "int64", "x": "float64", "b": "bool", "s": "string"} for name in ("A", "B", "C")}, type="type"

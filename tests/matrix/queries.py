@@ -19,7 +19,7 @@ from fastcep.errors import ValidationError
 from fastcep.events import Schema
 from fastcep.plan import make_plan
 from fastcep.query import ast, parse, to_text
-from fastcep.query.check import check
+from fastcep.query.checks.query import check
 from fastcep.query.patterns import PatternVariable, groups_of, pattern_variables, positive_variables
 from fastcep.query.source import Problem
 from matrix.refusals import OF_QUERIES, Refusal, refusal_of

@@ -12,7 +12,7 @@ from support.doc_tables import clauses as clause_table
 from fastcep.errors import ParseError
 from fastcep.events import Schema
 from fastcep.query import ast, parse, to_text
-from fastcep.query.check import check
+from fastcep.query.checks.query import check
 
 
 def refuse(text: str, schema: Schema) -> tuple[str, str]:

@@ -10,7 +10,7 @@ import typer.testing
 import fastcep as fc
 from fastcep.cli.commands import app
 from fastcep.errors import ParseError, ValidationError
-from fastcep.query.foreign_words import _AROUND, _AT, _FUNCTIONS, _IN_CLAUSES, _IN_PATTERN
+from fastcep.query.parsing.foreign_words import _AROUND, _AT, _FUNCTIONS, _IN_CLAUSES, _IN_PATTERN
 
 SCHEMA = fc.Schema({"A": {"v": "int64", "s": "string"}, "B": {"v": "int64"}}, time="t", type="type")
 END = " WITHIN 5min"

@@ -15,7 +15,7 @@ from support import harness
 
 from fastcep.query import ast, parse, to_text
 from fastcep.query.patterns import pattern_variables
-from fastcep.query.registry import Function
+from fastcep.query.user_functions.registry import Function
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -17,8 +17,8 @@ from numba.core.runtime import _nrt_python, rtsys
 from reference.user_functions import own_registry
 
 import fastcep as fc
-from fastcep.query.native import NULL, RAISED, VALUE
-from fastcep.query.registry import Function
+from fastcep.query.user_functions.native import NULL, RAISED, VALUE
+from fastcep.query.user_functions.registry import Function
 
 INTERFACE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 TABLE = np.array([3, 1, 4, 1, 5])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fastcep.events import Schema
 from fastcep.query import Document, Query, ast, document_text, expression_text, parse, parse_document, to_text
-from fastcep.query.check import check
+from fastcep.query.checks.query import check
 from fastcep.query.patterns import groups_of, pattern_variables, positive_variables, trailing_negation
 from fastcep.query.printer import KEYWORDS, name_text
 from fastcep.query.source import Problem
@@ -545,7 +545,7 @@ def test_canonical_windows_and_policies(written: str, canonical: str, schema: Sc
 
 
 def test_keywords_are_those_of_the_grammar() -> None:
-    grammar = resources.files("fastcep.query").joinpath("grammar.lark").read_text(encoding="utf-8")
+    grammar = resources.files("fastcep.query.parsing").joinpath("grammar.lark").read_text(encoding="utf-8")
     assert frozenset(re.findall(r"/(\w+)\\b(?:\(\?!.*\))?/i", grammar)) == KEYWORDS
 
 

@@ -16,8 +16,8 @@ from reference.user_functions import own_registry, sample
 
 import fastcep as fc
 from fastcep.query import ast, i, seq, to_text
-from fastcep.query.registry import Function, find
-from fastcep.query.terms import Term
+from fastcep.query.builder.terms import Term
+from fastcep.query.user_functions.registry import Function, find
 
 W = " WITHIN 1ms"
 

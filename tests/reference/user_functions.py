@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 
-from fastcep.query import ast, registry
-from fastcep.query.registry import Function, function, functions
+from fastcep.query import ast
+from fastcep.query.user_functions import registry
+from fastcep.query.user_functions.registry import Function, function, functions
 
 Value = int | float | bool | str | None
 

@@ -10,7 +10,7 @@ from support.state_transfer import quiet
 import fastcep as fc
 from fastcep.errors import ValidationError
 from fastcep.query import ast, parse, to_text
-from fastcep.query.check import check
+from fastcep.query.checks.query import check
 from strategies.queries import Case
 
 

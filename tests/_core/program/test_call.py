@@ -13,7 +13,7 @@ from reference.user_functions import own_registry, sample
 from fastcep._core.program.evaluate import evaluate
 from fastcep.plan.bytecode import Compiler
 from fastcep.plan.ir import Op, const
-from fastcep.query.registry import Function, function, native_of
+from fastcep.query.user_functions.registry import Function, function, native_of
 
 ROWS = 600  # more than one chunk
 

@@ -33,7 +33,7 @@ from support.waiting import LIMIT_TEXT
 
 import fastcep as fc
 from fastcep.engine import strings
-from fastcep.query import registry
+from fastcep.query.user_functions import registry
 
 # -------------------------------------------------------------------------------------- queries given to restore
 

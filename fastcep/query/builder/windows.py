@@ -9,9 +9,9 @@ from fastcep.errors import ValidationError
 from fastcep.events.schema import Schema, TypeHandle
 from fastcep.events.units import parse_duration
 from fastcep.query import ast
+from fastcep.query.builder.terms import Term, node_of
+from fastcep.query.builder.variables import Variable, whole
 from fastcep.query.printer import bound_text
-from fastcep.query.terms import Term, node_of
-from fastcep.query.variables import Variable, whole
 
 __all__ = ["Edge", "after", "every", "on"]
 

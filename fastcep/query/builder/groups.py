@@ -7,11 +7,8 @@ from typing import NoReturn
 
 from fastcep.events.schema import Schema
 from fastcep.query import ast
-from fastcep.query.patterns import pattern_variables
-from fastcep.query.printer import expression_text, pattern_text
-from fastcep.query.source import suggest
-from fastcep.query.terms import Term
-from fastcep.query.variables import (
+from fastcep.query.builder.terms import Term
+from fastcep.query.builder.variables import (
     Element,
     IndexTerm,
     ListTerms,
@@ -23,6 +20,9 @@ from fastcep.query.variables import (
     refuse_comparison,
     times_bounds,
 )
+from fastcep.query.patterns import pattern_variables
+from fastcep.query.printer import expression_text, pattern_text
+from fastcep.query.source import suggest
 
 __all__ = ["InnerVariable", "OptionalGroup", "RepeatedGroup", "Round", "Ungrouped"]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fastcep.query import ast, traversal
-from fastcep.query.check_condition import check_condition, negated_mentions, refuse_deep, refuse_lists
-from fastcep.query.check_pattern import OUTPUT_COLUMNS, check_pattern
-from fastcep.query.check_policies import check_policies
-from fastcep.query.check_running import check_running, refuse_running
-from fastcep.query.check_until import check_until
-from fastcep.query.check_window import check_window
+from fastcep.query.checks.condition import check_condition, negated_mentions, refuse_deep, refuse_lists
+from fastcep.query.checks.pattern import OUTPUT_COLUMNS, check_pattern
+from fastcep.query.checks.policies import check_policies
+from fastcep.query.checks.running import check_running, refuse_running
+from fastcep.query.checks.until import check_until
+from fastcep.query.checks.window import check_window
 from fastcep.query.patterns import nesting, pattern_variables, positive_variables
 from fastcep.query.printer import short_text
 from fastcep.query.source import NESTED, Problem, Spans, suggest

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastcep.query import ast, traversal
-from fastcep.query.loop_remarks import loop_remarks
 from fastcep.query.printer import short_text
-from fastcep.query.size_remarks import size_remarks
+from fastcep.query.remarks.loops import loop_remarks
+from fastcep.query.remarks.sizes import size_remarks
 from fastcep.query.source import Problem
 from fastcep.query.types import Scope, type_of
 

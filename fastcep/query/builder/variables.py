@@ -10,9 +10,9 @@ from fastcep.errors import ValidationError
 from fastcep.events.schema import Schema
 from fastcep.events.units import INT64_MAX, parse_duration
 from fastcep.query import ast
+from fastcep.query.builder.terms import Term
 from fastcep.query.printer import expression_text, index_text, pattern_text
 from fastcep.query.source import suggest
-from fastcep.query.terms import Term
 from fastcep.query.types import BUILTINS, attribute_dtypes
 
 __all__ = [

@@ -8,8 +8,8 @@ from typing import Any
 from fastcep.errors import ValidationError
 from fastcep.events.units import parse_duration, parse_time
 from fastcep.query import ast
+from fastcep.query.builder.terms import Term, node_of
 from fastcep.query.previous import MAX_PLACES
-from fastcep.query.terms import Term, node_of
 
 __all__ = [
     "abs", "avg", "case", "coalesce", "contains", "date", "dayofweek", "duration", "ends_with", "exp", "floor", "hour",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastcep.events.units import INT64_MAX, format_duration
 from fastcep.query import ast, traversal
-from fastcep.query.check_condition import check_condition
-from fastcep.query.check_pattern import check_name, check_types
+from fastcep.query.checks.condition import check_condition
+from fastcep.query.checks.pattern import check_name, check_types
 from fastcep.query.patterns import PatternVariable, names_of
 from fastcep.query.previous import refuse_previous
 from fastcep.query.printer import short_text

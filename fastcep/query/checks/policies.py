@@ -7,7 +7,7 @@ import math
 
 from fastcep.events.units import INT64_MAX
 from fastcep.query import ast, traversal
-from fastcep.query.check_skip import check_skip_to
+from fastcep.query.checks.skip import check_skip_to
 from fastcep.query.patterns import trailing_negation
 from fastcep.query.printer import expression_text, name_text, pattern_text
 from fastcep.query.source import Problem, Spans

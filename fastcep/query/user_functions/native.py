@@ -25,7 +25,7 @@ from numba.core.dispatcher import LiftedCode
 from numba.extending import intrinsic, typeof_impl
 
 from fastcep.errors import ValidationError
-from fastcep.query.user_function import UserFunction
+from fastcep.query.user_functions.user_function import UserFunction
 
 __all__ = ["NULL", "RAISED", "VALUE", "Native", "compile_function"]
 

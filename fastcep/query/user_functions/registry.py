@@ -1,7 +1,7 @@
 """Functions that conditions can call: the built-in names, and the registry of user-defined functions.
 
 A user-defined function is an ordinary Python function of numbers. Numba compiles it when an engine first needs it (see
-:mod:`fastcep.query.native`). Queries and plans contain only its `Signature`.
+:mod:`fastcep.query.user_functions.native`). Queries and plans contain only its `Signature`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from fastcep.errors import ValidationError
 from fastcep.query import ast
+from fastcep.query.builder.terms import Term, node_of
 from fastcep.query.printer import KEYWORDS
 from fastcep.query.scalar_functions import FUNCTIONS
 from fastcep.query.source import suggest
-from fastcep.query.terms import Term, node_of
-from fastcep.query.user_function import UserFunction
+from fastcep.query.user_functions.user_function import UserFunction
 
 if TYPE_CHECKING:
-    from fastcep.query.native import Native
+    from fastcep.query.user_functions.native import Native
 
 __all__ = [
     "AGGREGATES", "FUNCTIONS", "MAX_ARGUMENTS", "Function", "find", "function", "functions", "native_of",
@@ -83,7 +83,7 @@ class Function(UserFunction):
 
     def native(self) -> Native:
         """Return the machine code, compiled at the first call; globals that it reads are frozen at that moment."""
-        from fastcep.query.native import compile_function
+        from fastcep.query.user_functions.native import compile_function
 
         # Only Numba locks: two threads may both compile, and one of the results is kept.
         native: Native | None = self.__dict__.get("_native")

@@ -9,12 +9,12 @@ from typing import Any
 from lark import Token, Tree
 
 from fastcep.query import ast
-from fastcep.query.foreign_words import foreign_function
+from fastcep.query.parsing.foreign_words import foreign_function
+from fastcep.query.parsing.tree import duration, integer, name_of, span_of, string_of, text_of, timestamp
 from fastcep.query.printer import expression_text, index_text
-from fastcep.query.registry import AGGREGATES, FUNCTIONS, find, functions
 from fastcep.query.scalar_functions import counted
 from fastcep.query.source import NESTED, Source, suggest
-from fastcep.query.tree import duration, integer, name_of, span_of, string_of, text_of, timestamp
+from fastcep.query.user_functions.registry import AGGREGATES, FUNCTIONS, find, functions
 
 __all__ = ["ExpressionReader"]
 

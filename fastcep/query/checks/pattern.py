@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from fastcep.events.units import INT64_MAX, format_duration
 from fastcep.query import ast
-from fastcep.query.check_silence import check_silences
-from fastcep.query.check_until import check_loop
+from fastcep.query.checks.silence import check_silences
+from fastcep.query.checks.until import check_loop
 from fastcep.query.patterns import (
     PatternVariable,
     count_states,

@@ -8,11 +8,11 @@ from typing import Any
 from lark import Token, Tree
 
 from fastcep.query import ast
-from fastcep.query.expressions import ExpressionReader
+from fastcep.query.parsing.expressions import ExpressionReader
+from fastcep.query.parsing.transform_pattern import PatternReader
+from fastcep.query.parsing.tree import Branch, duration, integer, leaves, name_of, span_of
 from fastcep.query.printer import expression_text
 from fastcep.query.source import Source, Spans
-from fastcep.query.transform_pattern import PatternReader
-from fastcep.query.tree import Branch, duration, integer, leaves, name_of, span_of
 
 __all__ = ["RawQuery", "read_query"]
 

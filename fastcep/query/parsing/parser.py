@@ -15,12 +15,12 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput
 
 from fastcep.errors import QueryWarning
 from fastcep.query import ast
-from fastcep.query.check import check
-from fastcep.query.messages import explain
-from fastcep.query.remarks import remarks
+from fastcep.query.checks.query import check
+from fastcep.query.parsing.messages import explain
+from fastcep.query.parsing.transform import RawQuery
+from fastcep.query.parsing.tree import Branch
+from fastcep.query.remarks.remarks import remarks
 from fastcep.query.source import Problem, Source
-from fastcep.query.transform import RawQuery
-from fastcep.query.tree import Branch
 
 if TYPE_CHECKING:
     from fastcep.events import Schema

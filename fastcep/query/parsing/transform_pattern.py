@@ -9,8 +9,8 @@ from typing import Any, cast
 from lark import Token, Tree
 
 from fastcep.query import ast
+from fastcep.query.parsing.tree import Branch, duration, integer, leaves, name_of, span_of, text_of
 from fastcep.query.source import NESTED, Source
-from fastcep.query.tree import Branch, duration, integer, leaves, name_of, span_of, text_of
 
 __all__ = ["PatternReader"]
 

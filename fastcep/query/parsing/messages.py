@@ -11,10 +11,10 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 
 from fastcep.errors import ParseError, shortened
 from fastcep.query.ast import CONSUMPTIONS, SELECTIONS, STRATEGIES, Span
-from fastcep.query.foreign_words import foreign_hint
-from fastcep.query.slips import character_slip, token_slip
+from fastcep.query.parsing.foreign_words import foreign_hint
+from fastcep.query.parsing.slips import character_slip, token_slip
+from fastcep.query.parsing.tree import span_of
 from fastcep.query.source import Source, suggest
-from fastcep.query.tree import span_of
 
 __all__ = ["explain"]
 

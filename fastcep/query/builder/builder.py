@@ -15,13 +15,13 @@ from fastcep.errors import ValidationError
 from fastcep.events.schema import Schema, TypeHandle
 from fastcep.events.units import parse_duration
 from fastcep.query import ast, traversal
-from fastcep.query.check import check
-from fastcep.query.groups import OptionalGroup, RepeatedGroup, Ungrouped
+from fastcep.query.builder.groups import OptionalGroup, RepeatedGroup, Ungrouped
+from fastcep.query.builder.terms import Term, node_of
+from fastcep.query.builder.variables import Loop, Negated, Repeated, Several, Variable, whole
+from fastcep.query.builder.windows import Edge
+from fastcep.query.checks.query import check
 from fastcep.query.printer import expression_text, one_line, pattern_text
 from fastcep.query.source import NESTED, Problem
-from fastcep.query.terms import Term, node_of
-from fastcep.query.variables import Loop, Negated, Repeated, Several, Variable, whole
-from fastcep.query.windows import Edge
 
 __all__ = [
     "Adjacent", "Builder", "adjacent", "all_of", "any_of", "any_type", "aperiodic", "group", "one_of", "periodic",

@@ -1,0 +1,1 @@
+"""The builder: queries as Python expressions."""

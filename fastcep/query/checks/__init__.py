@@ -1,0 +1,1 @@
+"""Checks of queries: each raises a `ParseError` with the position."""

@@ -1,0 +1,1 @@
+"""Warnings about queries that hardly mean what they say."""

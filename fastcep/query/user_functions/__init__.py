@@ -1,0 +1,1 @@
+"""Functions of users: their registry and native code."""
