@@ -29,8 +29,6 @@ def previous_attributes(query: ast.Query) -> Iterator[ast.Attribute]:
 
 def previous_dtype(node: ast.Attribute, schema: Schema) -> str:
     """Return the dtype of an attribute of an earlier event, which can have any type of the schema."""
-    if not 1 <= node.places <= MAX_PLACES:
-        raise Problem(f"prev counts places from 1 to {MAX_PLACES:,}, not {node.places}", node)
     if node.name in BUILTINS:
         if node.name == "seq":
             raise Problem("prev has no sequence number; write prev(x.time), or an attribute of the events", node)

@@ -128,7 +128,7 @@ def test_builder() -> None:
     [
         ("SEQ(A x) WHERE prev(x.w) = 1 WITHIN 9ns", "unknown attribute 'w' in prev"),
         ("SEQ(A x) WHERE prev(y.v) = 1 WITHIN 9ns", "unknown variable 'y'"),
-        ("SEQ(A x) WHERE prev(x.v, 0) = 1 WITHIN 9ns", "places from 1 to 1,000"),
+        ("SEQ(A x) WHERE prev(x.v, 0) = 1 WITHIN 9ns", "places from 1 to 1,000, not 0"),
         ("SEQ(A x) WHERE prev(x.v, 1001) = 1 WITHIN 9ns", "places from 1 to 1,000, not 1001"),
         ("SEQ(A x) WHERE prev(x.v, x.k) = 1 WITHIN 9ns", r"a whole number from 1 on, as in prev\(x.price, 2\)"),
         ("SEQ(A x) WHERE prev(x.v + 1) = 1 WITHIN 9ns", r"as in prev\(x.price\) or prev\(x.price, 2\)"),

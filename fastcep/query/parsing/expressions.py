@@ -11,6 +11,7 @@ from lark import Token, Tree
 from fastcep.query import ast
 from fastcep.query.parsing.foreign_words import foreign_function
 from fastcep.query.parsing.tree import duration, integer, name_of, span_of, string_of, text_of, timestamp
+from fastcep.query.previous import MAX_PLACES
 from fastcep.query.printer import expression_text, index_text
 from fastcep.query.scalar_functions import counted
 from fastcep.query.source import NESTED, Source, suggest
@@ -299,9 +300,12 @@ class ExpressionReader:
                 message = "prev takes the number of places as a whole number from 1 on, as in prev(x.price, 2)"
                 raise self._source.error(message, span_of(arguments[1]))
             places = integer(arguments[1].children[0], self._source)
+            if not 1 <= places <= MAX_PLACES:
+                message = f"prev counts places from 1 to {MAX_PLACES:,}, not {places}"
+                raise self._source.error(message, span_of(arguments[1]))
         node = self.read(arguments[0])
         assert isinstance(node, ast.Attribute)
-        return replace(node, places=places or -1, span=span)
+        return replace(node, places=places, span=span)
 
     def _aggregate(self, name: Token, arguments: list[Any], span: ast.Span) -> ast.Expr:
         function = name_of(name).upper()
