@@ -1,6 +1,6 @@
 """Engines whose snapshots are stored in tests/golden: their queries, and their results for the rest of a stream.
 
-``PYTHONPATH=.:tests python -m stored`` writes the files that are missing, once and for all (tests/golden/README.md).
+``PYTHONPATH=.:tests python -m support.golden_engines`` writes the files that are missing, once and for all (tests/golden/README.md).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 import fastcep as fc
 from fastcep.engine.state.container import FORMAT
@@ -117,7 +118,14 @@ def rest(engine: fc.Engine, data: list[dict[str, list[Any]]]) -> dict[str, Any]:
 
 
 def table_rows(found: fc.Matches) -> list[dict[str, Any]]:
-    return found.to_arrow().to_pylist()
+    """Return the matches; the times of their events are int64, as the files have them."""
+    table = found.to_arrow()
+    for number, column in enumerate(table.schema):
+        is_list = pa.types.is_large_list(column.type)
+        if pa.types.is_timestamp(column.type.value_type if is_list else column.type) and column.name != "detected_at":
+            numbers = table.column(number).cast(pa.large_list(pa.int64()) if is_list else pa.int64())
+            table = table.set_column(number, column.name, numbers)
+    return table.to_pylist()
 
 
 def make(name: str) -> dict[str, bytes]:
