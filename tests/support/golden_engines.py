@@ -1,6 +1,6 @@
 """Engines whose snapshots are stored in tests/golden: their queries, and their results for the rest of a stream.
 
-``PYTHONPATH=.:tests python -m support.golden_engines`` writes the missing files, once and for all (tests/golden/README.md).
+``PYTHONPATH=.:tests python -m support.golden_engines`` writes the missing files once (tests/golden/README.md).
 """
 
 from __future__ import annotations
