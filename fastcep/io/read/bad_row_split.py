@@ -66,18 +66,21 @@ def _is_ascii(array: Any) -> bool:
     return bool((offsets[1:] >= offsets[:-1]).all()) and data[first:last].tobytes().isascii()
 
 
-def with_times(piece: Piece, layout: Layout, schema: Schema) -> Piece:
-    """Convert the times as `convert_times` does, and separate rows with text that is not a time."""
+def with_times(piece: Piece, layout: Layout, schema: Schema, *, has_types: bool = True) -> Piece:
+    """Convert the times as `convert_times` does, and separate rows with text that is not a time.
+
+    Attributes of files without types, such as CSV, may also be integers in the unit of the schema.
+    """
     for k in layout.moments:
-        piece = _with_times_of(piece, layout, schema, k)
+        piece = _with_times_of(piece, layout, schema, k, has_types)
     return piece
 
 
-def _with_times_of(piece: Piece, layout: Layout, schema: Schema, k: int) -> Piece:
+def _with_times_of(piece: Piece, layout: Layout, schema: Schema, k: int, has_types: bool) -> Piece:
     column = layout.column(k)
 
     def convert(times: Any) -> Any:
-        if layout.dtypes[k] == "time":
+        if has_types or layout.dtypes[k] == "time":
             return convert_times(times, schema.time_format, schema.time_zone)
         return convert_moments(times, schema.time_format, schema.time_zone, schema.time_unit)
 

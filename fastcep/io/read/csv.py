@@ -117,7 +117,7 @@ def read_csv(stream: ByteStream, schema: Schema, form: Format, options: Options)
     line = 1 + len(line_ends(head[:skip]))
 
     def work(block: Block) -> Piece:
-        return with_times(parser.parse(block), layout, schema)
+        return with_times(parser.parse(block), layout, schema, has_types=False)
 
     return layout, work_through(stream, blocks(stream, cutter, skip, line), work)
 
