@@ -94,6 +94,7 @@ def test_the_shedder_of_an_engine(tmp_path: Path, key_file: str) -> None:
     assert moved.process(rest).to_dicts() == engine.process(rest).to_dicts()
 
 
+@pytest.mark.thorough
 def test_errors(tmp_path: Path, key_file: str) -> None:
     snapshot = tmp_path / "old.fcep"
     snapshot.write_bytes(fc.Engine(QUERIES).snapshot())

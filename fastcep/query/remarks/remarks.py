@@ -30,6 +30,7 @@ def remarks(query: ast.Query) -> Iterator[Problem]:
     conjuncts = [part for part in traversal.conjuncts(query.where) if not isinstance(part, ast.SameAttributes)]
     for conjunct in conjuncts:
         found = [remark for part in traversal.walk(conjunct) for remark in _of_part(part, scope)]
+        found += _shifts(conjunct, scope)
         yield from found
         limits = (conjunct.low, conjunct.high) if isinstance(conjunct, ast.Between) else ()
         if not found and any(map(_is_unknown, (conjunct, *limits))):
@@ -51,8 +52,6 @@ def _of_part(part: ast.Expr, scope: Scope) -> Iterator[Problem]:
                 return
         yield from _bare_number(part.left, part.right, scope)
         yield from _bare_number(part.right, part.left, scope)
-    elif isinstance(part, ast.Binary) and part.operator in ("+", "-"):
-        yield from _shift(part, scope)
     elif isinstance(part, ast.Between):
         for limit in (part.low, part.high):
             yield from _bare_number(part.operand, limit, scope)
@@ -92,18 +91,28 @@ def _bare_number(value: ast.Expr, number: ast.Expr, scope: Scope) -> Iterator[Pr
         )
 
 
-def _shift(part: ast.Binary, scope: Scope) -> Iterator[Problem]:
-    """Yield the remark on a time to which a number without a unit is added."""
-    number = part.right
-    if not isinstance(number, ast.Literal) or isinstance(number.value, bool | str | None) or number.value == 0:
-        return
-    if type_of(part.left, scope) == "timestamp":
-        whole = abs(int(number.value)) if math.isfinite(number.value) else 1
-        yield Problem(
-            f"{short_text(part.left)} is a time, so {short_text(number)} means {short_text(number)} ns; write a unit, "
-            f"as in {whole}s, or {whole}ns if you mean that",
-            number,
-        )
+def _shifts(conjunct: ast.Expr, scope: Scope) -> Iterator[Problem]:
+    """Yield the remarks on times to which a number without a unit is added, each chain of operators in one pass."""
+    visited: set[int] = set()
+    for part in traversal.walk(conjunct):
+        if not isinstance(part, ast.Binary) or id(part) in visited:
+            continue
+        first, chain = part.spine()
+        is_time = type_of(first, scope) == "timestamp"
+        for operation in chain:
+            visited.add(id(operation))
+            number, is_shift = operation.right, operation.operator in ("+", "-")
+            value = number.value if isinstance(number, ast.Literal) else None
+            if is_time and is_shift and value and not isinstance(value, bool | str):
+                whole = abs(int(value)) if math.isfinite(value) else 1
+                text = short_text(number)
+                yield Problem(
+                    f"{short_text(operation.left)} is a time, so {text} means {text} ns; write a unit, as in {whole}s, "
+                    f"or {whole}ns if you mean that",
+                    number,
+                )
+            other = is_shift and type_of(number, scope) == "timestamp"
+            is_time = is_shift and (is_time != other if operation.operator == "-" else is_time or other)
 
 
 def _is_difference(value: ast.Expr, scope: Scope) -> bool:

@@ -95,6 +95,7 @@ def forced(engine: ParallelEngine, clock: Clock, number: int) -> None:
     engine._adaptation._loop._wanted.extend([(clock.now, number), (clock.now, number)])
 
 
+@pytest.mark.thorough
 def test_an_instance_that_leaves_is_used_again() -> None:
     table = stream(4_000)
     with adapted(most=3) as engine:
@@ -132,6 +133,7 @@ def test_instances_that_start_leave_first() -> None:
                 os.kill(process, 0)  # it has ended, and its status is read
 
 
+@pytest.mark.thorough
 def test_flush_and_close_while_instances_start(clock: Clock) -> None:
     table = stream(2_000)
     with adapted("processes", most=3) as engine:
@@ -179,6 +181,7 @@ def grown(engine: ParallelEngine, clock: Clock, table: pa.Table) -> list[fc.Matc
     return [*found, engine.process(table.slice(100, 1_000))]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "error", [OSError("no process"), RuntimeError("can't start new thread"), SharedMemoryError("put 9 bytes into", 24),
               fc.ValidationError("no statsmodels")],
@@ -204,6 +207,7 @@ def test_no_instance_can_be_started(clock: Clock, error: Exception) -> None:
     assert joined(found).equals(of_one_engine(QUERY, table, 1_000))
 
 
+@pytest.mark.thorough
 def test_an_interrupt_in_the_middle_of_a_decision(clock: Clock) -> None:
     """The batch was taken as a whole, as the note says; no event and no match is lost."""
     table = stream(3_000)
@@ -301,6 +305,7 @@ def test_silence_and_calls_without_a_batch(clock: Clock) -> None:
     assert joined(found).equals(of_one_engine(QUERY, table, 400))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [1, 7, 900])
 def test_sizes_of_batches(clock: Clock, size: int) -> None:
     """Also with times that are all equal, and decisions by the number of events."""
@@ -319,6 +324,7 @@ def test_sizes_of_batches(clock: Clock, size: int) -> None:
         assert joined(found).equals(of_one_engine(query, events, size))
 
 
+@pytest.mark.thorough
 def test_a_number_set_by_hand_holds_until_the_next_decision(clock: Clock) -> None:
     table = stream(3_000)
     with adapted(most=2) as engine:
