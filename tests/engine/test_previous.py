@@ -165,3 +165,15 @@ def test_several_processes_cannot_run_it() -> None:
     ):
         warnings.simplefilter("ignore")
         ParallelEngine(query, instances=2, workers="threads")
+
+
+@pytest.mark.parametrize(
+    ("condition", "starts"), [("y.v > prev(x.v)", [0, 1, 2, 3]), ("y.v = prev(x.v) + 9", [1, 2, 3])]
+)
+def test_partial_matches_time_out(condition: str, starts: list[int]) -> None:
+    """One whose key is null is not stored, because it meets no event."""
+    query = parse(f"PATTERN SEQ(A x, A y) WHERE {condition} AND y.v > 99 WITHIN 9ns", SMALL)
+    engine = fc.Engine(query, timed_out=True)
+    engine.process(line(1, 4))
+    engine.flush()
+    assert engine.timed_out()["x"].to_pylist() == starts

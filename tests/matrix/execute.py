@@ -457,7 +457,10 @@ def _interpreted(engine: fc.Engine) -> bool:
 
 
 def _may_be_null(part: ast.Expr) -> bool:
-    return isinstance(part, ast.Call) or (isinstance(part, ast.Binary) and part.operator in ("/", "//", "%", "^"))
+    """Return True for a value that can be null although no attribute of an event is."""
+    is_earlier = isinstance(part, ast.Attribute) and part.places > 0  # there may be no earlier event
+    is_partial = isinstance(part, ast.Binary) and part.operator in ("/", "//", "%", "^")
+    return is_earlier or is_partial or isinstance(part, ast.Call)
 
 
 def _is_extreme(value: naive.Value) -> bool:
