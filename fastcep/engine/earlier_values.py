@@ -18,6 +18,7 @@ from fastcep.engine.state.string_codes import Codes, Texts
 from fastcep.engine.state.validation import check_columns, check_within
 from fastcep.events import EventBatch, Schema, StringTable
 from fastcep.plan.earlier import EarlierColumn, EarlierColumns
+from fastcep.plan.plan import PartitionPlan
 from fastcep.stored import Misfit
 
 __all__ = ["EarlierValues", "is_earlier", "text_columns_of"]
@@ -27,6 +28,26 @@ Flags = npt.NDArray[np.uint8]
 _PREFIX = "previous "
 #: Approximate bytes of a key of a partition in a dict.
 _KEY_BYTES = 150
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """An attribute of the events of a batch, by partition.
+
+    ``order`` are the events of partition 0, then those of partition 1, …; ``starts`` is where each partition begins in
+    it, and ``keys`` are the words of the keys of the partitions. ``values`` and ``nulls`` are in this order.
+    """
+
+    order: npt.NDArray[np.intp]
+    starts: npt.NDArray[np.intp]
+    keys: list[bytes]
+    values: Ints
+    nulls: Flags
+
+    @property
+    def sizes(self) -> npt.NDArray[np.intp]:
+        """Number of events of each partition."""
+        return np.diff(np.append(self.starts, len(self.order)))
 
 
 @dataclass(slots=True)
@@ -60,6 +81,32 @@ class _Kept:
             self.nulls = np.concatenate([self.nulls, np.ones(size, np.uint8)])
         return rows
 
+    def earlier(self, read: _Values, values: Ints, nulls: Flags) -> None:
+        """Write the value ``places`` before each event to ``values`` and ``nulls``."""
+        places, order = self.column.places, read.order
+        rank = np.arange(len(order)) - np.repeat(read.starts, read.sizes)
+        inside = np.flatnonzero(rank >= places)
+        outside = np.flatnonzero(rank < places)
+        values[order[inside]], nulls[order[inside]] = read.values[inside - places], read.nulls[inside - places]
+        rows = np.array([self.slots.get(key, -1) for key in read.keys], np.intp)
+        rows = np.repeat(rows, read.sizes)[outside]
+        outside, rows = outside[rows >= 0], rows[rows >= 0]
+        values[order[outside]] = self.values[rows, rank[outside]]
+        nulls[order[outside]] = self.nulls[rows, rank[outside]]
+        values[nulls != 0] = 0
+
+    def keep(self, read: _Values) -> None:
+        """Keep the last values of each partition."""
+        places, rows = self.column.places, self.rows_of(read.keys)
+        # Place j of a partition is entry ``sizes + j`` of its old values followed by those of the events.
+        at = read.sizes[:, None] + np.arange(places)
+        is_old = at < places
+        old = rows[:, None], np.where(is_old, at, 0)
+        new = np.where(is_old, 0, read.starts[:, None] + at - places)
+        if len(rows):
+            self.values[rows] = np.where(is_old, self.values[old], read.values[new])
+            self.nulls[rows] = np.where(is_old, self.nulls[old], read.nulls[new])
+
 
 class EarlierValues:
     """The values of earlier events in one engine.
@@ -83,6 +130,7 @@ class EarlierValues:
         self.columns = EarlierColumns(schema)
         self.schema, self._strings = schema, strings
         self._kept: dict[int, _Kept] = {}
+        self._read: dict[int, _Values] = {}  # of the batch that is being matched
         self._codes: Ints = np.zeros(0, np.int64)
 
     def __bool__(self) -> bool:
@@ -112,20 +160,24 @@ class EarlierValues:
     def extended(self, batch: EventBatch) -> EventBatch:
         """Return a batch with its columns of earlier values; nothing of the state changes before `advance`."""
         n = len(batch)
+        self._read = self._grouped(batch, n)
         columns: list[npt.NDArray[Any]] = []
         nulls: list[Flags | None] = []
         for place, column in enumerate(self.columns.columns):
             values, missing = np.zeros(n, np.int64), np.ones(n, np.uint8)
             if place in self._kept:
-                self._shift(self._kept[place], batch, values, missing, n, keep=False)
+                self._kept[place].earlier(self._read[place], values, missing)
             columns.append(values.view(np.float64) if column.dtype == "f" else values)
             nulls.append(missing)
         return replace(batch, columns=(*batch.columns, *columns), nulls=(*batch.nulls, *nulls))
 
     def advance(self, batch: EventBatch, taken: int) -> None:
-        """Keep the last values of the first ``taken`` events of a batch."""
-        for kept in self._kept.values() if taken > 0 else ():
-            self._shift(kept, batch, np.zeros(0, np.int64), np.zeros(0, np.uint8), taken, keep=True)
+        """Keep the last values of the first ``taken`` events of the batch that was extended last."""
+        if taken < len(batch) or self._read.keys() != self._kept.keys():  # an error or a change of queries: rare
+            self._read = self._grouped(batch, taken)
+        for place, kept in self._kept.items():
+            kept.keep(self._read[place])
+        self._read = {}
 
     def original(self, batch: EventBatch) -> EventBatch:
         """Return a batch without the columns of earlier values."""
@@ -134,44 +186,18 @@ class EarlierValues:
 
     # ------------------------------------------------------------------ values
 
-    def _shift(self, kept: _Kept, batch: EventBatch, values: Ints, nulls: Flags, taken: int, *, keep: bool) -> None:
-        """Write the earlier values of the events to ``values`` and ``nulls``, or ``keep`` the last values of events."""
-        own, own_nulls = self._values_of(kept.column, batch, taken)
-        places = kept.column.places
-        order, starts, keys = self._groups(kept.column, batch, taken)
-        if not len(starts):
-            return
-        sizes = np.diff(np.append(starts, len(order)))
-        if keep:
-            rows = kept.rows_of(keys)
-            old, old_nulls = kept.values[rows], kept.nulls[rows]
-        else:
-            rows = np.array([kept.slots.get(key, -1) for key in keys], np.intp)
-            known = rows >= 0
-            old = np.zeros((len(rows), places), np.int64)
-            old_nulls = np.ones((len(rows), places), np.uint8)
-            old[known], old_nulls[known] = kept.values[rows[known]], kept.nulls[rows[known]]
-        own, own_nulls = own[order], own_nulls[order]
-        if not keep:
-            rank = np.arange(len(order)) - np.repeat(starts, sizes)
-            group = np.repeat(np.arange(len(starts)), sizes)
-            inside = rank >= places
-            result, result_nulls = np.zeros(len(order), np.int64), np.ones(len(order), np.uint8)
-            result[inside] = own[np.flatnonzero(inside) - places]
-            result_nulls[inside] = own_nulls[np.flatnonzero(inside) - places]
-            result[~inside] = old[group[~inside], rank[~inside]]
-            result_nulls[~inside] = old_nulls[group[~inside], rank[~inside]]
-            result[result_nulls != 0] = 0
-            values[order], nulls[order] = result, result_nulls
-            return
-        # Entry j is entry ``sizes + j`` of the old values followed by those of the events.
-        at = sizes[:, None] + np.arange(places)
-        is_old = at < places
-        newer = np.where(is_old, 0, starts[:, None] + at - places)
-        at = np.where(is_old, at, 0)
-        group = np.arange(len(starts))[:, None]
-        kept.values[rows] = np.where(is_old, old[group, at], own[newer])
-        kept.nulls[rows] = np.where(is_old, old_nulls[group, at], own_nulls[newer])
+    def _grouped(self, batch: EventBatch, taken: int) -> dict[int, _Values]:
+        """Return the attributes of the first ``taken`` events by partition, for each column that is used."""
+        groups: dict[PartitionPlan | None, tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], list[bytes]]] = {}
+        result = {}
+        for place, kept in self._kept.items():
+            partition = kept.column.partition
+            if partition not in groups:
+                groups[partition] = _groups(partition, batch, taken)
+            order, starts, keys = groups[partition]
+            values, nulls = self._values_of(kept.column, batch, taken)
+            result[place] = _Values(order, starts, keys, values[order], nulls[order])
+        return result
 
     def _values_of(self, column: EarlierColumn, batch: EventBatch, taken: int) -> tuple[Ints, Flags]:
         """Return the attribute of the first ``taken`` events of a batch, and its nulls."""
@@ -187,34 +213,6 @@ class EarlierValues:
             values[rows] = batch.columns[source].view(np.int64)[rows]
             nulls[rows] = 0 if source_nulls is None else source_nulls[rows]
         return values, nulls
-
-    def _groups(
-        self, column: EarlierColumn, batch: EventBatch, taken: int
-    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], list[bytes]]:
-        """Return the events in partitions, ordered by partition; where each partition begins; and the keys."""
-        if column.partition is None:
-            return np.arange(taken), np.zeros(min(taken, 1), np.intp), [b""] if taken else []
-        types = batch.type[:taken]
-        has_key = np.array([bool(columns) for columns in column.partition.columns])[types]
-        words = np.zeros((taken, len(column.partition.floats)), np.int64)
-        for sources in sorted(set(column.partition.columns) - {()}):
-            rows = np.flatnonzero(np.array([columns == sources for columns in column.partition.columns])[types])
-            for number, (source, is_float) in enumerate(zip(sources, column.partition.floats, strict=True)):
-                part, source_nulls = batch.columns[source][rows], batch.nulls[source]
-                if is_float:
-                    has_key[rows] &= part == part  # NaN is in no partition
-                    part = part + 0.0  # -0.0 equals 0.0
-                if source_nulls is not None:
-                    has_key[rows] &= source_nulls[rows] == 0
-                words[rows, number] = part.view(np.int64)
-        members = np.flatnonzero(has_key)
-        words = words[members]
-        order = np.lexsort(words.T[::-1]) if words.shape[1] > 1 else np.argsort(words[:, 0], kind="stable")
-        words = words[order]
-        is_first = np.ones(len(words), np.bool_)
-        is_first[1:] = (words[1:] != words[:-1]).any(axis=1)
-        starts = np.flatnonzero(is_first)
-        return members[order], starts, [row.tobytes() for row in words[starts]]
 
     # ---------------------------------------------------------------- snapshots
 
@@ -322,3 +320,32 @@ def _key_name(number: int, is_text: bool) -> str:
 
 def _value_name(column: EarlierColumn, place: int) -> str:
     return f"{'text' if column.dtype == 's' else 'value'} {place}"
+
+
+def _groups(
+    partition: PartitionPlan | None, batch: EventBatch, taken: int
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], list[bytes]]:
+    """Return the events in partitions, ordered by partition; where each partition begins; and the keys."""
+    if partition is None:
+        return np.arange(taken), np.zeros(min(taken, 1), np.intp), [b""] if taken else []
+    types = batch.type[:taken]
+    has_key = np.array([bool(columns) for columns in partition.columns])[types]
+    words = np.zeros((taken, len(partition.floats)), np.int64)
+    for sources in sorted(set(partition.columns) - {()}):
+        rows = np.flatnonzero(np.array([columns == sources for columns in partition.columns])[types])
+        for number, (source, is_float) in enumerate(zip(sources, partition.floats, strict=True)):
+            part, source_nulls = batch.columns[source][rows], batch.nulls[source]
+            if is_float:
+                has_key[rows] &= part == part  # NaN is in no partition
+                part = part + 0.0  # -0.0 equals 0.0
+            if source_nulls is not None:
+                has_key[rows] &= source_nulls[rows] == 0
+            words[rows, number] = part.view(np.int64)
+    members = np.flatnonzero(has_key)
+    words = words[members]
+    order = np.lexsort(words.T[::-1]) if words.shape[1] > 1 else np.argsort(words[:, 0], kind="stable")
+    words = words[order]
+    is_first = np.ones(len(words), np.bool_)
+    is_first[1:] = (words[1:] != words[:-1]).any(axis=1)
+    starts = np.flatnonzero(is_first)
+    return members[order], starts, [row.tobytes() for row in words[starts]]

@@ -18,10 +18,10 @@ from fastcep.events.convert import (
     int64_values,
     integers,
     joined,
-    moments,
     number_column,
     texts,
     time_column,
+    timestamp_column,
 )
 from fastcep.events.data_hints import missing_column, no_columns, no_values
 from fastcep.events.hints import suggestion
@@ -239,7 +239,7 @@ def read(
         if column.dtype == "string" and not pa.types.is_null(array.type):
             values, missing = strings.encode(array)
         elif column.dtype == "timestamp":
-            values, missing = moments(array, schema.time_unit, schema.time_zone, place)
+            values, missing = timestamp_column(array, schema.time_unit, schema.time_zone, place)
         else:
             values, missing = number_column(array, column.dtype, place)
         columns.append(values)

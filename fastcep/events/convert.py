@@ -18,8 +18,19 @@ from fastcep.events.types import is_text, plain_type, refusal
 from fastcep.events.units import INT64_MAX, INT64_MIN, NANOSECONDS
 
 __all__ = [
-    "Fault", "Place", "all_null", "from_numpy", "int64_values", "integers", "joined", "moments", "null_bytes",
-    "number_column", "plain", "texts", "time_column",
+    "Fault",
+    "Place",
+    "all_null",
+    "from_numpy",
+    "int64_values",
+    "integers",
+    "joined",
+    "null_bytes",
+    "number_column",
+    "plain",
+    "texts",
+    "time_column",
+    "timestamp_column",
 ]  # fmt: skip
 
 Int64s = npt.NDArray[np.int64]
@@ -319,10 +330,10 @@ def time_column(array: Any, unit: str, zone: str | None, place: Place) -> Int64s
         A time is null or does not fit int64 nanoseconds.
     """
     place.refuse_nulls(array, "a time", "drop the row or fill it in")
-    return moments(array, unit, zone, place)[0]
+    return timestamp_column(array, unit, zone, place)[0]
 
 
-def moments(array: Any, unit: str, zone: str | None, place: Place) -> tuple[Int64s, Nulls]:
+def timestamp_column(array: Any, unit: str, zone: str | None, place: Place) -> tuple[Int64s, Nulls]:
     """Convert times that may be null, as `time_column` does.
 
     Returns
@@ -333,10 +344,10 @@ def moments(array: Any, unit: str, zone: str | None, place: Place) -> tuple[Int6
     nulls = null_bytes(array)
     if pa.types.is_null(array.type):
         return np.zeros(len(array), dtype=np.int64), nulls
-    return _moments(array, unit, zone, place, nulls), nulls
+    return _nanoseconds_of(array, unit, zone, place, nulls), nulls
 
 
-def _moments(array: Any, unit: str, zone: str | None, place: Place, nulls: Nulls) -> Int64s:
+def _nanoseconds_of(array: Any, unit: str, zone: str | None, place: Place, nulls: Nulls) -> Int64s:
     kind = array.type
     if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
         return _scaled(integers(array, place), unit, place)

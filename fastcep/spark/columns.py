@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from fastcep.errors import SchemaError, ValidationError
 from fastcep.events import EventBatch, Schema, StringTable
-from fastcep.events.convert import Place, from_numpy, moments
+from fastcep.events.convert import Place, from_numpy, timestamp_column
 from fastcep.events.schema import suggestion
 from fastcep.events.units import NANOSECONDS
 from fastcep.query.plain_schema import NUMBER, TYPE
@@ -228,7 +228,7 @@ def _local_times(times: Any, zone: str | None) -> pa.Array[Any]:
 
 def _nanoseconds(times: Any, unit: str, zone: str | None, name: str | int) -> pa.Array[Any]:
     """Convert times to ns; nulls stay null."""
-    values, nulls = moments(times, unit, zone, Place(_ORIGIN, name, lambda row: row))
+    values, nulls = timestamp_column(times, unit, zone, Place(_ORIGIN, name, lambda row: row))
     result: pa.Array[Any] = from_numpy(values, nulls=nulls)
     return result
 

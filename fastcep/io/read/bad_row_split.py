@@ -13,7 +13,7 @@ from fastcep.events.convert import texts
 from fastcep.events.row_screening import Order, screen
 from fastcep.io.read.bad_rows import BadRow, Piece
 from fastcep.io.read.layout import Layout
-from fastcep.io.read.times import convert_moments, convert_times
+from fastcep.io.read.times import convert_times, convert_times_or_integers
 from fastcep.io.read.values import failures, not_text
 
 __all__ = ["screened", "with_times", "with_valid_text"]
@@ -71,7 +71,7 @@ def with_times(piece: Piece, layout: Layout, schema: Schema, *, has_types: bool 
 
     Attributes of files without types, such as CSV, may also be integers in the unit of the schema.
     """
-    for k in layout.moments:
+    for k in layout.time_columns:
         piece = _with_times_of(piece, layout, schema, k, has_types)
     return piece
 
@@ -82,7 +82,7 @@ def _with_times_of(piece: Piece, layout: Layout, schema: Schema, k: int, has_typ
     def convert(times: Any) -> Any:
         if has_types or layout.dtypes[k] == "time":
             return convert_times(times, schema.time_format, schema.time_zone)
-        return convert_moments(times, schema.time_format, schema.time_zone, schema.time_unit)
+        return convert_times_or_integers(times, schema.time_format, schema.time_zone, schema.time_unit)
 
     raw = piece.batch.column(column)
     try:

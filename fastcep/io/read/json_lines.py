@@ -76,7 +76,7 @@ def read_json_lines(
         stream.close()
         raise
     types = [
-        _kind_of_times([fields.get(names[number]) for fields in objects]) if k in layout.moments else KINDS[dtype]
+        _kind_of_times([fields.get(names[number]) for fields in objects]) if k in layout.time_columns else KINDS[dtype]
         for k, (number, dtype) in enumerate(zip(layout.numbers, layout.dtypes, strict=True))
     ]
     parser = _Parser(layout, types)

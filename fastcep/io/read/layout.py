@@ -48,7 +48,7 @@ class Layout:
         return self.dtypes.index("time")
 
     @property
-    def moments(self) -> tuple[int, ...]:
+    def time_columns(self) -> tuple[int, ...]:
         """Indices of the columns of times among the needed columns: the time column, and attributes."""
         return tuple(k for k, dtype in enumerate(self.dtypes) if dtype in ("time", "timestamp"))
 

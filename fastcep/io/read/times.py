@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
+from fastcep.events.types import TIMESTAMP
 from fastcep.events.units import NANOSECONDS
 
-__all__ = ["convert_moments", "convert_times", "is_text"]
+__all__ = ["convert_times", "convert_times_or_integers", "is_text"]
 
 pc: Any = pyarrow.compute  # its stubs lack overloads
 
 NAIVE = pa.timestamp("ns")
-ZONED = pa.timestamp("ns", "UTC")
 INTEGER = r"^-?\d+$"
 ZONE_AT_END = r"\d\d:\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
 FRACTION = r"\.(?P<digits>\d{1,9})$"
@@ -71,7 +71,7 @@ def convert_times(times: Any, time_format: str | None, time_zone: str | None) ->
     return times
 
 
-def convert_moments(times: Any, time_format: str | None, time_zone: str | None, unit: str) -> Any:
+def convert_times_or_integers(times: Any, time_format: str | None, time_zone: str | None, unit: str) -> Any:
     """Convert a column of times as `convert_times` does; without a format, text may also be integers in `unit`."""
     if time_format is None and is_text(times.type):
         text = pc.utf8_trim_whitespace(times.cast(pa.string()))
@@ -80,14 +80,14 @@ def convert_moments(times: Any, time_format: str | None, time_zone: str | None, 
             null = pa.scalar(None, pa.string())
             numbers = pc.if_else(is_number, text, null).cast(pa.int64())
             scaled = pc.multiply_checked(numbers, pa.scalar(NANOSECONDS[unit], pa.int64()))
-            return pc.coalesce(_parse_iso(pc.if_else(is_number, null, text), time_zone), scaled.cast(ZONED))
+            return pc.coalesce(_parse_iso(pc.if_else(is_number, null, text), time_zone), scaled.cast(TIMESTAMP))
     return convert_times(times, time_format, time_zone)
 
 
 def _to_utc(naive: Any, zone: str | None) -> Any:
     if zone is None or zone == "UTC":
-        return naive.cast(ZONED)
-    moments = pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="latest").cast(ZONED)
+        return naive.cast(TIMESTAMP)
+    moments = pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="latest").cast(TIMESTAMP)
     pc.subtract_checked(moments.cast(pa.int64()), naive.cast(pa.int64()))  # ArrowInvalid if the shift overflowed int64
     return moments
 
@@ -99,7 +99,7 @@ def _parse_iso(text: Any, zone: str | None) -> Any:
         zoned = pc.match_substring_regex(text, ZONE_AT_END)
         null = pa.scalar(None, pa.string())
         naive = pc.if_else(zoned, null, text).cast(NAIVE)
-        return pc.coalesce(pc.if_else(zoned, text, null).cast(ZONED), _to_utc(naive, zone))
+        return pc.coalesce(pc.if_else(zoned, text, null).cast(TIMESTAMP), _to_utc(naive, zone))
     return _to_utc(naive, zone)
 
 
@@ -137,7 +137,7 @@ def _parse_in_python(text: Any, time_format: str, zone: str | None) -> Any:
     zoned = [None if moment.tzinfo is None else moment.astimezone(UTC) for moment in parsed]
     naive = [moment if moment.tzinfo is None else None for moment in parsed]
     moments = pc.coalesce(
-        pa.array(zoned, pa.timestamp("us", "UTC")).cast(ZONED),
+        pa.array(zoned, pa.timestamp("us", "UTC")).cast(TIMESTAMP),
         _to_utc(pa.array(naive, pa.timestamp("us")).cast(NAIVE), zone),
     )
     return moments.take(values.indices)
