@@ -41,8 +41,6 @@ _AT: tuple[tuple[str, str], ...] = (
     (r"define\s+(stream|table|window)\b", "event types are those of the schema, or of EVENT A (v int64) in a document"),
     (r"define\b", "conditions on variables are written WHERE a.v > 1 AND b.v > a.v"),
     (r"(\w+\s+)?followed\s*by(any)?\b|(\w+\s*)?->", _SEQUENCE),
-    (r"(every)?-distinct\b", _DISTINCT),
-    (r"every\s+\w", _EVERY),
     (r"(select\b.*\bfrom|from|insert|create|match_recognize)\b|@(app|info|name|sink|source|hint|audit)\b", _QUERY),
     (rf"(\w+\s*)?\.\s*{_CALLS}\s*\(|begin\s*\(", _QUERY),
     (r"partition\s+with\b|key\s*by\b", _KEY),
@@ -54,8 +52,10 @@ _AT: tuple[tuple[str, str], ...] = (
     (r"mod\b", "a remainder is written a.v % 3"),
     (r"(#|//|/\*)", _COMMENT),
 )
-#: Hints by a pattern of the text from the unexpected token on, inside the pattern.
+#: Hints by a pattern of the text from the unexpected token on, inside the pattern; windows begin EVERY 5min.
 _IN_PATTERN: tuple[tuple[str, str], ...] = (
+    (r"(every)?-distinct\b", _DISTINCT),
+    (r"every\s+\w", _EVERY),
     (r"one_?or_?more\b", _LOOP),
     (r"times(ormore)?\s*\(", _TIMES),
     (r"optional\b", _OPTIONAL),
@@ -126,8 +126,6 @@ def foreign_hint(before: str, rest: str) -> str:
     in_pattern = re.search(r"\b(where|within|window)\b", before, re.IGNORECASE) is None
     around = _AROUND if in_pattern else _IN_CLAUSES
     for pattern, hint in (*_AT, *(_IN_PATTERN if in_pattern else ())):
-        if "every" in pattern and not in_pattern:  # windows begin EVERY 5min
-            continue
         if re.match(pattern, rest, re.IGNORECASE | re.DOTALL):
             return f"; {hint}"
     for pattern, following, hint in around:
