@@ -177,3 +177,12 @@ def test_partial_matches_time_out(condition: str, starts: list[int]) -> None:
     engine.process(line(1, 4))
     engine.flush()
     assert engine.timed_out()["x"].to_pylist() == starts
+
+
+def test_values_of_partitions_count_towards_the_memory_limit() -> None:
+    query = parse("PATTERN SEQ(A x) WHERE prev(x.v, 10) = 1 WITHIN 9ns PARTITION BY k", SMALL)
+    engine = fc.Engine(query, memory_limit="4MiB")
+    with pytest.raises(fc.MemoryLimitError, match="no room for 5,000 more events"):
+        for first in range(0, 100_000, 5_000):
+            engine.process(line(first, 5_000, k=list(range(first, first + 5_000))))
+    assert engine.metrics()["prev_bytes"] > 2 << 20

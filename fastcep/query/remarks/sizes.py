@@ -24,7 +24,7 @@ def size_remarks(query: ast.Query) -> Iterator[Problem]:
         yield from _elements(item.expression, most, "the column is always null")
 
 
-def fewest_events(pattern: ast.Pattern) -> int:
+def _fewest_events(pattern: ast.Pattern) -> int:
     """Return the number of events that the smallest match of a pattern binds."""
     match pattern:
         case ast.Variable():
@@ -32,14 +32,14 @@ def fewest_events(pattern: ast.Pattern) -> int:
         case ast.Negation():
             return 0
         case ast.Disjunction():
-            return min(map(fewest_events, pattern.patterns))
+            return min(map(_fewest_events, pattern.patterns))
         case ast.AnyOf():
             return pattern.count
         case ast.Group():
-            return pattern.minimum * fewest_events(pattern.pattern)
+            return pattern.minimum * _fewest_events(pattern.pattern)
         case ast.Aperiodic() | ast.Periodic():
-            return sum(map(fewest_events, sub_patterns(pattern)[:-1]))
-    return sum(map(fewest_events, sub_patterns(pattern)))
+            return sum(map(_fewest_events, sub_patterns(pattern)[:-1]))
+    return sum(map(_fewest_events, sub_patterns(pattern)))
 
 
 def _window(query: ast.Query) -> Iterator[Problem]:
@@ -61,7 +61,7 @@ def _window(query: ast.Query) -> Iterator[Problem]:
             return
         case _:
             return
-    fewest = fewest_events(pattern)
+    fewest = _fewest_events(pattern)
     if fewest > events:
         yield Problem(
             f"the query never matches, because its pattern needs {fewest} events and {clause} allows {events}; write "
