@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Protocol
 
 from fastcep.errors import ValidationError
@@ -11,7 +13,9 @@ from fastcep.events import Schema
 from fastcep.events.schema import difference
 from fastcep.query import ast, traversal, with_attributes
 
-__all__ = ["Buildable", "built_queries", "check_query", "warn_unbounded"]
+__all__ = ["Buildable", "already_warned", "built_queries", "check_query", "warn_unbounded"]
+
+_ALREADY_WARNED = ContextVar("_ALREADY_WARNED", default=False)
 
 
 class Buildable(Protocol):
@@ -67,12 +71,27 @@ def check_query(item: object, attributes: bool, others: Sequence[ast.Query], sch
     return query
 
 
+@contextmanager
+def already_warned() -> Iterator[None]:
+    """Create engines without a warning in this thread, because the user has seen those of the same queries.
+
+    `warnings.catch_warnings` changes the filters of the whole process, also those of other threads.
+    """
+    token = _ALREADY_WARNED.set(True)
+    try:
+        yield
+    finally:
+        _ALREADY_WARNED.reset(token)
+
+
 def warn_unbounded(query: ast.Query) -> None:
     """Warn the caller of the engine if nothing bounds the state of a query.
 
     That includes explicit windows that each wait for a closing event of their own, because some of those may never
     come. If any closing event closes all open windows, there is no warning: such events are expected to recur.
     """
+    if _ALREADY_WARNED.get():
+        return
     window = query.window
     if isinstance(window, ast.Unbounded):
         text = (

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from fastcep.engine.queries import built_queries
+from fastcep.engine.queries import already_warned, built_queries
 from fastcep.engine.state.container import unpack
 from fastcep.engine.state.header import check_header
 from fastcep.errors import FastcepError, ModelError, SnapshotError, ValidationError
@@ -214,10 +213,8 @@ def make_like(
         else:
             checked = tuple(built_queries(queries, stored_options["attributes"]))
             check_queries(header["text"], checked)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the user was warned when the first engine was created
-            with report_misfits():
-                return make(list(checked), **{**stored_options, **options})
+        with already_warned(), report_misfits():
+            return make(list(checked), **{**stored_options, **options})
     except SnapshotError:
         raise
     except FastcepError as error:

@@ -5,7 +5,6 @@ A run depends on nothing but its events, so that it can be repeated in another i
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 from fastcep._core.memory.vectors import repeated
 from fastcep.engine import Engine, Matches
 from fastcep.engine.longest_windows import check_longest
+from fastcep.engine.queries import already_warned
 from fastcep.engine.results.query_matches import QueryMatches, read
 from fastcep.events.convert import from_numpy
 from fastcep.query import ast
@@ -51,8 +51,7 @@ class SliceRun:
         self, queries: Sequence[ast.Query], watches: Sequence[ast.Query], options: dict[str, Any],
         stores: Sequence[str] | None, position: int, owns: bool,
     ) -> None:  # fmt: skip
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the user has seen the warnings of the same queries
+        with already_warned():
             self._engine = Engine([*queries, *watches], shedder=None, **options)
         self._engine._stream.begin_at(position, stores)
         self._queries = len(queries)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import FrameType
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +51,17 @@ def of_one_engine(query: object, table: pa.Table, size: int) -> pa.Table:
     """Return the matches of a single engine."""
     engine = fc.Engine(query)
     return joined([*(engine.process(batch) for batch in batches(table, size)), engine.flush()])
+
+
+@contextmanager
+def without_answers(engine: ParallelEngine) -> Iterator[None]:
+    """Take no answers of instances; fail if the engine would wait for one."""
+
+    def receive(timeout: float | None) -> None:
+        assert timeout is not None, "the engine waits for answers; give it fewer events"
+
+    with patch.object(engine._scheduler, "receive", receive):
+        yield
 
 
 def joined_with_interrupts(engine: ParallelEngine, table: pa.Table, size: int, interval: float) -> pa.Table:

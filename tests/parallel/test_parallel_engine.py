@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import warnings
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
@@ -11,7 +12,16 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pytest
-from parallel.streams import QUERY, SCHEMA, batches, joined, joined_with_interrupts, of_one_engine, stream
+from parallel.streams import (
+    QUERY,
+    SCHEMA,
+    batches,
+    joined,
+    joined_with_interrupts,
+    of_one_engine,
+    stream,
+    without_answers,
+)
 from reference.user_functions import own_registry
 from support.match_records import check_records
 
@@ -362,7 +372,7 @@ def test_an_interrupt_after_matches_are_taken_loses_none() -> None:
 
     table, found = stream(4_000), []
     with threads(QUERY, instances=2, slice_events=250) as engine:
-        with patch.object(engine._scheduler, "receive"):  # no answer is taken yet
+        with without_answers(engine):
             found.append(engine.process(table))
         while not any(map(len, itertools.chain(*engine._merger._ready))):
             engine._scheduler.receive(None)
@@ -370,6 +380,15 @@ def test_an_interrupt_after_matches_are_taken_loses_none() -> None:
             engine._next_matches()
         found.append(engine.flush())
     assert joined(found).equals(of_one_engine(QUERY, table, 500))
+
+
+def test_slices_leave_the_filters_of_warnings_alone() -> None:
+    """They belong to the whole process; two threads that change and restore them would exchange them for good."""
+    table = stream(1_000)
+    unused = patch.object(warnings, "catch_warnings", side_effect=AssertionError)
+    with unused, threads(QUERY, instances=2, slice_events=250) as engine:
+        found = joined([engine.process(table), engine.flush()])
+    assert found.equals(of_one_engine(QUERY, table, 500))
 
 
 def test_explain() -> None:
