@@ -92,6 +92,11 @@ class Meter:
         return self._rate if self._is_measured or self._given is None else self._given
 
     @property
+    def is_measured(self) -> bool:
+        """True if `bandwidth` is measured, not given."""
+        return self._is_measured or self._given is None
+
+    @property
     def is_sound(self) -> bool:
         """True if the bandwidth is reliable: given by the user, or measured for long enough."""
         return self._is_measured or self._given is not None

@@ -14,8 +14,9 @@ __all__ = ["Schedule"]
 _CHANGE = 0.1
 #: Shortest time between two plans, in seconds, unless the states of a plan have been sent.
 _PAUSE = 0.05
-#: Share of the capacity that is planned. Otherwise a plan that fills it would lose its last state for a few bytes.
-_MARGIN = 0.99
+#: Shares of the capacity that is planned, with a given and with a measured bandwidth, which has an error of some per
+#: cent. A plan that fills the capacity would lose its last state for a few bytes; what is left over is planned later.
+_MARGIN, _MEASURED_MARGIN = 0.99, 0.94
 #: Time by which a state should arrive before the deadline, in seconds: hosts do not answer more exactly.
 _SAFETY = 0.002
 #: A frame is small if it takes at most this part of the time left.
@@ -149,7 +150,8 @@ class Schedule:
         self._rate, self._time = self._meter.bandwidth, now
         states = self._states
         open_states = np.flatnonzero(self._unsent & (states.size <= room))
-        capacity = int(max(0.0, min(_MARGIN * room, float(states.size[open_states].sum()))))
+        margin = _MEASURED_MARGIN if self._meter.is_measured else _MARGIN
+        capacity = int(max(0.0, min(margin * room, float(states.size[open_states].sum()))))
         subset = States(states.size[open_states], states.utility[open_states], states.key[open_states])
         made = plan(subset, capacity, self._method, seed=self._seed, time_budget=self._time_budget(now))
         self._use(open_states[made.selected])

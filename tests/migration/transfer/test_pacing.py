@@ -235,11 +235,11 @@ def test_a_state_that_would_be_late_is_not_sent() -> None:
 
 
 def test_a_changed_bandwidth_changes_the_plan() -> None:
-    """With room for all states, the densest is next; with room for 104 bytes, the last two are better than it."""
+    """With room for all states, the densest is next; with room for 110 bytes, the last two are better than it."""
     meter = KnownLink(0.0)
     schedule = Schedule(States([1, 60, 50, 50], [9.0, 61.0, 50.0, 50.0]), meter, method="dp", deadline=1.0)
     assert schedule.next(0.0).tolist() == [0]
-    meter.rate = 200.0
+    meter.rate = 212.0
     assert schedule.next(0.48).tolist() == [2]
     assert schedule.plans == 2
 
