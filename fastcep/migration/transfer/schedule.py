@@ -16,9 +16,10 @@ _CHANGE = 0.1
 _PAUSE = 0.05
 #: Shares of the capacity that is planned, with a given and with a measured bandwidth, which has an error of some per
 #: cent. A plan that fills the capacity would lose its last state for a few bytes; what is left over is planned later.
-_MARGIN, _MEASURED_MARGIN = 0.99, 0.94
-#: Time by which a state should arrive before the deadline, in seconds: hosts do not answer more exactly.
-_SAFETY = 0.002
+_MARGIN, _MEASURED_MARGIN = 0.98, 0.93
+#: Time by which a state should arrive before the deadline: this part of the time for the transfer, between two limits in
+#: seconds. Hosts do not answer more exactly, and links have pauses of some milliseconds.
+_SAFETY, _LEAST_SAFETY, _MOST_SAFETY = 0.001, 0.002, 0.01
 #: A frame is small if it takes at most this part of the time left.
 _SMALL = 20
 
@@ -67,6 +68,7 @@ class Schedule:
         self._order: Ints = np.empty(0, np.int64)
         self._ends: Ints = np.empty(0, np.int64)
         self._next = 0
+        self._safety: float | None = None
         self._rate: float | None = None
         self._time = float("-inf")
         self._knows_bandwidth = False
@@ -82,7 +84,9 @@ class Schedule:
         """Return the numbers of the states in the next frame, to be sent now; none if all that fit are sent."""
         limit: float = max(self._meter.frame, PACKET)
         if self._deadline is not None:
-            room = self._meter.room(now, self._deadline - _SAFETY)
+            if self._safety is None:
+                self._safety = min(max(_SAFETY * (self._deadline - now), _LEAST_SAFETY), _MOST_SAFETY)
+            room = self._meter.room(now, self._deadline - self._safety)
             if self._is_outdated(now):
                 self._plan(now, room)
             if self._is_over(room) and not self._may_be_late(room):
