@@ -23,11 +23,13 @@ from fastcep.spark.fit import fit
 from fastcep.spark.runner import SparkRunner
 from fastcep.spark.streaming.progress import StreamProgress, stream_progress
 from fastcep.spark.streaming.writer import write_matches
+from fastcep.spark.survey import StreamSurvey, survey
 
 __all__ = [
     "ExecutorPool",
     "SparkRunner",
     "StreamProgress",
+    "StreamSurvey",
     "counts_table",
     "detect",
     "explain",
@@ -35,6 +37,7 @@ __all__ = [
     "in_order",
     "position_counts",
     "stream_progress",
+    "survey",
     "transition_counts",
     "write_matches",
 ]

@@ -26,10 +26,12 @@ from fastcep.events.schema import suggestion
 from fastcep.events.units import NANOSECONDS
 from fastcep.query.plain_schema import NUMBER, TYPE
 
-__all__ = ["SLICE", "Events", "events_of"]
+__all__ = ["HEADER", "SLICE", "SOURCE_TYPE", "Events", "events_of", "quoted"]
 
-#: Column of `Events.frame` besides those of plain events and ``o0``, ``o1``, …, which break ties.
-SLICE = "slice"
+#: Columns of `Events.frame` besides those of plain events and ``o0``, ``o1``, …, which break ties.
+SLICE, HEADER = "slice", "header"
+#: The event type as it is stored, until times are converted.
+SOURCE_TYPE = "kind"
 _ORIGIN = "DataFrame"
 #: SQL for the microseconds of an interval of days to seconds, independent of the session's zone.
 _MICROSECONDS = (
@@ -45,9 +47,9 @@ class Events:
     Attributes
     ----------
     frame
-        ``raw`` (bigint: time in its own unit), ``type`` (int: type id, -1 for an undeclared type; missing if the
-        schema has no type column), ``number`` (bigint; only if the schema has a sequence column), attributes. Nulls
-        are kept.
+        ``raw`` (bigint: time in its own unit), ``type`` (int: type id, -1 for an undeclared type) and ``kind`` (the
+        type as it is stored; both are missing if the schema has no type column), ``number`` (bigint; only if the schema
+        has a sequence column), attributes. Nulls are kept.
     schema
         Schema of the user.
     unit
@@ -102,7 +104,7 @@ def events_of(
     raw, unit = _time(frame, schema)
     selected = [raw.alias("raw")]
     if schema.type is not None:
-        selected.append(_type(frame, schema).alias(TYPE))
+        selected += [_type(frame, schema).alias(TYPE), _column(frame, schema.type).alias(SOURCE_TYPE)]
     if schema.sequence is not None:
         selected.append(_column(frame, schema.sequence).cast("bigint").alias(NUMBER))
     selected += [_column(frame, name).alias(f"o{number}") for number, name in enumerate(ties)]

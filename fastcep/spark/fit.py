@@ -40,9 +40,9 @@ from fastcep.shedding.hybrid.pieces import check_cut, fit_pieces
 from fastcep.shedding.model import Model, check_kind
 from fastcep.shedding.pspice.fit import check_window, model_of_counts, warn_short_counts
 from fastcep.spark.counts import position_table, size_table, transition_table, window_contexts
+from fastcep.spark.cutter import check_slices
 from fastcep.spark.detect import one_query
 from fastcep.spark.functions import ShippedFunctions, ship_functions
-from fastcep.spark.slicing import check_slices
 from fastcep.spark.stream_pieces import RESULT_SCHEMA, Pieces, collect_results, pieces_of, result_row
 
 __all__ = ["fit"]

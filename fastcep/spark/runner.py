@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from fastcep.errors import ValidationError
 from fastcep.query.user_functions.registry import functions
 from fastcep.spark.functions import by_value, pickled, ship_all
-from fastcep.spark.survey import stage
+from fastcep.spark.session import stage
 
 __all__ = ["SparkRunner"]
 

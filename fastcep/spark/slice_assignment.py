@@ -1,25 +1,28 @@
-"""Send events to their slices: to that of their key, or to all whose time interval or context contains them."""
+"""Send events to their slices: to that of their key, or to all whose time interval or context contains them.
+
+The plan refers to the facts about the slices (`slice_facts`) as one value, a literal or a scalar subquery, so it can be
+made before they are known.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from fastcep.events import Schema
-from fastcep.plan import Plan
-from fastcep.plan.partition_key import key_columns
-from fastcep.plan.plan import KeyPlan
-from fastcep.query.plain_schema import TIME, TYPE
-from fastcep.spark.columns import SLICE, Events
+from fastcep.query.plain_schema import TIME
+from fastcep.spark.columns import HEADER, SLICE, Events
 from fastcep.spark.slices import Slice, TimeCut
 from fastcep.spark.survey import with_bucket
 
-__all__ = ["SliceAssignment", "assign_slices", "key_group", "key_value"]
+__all__ = ["ALL_PIECES", "SliceAssignment", "assign_slices"]
 
-_SQL = {"i": "bigint", "f": "double", "b": "boolean", "s": "string"}
+#: More than the number of time slices.
+ALL_PIECES = 1 << 30
+
+#: Columns of events while they are assigned.
+_FACTS, _GROUP, _LOW, _HIGH, _FIRST = "facts", "keys", "low", "high", "first"
 
 
 @dataclass(frozen=True)
@@ -34,79 +37,57 @@ class SliceAssignment:
         Time slices of the stream, or of each key group that has too many events for one slice; None: no time slices.
     groups
         Slice of each key group, or the first of its time slices; empty: the stream is not cut by key.
-    heavy
-        Whether each key group is cut by time.
+    steps
+        Number of neighbouring time slices that make up one slice of each key group; `ALL_PIECES`: the group is not cut
+        by time.
     """
 
     slices: tuple[Slice, ...]
     time: TimeCut | None = None
     groups: tuple[int, ...] = ()
-    heavy: tuple[bool, ...] = ()
+    steps: tuple[int, ...] = ()
 
 
-def key_group(plan: Plan, key: KeyPlan, schema: Schema, groups: int) -> Column:
-    """Return the key group of an event, from 0 to `groups` - 1; keys that are equal for the engine share a group."""
-    columns = key_columns(plan, key)
-    hashes = {column: _hash(column, key.dtype) for column in sorted(set(columns)) if column >= 0}
-    if len(hashes) == 1:
-        (text,) = hashes.values()
-    else:
-        cases = " ".join(f"WHEN {kind} THEN {hashes[column]}" for kind, column in enumerate(columns) if column >= 0)
-        text = f"CASE {TYPE} {cases} END"
-    return F.expr(f"CAST(pmod({text}, {groups}) AS INT)")
-
-
-def key_value(column: int, dtype: str) -> str:
-    """Return SQL for a key, equal for keys that are equal for the engine; nulls and NaN are kept."""
-    value = f"CAST(c{column} AS {_SQL[dtype]})"
-    return f"({value} + 0D)" if dtype == "f" else value  # -0.0 + 0.0 is 0.0
-
-
-def _hash(column: int, dtype: str) -> str:
-    return f"xxhash64({key_value(column, dtype)})"
-
-
-def assign_slices(events: Events, cut: SliceAssignment, group: Column | None = None) -> DataFrame:
+def assign_slices(
+    events: Events, facts: Column, partitions: int, *, group: str | None, timed: bool, headers: bool
+) -> DataFrame:
     """Repartition the events: one partition per slice, in order, with the column ``slice``, the slice number.
 
     Parameters
     ----------
     events
         Events with ``time`` in ns.
-    cut
-        Slices of the stream.
+    facts
+        Facts about the slices, of the type `slice_facts.KIND`.
+    partitions
+        Number of partitions, at least the number of slices.
     group
-        Key group of an event, if the stream is cut by key.
+        SQL expression of the key group of an event; None: all events are in group 0.
+    timed
+        Whether there may be time slices.
+    headers
+        Add the column ``header`` and a row before the events of each slice that contains the bounds of the slice.
     """
-    frame = events.frame
-    if group is None:
-        assert cut.time is not None
-        frame = _by_time(frame, cut.time, "0", "true")
+    frame = events.frame.withColumn(_FACTS, facts)
+    groups = F.col(f"{_FACTS}.groups")
+    # An event of a type without the key is in no group. It is sent only if the stream is cut by time, with one group.
+    place = F.lit(0) if group is None else F.coalesce(F.pmod(F.expr(group), F.size(groups)), F.lit(0))
+    frame = frame.withColumn(_GROUP, place).withColumn(_FIRST, F.get(groups, F.col(_GROUP)))
+    if timed:
+        frame = with_bucket(frame, _LOW, F.col(f"{_FACTS}.ends"), partitions)
+        frame = with_bucket(frame, _HIGH, F.col(f"{_FACTS}.begins"), partitions)
+        step = F.get(F.col(f"{_FACTS}.steps"), F.col(_GROUP))
+        low, high = (F.floor(F.col(name) / step).cast("int") for name in (_LOW, _HIGH))
+        copies = F.explode(F.sequence(F.col(_FIRST) + low, F.col(_FIRST) + high))
+        frame = frame.withColumn(SLICE, copies).drop(_LOW, _HIGH)
     else:
-        frame = frame.withColumn("keys", group)
-        first = f"element_at({_array(cut.groups)}, keys + 1)"
-        if cut.time is None:
-            frame = frame.withColumn(SLICE, F.expr(first)).drop("keys")
-        else:
-            frame = _by_time(frame, cut.time, first, f"element_at({_array(cut.heavy)}, keys + 1)").drop("keys")
-    return frame.repartitionById(len(cut.slices), F.col(SLICE)).sortWithinPartitions(TIME, *events.order)
-
-
-def _array(values: Sequence[object]) -> str:
-    return f"array({', '.join(str(value).lower() for value in values)})"
-
-
-def _by_time(frame: DataFrame, cut: TimeCut, first: str, where: str) -> DataFrame:
-    """Send each event to the time slices that contain it, numbered from ``first``; only events that satisfy ``where``.
-
-    All other events go to the slice ``first``.
-    """
-    frame = with_bucket(frame, "low", cut.ends)
-    low = F.when(F.expr(where), F.col("low")).otherwise(F.lit(0))
-    if cut.begins == cut.ends:
-        return frame.withColumn(SLICE, F.expr(first) + low).drop("low")
-    frame = with_bucket(frame, "high", cut.begins)
-    high = F.when(F.expr(where), F.col("high")).otherwise(F.lit(0))
-    with_first = frame.withColumn("from", F.expr(first))
-    copies = F.explode(F.sequence(F.col("from") + low, F.col("from") + high))
-    return with_first.withColumn(SLICE, copies).drop("low", "high", "from")
+        frame = frame.withColumn(SLICE, F.col(_FIRST)).where(F.col(SLICE).isNotNull())
+    frame = frame.drop(_FACTS, _GROUP, _FIRST)
+    if headers:
+        one = frame.sparkSession.range(0, 1, 1, 1)
+        heads = one.select(F.posexplode(facts.getField("headers")).alias(SLICE, HEADER))
+        nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in events.frame.schema.fields]
+        frame = frame.withColumn(HEADER, F.lit(None).cast("string"))
+        frame = frame.unionByName(heads.select(*nothing, SLICE, HEADER))
+    # The header of a slice has no time, and nulls come first.
+    return frame.repartitionById(partitions, F.col(SLICE)).sortWithinPartitions(TIME, *events.order)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from fastcep.events.convert import from_numpy
 from fastcep.plan.slicing import Context
@@ -20,12 +21,14 @@ from fastcep.query import ast
 from fastcep.query.plain_schema import NUMBER, TIME
 from fastcep.shedding.hybrid.history import Piece
 from fastcep.spark.columns import SLICE, Events, events_of
+from fastcep.spark.cutter import PARTS, positioned, slice_counter, time_parts
 from fastcep.spark.functions import NO_FUNCTIONS, ShippedFunctions
+from fastcep.spark.session import stage
 from fastcep.spark.slice_assignment import SliceAssignment, assign_slices
+from fastcep.spark.slice_facts import KIND, facts_text
 from fastcep.spark.slice_task import without_column
 from fastcep.spark.slices import Slice, time_cut
-from fastcep.spark.slicing import PARTS, slice_counter
-from fastcep.spark.survey import count_between, stage, survey_of, with_times
+from fastcep.spark.survey import all_events, statistics_of, with_times
 
 __all__ = ["RESULT_SCHEMA", "PieceTask", "Pieces", "collect_results", "piece_of", "pieces_of", "result_row"]
 
@@ -33,6 +36,8 @@ __all__ = ["RESULT_SCHEMA", "PieceTask", "Pieces", "collect_results", "piece_of"
 RESULT_SCHEMA = "piece int, result binary"
 #: Target maximum of events per piece; all partial matches of a piece are recorded in memory.
 _MAX_EVENTS = 500_000
+#: Maximum number of pieces; beyond 4,096 million events, they are longer.
+_MAX_PIECES = 8_192
 
 
 def piece_of(batches: Sequence[pa.RecordBatch], stream_slice: Slice, *, numbered: bool) -> Piece:
@@ -143,16 +148,19 @@ def pieces_of(
     last
         Number of events to take, the last ones of the stream. None: all events.
     """
-    slice_count_of = slice_counter(frame.sparkSession, slices, _MAX_EVENTS)
+    slice_count_of = slice_counter(frame.sparkSession, slices, _MAX_EVENTS, _MAX_PIECES)
     events = events_of(frame, query.schema, order_by, columns)
     if last is not None:
         events = _last_of(events, last)
-    survey = survey_of(events, lambda count: slice_count_of(count) * PARTS)
-    events, slice_count = with_times(events), slice_count_of(survey.events)
-    cut = time_cut(survey.parts, slice_count, before, positions=True, after=after)
-    cut = cut.with_positions(count_between(events, cut.edges))
+    statistics = statistics_of(events, [all_events(events)])
+    slice_count = slice_count_of(statistics.events)
+    parts = time_parts(statistics, slice_count * PARTS, events.unit)
+    cut = time_cut(parts, slice_count, before, positions=True, after=after)
+    cut = positioned(cut, statistics, events.unit)
     assignment = SliceAssignment(cut.slices, cut)
-    return Pieces(assign_slices(events, assignment), assignment, events.numbered)
+    facts = F.from_json(F.lit(facts_text(assignment)), KIND)
+    sliced = assign_slices(with_times(events), facts, len(cut.slices), group=None, timed=True, headers=False)
+    return Pieces(sliced, assignment, events.numbered)
 
 
 def _last_of(events: Events, number: int) -> Events:

@@ -1,199 +1,234 @@
-"""Survey of a stream before it is cut: number of events, range of times, and validity of all events.
+"""Survey of a stream before it is cut: one pass over few columns, which checks all events and counts them.
 
-Each survey is a small job over few columns; the driver receives only its statistics.
+`survey` runs it as a Spark job, and returns a `StreamSurvey` for any number of calls of `detect`. Without one, the same
+pass is part of the plan of `detect` (`facts`), and runs with each action on its result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark import SparkContext
-from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from fastcep.errors import DataError
-from fastcep.events.schema import suggestion
+from fastcep.engine.queries import Buildable, built_queries
+from fastcep.errors import DataError, ValidationError
 from fastcep.events.units import INT64_MAX
+from fastcep.query import ast
 from fastcep.query.plain_schema import NUMBER, TIME, TYPE
-from fastcep.spark.columns import Events
+from fastcep.spark.columns import SOURCE_TYPE, Events, events_of
+from fastcep.spark.interpreter import interpreter_errors
+from fastcep.spark.query_group import group_of
+from fastcep.spark.session import stage
+from fastcep.spark.statistics import (
+    FAULT,
+    NULL_NUMBER,
+    NULL_TIME,
+    NULL_TYPE,
+    RAW,
+    UNDECLARED,
+    WIRE_SCHEMA,
+    Specification,
+    StreamStatistics,
+    collect,
+    fault_of,
+    merged,
+)
 
-__all__ = ["Survey", "context_of", "count_between", "stage", "survey_of", "with_bucket", "with_times"]
+__all__ = [
+    "StreamSurvey", "all_events", "facts", "statistics_of", "survey",
+    "with_bucket", "with_times",
+]  # fmt: skip
 
-#: Accuracy of quantiles: the error is at most 1 / (`_ACCURACY` * number of parts) of the stream.
-_ACCURACY = 8
-#: Number of events to sample for quantiles.
-_SAMPLE = 2_000_000
-_ORIGIN = "DataFrame"
+#: From the statistics of a stream to the facts about its slices, as JSON.
+Decide = Callable[[StreamStatistics], str]
+#: A survey that needs no exact counts looks at one of this number of events; it checks all of them.
+_SAMPLE = 8
 
 
 @dataclass(frozen=True)
-class Survey:
-    """Statistics of a stream.
+class StreamSurvey:
+    """Counts of the events of a DataFrame, for `detect` and `explain`.
+
+    It is valid for all queries that it was made for, one by one or together, and for others with the same schema, key
+    and conditions on single events. It is as small as 50 thousand numbers for each of them.
 
     Attributes
     ----------
     events
-        Number of events.
-    first, last
-        Times of the first and last event in ns; 0 without events.
-    parts
-        Ascending times in ns that divide the stream into parts of about equal size.
+        Number of events of declared types.
     """
 
     events: int
-    first: int
-    last: int
-    parts: tuple[int, ...]
+    _specifications: tuple[Specification, ...]
+    _statistics: StreamStatistics
+
+    def of(self, specification: Specification, name: str) -> StreamStatistics:
+        """Return the statistics for the query called ``name``; ValidationError if the survey has none."""
+        if specification not in self._specifications:
+            raise ValidationError(
+                f"query {name!r} is not part of this survey, which has other keys, conditions or another schema; "
+                "pass the query to fastcep.spark.survey"
+            )
+        place = self._specifications.index(specification)
+        return replace(self._statistics, each=[self._statistics.each[place]])
 
 
-def survey_of(events: Events, parts: Callable[[int], int], where: str | None = None) -> Survey:
-    """Compute statistics of events, and check that an engine accepts all of them.
+def survey(frame: DataFrame, queries: ast.Query | Buildable | Sequence[ast.Query | Buildable]) -> StreamSurvey:
+    """Count the events of a DataFrame in one pass, for `detect` with ``survey=``, and check that they are valid.
+
+    Parameters
+    ----------
+    frame
+        Events, as for `detect`. The survey is only valid for the same rows.
+    queries
+        One query or several with the same schema.
+
+    Returns
+    -------
+    StreamSurvey
+        Statistics, which do not grow with the stream.
+
+    Raises
+    ------
+    ValidationError
+        If the queries have different schemas.
+    SchemaError, DataError
+        If the DataFrame does not fit the schema.
+    """
+    group = group_of(built_queries(queries, False))
+    groups = [*(group_of([query]) for query in group.queries), group]
+    specifications = tuple(dict.fromkeys(one.specification() for one in groups))
+    statistics = statistics_of(events_of(frame, group.schema, None, group.columns), specifications)
+    return StreamSurvey(statistics.events, specifications, statistics)
+
+
+def all_events(events: Events) -> Specification:
+    """Return the specification of the statistics for a cut of all events by time."""
+    return Specification(events.schema, None, None, False)
+
+
+def statistics_of(events: Events, specifications: Sequence[Specification]) -> StreamStatistics:
+    """Compute statistics in one job.
+
+    Raises
+    ------
+    DataError
+        If an event is invalid.
+    ValidationError
+        If the workers have no interpreter, or one without fastcep.
+    """
+    with stage(events.frame.sparkSession, "fastcep: survey of the stream"), interpreter_errors():
+        rows = _collected(events, specifications).collect()
+    column: Any = pa.array([bytes(row[0]) for row in rows], pa.binary())
+    batch = pa.RecordBatch.from_pydict({"statistics": column})
+    statistics = merged([batch], len(specifications))
+    fault = fault_of(statistics, events.schema, events.unit)
+    if fault is not None:
+        raise DataError(fault)
+    return statistics
+
+
+def facts(events: Events, specification: Specification, decide: Decide, kind: str, *, exact: bool) -> Column:
+    """Return the facts about the slices of a stream as a value that Spark computes with each action.
+
+    It is a scalar subquery: Spark runs it once before the rest of the plan, however often the plan refers to it.
 
     Parameters
     ----------
     events
         Events with times in their own unit.
-    parts
-        Function from the number of events to the number of parts.
-    where
-        SQL condition on the events that the parts divide; None: all events.
-
-    Raises
-    ------
-    DataError
-        If a time, type or number is null, a type is not declared, or a time does not fit int64 nanoseconds.
+    specification
+        Statistics to compute.
+    decide
+        Function from the statistics to the facts; it runs in one task.
+    kind
+        Type of the facts in Spark's DDL.
+    exact
+        Count all events. Otherwise only relevant ones are counted, and numbers of events are estimates from a sample,
+        which is a function of the sequence numbers.
     """
-    raw = F.col("raw")
-    figures = _aggregate(
-        events,
-        {
-            "events": F.count(F.lit(1)),
-            "valid": F.count_if(_is_valid(events)),
-            "first": F.min(raw),
-            "last": F.max(raw),
-        },
-    )
-    if figures["valid"] < figures["events"]:
-        _raise_invalid(events, figures["events"])
-    if not figures["events"]:
-        return Survey(0, 0, 0, ())
-    first, last = figures["first"] * events.unit, figures["last"] * events.unit
-    if max(abs(first), abs(last)) > INT64_MAX:
-        raise DataError(
-            f"{_ORIGIN}, column {events.schema.time!r}: found times from {figures['first']} to {figures['last']} in "
-            f"units of {events.unit} ns, expected times that fit int64 nanoseconds; check the time unit of the schema"
-        )
-    return Survey(figures["events"], first, last, _parts(events, parts(figures["events"]), where, figures["events"]))
+    weight = 1 if exact else _SAMPLE
+
+    def fastcep_decide(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        column: Any = pa.array([decide(merged(batches, 1).weighted(weight))])
+        yield pa.RecordBatch.from_pydict({"facts": column})
+
+    collected = _collected(events, [specification], exact=exact)
+    decided = collected.repartition(1).mapInArrow(fastcep_decide, "facts string")
+    return decided.select(F.from_json("facts", kind)).scalar()
 
 
-def _parts(events: Events, parts: int, where: str | None, count: int) -> tuple[int, ...]:
-    """Return times that divide the events, estimated from a sample of a large stream; the seed is fixed."""
-    shares = [number / parts for number in range(1, parts)] or [0.5]
-    frame = events.frame if where is None else events.frame.filter(where)
-    every = count // _SAMPLE
-    if every > 1:
-        frame = frame.filter(F.rand(0) < 1 / every)
-    with stage(frame.sparkSession, "fastcep: times of the slices"):
-        (row,) = frame.agg(F.percentile_approx("raw", shares, F.lit(_ACCURACY * parts)).alias("parts")).collect()
-    return tuple(part * events.unit for part in row["parts"] or ())
+def _collected(events: Events, specifications: Sequence[Specification], *, exact: bool = True) -> DataFrame:
+    """Return the statistics of each partition, pickled.
+
+    With ``exact=False``, only faults and a sample of the relevant events of the first specification are sent to Python,
+    as most of the time of a survey goes into that.
+    """
+    specifications = tuple(specifications)
+
+    def fastcep_survey(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return collect(batches, specifications)
+
+    columns = [F.col(RAW), _fault(events).alias(FAULT)]
+    for number, one in enumerate(specifications):
+        group = "0" if one.group is None else f"coalesce({one.group}, -1)"  # null for undeclared types
+        if one.where is not None:
+            columns.append(F.expr(f"CASE WHEN {one.where} THEN {group} ELSE -1 END").alias(f"k{number}"))
+        elif one.group is not None:
+            columns.append(F.expr(group).alias(f"k{number}"))
+    frame = events.frame
+    if not exact:
+        sampled = F.pmod(F.xxhash64(F.col(NUMBER)), F.lit(_SAMPLE)) == 0
+        if specifications[0].where is not None:
+            sampled &= F.expr(specifications[0].where)
+        most = INT64_MAX // events.unit
+        frame = frame.where((_fault(events) > 0) | ~F.col(RAW).between(-most, most) | sampled)
+    return frame.select(*columns).mapInArrow(fastcep_survey, WIRE_SCHEMA)
 
 
-def _aggregate(events: Events, aggregates: dict[str, Column]) -> dict[str, Any]:
-    """Compute aggregates over all events, by name."""
-    with stage(events.frame.sparkSession, "fastcep: survey of the stream"):
-        (row,) = events.frame.agg(*(column.alias(name) for name, column in aggregates.items())).collect()
-    return dict(row.asDict())
-
-
-def _is_valid(events: Events) -> Column:
-    """Return one condition for all checks of an event, as each aggregate takes time."""
-    valid = F.col("raw").isNotNull()
+def _fault(events: Events) -> Column:
+    """Return the fault of an event, 0 for a valid one."""
+    cases = F.when(F.col(RAW).isNull(), F.lit(NULL_TIME))
     if events.schema.type is not None:
-        valid &= F.col(TYPE) >= 0
+        cases = cases.when(F.col(TYPE).isNull(), F.lit(NULL_TYPE))
     if events.schema.sequence is not None:
-        valid &= F.col(NUMBER).isNotNull()
-    return valid
-
-
-def _raise_invalid(events: Events, count: int) -> None:
-    """Raise a DataError that names the invalid column and the number of invalid rows."""
-    schema = events.schema
-    required = [("raw", schema.time, "a time"), (TYPE, schema.type, "an event type"),
-                (NUMBER, schema.sequence, "a sequence number")]  # fmt: skip
-    required = [entry for entry in required if entry[1] is not None]
-    aggregates = {name: F.count_if(F.col(name).isNull()) for name, _, _ in required}
-    if schema.type is not None:
-        aggregates["unknown"] = F.count_if(F.col(TYPE) < 0)
-    counts = _aggregate(events, aggregates)
-    for name, column, expected in required:
-        if counts[name]:
-            raise DataError(
-                f"{_ORIGIN}, column {column!r}: found null in {counts[name]:,} of {count:,} rows, expected {expected}; "
-                "drop these rows or fill them in"
-            )
-    declared = schema.type_names if schema.codes is None else sorted(schema.codes.values())
-    raise DataError(
-        f"{_ORIGIN}, column {schema.type!r}: found undeclared event types in {counts['unknown']:,} of {count:,} rows, "
-        f'expected declared ones{suggestion("", declared)}; declare them or set other_types="ignore"'
-    )
+        cases = cases.when(F.col(NUMBER).isNull(), F.lit(NULL_NUMBER))
+    if events.schema.type is not None:
+        cases = cases.when(F.col(TYPE) < 0, F.lit(UNDECLARED))
+    return cases.otherwise(F.lit(0)).cast("tinyint")
 
 
 def with_times(events: Events) -> Events:
     """Replace ``raw`` by ``time`` in ns; the survey has checked that all times fit."""
-    others = [name for name in events.frame.columns if name != "raw"]
-    time = (F.col("raw") * F.lit(events.unit)).alias(TIME)
+    others = [name for name in events.frame.columns if name not in (RAW, SOURCE_TYPE)]
+    time = (F.col(RAW) * F.lit(events.unit)).alias(TIME)
     return replace(events, frame=events.frame.select(time, *others))
 
 
-def count_between(events: Events, edges: Sequence[int]) -> list[int]:
-    """Count the events before, between and after ascending times; returns len(edges) + 1 counts."""
-    with stage(events.frame.sparkSession, "fastcep: places of the slices"):
-        rows = with_bucket(events.frame.select(TIME), "cell", edges).groupBy("cell").count().collect()
-    counts = [0] * (len(edges) + 1)
-    for row in rows:
-        counts[row["cell"]] = row["count"]
-    return counts
-
-
-def with_bucket(frame: DataFrame, name: str, edges: Sequence[int]) -> DataFrame:
+def with_bucket(frame: DataFrame, name: str, edges: Column, most: int) -> DataFrame:
     """Add a column: the number of ascending edges that are at most the time of an event.
 
     This is a binary search with one projection per step. A tree of conditions would grow with the number of edges; with
     a thousand edges, the JVM does not compile it.
+
+    Parameters
+    ----------
+    frame
+        Events with ``time`` in ns.
+    name
+        Name of the new column.
+    edges
+        Array of times.
+    most
+        Maximum length of `edges`.
     """
-    searched = frame.withColumn(name, F.lit(0))
-    array, bucket = F.split(F.lit(",".join(map(str, edges))), ",").cast("array<bigint>"), F.col(name)
-    for exponent in reversed(range(len(edges).bit_length())):
+    searched, bucket = frame.withColumn(name, F.lit(0)), F.col(name)
+    for exponent in reversed(range(most.bit_length())):
         step = 1 << exponent  # null after the last edge, so the step is not taken
-        is_higher = F.get(array, bucket + (step - 1)) <= F.col(TIME)
+        is_higher = F.get(edges, bucket + (step - 1)) <= F.col(TIME)
         searched = searched.withColumn(name, F.when(is_higher, bucket + step).otherwise(bucket))
     return searched
-
-
-def context_of(session: SparkSession) -> SparkContext | None:
-    """Return the SparkContext of a session; None for Spark Connect."""
-    try:
-        return session.sparkContext
-    except (PySparkException, AttributeError):
-        return None
-
-
-@contextmanager
-def stage(session: SparkSession, name: str) -> Iterator[None]:
-    """Name the jobs started inside this context in Spark's UI; without effect for Spark Connect."""
-    context = context_of(session)
-    if context is None:
-        yield
-        return
-    before = {key: context.getLocalProperty(key) for key in ("spark.job.description", "callSite.short")}
-    for key in before:
-        context.setLocalProperty(key, name)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None removes it

@@ -17,14 +17,14 @@ def with_rows(table: pa.Table) -> pa.Table:
     return table.append_column("row", pa.array(range(len(table)), pa.int64()))
 
 
-def one_engine(query: fc.Query, table: pa.Table, **options: Any) -> pa.Table:
+def one_engine(query: fc.Query | list[fc.Query], table: pa.Table, **options: Any) -> pa.Table:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         engine = fc.Engine(query, **options)
     return pa.concat_tables([engine.process(table).to_arrow(), engine.flush().to_arrow()])
 
 
-def assert_detects(frame: Any, query: fc.Query, wanted: pa.Table, **options: Any) -> pa.Table:
+def assert_detects(frame: Any, query: fc.Query | list[fc.Query], wanted: pa.Table, **options: Any) -> pa.Table:
     """Check the matches, their order and all columns; times are in microseconds, rounded down."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
