@@ -38,6 +38,21 @@ from fastcep.datasets import ds1_batches
 
 NUMBERED = fc.Schema(TYPES, time="ts", type="type", time_unit="us", sequence="row")
 SECTION = Section(RESULTS.parents[1] / "docs" / "spark.md", "<!-- python -m bench.spark -->", "<!-- end -->")
+INTRODUCTION = """\
+The tables below compare `detect` with other ways to find the matches of three queries:
+
+* *files in order*: `detect` on Parquet files in the order of time;
+* *any DataFrame*: `detect` on the same file behind a filter that all rows pass, so it is surveyed, sent and sorted;
+* *with a survey*: the same with `survey=`, without the time of the survey;
+* *numbering*: as *any DataFrame*, on events without sequence numbers;
+* *one engine*: a single engine over the sorted file;
+* *join*: a self-join in Spark SQL;
+* *buckets*: a self-join over time buckets of the window's length;
+* *window functions*: `lag` over the events of each key; only for QN, whose events follow each other directly.
+
+The speed is the CPU time of one engine divided by that of the run, so 1 is as fast as one engine on the same cores.
+Runs of less than half a minute are repeated until they need no less CPU time. The tables show the cheapest run and, in
+brackets, the first one. Memory is the peak during the run minus the memory before it."""
 WINDOW = 1_000  # us
 REPEATED_BELOW = 30  # seconds
 #: A run is cheaper than another if it takes less than this share of its CPU time.
@@ -264,7 +279,7 @@ def table(results: dict[str, Any], arguments: str) -> str:
         engine = rows.get(f"{name.split(' ')[0]} one engine", {}).get("cpu")
         is_detection = engine and "fit" not in name and "counts" not in name
         ratio = f"{engine / figures['cpu']:.2f}" if is_detection else ""
-        cpu, seconds = f"{figures['cpu']:.1f}", f"{figures['seconds']:.1f}"
+        cpu, seconds = (f"{figures[unit]:.1f}" if unit in figures else "" for unit in ("cpu", "seconds"))
         if figures.get("broken_off"):
             cpu, seconds, ratio = f"> {cpu}", f"> {seconds}", f"< {ratio}"
         if "first" in figures:
@@ -277,7 +292,7 @@ def page() -> None:
     """Write the tables of the stored results into docs/spark.md."""
     files = [(RESULTS / "spark.json", ""), (RESULTS / "spark_history.json", " --history")]
     tables = [table(json.loads(path.read_text()), arguments) for path, arguments in files if path.exists()]
-    SECTION.write("\n\n".join(tables))
+    SECTION.write("\n\n".join([INTRODUCTION, *tables]))
 
 
 def main() -> None:
