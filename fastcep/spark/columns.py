@@ -26,13 +26,15 @@ from fastcep.events.schema import suggestion
 from fastcep.events.units import NANOSECONDS
 from fastcep.query.plain_schema import NUMBER, TYPE
 
-__all__ = ["HEADER", "SLICE", "SOURCE_TYPE", "Events", "events_of", "quoted"]
+__all__ = ["HEADER", "SLICE", "SOURCE_TYPE", "Events", "events_of", "quoted", "stored_types"]
 
 #: Columns of `Events.frame` besides those of plain events and ``o0``, ``o1``, …, which break ties.
 SLICE, HEADER = "slice", "header"
 #: The event type as it is stored, until times are converted.
 SOURCE_TYPE = "kind"
 _ORIGIN = "DataFrame"
+#: Maximum number of types that are numbered by comparisons.
+_MOST_CASES = 32
 #: SQL for the microseconds of an interval of days to seconds, independent of the session's zone.
 _MICROSECONDS = (
     "EXTRACT(DAY FROM {since}) * 86400000000L + EXTRACT(HOUR FROM {since}) * 3600000000L "
@@ -116,7 +118,7 @@ def events_of(
         kinds = [TYPE] if schema.type is not None else []
         order = [*(f"o{number}" for number in range(len(ties))), *kinds, *(f"c{index}" for index in needed)]
     if schema.type is not None and schema.other_types == "ignore":
-        plain = plain.filter(F.col(TYPE).isNull() | (F.col(TYPE) >= 0))
+        plain = plain.filter(F.col(SOURCE_TYPE).isNull() | F.col(SOURCE_TYPE).isin(stored_types(schema)))
     return Events(plain, schema, unit, tuple(order), schema.sequence is not None)
 
 
@@ -239,5 +241,15 @@ def _type(frame: DataFrame, schema: Schema) -> Column:
     """Return the type id: -1 for an undeclared type, null for a null."""
     assert schema.type is not None
     column = _column(frame, schema.type)
-    names = schema.type_names if schema.codes is None else [schema.codes[name] for name in schema.type_names]
-    return (F.array_position(F.array(*map(F.lit, names)), column) - 1).cast("int")
+    values = stored_types(schema)
+    if len(values) > _MOST_CASES:
+        return (F.array_position(F.array(*map(F.lit, values)), column) - 1).cast("int")
+    cases = F.when(column == F.lit(values[0]), 0)  # compiled, unlike a search in an array
+    for number, value in enumerate(values[1:], start=1):
+        cases = cases.when(column == F.lit(value), number)
+    return F.when(column.isNotNull(), cases.otherwise(-1))
+
+
+def stored_types(schema: Schema) -> list[str | int]:
+    """Return the values of the type column, by number of the type."""
+    return list(schema.type_names) if schema.codes is None else [schema.codes[name] for name in schema.type_names]

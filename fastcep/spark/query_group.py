@@ -77,7 +77,7 @@ class QueryGroup:
 
     def specification(self) -> Specification:
         """Return the statistics that the queries need."""
-        group, where = self.group, self.relevant()
+        group, where = self.group, self.relevant(by_source=True)
         only_relevant = self.schema.sequence is not None and not self.possible.numbered and where is not None
         # Positions of events in the stream count all events.
         return Specification(self.schema, group, where if group is not None or only_relevant else None, only_relevant)

@@ -18,8 +18,8 @@ from fastcep.engine.queries import Buildable, built_queries
 from fastcep.errors import DataError, ValidationError
 from fastcep.events.units import INT64_MAX
 from fastcep.query import ast
-from fastcep.query.plain_schema import NUMBER, TIME, TYPE
-from fastcep.spark.columns import SOURCE_TYPE, Events, events_of
+from fastcep.query.plain_schema import NUMBER, TIME
+from fastcep.spark.columns import SOURCE_TYPE, Events, events_of, stored_types
 from fastcep.spark.interpreter import interpreter_errors
 from fastcep.spark.query_group import group_of
 from fastcep.spark.session import stage
@@ -191,14 +191,17 @@ def _collected(events: Events, specifications: Sequence[Specification], *, exact
 
 
 def _fault(events: Events) -> Column:
-    """Return the fault of an event, 0 for a valid one."""
+    """Return the fault of an event, 0 for a valid one.
+
+    It reads the type as it is stored: Spark would compute the number of the type again wherever a filter mentions it.
+    """
     cases = F.when(F.col(RAW).isNull(), F.lit(NULL_TIME))
     if events.schema.type is not None:
-        cases = cases.when(F.col(TYPE).isNull(), F.lit(NULL_TYPE))
+        cases = cases.when(F.col(SOURCE_TYPE).isNull(), F.lit(NULL_TYPE))
     if events.schema.sequence is not None:
         cases = cases.when(F.col(NUMBER).isNull(), F.lit(NULL_NUMBER))
     if events.schema.type is not None:
-        cases = cases.when(F.col(TYPE) < 0, F.lit(UNDECLARED))
+        cases = cases.when(~F.col(SOURCE_TYPE).isin(stored_types(events.schema)), F.lit(UNDECLARED))
     return cases.otherwise(F.lit(0)).cast("tinyint")
 
 

@@ -171,6 +171,12 @@ def test_heavy_groups_are_cut_by_their_own_size(slice_count: int) -> None:
     assert first >= 3 * second
 
 
+def test_heavy_groups_do_not_give_too_many_slices() -> None:
+    """Each of 600 keys would have two slices, beside about 120 of other keys."""
+    sizes = [1_600] * 600 + [17] * 7_592
+    assert len(key_cut(sizes, 1_024, list(range(1, 8_192)), Context(0)).slices) <= 1_024
+
+
 def test_time_slices_of_a_heavy_group() -> None:
     time = time_cut([10, 20, 30, 40], 5, Context(3), positions=False)
     assert [(one.start, one.stop, one.begin, one.end) for one in time.coarser(2)] == [
