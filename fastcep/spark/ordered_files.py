@@ -179,7 +179,7 @@ def _unit(stored: pa.Schema, kinds: Mapping[str, str], schema: Schema, columns: 
             return None
     assert isinstance(schema.time, str)
     time = stored.field(schema.time).type
-    if pa.types.is_timestamp(time) and kinds[schema.time] == "timestamp" and time.tz and time.unit in ("ms", "us"):
+    if _spark_name(time) == kinds[schema.time] == "timestamp":
         return NANOSECONDS[time.unit]
     return NANOSECONDS[schema.time_unit] if _spark_name(time) == kinds[schema.time] in ("int", "bigint") else None
 
@@ -188,6 +188,8 @@ def _spark_name(kind: Any) -> str | None:
     """Return Spark's name of a type that both sides read alike."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
+    if pa.types.is_timestamp(kind):
+        return "timestamp" if kind.tz and kind.unit in ("ms", "us") else None
     names = {
         pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint", pa.float32(): "float",
         pa.float64(): "double", pa.bool_(): "boolean", pa.string(): "string", pa.large_string(): "string",
