@@ -4,7 +4,7 @@ Data flow: the columns that the query reads are converted (`columns`), one pass 
 (`survey`), a function of its result cuts it into slices (`cutter`, `slices`), each event is sent to its slices in order
 (`slicing`, `slice_assignment`), and an engine processes each slice (`slice_task`). All of this is one plan of Spark,
 which runs when the result is evaluated. Only events are sent, each once; the driver receives only a few numbers. If the
-DataFrame is Parquet files in the order of time (`ordered_files`, `file_job`), tasks read them instead (`file_task`).
+DataFrame is Parquet files that hardly overlap in time (`ordered_files`, `file_job`), tasks read them (`file_task`).
 
 Invariant (tested): sorted by ``match_order``, the matches are those of one engine over the sorted stream, in its order.
 """
@@ -56,7 +56,7 @@ def detect(
     """Find the matches of a query in a DataFrame.
 
     The call starts no Spark job. Each action on the result surveys the stream in one pass, and reads it once more to
-    find the matches. With ``survey=``, or if the DataFrame is Parquet files in the order of time, it is read once.
+    find the matches. With ``survey=``, or if it is Parquet files that hardly overlap in time, it is read once.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from fastcep.plan.slicing import Context
 from fastcep.spark.cutter import MAX_EVENTS, slice_counter
 from fastcep.spark.file_task import FILE_NUMBER, FileDetection
 from fastcep.spark.functions import ship_functions
-from fastcep.spark.ordered_files import FileSlice, OrderedFiles, cut_files, ordered_files
+from fastcep.spark.ordered_files import FileSlice, OrderedFiles, cut_by_time, cut_files, ordered_files
 from fastcep.spark.query_group import QueryGroup
 from fastcep.spark.slice_task import Detection, match_schema
 
@@ -43,11 +43,12 @@ def file_slices(
     if schema.sequence is None and (schema.other_types == "ignore" or _has_floats(frame, queries, order_by)):
         return None  # positions do not count ignored events; Spark orders NaN and -0.0 differently from Arrow
     columns = _columns(queries, order_by)
-    files = None if columns is None else ordered_files(frame, schema, columns)
+    by_time = schema.sequence is not None and not context.events  # positions in the stream do not count
+    files = None if columns is None else ordered_files(frame, schema, columns, any_order=by_time)
     if files is None:
         return None
     slice_count = slice_counter(frame.sparkSession, slices, MAX_EVENTS)(files.rows)
-    cut = cut_files(files, slice_count, max(1, slice_count // 2), context)
+    cut = (cut_by_time if by_time else cut_files)(files, slice_count, max(1, slice_count // 2), context)
     return None if cut is None else (files, cut)
 
 
@@ -55,9 +56,11 @@ def describe_files(files: OrderedFiles, slices: Sequence[FileSlice]) -> str:
     """Describe the slices of files in a few lines."""
     read = sum(group.rows for piece in slices for group in piece.groups)
     count = "1 slice" if len(slices) == 1 else f"{len(slices):,} slices"
+    rows = "events" if files.condition is None else "rows"
+    order = "which are in order" if files.in_order else "some of which overlap"
     return (
-        f"Spark       {files.rows:,} events in {count}: tasks read the {len(files.groups):,} row groups, which are in "
-        f"order, {read / files.rows - 1:.1%} of the rows twice"
+        f"Spark       {files.rows:,} {rows} in {count}: tasks read the {len(files.groups):,} row groups, {order}, "
+        f"{read / files.rows - 1:.1%} of the rows twice"
     )
 
 
@@ -83,8 +86,9 @@ def file_detection(
     output = match_schema(Engine(there, **options), match_id=match_id, exact=exact)
     task = Detection(there, output, True, options, ship_functions(*there))
     return FileDetection(
-        task, slices, columns, schema.time, files.unit, _ties(queries, order_by), schema.sequence is None
-    )
+        task, slices, columns, schema.time, files.unit, _ties(queries, order_by), schema.sequence is None,
+        files.condition, files.names, [schema.type] if isinstance(schema.type, str) and schema.codes is None else [],
+    )  # fmt: skip
 
 
 def _names(order_by: str | Sequence[str] | None) -> list[str]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import tempfile
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import event, given
+from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import functions as F
@@ -25,7 +27,7 @@ from fastcep.plan import make_plan
 from fastcep.plan.slicing import Context, slicing_of
 from fastcep.query.plain_schema import columns_read
 from fastcep.spark.file_job import _columns, file_detection
-from fastcep.spark.ordered_files import OrderedFiles, RowGroup, cut_files, files_of
+from fastcep.spark.ordered_files import OrderedFiles, RowGroup, cut_by_time, cut_files, files_of
 from fastcep.spark.query_group import group_of
 from fastcep.spark.slice_task import ORDER
 
@@ -88,6 +90,45 @@ def test_drawn_files(
         found = pa.Table.from_batches(task([pa.RecordBatch.from_pydict({"id": numbers})]), task.detection.schema)
     expected = one_engine(query, table)
     found = found.sort_by(ORDER)
+    for name in expected.column_names:
+        assert found[name].to_pylist() == without_times(expected[name]).to_pylist(), name
+
+
+@given(
+    stored_streams(), st.sampled_from(PATTERNS), st.integers(1, 6), st.integers(0, 3), st.randoms(use_true_random=False)
+)
+def test_drawn_files_in_any_order(
+    stream: tuple[pa.Table, list[int], int], pattern: str, slice_count: int, least: int, random: Any
+) -> None:
+    """Row groups that overlap, and a filter."""
+    table, begins, rows = stream
+    query = fc.parse(f"PATTERN {pattern} RETURN a.time AS at, a.V AS v", NUMBERED)
+    context = slicing_of(make_plan(query)).time
+    assert isinstance(context, Context)
+    assume(not context.events)
+    condition = pc.field("ID") >= least if least else None
+    nearly = sorted(range(len(table)), key=lambda number: number + random.randrange(9))
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        paths = []
+        for begin, end in zip([0, *begins], [*begins, len(table)], strict=True):
+            paths.append(f"{folder}/{begin}")
+            pq.write_table(table.take(pa.array(nearly[begin:end], pa.int64())), paths[-1], row_group_size=rows)
+        columns = _columns(group_of([query]), None)
+        assert columns is not None
+        files = files_of(paths, KINDS, NUMBERED, columns, any_order=True, condition=condition)
+        events = table if condition is None else table.filter(condition)
+        if files is None:
+            assert not len(events)
+            return
+        files = replace(files, names=() if "ID" in columns or condition is None else ("ID",))
+        slices = cut_by_time(files, slice_count, 1, context, most_reread=99)
+        assert slices is not None
+        event(f"slices: {len(slices)}, in order: {files.in_order}")
+        task = file_detection(group_of([query]), None, files, slices, {}, exact=True)
+        numbers: Any = pa.array(mixed(range(len(slices)), random))
+        found = pa.Table.from_batches(task([pa.RecordBatch.from_pydict({"id": numbers})]), task.detection.schema)
+    expected, found = one_engine(query, events), found.sort_by(ORDER)
     for name in expected.column_names:
         assert found[name].to_pylist() == without_times(expected[name]).to_pylist(), name
 
@@ -170,12 +211,14 @@ def test_both_ways(spark: Any, ds1: pa.Table, folder: Path, schema: fc.Schema) -
     frame = spark.read.parquet(str(folder))
     order = {} if schema is FOUR_NUMBERED else {"order_by": "row"}
     for source, in_files in ((frame, True), (frame.select("ts", "row", "V", "ID", "type"), True),
-                             (frame.where("row >= 0"), False), (frame.withColumn("V", F.col("V") + 0), False),
+                             (frame.where("row >= 0"), schema is FOUR_NUMBERED),
+                             (frame.where("row + 0 >= 0"), False), (frame.withColumn("V", F.col("V") + 0), False),
                              (frame.select("ts", "row", F.col("ID").alias("V"), F.col("V").alias("ID"), "type"), False),
                              (frame.union(frame.limit(0)), False)):  # fmt: skip
         assert reads_files(fastcep.spark.detect(source, query, slices=6, **order)) == in_files
     assert_detects(frame, query, expected, slices=6, **order)
     assert_detects(frame.where("row >= 0"), query, expected, slices=6, **order)
+    assert_detects(frame.where("row + 0 >= 0"), query, expected, slices=6, **order)
     assert not reads_files(fastcep.spark.detect(frame, query, slicing="key", **order))
     text = fastcep.spark.explain(frame, query, slices=6, **order)
     assert "60,000 events in 6 slices: tasks read the 32 row groups, which are in order" in text
@@ -188,9 +231,11 @@ def test_files_that_are_not_in_order(spark: Any, ds1: pa.Table, tmp_path: Path) 
     ignored = fc.Schema(TYPES, time="ts", type="type", time_unit="us", other_types="ignore")
     small = ds1.slice(0, 5_000)
     mixed_rows = small.take(np.random.default_rng(1).permutation(5_000))
+    nearly = small.take(np.argsort(np.arange(5_000) + np.random.default_rng(2).integers(0, 300, 5_000)))
     late = small.set_column(3, "ts", pa.array([None, *small["ts"].to_pylist()[1:]], pa.int64()))
     cases: list[tuple[pa.Table, dict[str, Any], fc.Schema, bool]] = [
-        (small, {}, FOUR_NUMBERED, True), (mixed_rows, {}, FOUR_NUMBERED, False), (late, {}, FOUR_NUMBERED, False),
+        (small, {}, FOUR_NUMBERED, True), (mixed_rows, {}, FOUR_NUMBERED, False), (nearly, {}, FOUR_NUMBERED, True),
+        (nearly, {}, FOUR, False), (late, {}, FOUR_NUMBERED, False),
         (small, {"write_statistics": False}, FOUR_NUMBERED, False), (small, {}, ignored, False),
         (small.set_column(3, "ts", small["ts"].cast(pa.timestamp("us", "UTC"))), {}, FOUR_NUMBERED, True),
         (small.set_column(3, "ts", small["ts"].cast(pa.timestamp("us"))), {}, FOUR_NUMBERED, False),
@@ -200,12 +245,60 @@ def test_files_that_are_not_in_order(spark: Any, ds1: pa.Table, tmp_path: Path) 
         path = tmp_path / f"{number}.parquet"
         pq.write_table(table, path, row_group_size=500, **options)
         again = fc.parse("PATTERN SEQ(A a, B b) WHERE [ID] AND a.V = 1 AND b.V = 2 WITHIN 1ms", schema)
-        matches = fastcep.spark.detect(spark.read.parquet(str(path)), again)
+        matches = fastcep.spark.detect(spark.read.parquet(str(path)), again, slices=2)
         assert reads_files(matches) == in_files, number
-    assert_detects(spark.read.parquet(str(tmp_path / "1.parquet")), query, one_engine(query, small))
-    assert_detects(spark.read.parquet(str(tmp_path / "5.parquet")), query, one_engine(query, small))
+    expected = one_engine(query, small)
+    for number in (1, 2, 7):
+        assert_detects(spark.read.parquet(str(tmp_path / f"{number}.parquet")), query, expected, slices=2)
     with pytest.raises(Exception, match="column 'ts': found null in 1 row, "):
-        fastcep.spark.detect(spark.read.parquet(str(tmp_path / "2.parquet")), query).count()
+        fastcep.spark.detect(spark.read.parquet(str(tmp_path / "4.parquet")), query).count()
+
+
+FILTERED = pa.table({
+    "at": range(300), "row": range(300),
+    "i": pa.array([None if n % 7 == 0 else n % 50 for n in range(300)], pa.int32()),
+    "s": [None if n % 11 == 0 else "äbc"[n % 3] for n in range(300)], "b": [n % 4 < 2 for n in range(300)],
+    "t": pa.array([n * 3_600_000_000 for n in range(300)], pa.timestamp("us", "UTC")), "f": [n / 7 for n in range(300)],
+})  # fmt: skip
+
+
+@pytest.mark.spark
+def test_filters_of_types_and_times(spark: Any, ds1: pa.Table, folder: Path) -> None:
+    query = fc.parse("PATTERN SEQ(A a, B b) WHERE [ID] WITHIN 100us", FOUR_NUMBERED)
+    frame = spark.read.parquet(str(folder)).where("type > 'A' OR ID IN (1, 2)").where("ts BETWEEN 100000 AND 400000")
+    text = fastcep.spark.explain(frame, query, slices=3)
+    assert "32,000 rows in 3 slices: tasks read the 17 row groups, which are in order, 12.5% of the rows twice" in text
+    is_event = ((pc.field("type") > "A") | pc.field("ID").isin([1, 2])) & (pc.field("ts") >= 100_000)
+    expected = one_engine(query, ds1.filter(is_event & (pc.field("ts") <= 400_000)))
+    assert len(expected) > 100
+    assert_detects(frame, query, expected, slices=3)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("conditions", "in_files"),
+    [
+        (["i >= 20"], True), (["20 > i", "s <> 'b'"], True), (["i IN (1, 2, 30) OR NOT s IN ('ä', 'c')"], True),
+        (["NOT (i = 3 AND s IS NOT NULL)"], True), (["i IS NULL OR s > 'b'"], True), (["b = true"], True),
+        (["i > CAST('12' AS INT) + 1"], True), (["t >= TIMESTAMP '1970-01-05 12:00:00+02:00'"], True),
+        (["t < '1970-01-08'"], True), (["i = NULL OR s = 'b'"], False), (["f > 3"], False), (["i % 2 = 0"], False),
+        (["length(s) = 1 AND i > 3"], False), (["i > 2.5"], True), (["i < row"], False), (["b"], False),
+        (["i < 3", "f > 1"], False),
+    ],
+)  # fmt: skip
+def test_filters(spark: Any, tmp_path: Path, conditions: list[str], in_files: bool) -> None:
+    """Tasks evaluate the filter on the rows that they read; row groups without such rows are not read."""
+    pq.write_table(FILTERED, tmp_path / "f.parquet", row_group_size=5)
+    frame = spark.read.parquet(str(tmp_path / "f.parquet"))
+    for condition in conditions:
+        frame = frame.where(condition)
+    schema = fc.Schema({"A": {"i": "int64"}}, time="at", time_unit="us", sequence="row")
+    query = fc.parse("PATTERN SEQ(A a, A b) WITHIN 9us RETURN a.i, b.i AS j", schema)
+    assert reads_files(fastcep.spark.detect(frame, query, slices=3)) == in_files
+    rows = {row["row"] for row in frame.select("row").collect()}
+    assert 0 < len(rows) < 300
+    kept = FILTERED.filter(pa.array([n in rows for n in range(300)]))
+    assert_detects(frame, query, one_engine(query, kept), slices=3)
 
 
 @pytest.mark.spark

@@ -156,8 +156,8 @@ def test_the_source_filters_and_reads_needed_columns(spark: Any, ds1: pa.Table, 
     frame = spark.read.parquet(str(tmp_path / "ds1.parquet"))
     query = fc.parse("PATTERN SEQ(A a, B b) WHERE a.V = 10 AND b.V = 10 WITHIN 1ms", NUMBERED)
     survey = fastcep.spark.survey(frame, query)
-    plan = fastcep.spark.detect(frame, query, survey=survey)._jdf.queryExecution().toString()
+    plan = fastcep.spark.detect(frame, query, survey=survey, slices=2)._jdf.queryExecution().toString()
     (filters,) = {line.partition("PushedFilters: ")[2] for line in plan.splitlines() if "PushedFilters: " in line}
     assert all(text in filters for text in ("In(type, [A,B])", "EqualTo(V,10)"))
     assert "ReadSchema: struct<type:string,V:bigint,ts:bigint,row:bigint>" in plan
-    assert_detects(frame, query, one_engine(query, ds1), survey=survey)
+    assert_detects(frame, query, one_engine(query, ds1), survey=survey, slices=2)
