@@ -27,6 +27,7 @@ from fastcep.plan import make_plan
 from fastcep.plan.slicing import Context, slicing_of
 from fastcep.query.plain_schema import columns_read
 from fastcep.spark.file_job import _columns, file_detection
+from fastcep.spark.file_task import sorted_batches
 from fastcep.spark.ordered_files import OrderedFiles, RowGroup, cut_by_time, cut_files, files_of
 from fastcep.spark.query_group import group_of
 from fastcep.spark.slice_task import ORDER
@@ -142,6 +143,14 @@ def test_row_groups_that_overlap_are_not_in_order(tmp_path: Path, times: list[in
     table = pa.table({"type": ["A"] * 4, "ID": [1] * 4, "V": [1] * 4, "ts": times, "row": range(4)})
     pq.write_table(table, tmp_path / "f", row_group_size=2)
     assert (files_of([str(tmp_path / "f")], KINDS, NUMBERED, list(KINDS)) is not None) == expected
+
+
+def test_a_row_group_that_ends_after_the_next_ones() -> None:
+    times = [[0, 100, 35], [10, 20], [30, 40], [150]]
+    groups = [RowGroup("f", number, len(each), min(each), max(each), 8) for number, each in enumerate(times)]
+    tables = [pa.table({"t": each}) for each in times]
+    found = sorted_batches(groups, tables, lambda table: table["t"].to_numpy(), lambda table: table.sort_by("t"))
+    assert pa.concat_tables(found)["t"].to_pylist() == [0, 10, 20, 30, 35, 40, 100, 150]
 
 
 def test_little_is_read_twice() -> None:
