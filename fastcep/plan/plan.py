@@ -116,13 +116,15 @@ class KeptPlan:
     """A store of events of a variable (:mod:`fastcep.plan.factorised`), hashed by ``keys`` and with ``registers``.
 
     Keys and registers are event columns. ``held`` are the registers that later steps read after the event is chosen,
-    each with its slot.
+    each with its slot. ``predecessor`` is the store of the variable before, and the event columns of the key of those
+    events in it that an event of this store can follow; None if that depends on other events.
     """
 
     variable: int
     keys: tuple[int, ...]
     registers: tuple[int, ...]
     held: tuple[tuple[int, int], ...]
+    predecessor: tuple[int, tuple[int, ...]] | None = None
     key_texts: tuple[str, ...] = ()
     register_texts: tuple[str, ...] = ()
 

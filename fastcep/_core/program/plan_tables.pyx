@@ -344,6 +344,11 @@ cdef class Tables:
             self.kept[i].registers = self._columns(item.registers)
             self.kept[i].held_register = int_array([register for register, _ in item.held], &self.kept[i].n_held)
             self.kept[i].held_place = int_array([place for _, place in item.held])
+            self.kept[i].predecessor = -1
+            if item.predecessor is not None:
+                self.kept[i].predecessor = 1 + len(item.registers) if item.registers else 0
+                self.kept[i].predecessor_kept, self.kept[i].n_predecessor_keys = item.predecessor[0], len(item.predecessor[1])
+                self.kept[i].predecessor_keys = self._columns(item.predecessor[1])
             self.n_held += len(item.held)
         for i, item in enumerate(plan.steps):
             step = self.steps + i
@@ -411,6 +416,7 @@ cdef class Tables:
             free(self.negations[i].registers)
         for i in range(self.n_kept if self.kept != NULL else 0):
             free(self.kept[i].keys)
+            free(self.kept[i].predecessor_keys)
             free(self.kept[i].registers)
             free(self.kept[i].held_register)
             free(self.kept[i].held_place)
