@@ -114,3 +114,14 @@ def test_elements_that_can_follow_no_event_are_not_kept() -> None:
     matches = engine.process(event_of(4, "C", 1, 0))
     assert [(match.a, match.b) for match in matches] == [(0, [2])]
     assert kept(10, "B", 1, 2) == 6  # 1 has left the window with the events that follow it
+
+
+def test_elements_of_a_stored_state_are_found() -> None:
+    """A snapshot does not say which events its elements can follow."""
+    query = fc.parse("PATTERN SEQ(A a, B+ b[], C c) WHERE [k] AND b[i].v = a.v WITHIN 9ns", SCHEMA)
+    columns = {"k": [1] * 4, "v": [1] * 4, "x": [0.0] * 4, "s": [""] * 4}
+    batch = {"type": ["A", "B", "B", "C"], "ts": [0, 1, 2, 3]} | columns
+    engine = fc.Engine(query, store="factorised")
+    engine.process({name: values[:3] for name, values in batch.items()})
+    matches = fc.Engine.restore(engine.snapshot()).process({name: values[3:] for name, values in batch.items()})
+    assert [(match.a, match.b, match.c) for match in matches] == [(0, [1], 3), (0, [2], 3), (0, [1, 2], 3)]
