@@ -38,7 +38,8 @@ TESTS = {
     ],
     "by the matrix": ["tests/test_matrix.py", "-k", "test_focus or test_bytecode"],
     "by tests of the path": [
-        "tests/engine/test_silence.py", "tests/engine/test_running_aggregates.py", "tests/engine/test_previous.py",
+        "tests/engine/test_silence.py", "tests/engine/test_running_aggregates.py",
+        "tests/engine/test_previous.py",
         "tests/engine/test_timestamp_attributes.py",
         "tests/engine/test_element_references.py",
         "tests/engine/test_partitions.py", "tests/engine/test_threads_properties.py",

@@ -163,7 +163,8 @@ class _Factoriser:
             if not draft.again
         }
         kept = tuple(
-            replace(self._kept(*store), predecessor=predecessors.get(number)) for number, store in enumerate(self.stores)
+            replace(self._kept(*store), predecessor=predecessors.get(number))
+            for number, store in enumerate(self.stores)
         )
         return Factorised(kept, steps, tuple(self.stores))
 
