@@ -141,7 +141,7 @@ cdef inline bint _append(
 
 
 cdef inline int64_t _predecessor(Core* core, const Kept* kept, int k, int64_t position) noexcept nogil:
-    """Return the position of the last event of the variable before that event ``k`` can follow; -1 if there is none."""
+    """Return the position of the last stored event that event ``k`` of the chunk can follow; -1 if there is none."""
     cdef const Index* index = core.indexes + kept.predecessor_kept
     cdef const Bucket* bucket
     cdef int64_t number

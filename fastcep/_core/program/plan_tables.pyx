@@ -346,9 +346,9 @@ cdef class Tables:
             self.kept[i].held_place = int_array([place for _, place in item.held])
             self.kept[i].predecessor = -1
             if item.predecessor is not None:
-                self.kept[i].predecessor = 1 + len(item.registers) if item.registers else 0
-                self.kept[i].predecessor_kept, self.kept[i].n_predecessor_keys = item.predecessor[0], len(item.predecessor[1])
-                self.kept[i].predecessor_keys = self._columns(item.predecessor[1])
+                store, keys = item.predecessor
+                self.kept[i].predecessor, self.kept[i].predecessor_kept = item.n_columns, store
+                self.kept[i].n_predecessor_keys, self.kept[i].predecessor_keys = len(keys), self._columns(keys)
             self.n_held += len(item.held)
         for i, item in enumerate(plan.steps):
             step = self.steps + i

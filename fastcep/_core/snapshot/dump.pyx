@@ -178,7 +178,7 @@ cdef tuple _rows(Core* core, list places, int number):
     cdef int words = index.words, fixed = index.fixed, columns = index.columns
     if number < core.n_indexes and not core.factorised:
         state = core.states + core.infos[number].state
-    if core.factorised and core.kept[number].predecessor >= 0:  # it is the last column, and not part of the state
+    if core.factorised and core.kept[number].predecessor >= 0:  # the last column, which is not part of the state
         columns -= 1
     for place in places:
         for b in range(place.indexes[number].n_buckets):
