@@ -71,6 +71,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict fastcep examples/*.py
 	$(BIN)/python ci/check_prose.py
+	$(BIN)/python ci/mutations.py --list > /dev/null
 
 # Lint runs beside the tests; both run to their end, even if one fails.
 test: $(STAMP)

@@ -39,6 +39,7 @@ TESTS = {
     "by the matrix": ["tests/test_matrix.py", "-k", "test_focus or test_bytecode"],
     "by tests of the path": [
         "tests/engine/test_silence.py", "tests/engine/test_running_aggregates.py",
+        "tests/engine/test_previous.py",
         "tests/engine/test_timestamp_attributes.py",
         "tests/engine/test_element_references.py",
         "tests/engine/test_partitions.py", "tests/engine/test_threads_properties.py",
@@ -90,7 +91,7 @@ def main() -> int:
     selected = [m for m in MUTANTS if not arguments.names or any(part in m.name for part in arguments.names)]
     wrong = [m for m in selected if (ROOT / m.file).read_text(encoding="utf-8").count(m.before) != 1]
     for mutant in wrong:
-        print(f"{mutant.name}: the text to replace does not occur exactly once in {mutant.file}")
+        print(f"{mutant.name}: the text to replace does not occur exactly once in {mutant.file}", file=sys.stderr)
     if arguments.list or wrong:
         print("\n".join(m.name for m in selected))
         return int(bool(wrong))

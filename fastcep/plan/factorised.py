@@ -157,7 +157,16 @@ class _Factoriser:
         steps = tuple(self._step(draft, drafts) for draft in drafts)  # also collects the registers
         if any(len(registers) > _MAX_REGISTERS for registers in self.registers):
             return f"its conditions read more than {_MAX_REGISTERS} values of one variable"
-        return Factorised(tuple(self._kept(*store) for store in self.stores), steps, tuple(self.stores))
+        predecessors = {
+            self.stores.index((draft.variable, draft.hashed)): self._predecessor(draft, drafts)
+            for draft in drafts[1:]
+            if not draft.again
+        }
+        kept = tuple(
+            replace(self._kept(*store), predecessor=predecessors.get(number))
+            for number, store in enumerate(self.stores)
+        )
+        return Factorised(kept, steps, tuple(self.stores))
 
     def _ways(self, variable: int) -> tuple[bool, ...]:
         """Return the values of `_Draft.again` for a variable; the steps of a Kleene variable use both."""
@@ -293,6 +302,33 @@ class _Factoriser:
             key_texts=tuple((describe(word, self.query), self._sum(terms)) for word, terms in draft.keys),
             predicate_texts=tuple(describe(test, self.query) for test in draft.tests),
         )
+
+    def _predecessor(self, draft: _Draft, drafts: Sequence[_Draft]) -> tuple[int, tuple[int, ...]] | None:
+        """Return `KeptPlan.predecessor` of the store that a step to a Kleene variable searches first.
+
+        The key of the step before it must be the same for all elements, and known from one of them: its words are
+        values of the element, or equal to one by the classes of equal values.
+        """
+        before = next(other for other in drafts if other.variable == draft.variable - 1 and not other.again)
+        if not self._is_same(before, drafts):
+            return None
+        columns = []
+        for _, terms in before.keys:
+            value = self._value_of(draft.variable, terms)
+            if value is None:
+                return None
+            columns.append(self.columns.number(value))
+        return self.stores.index((before.variable, before.hashed)), tuple(columns)
+
+    def _value_of(self, variable: int, terms: tuple[_Signed, ...]) -> Op | None:
+        """Return the value of an event of a variable that a key word with these terms equals."""
+        (sign, part), *others = terms
+        if others or sign < 0 or part.name == "const":
+            return None
+        if _variable(part) == variable:
+            return transform(part, lambda leaf: _event(leaf) if leaf.name == "next" else None)
+        group = next((group for group in self.classes if (_variable(part), part) in group), [])
+        return next((expr for number, expr in group if number == variable), None)
 
     def _term(self, sign: int, part: Op, draft: _Draft) -> Term:
         """Return the location of a value of an event that was chosen before the step; the source's is in its row."""

@@ -116,15 +116,22 @@ class KeptPlan:
     """A store of events of a variable (:mod:`fastcep.plan.factorised`), hashed by ``keys`` and with ``registers``.
 
     Keys and registers are event columns. ``held`` are the registers that later steps read after the event is chosen,
-    each with its slot.
+    each with its slot. ``predecessor`` is the store of the preceding variable, and the event columns of the key that
+    leads to the events there that an event of this store can follow; None if that key depends on other events.
     """
 
     variable: int
     keys: tuple[int, ...]
     registers: tuple[int, ...]
     held: tuple[tuple[int, int], ...]
+    predecessor: tuple[int, tuple[int, ...]] | None = None
     key_texts: tuple[str, ...] = ()
     register_texts: tuple[str, ...] = ()
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of a stored event: null bits and registers. The predecessor's column follows them."""
+        return 1 + len(self.registers) if self.registers else 0
 
 
 class Term(NamedTuple):

@@ -285,10 +285,16 @@ def test_output_that_was_withdrawn_is_given_back() -> None:
     assert engine.metrics()["memory_by_query"] == empty
 
 
-@pytest.mark.parametrize("text", [LARGE, KLEENE, SMALL, "PATTERN SEQ(A a, B b, C c) WHERE a.k = b.k WITHIN 10us"])
-def test_the_bytes_add_up(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "store"),
+    [
+        (LARGE, "rows"), (KLEENE, "rows"), (KLEENE, "factorised"), (SMALL, "rows"),
+        ("PATTERN SEQ(A a, B b, C c) WHERE a.k = b.k WITHIN 10us", "rows"),
+    ],
+)  # fmt: skip
+def test_the_bytes_add_up(text: str, store: Any) -> None:
     """Keys, rows and the bytes of an empty query add up to the total, and nothing is left at the end."""
-    engine = fc.Engine(query(text.replace("1h", "3us"), "q"))
+    engine = fc.Engine(query(text.replace("1h", "3us"), "q"), store=store)
     matcher = engine._stream.queries.running[0].matcher
     empty, rest = matcher.nbytes, matcher.nbytes - matcher.key_bytes - matcher.row_bytes
     for batch in stream(3):

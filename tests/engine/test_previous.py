@@ -186,3 +186,21 @@ def test_values_of_partitions_count_towards_the_memory_limit() -> None:
         for first in range(0, 100_000, 5_000):
             engine.process(line(first, 5_000, k=list(range(first, first + 5_000))))
     assert engine.metrics()["prev_bytes"] > 2 << 20
+
+
+def test_engines_that_share_the_keys_are_joined_again() -> None:
+    """The snapshot of one has no values of the other's keys, of which it has not seen all events."""
+    query = fc.parse("PATTERN SEQ(A a) WITHIN 9ns PARTITION BY k RETURN prev(a.v, 2) AS value", SMALL, name="q")
+    keys = list(range(20))
+
+    def events(time: int) -> dict[str, list[object]]:
+        values = [100 * time + key for key in keys]
+        return {"type": ["A"] * 20, "ts": [time] * 20, "k": keys, "v": values, "s": [""] * 20}
+
+    engine = fc.Engine(query)
+    engine.process(events(0))
+    other = fc.Engine.restore(engine.extract(range(32)))
+    for one in (engine, other):
+        one.process(events(1))
+    engine.merge(other.snapshot())
+    assert engine.process(events(2)).to_arrow()["value"].to_pylist() == keys

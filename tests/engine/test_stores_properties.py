@@ -93,3 +93,35 @@ def test_served(conditions: str) -> None:
     """The docs say that the first is supported; the second is not."""
     query = fc.parse(f"PATTERN SEQ(A a, B+ b[], C c, D d) WHERE {conditions} WITHIN 9ns", SCHEMA)
     assert bool(make_plan(query).rows_only) == ("a.v < " in conditions)
+
+
+def test_elements_that_can_follow_no_event_are_not_kept() -> None:
+    """An event that both variables may bind does not follow itself, and the events that it follows leave the window."""
+    query = fc.parse("PATTERN SEQ((A|B) a, B+ b[], C c) WHERE [k] AND b[i].v = a.v WITHIN 9ns", SCHEMA)
+    engine = fc.Engine(query, store="factorised")
+
+    def event_of(time: int, kind: str, k: int, v: int) -> dict[str, list[object]]:
+        return {"type": [kind], "ts": [time], "k": [k], "v": [v], "x": [0.0], "s": [""]}
+
+    def kept(time: int, kind: str, k: int, v: int) -> int:
+        engine.process(event_of(time, kind, k, v))
+        return int(engine.metrics()["live_partial_matches"])
+
+    assert kept(0, "A", 1, 1) == 1
+    assert kept(1, "B", 1, 2) == 2  # as a; as b it follows nothing
+    assert kept(2, "B", 1, 1) == 4  # as a and b
+    assert kept(3, "B", 2, 1) == 5
+    matches = engine.process(event_of(4, "C", 1, 0))
+    assert [(match.a, match.b) for match in matches] == [(0, [2])]
+    assert kept(10, "B", 1, 2) == 6  # 1 has left the window with the events that follow it
+
+
+def test_elements_of_a_stored_state_are_found() -> None:
+    """A snapshot does not say which events its elements can follow."""
+    query = fc.parse("PATTERN SEQ(A a, B+ b[], C c) WHERE [k] AND b[i].v = a.v WITHIN 9ns", SCHEMA)
+    columns = {"k": [1] * 4, "v": [1] * 4, "x": [0.0] * 4, "s": [""] * 4}
+    batch = {"type": ["A", "B", "B", "C"], "ts": [0, 1, 2, 3]} | columns
+    engine = fc.Engine(query, store="factorised")
+    engine.process({name: values[:3] for name, values in batch.items()})
+    matches = fc.Engine.restore(engine.snapshot()).process({name: values[3:] for name, values in batch.items()})
+    assert [(match.a, match.b, match.c) for match in matches] == [(0, [1], 3), (0, [2], 3), (0, [1, 2], 3)]

@@ -59,3 +59,24 @@ def test_either_store(text: str) -> None:
 )
 def test_rows_only(text: str, reason: str) -> None:
     assert reason in rows_only(text)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "known"),
+    [
+        ("a.k = x[i].k AND a.k = c.k AND x[i].v = a.v", True),
+        ("[k]", True),
+        ("x[i].v < x[i+1].v", True),
+        ("a.k = c.v AND c.v = x[i].v", True),
+        ("a.k = c.v", False),
+        ("a.k = c.k AND x[i].v = c.v", False),
+        ("a.v = c.v + 1 AND [k]", False),
+    ],
+)
+def test_predecessors_of_an_element(conditions: str, known: bool) -> None:
+    """They are known if the element has all values of the key of the step back."""
+    query = fc.parse(f"PATTERN SEQ(A a, B+ x[], C c) WHERE {conditions} WITHIN 9ns", SCHEMA)
+    kept = make_plan(query, store="factorised").kept
+    searched = next(item for item in kept if item.variable == 1)
+    assert (searched.predecessor is not None) is known
+    assert not any(item.predecessor for item in kept if item is not searched)

@@ -23,6 +23,8 @@ CASES = [
      "PATTERN SEQ(A a, B b) WHERE a.v > 1 AND b.v > a.v" + END),
     ("PATTERN A followedBy B" + END, "SEQ(A a, B b)", "PATTERN SEQ(A a, B b)" + END),
     ("PATTERN A -> B" + END, "SEQ(A a, B b)", "PATTERN SEQ(A a, B b)" + END),
+    ("PATTERN A a -> B b" + END, "a sequence is written SEQ(A a, B b)", "PATTERN SEQ(A a, B b)" + END),
+    ("PATTERN e1=A -> e2=B" + END, "a sequence is written SEQ(A a, B b)", "PATTERN SEQ(A a, B b)" + END),
     ("PATTERN SEQ(A a followedByAny B b)" + END, "SEQ(A a, B b)", "PATTERN SEQ(A a, B b)" + END),
     ("PATTERN SEQ(A a -> B b)" + END, "SEQ(A a, B b)", "PATTERN SEQ(A a, B b)" + END),
     ("PATTERN every A a -> B b" + END, "leave out EVERY; a sequence is written SEQ(A a, B b)",

@@ -10,8 +10,10 @@ The enumeration chooses an event of each variable, from the last but one to the 
 that a bucket has for the first variable are matches, which are written in runs (``join``). The events of each later
 variable are written when the recursion returns. In a Kleene variable the enumeration is a depth-first search with an
 explicit stack (``frames``): an element is preceded by another element or by an event of the previous variable,
-whichever comes first in the stream. Matches have the order of the row store: they are compared by the last event but
-one, then by the one before it, and so on (``plan/factorised.py``).
+whichever comes first in the stream. If the key of the step back is the same for all elements, an event is stored only
+if an event that it can follow is in the window, and found only as long as the last of these, its *predecessor*, is.
+Matches have the order of the row store: they are compared by the last event but one, then by the one before it, and so
+on (``plan/factorised.py``).
 
 Invariants: no event is stored during an enumeration; buckets ascend by position; an event is stored after it has
 completed matches, so a match never contains it twice.
@@ -20,7 +22,9 @@ from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 
 from fastcep._core.matcher.join cimport join
 from fastcep._core.matches.emit cimport end_event
-from fastcep._core.memory.row_store cimport Bucket, Index, bucket_at, find, find_or_add, find_words, make_room
+from fastcep._core.memory.row_store cimport (
+    Bucket, Index, bucket_at, column_of, find, find_or_add, find_words, make_room,
+)
 from fastcep._core.memory.starts cimport Starts, start_of
 from fastcep._core.memory.vectors cimport Vec, fill, push, reserve
 from fastcep._core.program.plan_tables cimport Column, Kept, Step, Term
@@ -65,16 +69,18 @@ cdef void complete_matches(Core* core, int k, int64_t position) noexcept nogil:
 cdef void store_event(Core* core, uint64_t variables, int k, int64_t position) noexcept nogil:
     """Store event ``k`` of the chunk for later events, in all stores of these variables."""
     cdef Starts* starts = &core.starts
-    cdef int variable, store, end
+    cdef int variable, store
+    cdef int64_t predecessor
     cdef bint stored
     while True:
         variable = __builtin_ctzll(variables)
-        store, end, stored = core.first_kept[variable], core.first_kept[variable + 1], False
-        while True:  # a variable has at least one store
-            stored |= _append(core, core.kept + store, core.indexes + store, variable, k, position)
-            store += 1
-            if store >= end:
-                break
+        store, stored, predecessor = core.first_kept[variable], False, INT64_MAX
+        if core.kept[store].predecessor >= 0:
+            predecessor = _predecessor(core, core.kept + store, k, position)
+        if variable == 0 or (starts.first < starts.next and predecessor >= first_live(core)):
+            while store < core.first_kept[variable + 1]:
+                stored |= _append(core, core.kept + store, core.indexes + store, variable, k, position, predecessor)
+                store += 1
         if stored:
             starts.rows[(starts.next - 1) & starts.mask] += 1
             starts.live += 1
@@ -87,7 +93,8 @@ cdef void store_event(Core* core, uint64_t variables, int k, int64_t position) n
 
 
 cdef inline bint _append(
-        Core* core, const Kept* kept, Index* index, int variable, int k, int64_t position) noexcept nogil:
+        Core* core, const Kept* kept, Index* index, int variable, int k, int64_t position,
+        int64_t predecessor) noexcept nogil:
     """Append event ``k`` of the chunk to a store; returns False if no later event can find it, or if memory ran out."""
     cdef Bucket* bucket
     cdef const Column* column
@@ -106,8 +113,6 @@ cdef inline bint _append(
         if start_of(&core.starts, core.now, position) < 0:
             core.failed = True
             return False
-    elif core.starts.first == core.starts.next:
-        return False
     bucket_number = find_words(index, &key, 1) if kept.n_keys == 1 else find(index, core.key)
     if bucket_number < 0:
         bucket_number = find_or_add(index, core.key)
@@ -130,7 +135,27 @@ cdef inline bint _append(
         data[0] = column.data[k]
     elif kept.n_registers > 1:
         copy_event(index, bucket, row, kept.registers, kept.n_registers, k)
+    if kept.predecessor >= 0:
+        column_of(index, bucket, kept.predecessor)[row] = predecessor
     return True
+
+
+cdef inline int64_t _predecessor(Core* core, const Kept* kept, int k, int64_t position) noexcept nogil:
+    """Return the position of the last stored event that event ``k`` of the chunk can follow; -1 if there is none."""
+    cdef const Index* index = core.indexes + kept.predecessor_kept
+    cdef const Bucket* bucket
+    cdef int64_t number
+    cdef int last
+    if not read_key(kept.predecessor_keys, kept.n_predecessor_keys, k, core.key) or index.n_buckets == 0:
+        return -1
+    number = find(index, core.key)
+    if number < 0:
+        return -1
+    bucket = bucket_at(index, number)
+    last = bucket.size - 1
+    if last >= 0 and bucket.data[last] == position:  # the event itself, which both variables may bind
+        last -= 1
+    return bucket.data[last] if last >= 0 else -1
 
 
 # ---------------------------------------------------------------------- one step
@@ -172,9 +197,12 @@ cdef void _enumerate(Core* core, const Step* step, const Bucket* bucket, int fir
     cdef int32_t rows[CHUNK]
     cdef uint8_t keep[CHUNK]
     cdef int i, n, m
+    cdef int predecessor = core.kept[step.kept].predecessor
     while first < end and not core.failed:
         m = min(CHUNK, end - first)
         n = _filter_rows(core, step, bucket, first, m, k, rows, keep) if step.has_predicate else m
+        if predecessor >= 0:
+            n = _filter_preceded(kept_column(bucket, predecessor) + first, first_live(core), rows, n, n == m)
         if step.variable == 0:
             emit_first(core, bucket.data + first, NULL if n == m else rows, n)
         elif step.joins:
@@ -215,6 +243,17 @@ cdef int _filter_rows(Core* core, const Step* step, const Bucket* bucket, int fi
         rows[n] = i
         n += keep[i]
     return n
+
+
+cdef inline int _filter_preceded(
+        const int64_t* predecessors, int64_t since, int32_t* rows, int n, bint all) noexcept nogil:
+    """Keep the rows whose predecessor is not before ``since``: of ``all`` the first n rows, or of n in ``rows``."""
+    cdef int i, row, kept = 0
+    for i in range(n):
+        row = i if all else rows[i]
+        rows[kept] = row
+        kept += predecessors[row] >= since
+    return kept
 
 
 cdef inline void _load_registers(Core* core, int variable, const Bucket* bucket, int64_t row) noexcept nogil:

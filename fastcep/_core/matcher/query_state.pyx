@@ -158,8 +158,8 @@ cdef class QueryState:
         self.core.held_null = <uint8_t*>calloc(tables.n_held + 1, 1)
         self.core.frames.budget = &self.core.budget
         for i, item in enumerate(self.plan.kept):
-            if index_init(self.core.indexes + i, &self.core.budget, len(item.keys), 1,
-                          len(item.registers) + 1 if item.registers else 0) < 0:
+            columns = item.n_columns + (item.predecessor is not None)
+            if index_init(self.core.indexes + i, &self.core.budget, len(item.keys), 1, columns) < 0:
                 raise MemoryError("no memory for the matcher")
             self.core.n_indexes = i + 1
         for i, item in enumerate(self.plan.steps):

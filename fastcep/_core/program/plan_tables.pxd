@@ -167,6 +167,10 @@ cdef struct Kept:           # events of a variable that the factorised store kee
     int32_t n_held           # registers that are copied to ``Core.held`` when the event is chosen
     int32_t* held_register
     int32_t* held_place      # their positions in ``Core.held``
+    int32_t predecessor      # column with the position of the last event that it can follow; -1: there is none
+    int32_t predecessor_kept  # the store of the variable before,
+    int32_t n_predecessor_keys
+    const Column** predecessor_keys  # and the key in it
 
 
 cdef struct Term:           # an operand of a key word, which is a sum

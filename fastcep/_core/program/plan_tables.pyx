@@ -344,6 +344,11 @@ cdef class Tables:
             self.kept[i].registers = self._columns(item.registers)
             self.kept[i].held_register = int_array([register for register, _ in item.held], &self.kept[i].n_held)
             self.kept[i].held_place = int_array([place for _, place in item.held])
+            self.kept[i].predecessor = -1
+            if item.predecessor is not None:
+                store, keys = item.predecessor
+                self.kept[i].predecessor, self.kept[i].predecessor_kept = item.n_columns, store
+                self.kept[i].n_predecessor_keys, self.kept[i].predecessor_keys = len(keys), self._columns(keys)
             self.n_held += len(item.held)
         for i, item in enumerate(plan.steps):
             step = self.steps + i
@@ -411,6 +416,7 @@ cdef class Tables:
             free(self.negations[i].registers)
         for i in range(self.n_kept if self.kept != NULL else 0):
             free(self.kept[i].keys)
+            free(self.kept[i].predecessor_keys)
             free(self.kept[i].registers)
             free(self.kept[i].held_register)
             free(self.kept[i].held_place)

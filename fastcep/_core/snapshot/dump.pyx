@@ -178,6 +178,8 @@ cdef tuple _rows(Core* core, list places, int number):
     cdef int words = index.words, fixed = index.fixed, columns = index.columns
     if number < core.n_indexes and not core.factorised:
         state = core.states + core.infos[number].state
+    if core.factorised and core.kept[number].predecessor >= 0:  # the last column, which is not part of the state
+        columns -= 1
     for place in places:
         for b in range(place.indexes[number].n_buckets):
             bucket = bucket_at(place.indexes + number, b)

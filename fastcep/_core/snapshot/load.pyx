@@ -6,7 +6,7 @@ The arrays are overwritten: numbers become ordinals in place.
 The numbers of starts, nodes and places are checked, so inconsistent arrays are rejected before they do harm. After an
 error the core is partly loaded; its memory is freed with it.
 """
-from libc.stdint cimport int8_t, int64_t
+from libc.stdint cimport INT64_MAX, int8_t, int64_t
 
 import numpy as np
 
@@ -183,6 +183,8 @@ cdef object _to_ordinals(Core* core, int number, rows, int64_t start, int64_t no
     """
     cdef State* state
     cdef int c
+    if core.factorised and core.kept[number].predecessor >= 0:  # unknown: they are found while they are in the window
+        rows = np.vstack([rows, np.full(rows.shape[1], INT64_MAX, np.int64)])
     words = np.ascontiguousarray(rows)
     _check(words.shape[0] == core.indexes[number].fixed + core.indexes[number].columns, "rows")
     if number >= core.n_indexes or core.factorised:

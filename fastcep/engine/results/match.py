@@ -9,22 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from fastcep._core.matches.output import Output
-from fastcep.engine.results.query_matches import QueryMatches, ReceivedMatches
+from fastcep.engine.results.query_matches import QueryMatches, ReceivedMatches, VariableColumn
 from fastcep.events.types import TIMESTAMP
 from fastcep.query import ast
-from fastcep.query.patterns import pattern_variables, positive_variables
+from fastcep.query.patterns import positive_variables
 from fastcep.query.printer import expression_text
 
-__all__ = [
-    "Attributes", "Event", "Match", "MatchReader", "VariableColumn", "attribute_columns", "only_match",
-    "variable_columns",
-]  # fmt: skip
+__all__ = ["Attributes", "Event", "Match", "MatchReader", "attribute_columns", "only_match"]
 
 _CHUNK = 1_024  #: matches that are read at a time
 #: For each variable, the columns of its attributes.
@@ -134,22 +131,6 @@ class Match(Record):
         return (pair for pair in super()._shown() if pair != ("window_id", None))
 
 
-class VariableColumn(NamedTuple):
-    """The column of a variable in matches of a query: its name, and the number of the variable in the pattern."""
-
-    name: str
-    number: int
-
-
-def variable_columns(query: ast.Query) -> tuple[VariableColumn, ...]:
-    """Return the columns of a query's variables, in order."""
-    return tuple(
-        VariableColumn(variable.name, number)
-        for number, variable in enumerate(pattern_variables(query.pattern))
-        if not variable.negated
-    )
-
-
 def attribute_columns(query: ast.Query) -> dict[str, dict[str, str]]:
     """Return the columns that have attributes of bound events under their own names, by variable and attribute.
 
@@ -205,7 +186,7 @@ class MatchReader:
             values, lengths, times, counts = part.bindings.values, part.bindings.lengths, part.times, part.counts
             self._windows, returned = part.windows, part.returned
         self._times = _repeated(times, counts)
-        for name, number in variables:
+        for name, number, _, _ in variables:
             of_matches = lengths[number]
             column = _column(values[number]) if of_matches is None else _list_column(values[number], of_matches)
             self._columns.append((name, column))
@@ -236,7 +217,7 @@ def only_match(part: Output, variables: Sequence[VariableColumn]) -> dict[str, A
         "window_id": None if windows is None else windows[0],
         "detected_at": np.datetime64(times[0], "ns"),
     }
-    for name, number in variables:
+    for name, number, _, _ in variables:
         of_match: Any = values[number]
         if lengths[number] is None:
             event = of_match[0]

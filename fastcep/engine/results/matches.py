@@ -15,12 +15,10 @@ from fastcep.engine.results.match import (
     Attributes,
     Match,
     MatchReader,
-    VariableColumn,
     attribute_columns,
     only_match,
-    variable_columns,
 )
-from fastcep.engine.results.query_matches import QueryMatches, read
+from fastcep.engine.results.query_matches import QueryMatches, VariableColumn, read, variable_columns
 from fastcep.engine.results.returns import Bindings
 from fastcep.errors import ValidationError
 from fastcep.events.convert import all_null, from_numpy, from_texts
@@ -303,11 +301,12 @@ class Matches:
             If a column has different types in two queries; ``query(name).to_arrow()`` works then.
         """
         if len(self._parts) == 1:
-            return read(self._parts[0]).table()
+            part = read(self._parts[0])
+            return part.table(self._layout.columns(part.query).variables)
         empty, parts = self._layout.empty, [read(part) for part in self._parts if part.n]
         if not parts:
             return empty
-        tables = [pa.table(part.columns()) for part in parts]
+        tables = [pa.table(part.columns(self._layout.columns(part.query).variables)) for part in parts]
         table = pa.concat_tables([empty.remove_column(0), *tables], promote_options="default")
         owner = np.zeros(len(table), np.int64)
         if len(parts) > 1:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +19,39 @@ from fastcep.events.types import TIMESTAMP
 from fastcep.query import ast
 from fastcep.query.patterns import pattern_variables
 
-__all__ = ["QueryMatches", "ReceivedMatches", "one_array", "read", "received_matches"]
+__all__ = [
+    "QueryMatches", "ReceivedMatches", "VariableColumn", "one_array", "read", "received_matches", "variable_columns",
+]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
+
+
+class VariableColumn(NamedTuple):
+    """The column of a variable in matches of a query.
+
+    Attributes
+    ----------
+    name
+        Name of the column.
+    number
+        Number of the variable in the pattern.
+    is_list, is_optional
+        Whether the variable binds a list, and whether a match can leave it unbound.
+    """
+
+    name: str
+    number: int
+    is_list: bool
+    is_optional: bool
+
+
+def variable_columns(query: ast.Query) -> tuple[VariableColumn, ...]:
+    """Return the columns of a query's variables, in order."""
+    return tuple(
+        VariableColumn(variable.name, number, variable.declaration.repeated, variable.optional)
+        for number, variable in enumerate(pattern_variables(query.pattern))
+        if not variable.negated
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +92,30 @@ class QueryMatches:
         """Number of matches."""
         return self.bindings.n
 
-    def table(self) -> pa.Table:
-        """Return all columns as a table."""
+    def table(self, variables: Sequence[VariableColumn] | None = None) -> pa.Table:
+        """Return all columns as a table; ``variables`` as for `columns`."""
         codes = from_numpy(np.zeros(self.bindings.n, np.int8), pa.int8())
-        names = pa.DictionaryArray.from_arrays(codes, from_texts([self.query.name]))
-        return pa.table({"query": names} | self.columns())
+        names = pa.DictionaryArray.from_arrays(codes, _one_text(self.query.name))
+        return pa.table({"query": names} | self.columns(variables))
 
-    def columns(self) -> dict[str, Any]:
-        """Return Arrow arrays by column name, without the column of the query's name."""
+    def columns(self, variables: Sequence[VariableColumn] | None = None) -> dict[str, Any]:
+        """Return Arrow arrays by column name, without the column of the query's name.
+
+        Parameters
+        ----------
+        variables
+            `variable_columns` of the query, if the caller has computed them for several calls.
+        """
         times = repeated(self.times, self.counts)
         out: dict[str, Any] = {
             "window_id": all_null(times) if self.windows is None else from_numpy(self.windows),
             "detected_at": from_numpy(times, TIMESTAMP),
         }
-        for number, variable in enumerate(pattern_variables(self.query.pattern)):
-            if variable.negated:
-                continue
+        for name, number, is_list, is_optional in variable_columns(self.query) if variables is None else variables:
             values, lengths = self.bindings.values[number], self.bindings.lengths[number]
-            absent = values < 0 if (variable.optional or self.partial) and not variable.declaration.repeated else None
+            absent = values < 0 if (is_optional or self.partial) and not is_list else None
             bound = from_numpy(values, nulls=absent)
-            out[variable.name] = bound if lengths is None else from_lengths(lengths, bound)
+            out[name] = bound if lengths is None else from_lengths(lengths, bound)
         out.update(self.returned)
         return out
 
@@ -97,9 +132,15 @@ class ReceivedMatches(QueryMatches):
 
     received: pa.Table = field(default_factory=lambda: pa.table({}))
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self, variables: Sequence[VariableColumn] | None = None) -> dict[str, Any]:
         """Return Arrow arrays by column name, without the column of the query's name."""
         return {name: one_array(self.received[name]) for name in self.received.column_names}
+
+
+@lru_cache(maxsize=1000)
+def _one_text(text: str) -> Any:
+    """Return a string array with one entry: the dictionary of the names of one query."""
+    return from_texts([text])
 
 
 def received_matches(query: ast.Query, columns: pa.Table, detected: Ints, times: Ints) -> ReceivedMatches:

@@ -172,7 +172,8 @@ def _write(engine: EngineParts, groups: tuple[int, ...] | None, states: Sequence
         if state is not None:
             bound += state[0].positions(state[1])
         queries.append(_write_query(writer, f"{number} ", item, state, groups))
-    header = {**engine.description, **engine.progress, "groups": _header_groups(engine, groups), "queries": queries}
+    owned = _header_groups(engine, groups)
+    header = {**engine.description, **engine.progress, "groups": owned, "queries": queries}
     if groups is None:
         header["foreign_events"] = engine.queries.foreign_events
         if engine.queries.control is not None:
@@ -187,7 +188,7 @@ def _write(engine: EngineParts, groups: tuple[int, ...] | None, states: Sequence
             rows = _renamed(ring.rows(stored), {own: number for number, own in _numbers(engine).items()})
             others = stored_texts(engine.schema, [item.query for item in engine.queries])
             writer.add_events("events", engine.schema, rows, others)
-    writer.tables |= engine.queries.earlier.to_tables(writer.texts, None if groups is None else _flags(groups))
+    writer.tables |= engine.queries.earlier.to_tables(writer.texts, None if owned is None else _flags(owned))
     if engine.reorder is not None:
         header["order"], held, late = engine.reorder.parts()
         writer.add_batches("held", engine.schema, held)

@@ -17,11 +17,11 @@ _PAUSE = 0.05
 #: Shares of the capacity that is planned, with a given and with a measured bandwidth, which has an error of some per
 #: cent. A plan that fills the capacity would lose its last state for a few bytes; what is left over is planned later.
 _MARGIN, _MEASURED_MARGIN = 0.99, 0.94
-#: The same with a measured bandwidth if each state takes at most `_FINE` of the capacity: what is planned later is then as
-#: good as if it were planned now.
+#: The same with a measured bandwidth if each state takes at most `_FINE` of the capacity: what is planned later is then
+#: as good as if it were planned now.
 _FINE_MARGIN, _FINE = 0.88, 0.01
-#: Time by which a state should arrive before the deadline: this part of the time for the transfer, between two limits in
-#: seconds. Hosts do not answer more exactly, and links have pauses of some milliseconds.
+#: Time by which a state should arrive before the deadline: this part of the time for the transfer, between two limits
+#: in seconds. Hosts do not answer more exactly, and links have pauses of some milliseconds.
 _SAFETY, _LEAST_SAFETY, _MOST_SAFETY = 0.001, 0.002, 0.01
 #: A frame is small if it takes at most this part of the time left.
 _SMALL = 20

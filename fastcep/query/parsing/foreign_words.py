@@ -71,6 +71,7 @@ _IN_PATTERN: tuple[tuple[str, str], ...] = (
     (r"[~¬]", _NEGATION),
     (r":\s*within\b", "a limit of time is written WITHIN 5min"),
     (r":\s*interval\b", _SILENCE),
+    (r"\w+\s*(=|\w)[^;]*?(->|\bfollowed\s*by)", _SEQUENCE),
 )
 #: Hints by a pattern of the text before the unexpected token and a pattern of the text from it on, inside the pattern.
 _AROUND: tuple[tuple[str, str, str], ...] = (

@@ -234,6 +234,22 @@ def test_a_state_that_would_be_late_is_not_sent() -> None:
     assert schedule.next(0.899).tolist() == []
 
 
+@pytest.mark.parametrize(("deadline", "spare"), [(0.5, 0.002), (5.0, 0.005), (50.0, 0.01)])
+def test_part_of_the_time_is_not_planned(deadline: float, spare: float) -> None:
+    """A thousandth is left before the deadline, 2 to 10 ms, and more for the error of a measured bandwidth."""
+    meter = KnownLink(0.0)
+    meter.rate = 1e4 / deadline
+    for size, margin in ((1, 0.88), (200, 0.94)):
+        states = States([size] * (20_000 // size), [1.0] * (20_000 // size))
+        schedule = Schedule(states, meter, method="greedy", deadline=deadline)
+        schedule.next(0.0)
+        assert schedule.planned_states == int(margin * meter.rate * (deadline - spare)) // size
+    given = Meter(0.0, meter.rate)
+    schedule = Schedule(States([1] * 20_000, [1.0] * 20_000), given, method="greedy", deadline=deadline)
+    schedule.next(0.0)
+    assert schedule.planned_states == int(0.99 * meter.rate * (deadline - spare))
+
+
 def test_a_changed_bandwidth_changes_the_plan() -> None:
     """With room for all states, the densest is next; with room for 110 bytes, the last two are better than it."""
     meter = KnownLink(0.0)
