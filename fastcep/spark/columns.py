@@ -25,6 +25,7 @@ from fastcep.events.convert import Place, from_numpy, timestamp_column
 from fastcep.events.schema import suggestion
 from fastcep.events.units import NANOSECONDS
 from fastcep.query.plain_schema import NUMBER, TYPE
+from fastcep.spark.interpreter import set_interpreter
 
 __all__ = ["HEADER", "SLICE", "SOURCE_TYPE", "Events", "events_of", "quoted", "stored_types"]
 
@@ -101,6 +102,7 @@ def events_of(
         raise ValidationError(f"found {type(frame).__name__}, expected a Spark DataFrame; create one with spark.read")
     if frame.isStreaming and not streaming:
         raise ValidationError("found a streaming DataFrame, expected a bounded one; create one with spark.read")
+    set_interpreter(frame.sparkSession)
     _check(frame, schema)
     ties = _tie_columns(frame, schema, order_by)
     raw, unit = _time(frame, schema)

@@ -1,8 +1,10 @@
-"""Check the Python interpreter of Spark's workers, and name the setting if it is wrong."""
+"""Choose the Python interpreter of Spark's workers, and name the setting if it is wrong."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,22 +13,27 @@ from pyspark.sql import SparkSession
 from fastcep.errors import ValidationError
 from fastcep.spark.session import context_of
 
-__all__ = ["check_interpreter", "interpreter_errors"]
+__all__ = ["interpreter_errors", "set_interpreter"]
 
 _REMEDY = "set PYSPARK_PYTHON to a Python with fastcep that exists on every machine, before the session starts"
 
 
-def check_interpreter(session: SparkSession) -> None:
-    """Check that a local session can start its workers; other sessions run them on other machines.
+def set_interpreter(session: SparkSession) -> None:
+    """Let the workers of a local session run the interpreter of the driver, unless ``PYSPARK_PYTHON`` names another.
+
+    PySpark's default is the first ``python3`` of ``PATH``, which need not have fastcep. Sessions with another master run
+    their workers on other machines.
 
     Raises
     ------
     ValidationError
-        If the interpreter does not exist.
+        If the interpreter that ``PYSPARK_PYTHON`` names does not exist.
     """
     context = context_of(session)
     if context is None or not str(context.master).startswith("local"):
         return
+    if "PYSPARK_PYTHON" not in os.environ and sys.executable:
+        context.pythonExec = sys.executable
     if shutil.which(context.pythonExec) is None:
         raise ValidationError(f"Spark's workers need {context.pythonExec!r}, which does not exist; {_REMEDY}")
 

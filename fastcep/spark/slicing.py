@@ -16,7 +16,6 @@ from fastcep.plan.slicing import Slicing, context_text, slicing_refusal
 from fastcep.query.plain_schema import NUMBER
 from fastcep.spark.columns import Events, events_of
 from fastcep.spark.cutter import JOB_KIND, MAX_EVENTS, Cut, Cutter, most_slices, slice_counter
-from fastcep.spark.interpreter import check_interpreter
 from fastcep.spark.query_group import QueryGroup
 from fastcep.spark.slice_assignment import ALL_PIECES, assign_slices
 from fastcep.spark.slice_task import Numbering
@@ -145,8 +144,6 @@ def prepared(
     """Check the options, and convert the events."""
     if slicing not in ("auto", "key", "time"):
         raise ValidationError(f"slicing={slicing!r}: expected 'auto', 'key' or 'time'")
-    if isinstance(frame, DataFrame):  # otherwise `events_of` raises the error
-        check_interpreter(frame.sparkSession)
     possible = queries.possible
     _check(queries.name, possible, slicing)
     events = events_of(frame, queries.schema, order_by, queries.columns)

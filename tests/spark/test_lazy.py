@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
@@ -142,5 +143,16 @@ def test_a_missing_interpreter(spark: Any, ds1: pa.Table, monkeypatch: pytest.Mo
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "python-that-is-missing")
     with pytest.raises(fc.ValidationError, match=r"need 'python-that-is-missing', which does not exist; set PYSPARK_P"):
         fastcep.spark.detect(frame, query)
+    monkeypatch.setattr("fastcep.spark.columns.set_interpreter", lambda session: None)  # as on a cluster
     with pytest.raises(fc.ValidationError, match=r"cannot run 'python-that-is-missing' for .* set PYSPARK_PYTHON"):
         fastcep.spark.survey(frame, query)
+
+
+def test_local_sessions_run_the_interpreter_of_the_driver(
+    spark: Any, ds1: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "python-that-is-missing")
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    query = fc.parse(TEXT.format("1ms"), NUMBERED)
+    assert fastcep.spark.detect(spark.createDataFrame(ds1), query).count() == len(one_engine(query, ds1))
+    assert spark.sparkContext.pythonExec == sys.executable
