@@ -21,8 +21,8 @@ _REMEDY = "set PYSPARK_PYTHON to a Python with fastcep that exists on every mach
 def set_interpreter(session: SparkSession) -> None:
     """Let the workers of a local session run the interpreter of the driver, unless ``PYSPARK_PYTHON`` names another.
 
-    PySpark's default is the first ``python3`` of ``PATH``, which need not have fastcep. Sessions with another master run
-    their workers on other machines.
+    PySpark's default is the first ``python3`` of ``PATH``, which need not have fastcep. Sessions with another master
+    run their workers on other machines.
 
     Raises
     ------
