@@ -45,8 +45,8 @@ The tables below compare `detect` with other ways to find the matches of three q
 * *filtered files*: `detect` on these files behind a filter that all rows pass;
 * *any DataFrame*: `detect` on the same file with a computed column, so it is surveyed, sent and sorted;
 * *with a survey*: the same with `survey=`, without the time of the survey;
-* *to Python*: Spark reads the columns and passes the relevant events to tasks that only count them. Nothing that gets its
-  events from Spark can be faster;
+* *to Python*: Spark reads the columns and passes the relevant events to tasks that only count them. Nothing that gets
+  its events from Spark can be faster;
 * *numbering*: as *any DataFrame*, on events without sequence numbers;
 * *one engine*: a single engine over the sorted file;
 * *join*: a self-join in Spark SQL;
