@@ -12,7 +12,8 @@ from support.detection import assert_detects, one_engine, with_rows
 
 import fastcep as fc
 
-TYPES = dict.fromkeys("ABC", {"ID": "int64", "V": "int64"})
+V = {"ID": "int64", "V": "int64"}
+TYPES = dict.fromkeys("ABC", V)
 SCHEMA = fc.Schema(TYPES, time="ts", type="type", time_unit="us", sequence="row")
 #: Queries whose matches wait for the same times, begin and end with other events, and are detected by unbound events.
 PATTERNS = {
