@@ -104,10 +104,10 @@ def cut_by_time(
     A slice reads the row groups that have times in its range. The context must not be a number of events, and events
     must have sequence numbers.
     """
-    groups = files.groups
+    groups, rows = files.groups, files.rows
     counts = np.cumsum([group.rows for group in groups])
     latest = np.maximum.accumulate([group.last for group in groups])
-    places = np.searchsorted(counts, [files.rows * part // slice_count for part in range(1, slice_count)], side="right")
+    places = np.searchsorted(counts, [rows * part // slice_count for part in range(1, slice_count)], side="right")
     starts = sorted({groups[place].first for place in places.tolist()} - {groups[0].first})
     if len(starts) + 1 < least:
         return None
@@ -119,7 +119,7 @@ def cut_by_time(
         needed = tuple(group for group in groups[low:high] if begin is None or group.last >= begin)
         read += sum(group.rows for group in needed)
         slices.append(FileSlice(needed, Slice(start, stop), begin, stop))
-    return slices if read <= (1 + most_reread) * files.rows or len(slices) == 1 else None
+    return slices if read <= (1 + most_reread) * rows or len(slices) == 1 else None
 
 
 def _first(group: RowGroup) -> int:

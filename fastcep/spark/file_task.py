@@ -136,11 +136,12 @@ class FileDetection:
                 column = column.cast(column.type.value_type)
             if values is not None:
                 column = pc.index_in(column, pa.array(list(values)))
+            if column.null_count:  # nulls come first
+                keys[f"v{number}"] = column.is_valid().cast(pa.int8())
             keys[f"t{number}"] = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
         order: Any = pa.table(keys)
         names: Any = [(name, "ascending") for name in keys]
-        options = pc.SortOptions(names, null_placement="at_start")
-        return table.take(pc.sort_indices(order, options=options))
+        return table.take(pc.sort_indices(order, sort_keys=names))
 
     def _numbers_ascend(self, table: pa.Table, steps: npt.NDArray[np.int64]) -> bool:
         """Return whether sequence numbers show that a table is in order, as they mostly do; this saves a sort."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.detection import assert_detects, one_engine, with_rows
+from support.files import found_in_files
+from support.harness import without_times
 
 import fastcep as fc
 
@@ -39,6 +43,18 @@ def events() -> pa.Table:
         "type": random.choice(list("ABC"), count), "ID": random.integers(1, 5, count),
         "V": random.integers(1, 3, count), "ts": np.cumsum(random.choice([0, 0, 0, 0, 0, 1, 2], count)),
     }))  # fmt: skip
+
+
+@pytest.mark.parametrize("slice_count", [1, 4])
+@pytest.mark.parametrize("kind", PATTERNS)
+def test_the_order_in_files(tmp_path: Path, events: pa.Table, kind: str, slice_count: int) -> None:
+    pq.write_table(events, tmp_path / "f.parquet", row_group_size=100)
+    kinds = {"type": "string", "ID": "bigint", "V": "bigint", "ts": "bigint", "row": "bigint"}
+    queries = queries_of(kind)
+    found = found_in_files([str(tmp_path / "f.parquet")], kinds, queries, slice_count)
+    expected = one_engine(queries, events)
+    for name in expected.column_names:
+        assert found[name].to_pylist() == without_times(expected[name]).to_pylist(), name
 
 
 @pytest.mark.spark

@@ -11,13 +11,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from support.detection import assert_detects, one_engine, reads_files, with_rows
+from support.files import found_in_files
 
 import fastcep as fc
 import fastcep.spark
+from fastcep.spark.ordered_files import files_of
 from fastcep.spark.parquet_files import OpenFiles, opened
 
 TYPES = {kind: {"V": "int64", "s": "string", "on": "timestamp"} for kind in "AB"}
 SCHEMA = fc.Schema(TYPES, time="ts", type="type", time_unit="us", sequence="row")
+KINDS = {"type": "string", "V": "bigint", "s": "string", "ts": "bigint", "on": "timestamp", "row": "bigint"}
 QUERY = fc.parse(
     "PATTERN SEQ(A a, B b) WHERE a.V = b.V AND a.s != b.s AND a.on < b.on WITHIN 9us RETURN a.s, b.on AS d", SCHEMA
 )
@@ -42,9 +45,8 @@ def cast(table: pa.Table, name: str, kind: Any) -> pa.Table:
     return table.set_column(table.schema.get_field_index(name), name, table[name].cast(kind))
 
 
-@pytest.mark.spark
-def test_files_that_store_columns_differently(spark: Any, tmp_path: Path) -> None:
-    """Strings, dictionaries, columns without nulls, and units of times; row groups of several files wait together."""
+def stored_differently(folder: Path) -> str:
+    """Write `events` as strings, dictionaries, columns without nulls, and times of different units."""
     table = events()
     text = cast(cast(table.slice(100, 100), "s", pa.large_string()), "type", pa.large_string())
     encoded = cast(table.slice(200, 100), "s", pa.dictionary(pa.int8(), pa.string()))
@@ -53,13 +55,24 @@ def test_files_that_store_columns_differently(spark: Any, tmp_path: Path) -> Non
     required = table.slice(500, 100)
     required = required.cast(pa.schema([field.with_nullable(False) for field in required.schema]))
     rest = pa.concat_tables([table.slice(low, 1) for low in range(100, 600, 100)])  # its row group overlaps with all
-    path = stored(tmp_path, [table.slice(0, 100), *(each.slice(1) for each in (text, encoded, wide, coarse, required)),
-                             rest])  # fmt: skip
-    frame = spark.read.parquet(path)
-    assert reads_files(fastcep.spark.detect(frame, QUERY, slices=2))
-    expected = one_engine(QUERY, table)
+    others = (each.slice(1) for each in (text, encoded, wide, coarse, required))
+    return stored(folder, [table.slice(0, 100), *others, rest])
+
+
+def test_tasks_convert_columns(tmp_path: Path) -> None:
+    paths = [str(path) for path in Path(stored_differently(tmp_path)).iterdir()]
+    found, expected = found_in_files(paths, KINDS, [QUERY], 2), one_engine(QUERY, events())
     assert len(expected) > 100
-    assert_detects(frame, QUERY, expected, slices=2)
+    for name in ("a", "b", "a.s"):
+        assert found[name].to_pylist() == expected[name].to_pylist(), name
+
+
+@pytest.mark.spark
+def test_files_that_store_columns_differently(spark: Any, tmp_path: Path) -> None:
+    """Row groups of several files wait together, and a filter reads columns of several types."""
+    table, frame = events(), spark.read.parquet(stored_differently(tmp_path))
+    assert reads_files(fastcep.spark.detect(frame, QUERY, slices=2))
+    assert_detects(frame, QUERY, one_engine(QUERY, table), slices=2)
     kept = frame.where("s >= 'yy' AND on < TIMESTAMP '1970-01-01 00:00:00.050Z'")
     condition = (pc.field("s") >= "yy") & (pc.field("on") < pa.scalar(50_000, pa.timestamp("us", "UTC")))
     assert reads_files(fastcep.spark.detect(kept, QUERY, slices=2))
@@ -220,15 +233,51 @@ def test_few_files_are_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert not files._files
 
 
-@pytest.mark.spark
-def test_a_large_row_group_is_divided(spark: Any, tmp_path: Path) -> None:
-    """The engine holds the matches of a batch until it returns them, so a memory limit must suffice for a batch."""
+def test_a_large_row_group_is_divided(tmp_path: Path) -> None:
+    """The engine has room for the events of a batch, not for those of a row group."""
     count = 100_000
     table = with_rows(pa.table({"type": ["A", "B"] * (count // 2), "ts": range(count)}))
     pq.write_table(table, tmp_path / "f.parquet")
     schema = fc.Schema({"A": {}, "B": {}}, time="ts", type="type", time_unit="us", sequence="row")
     query = fc.parse("PATTERN SEQ(A a, B b) WITHIN 39us", schema)
-    frame = spark.read.parquet(str(tmp_path / "f.parquet"))
-    found = fastcep.spark.detect(frame, query, slices=1, memory_limit="20MB")
-    assert reads_files(found)
-    assert found.count() == 20 * count // 2 - 190
+    found = found_in_files([str(tmp_path / "f.parquet")], KINDS, [query], 1, memory_limit="2MB")
+    assert len(found) == 20 * count // 2 - 190
+
+
+def test_a_file_that_has_changed(tmp_path: Path) -> None:
+    """A file with the same number of rows and row groups, and the same times."""
+    path, columns = str(tmp_path / "0.parquet"), ["ts", "type", "row", "V"]
+    stored(tmp_path, [events()])
+    files = files_of([path], KINDS, SCHEMA, columns)
+    assert files is not None
+    stored(tmp_path, [events().sort_by([("ts", "ascending"), ("V", "ascending")])])
+    with pytest.raises(fc.DataError, match=r"0\.parquet: the file has changed since detect was called; call"):
+        OpenFiles([]).get(path, files.groups[0].footer)
+
+
+@pytest.mark.parametrize(
+    ("columns", "in_files"),
+    [({}, True), ({"V": "v"}, False), ({"ts": "TS"}, False), ({"on": "V2"}, False), ({"s": "S"}, False)],
+)
+def test_names_in_other_letters(tmp_path: Path, columns: dict[str, str], in_files: bool) -> None:
+    table = events()
+    other = table.rename_columns([columns.get(name, name) for name in table.column_names])
+    stored(tmp_path, [table.slice(0, 300), other.slice(300)])
+    paths = [str(tmp_path / "0.parquet"), str(tmp_path / "1.parquet")]
+    for condition in (None, pc.field("s") > "x", pc.field("V") > 1):
+        files = files_of(paths, KINDS, SCHEMA, list(KINDS), any_order=True, condition=condition)
+        assert (files is not None) == in_files
+    twice = table.append_column("v", table["V"])
+    assert files_of([stored(tmp_path, [twice]) + "/0.parquet"], KINDS, SCHEMA, list(KINDS)) is None
+
+
+@pytest.mark.parametrize(
+    ("metadata", "rebased", "in_files"),
+    [({}, False, True), ({}, True, False), ({"org.apache.spark.version": "4.1.0"}, True, True),
+     ({"org.apache.spark.version": "2.4.8"}, False, False),
+     ({"org.apache.spark.version": "3.5.0", "org.apache.spark.legacyDateTime": ""}, False, False)],
+)  # fmt: skip
+def test_calendars_of_files(tmp_path: Path, metadata: dict[str, str], rebased: bool, in_files: bool) -> None:
+    path = stored(tmp_path, [events().replace_schema_metadata(metadata)]) + "/0.parquet"
+    assert (files_of([path], KINDS, SCHEMA, list(KINDS), rebased=rebased) is not None) == in_files
+    assert files_of([path], KINDS, SCHEMA, ["ts", "type", "row", "V"], rebased=rebased) is not None
