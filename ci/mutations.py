@@ -65,7 +65,7 @@ TESTS = {
         "tests/shedding/test_auto.py::test_drops_in_windows_are_tried_where_windows_are_isolated",
         "tests/shedding/test_auto.py::test_a_model_that_misses_the_bound_counts_for_less",
         "tests/spark/test_slices.py", "tests/spark/test_time_counts.py", "tests/spark/test_ordered_files.py",
-        "tests/spark/test_several_queries.py",
+        "tests/spark/test_several_queries.py", "tests/spark/test_stored_files.py", "tests/spark/test_match_order.py",
         "tests/parallel/test_splitter.py", "tests/parallel/test_parallel_engine.py",
         "tests/parallel/test_processes.py", "tests/parallel/test_channel.py",
         "tests/parallel/queueing", "tests/parallel/test_profiling.py", "tests/parallel/adaptation/test_forecast.py",

@@ -27,10 +27,11 @@ from fastcep.errors import ValidationError
 from fastcep.option_types import SlicingMode
 from fastcep.query import ast
 from fastcep.spark.columns import quoted
+from fastcep.spark.file_cutter import FileSlice, packed
 from fastcep.spark.file_job import describe_files, file_detection, file_slices
 from fastcep.spark.file_task import FileDetection
 from fastcep.spark.functions import ship_functions
-from fastcep.spark.ordered_files import FileSlice, OrderedFiles
+from fastcep.spark.ordered_files import OrderedFiles
 from fastcep.spark.query_group import QueryGroup, group_of
 from fastcep.spark.slice_task import ERROR, ORDER, Detection, errors_as_rows, match_schema, with_error
 from fastcep.spark.slicing import describe, job_of, prepared
@@ -141,10 +142,11 @@ def _detect(
 ) -> DataFrame:
     options = _checked(options)
     group, longest = _group(query, attributes, longest_window)
-    files = _file_slices(frame, group, order_by, slicing, slices, longest)
-    if files is not None:
-        in_files = file_detection(group, order_by, *files, options, match_id=match_id, exact=exact)
-        return _detect_in_files(frame.sparkSession, in_files)
+    in_files = _file_slices(frame, group, order_by, slicing, slices, longest, survey)
+    if in_files is not None:
+        files, cut = in_files
+        reader = file_detection(group, order_by, files, options, match_id=match_id, exact=exact)
+        return _detect_in_files(frame.sparkSession, reader, cut)
     job = job_of(frame, group, order_by, slicing, slices, survey)
     plain = group.plain()
     engine = Engine(plain, **options)  # rejects queries that it cannot run
@@ -181,16 +183,18 @@ def _group(
 
 def _file_slices(
     frame: DataFrame, group: QueryGroup, order_by: str | Sequence[str] | None, slicing: str, slices: int | None,
-    longest: ast.Query | None,
+    longest: ast.Query | None, survey: StreamSurvey | None,
 ) -> tuple[OrderedFiles, list[FileSlice]] | None:  # fmt: skip
     """Check the options; return the files and their slices if tasks can read them."""
     prepared(frame, group, order_by, slicing, slices)
+    if survey is not None:
+        survey.of(group.specification(), group.name)
     return None if longest is not None else file_slices(frame, group, order_by, slicing, slices)
 
 
-def _detect_in_files(session: SparkSession, task: FileDetection) -> DataFrame:
-    numbers = session.range(0, len(task.slices), 1, len(task.slices))
-    return _matches(numbers, task, task.detection.schema)
+def _detect_in_files(session: SparkSession, task: FileDetection, slices: Sequence[FileSlice]) -> DataFrame:
+    frame = session.createDataFrame(packed(slices)).repartitionById(len(slices), F.col("number"))
+    return _matches(frame, task, task.detection.schema)
 
 
 def _matches(frame: DataFrame, task: Detection | FileDetection, schema: pa.Schema) -> DataFrame:
@@ -236,7 +240,7 @@ def explain(
         As for `detect`.
     """
     group, longest = _group(query, False, longest_window)
-    files = _file_slices(frame, group, order_by, slicing, slices, longest)
+    files = _file_slices(frame, group, order_by, slicing, slices, longest, survey)
     cut = describe(frame, group, order_by, slicing, slices, survey) if files is None else describe_files(*files)
     return f"{Engine(group.queries).explain()}\n{cut}"
 

@@ -6,19 +6,25 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from fastcep.engine import Engine
 from fastcep.events import Schema
 from fastcep.plan.slicing import Context
+from fastcep.spark.columns import stored_types
 from fastcep.spark.cutter import MAX_EVENTS, slice_counter
+from fastcep.spark.file_cutter import FileSlice, cut_by_time, cut_files
 from fastcep.spark.file_task import FILE_NUMBER, FileDetection
 from fastcep.spark.functions import ship_functions
-from fastcep.spark.ordered_files import FileSlice, OrderedFiles, cut_by_time, cut_files, ordered_files
+from fastcep.spark.ordered_files import OrderedFiles, ordered_files
 from fastcep.spark.query_group import QueryGroup
 from fastcep.spark.slice_task import Detection, match_schema
 
 __all__ = ["describe_files", "file_detection", "file_slices"]
+
+#: Type of strings with few distinct values. Engines take it as it is, so it need not be decoded.
+_ENCODED = pa.dictionary(pa.int32(), pa.string())
 
 
 def file_slices(
@@ -40,10 +46,11 @@ def file_slices(
     context, schema = queries.possible.time, queries.schema
     if slicing == "key" or not isinstance(context, Context) or context.every_events or context.every_nanoseconds:
         return None
-    if schema.sequence is None and (schema.other_types == "ignore" or _has_floats(frame, queries, order_by)):
-        return None  # positions do not count ignored events; Spark orders NaN and -0.0 differently from Arrow
+    if schema.sequence is None and _has_floats(frame, queries, order_by):
+        return None  # Spark orders NaN and -0.0 differently from Arrow
     columns = _columns(queries, order_by)
-    by_time = schema.sequence is not None and not context.events  # positions in the stream do not count
+    # Otherwise positions in the stream count, and those of events are known only if all rows are events.
+    by_time = schema.sequence is not None and not context.events
     files = None if columns is None else ordered_files(frame, schema, columns, any_order=by_time)
     if files is None:
         return None
@@ -68,13 +75,12 @@ def file_detection(
     queries: QueryGroup,
     order_by: str | Sequence[str] | None,
     files: OrderedFiles,
-    slices: Sequence[FileSlice],
     options: dict[str, Any],
     *,
     match_id: bool = False,
     exact: bool = False,
 ) -> FileDetection:
-    """Return the task that reads slices of `file_slices`.
+    """Return the task that reads the slices of files.
 
     ``options`` are those of the engine; ``match_id`` and ``exact`` are as for `match_schema`.
     """
@@ -85,10 +91,11 @@ def file_detection(
     there = tuple(replace(query, schema=stored) for query in queries.queries)
     output = match_schema(Engine(there, **options), match_id=match_id, exact=exact)
     task = Detection(there, output, True, options, ship_functions(*there))
-    return FileDetection(
-        task, slices, columns, schema.time, files.unit, _ties(queries, order_by), schema.sequence is None,
-        files.condition, files.names, [schema.type] if isinstance(schema.type, str) and schema.codes is None else [],
-    )  # fmt: skip
+    types = dict(files.types)
+    if isinstance(schema.type, str) and schema.codes is None:
+        types[schema.type] = _ENCODED
+    return FileDetection(task, columns, types, schema.time, files.unit, _ties(queries, order_by),
+                         schema.sequence is None, files.condition)  # fmt: skip
 
 
 def _names(order_by: str | Sequence[str] | None) -> list[str]:
@@ -116,8 +123,7 @@ def _ties(queries: QueryGroup, order_by: str | Sequence[str] | None) -> list[tup
         return [(str(schema.sequence), None)]
     ties: list[tuple[str, Sequence[Any] | None]] = [(name, None) for name in _names(order_by)]
     if schema.type is not None:
-        names = schema.type_names if schema.codes is None else [schema.codes[name] for name in schema.type_names]
-        ties.append((str(schema.type), list(names)))
+        ties.append((str(schema.type), stored_types(schema)))
     return ties + [(str(schema.columns[index].source), None) for index in sorted(queries.columns)]
 
 
@@ -131,7 +137,7 @@ def _stored_schema(schema: Schema, columns: Collection[int]) -> Schema:
     return Schema(
         types, time=schema.time, type=schema.type, time_unit=schema.time_unit,
         sequence=FILE_NUMBER if schema.sequence is None else schema.sequence,
-        other_types="ignore" if schema.other_types == "ignore" else "error", codes=schema.codes,
+        codes=schema.codes,
         sources={kind: {name: schema.columns[schema.column_of(kind, name)].source for name in attributes}
                  for kind, attributes in types.items()},
     )  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +16,17 @@ import pyarrow.parquet as pq
 
 from fastcep.errors import DataError
 from fastcep.events.convert import from_numpy
-from fastcep.spark.ordered_files import FileSlice, RowGroup
+from fastcep.spark.file_cutter import FileSlice
+from fastcep.spark.ordered_files import RowGroup
+from fastcep.spark.parquet_files import OpenFiles
 from fastcep.spark.slice_task import Detection
 
 __all__ = ["FILE_NUMBER", "FileDetection", "sorted_batches"]
 
 #: Column of the position of an event in the stream, if events have no sequence numbers.
 FILE_NUMBER = "fastcep.number"
+#: Number of rows that the engine processes at a time: with fewer, calls cost more; with more, it needs more memory.
+_BATCH_ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -31,10 +37,10 @@ class FileDetection:
     ----------
     detection
         Task for the events of a slice: the query has the user's schema, with sequence numbers.
-    slices
-        All slices.
     columns
-        Columns to read.
+        Columns of events.
+    types
+        Types of the columns to read, by name. Those that are not in `columns` are only for the condition.
     time, unit
         Time column, and nanoseconds per unit.
     ties
@@ -42,36 +48,31 @@ class FileDetection:
         the values themselves.
     add_numbers
         Whether events have no sequence numbers.
-    condition, names
-        Condition of the rows that are events, and the columns that only it reads; None: all are.
-    encoded
-        Columns of strings with few distinct values, which are read as dictionaries.
+    condition
+        Condition of the rows that are events; None: all are.
     """
 
     detection: Detection
-    slices: Sequence[FileSlice]
     columns: Sequence[str]
+    types: Mapping[str, pa.DataType]
     time: str
     unit: int
     ties: Sequence[tuple[str, Sequence[Any] | None]]
     add_numbers: bool
     condition: pc.Expression | None = None
-    names: Sequence[str] = ()
-    encoded: Sequence[str] = ()
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Process the slices whose numbers the batches hold."""
+        """Process the slices of batches of `packed`."""
         for batch in batches:
-            numbers: list[Any] = batch.column(0).to_pylist()
-            for number in numbers:
-                yield from self._slice(self.slices[number], number)
+            for row in batch.to_pylist():
+                yield from self._slice(pickle.loads(row["slice"]), row["number"])
 
     def _slice(self, piece: FileSlice, number: int) -> Iterator[pa.RecordBatch]:
         run = self.detection.start(piece.bounds, number)
         position = piece.bounds.position
         for table in sorted_batches(piece.groups, self._read(piece.groups), self._times, self._sorted):
             position, table = position + table.num_rows, self._numbered(table, position)
-            for batch in self._between(table, piece).to_batches():
+            for batch in self._between(table, piece).to_batches(max_chunksize=_BATCH_ROWS):
                 yield from run.process(batch)
         yield from run.end()
 
@@ -99,25 +100,15 @@ class FileDetection:
             ) from None
 
     def _row_groups(self, groups: Sequence[RowGroup]) -> Iterator[pa.Table]:
-        path, file = "", None
-        for group in groups:
-            if file is None or group.path != path:
-                if file is not None:
-                    file.close()
-                # Engines take encoded types as they are, so they need not be decoded.
-                path, file = group.path, pq.ParquetFile(group.path, read_dictionary=list(self.encoded))
-                if file.metadata.num_rows != group.file_rows:
-                    raise DataError(
-                        f"{path}: found {file.metadata.num_rows:,} rows, expected {group.file_rows:,} as when detect "
-                        "was called; call detect again after the file has changed"
-                    )
-            yield self._events(file, group.number)
-        if file is not None:
-            file.close()
+        encoded = [name for name, kind in self.types.items() if pa.types.is_dictionary(kind)]
+        with closing(OpenFiles(encoded)) as files:
+            for group in groups:
+                yield self._events(files.get(group.path, group.footer), group.number)
 
     def _events(self, file: pq.ParquetFile, number: int) -> pa.Table:
-        table = file.read_row_group(number, columns=[*self.columns, *self.names], use_threads=False)
-        return table if self.condition is None else table.filter(self.condition).drop_columns(list(self.names))
+        stored = file.read_row_group(number, columns=list(self.types), use_threads=False)
+        table = pa.table({name: _converted(stored[name], kind) for name, kind in self.types.items()})
+        return table if self.condition is None else table.filter(self.condition).select(list(self.columns))
 
     def _times(self, table: pa.Table) -> npt.NDArray[np.int64]:
         """Return the times in ns."""
@@ -145,11 +136,12 @@ class FileDetection:
                 column = column.cast(column.type.value_type)
             if values is not None:
                 column = pc.index_in(column, pa.array(list(values)))
+            if column.null_count:  # nulls come first
+                keys[f"v{number}"] = column.is_valid().cast(pa.int8())
             keys[f"t{number}"] = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
         order: Any = pa.table(keys)
         names: Any = [(name, "ascending") for name in keys]
-        options = pc.SortOptions(names, null_placement="at_start")
-        return table.take(pc.sort_indices(order, options=options))
+        return table.take(pc.sort_indices(order, sort_keys=names))
 
     def _numbers_ascend(self, table: pa.Table, steps: npt.NDArray[np.int64]) -> bool:
         """Return whether sequence numbers show that a table is in order, as they mostly do; this saves a sort."""
@@ -157,6 +149,17 @@ class FileDetection:
             return False
         numbers: Any = table[self.ties[0][0]]
         return not numbers.null_count and bool(((steps > 0) | (np.diff(numbers.to_numpy()) > 0)).all())
+
+
+def _converted(column: Any, kind: pa.DataType) -> Any:
+    """Return a column of a type, which another file may store differently."""
+    if column.type == kind:
+        return column
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_dictionary(kind):
+        return column.cast(kind.value_type).dictionary_encode()
+    return column.cast(kind)
 
 
 def sorted_batches(groups: Sequence[RowGroup], tables: Iterable[pa.Table], times_of: Any, sort: Any) -> Iterator[Any]:
@@ -175,5 +178,6 @@ def sorted_batches(groups: Sequence[RowGroup], tables: Iterable[pa.Table], times
         table = sort(pa.concat_tables(waiting) if len(waiting) > 1 else table)
         until = table.num_rows if following > last else int(np.searchsorted(times_of(table), following))
         yield table.slice(0, until)
-        waiting, rows = [table.slice(until)], table.num_rows - until
+        rows = table.num_rows - until
+        waiting = [table.slice(until)] if rows else []
         enough = 2 * rows

@@ -40,7 +40,11 @@ ORDER = "match_order"
 MATCH_ID = "match_id"
 #: The column with the message of an error, in a row without a match; null in all other rows.
 ERROR = "fastcep.error"
-_ORDER = pa.struct([("detected", pa.int64()), ("waited", pa.bool_()), ("last", pa.int64()), ("nth", pa.int64())])
+#: ``detected`` is a time. At equal times, matches that an event completes come first, event by event (``last``), then
+#: those that waited, by the number of their query and the last event that they bind.
+_ORDER = pa.struct([
+    ("detected", pa.int64()), ("waited", pa.bool_()), ("query", pa.int64()), ("last", pa.int64()), ("nth", pa.int64()),
+])  # fmt: skip
 _NUMBER, _TIME = "number", "time"
 
 
@@ -154,6 +158,9 @@ class Run:
         self._position, self._row, self._nth = stream_slice.position, 0, 0
         self._schema, self._longest = detection.schema, detection.longest is not None
         self._identified = MATCH_ID in detection.schema.names
+        self._sequence: Any = detection.queries[0].schema.sequence
+        #: Sequence numbers of the events of the current call, and number of events of earlier calls.
+        self._numbers, self._processed = np.empty(0, np.int64), 0
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Process a batch, and yield the matches that the slice owns."""
@@ -168,7 +175,10 @@ class Run:
         if batch.num_rows:
             if self._longest:
                 self._last = batch.column(_TIME)[-1].as_py()
-            yield from self._owned_matches(self._engine.process(batch, origin=self._origin, first_row=self._row))
+            matches = self._engine.process(batch, origin=self._origin, first_row=self._row)
+            self._numbers = batch.column(self._sequence).to_numpy()
+            yield from self._owned_matches(matches)
+            self._processed += batch.num_rows
         self._row += rows
 
     def end(self) -> Iterator[pa.RecordBatch]:
@@ -180,15 +190,16 @@ class Run:
         parts = [read(query_matches) for query_matches in matches._parts]
         for window_matches in parts[self._queries :]:
             check_longest(window_matches, self._last if self._slice.stop is None else self._slice.stop, self._origin)
-        nonempty = [part for part in parts[: self._queries] if part.n]
+        numbers = [number for number, part in enumerate(parts[: self._queries]) if part.n]
         first = 0
-        places = _places(nonempty) + self._nth
-        for part in nonempty:
-            yield from self._owned_part(part, places[first : first + part.n])
+        places = _places([parts[number] for number in numbers]) + self._nth
+        for number in numbers:
+            part = parts[number]
+            yield from self._owned_part(part, number, places[first : first + part.n])
             first += part.n
         self._nth += first
 
-    def _owned_part(self, part: QueryMatches, nth: Ints) -> Iterator[pa.RecordBatch]:
+    def _owned_part(self, part: QueryMatches, query: int, nth: Ints) -> Iterator[pa.RecordBatch]:
         times = repeated(part.times, part.counts)
         owned = np.ones(part.n, np.bool_)
         if self._slice.start is not None:
@@ -197,17 +208,20 @@ class Run:
             owned &= times < self._slice.stop
         if not owned.any():
             return
-        table = self._table(part, times, nth)
+        table = self._table(part, query, times, nth)
         if not owned.all():
             table = table.filter(from_numpy(owned))
         yield from table.combine_chunks().to_batches()
 
-    def _table(self, part: QueryMatches, times: Ints, nth: Ints) -> pa.Table:
-        waited = repeated(part.detected, part.counts) < 0
+    def _table(self, part: QueryMatches, query: int, times: Ints, nth: Ints) -> pa.Table:
+        detected = repeated(part.detected, part.counts)
+        waited = detected < 0
         last = created_at(part.bindings.values, part.bindings.lengths, part.n)
+        last[~waited] = self._numbers[detected[~waited] - self._processed]  # it may bind only earlier events
         # Explicit windows that are decided at the same time are ordered by opening, not by the last event of matches.
         unknown = waited if isinstance(part.query.window, ast.ExplicitWindow) else None
-        fields = [from_numpy(times), from_numpy(waited), from_numpy(last, nulls=unknown), from_numpy(nth)]
+        fields = [from_numpy(times), from_numpy(waited), from_numpy(np.where(waited, query, 0)),
+                  from_numpy(last, nulls=unknown), from_numpy(nth)]  # fmt: skip
         order = pa.StructArray.from_arrays(fields, fields=list(_ORDER))
         columns = part.columns()
         if self._identified:

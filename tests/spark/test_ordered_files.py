@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
-from pyspark.errors import SparkRuntimeException
 from pyspark.sql import functions as F
-from support.detection import assert_detects, one_engine, with_rows
+from support.detection import assert_detects, one_engine, reads_files, with_rows
 from support.harness import without_times
 
 import fastcep as fc
@@ -26,9 +24,10 @@ from fastcep import datasets
 from fastcep.plan import make_plan
 from fastcep.plan.slicing import Context, slicing_of
 from fastcep.query.plain_schema import columns_read
+from fastcep.spark.file_cutter import cut_by_time, cut_files, packed
 from fastcep.spark.file_job import _columns, file_detection
 from fastcep.spark.file_task import sorted_batches
-from fastcep.spark.ordered_files import OrderedFiles, RowGroup, cut_by_time, cut_files, files_of
+from fastcep.spark.ordered_files import OrderedFiles, RowGroup, files_of
 from fastcep.spark.query_group import group_of
 from fastcep.spark.slice_task import ORDER
 
@@ -86,9 +85,9 @@ def test_drawn_files(
         slices = cut_files(files, slice_count, 1, context, most_reread=99)
         assert slices is not None
         event(f"slices: {len(slices)}")
-        task = file_detection(group_of([query]), order_by, files, slices, {}, exact=True)
-        numbers: Any = pa.array(mixed(range(len(slices)), random))
-        found = pa.Table.from_batches(task([pa.RecordBatch.from_pydict({"id": numbers})]), task.detection.schema)
+        task = file_detection(group_of([query]), order_by, files, {}, exact=True)
+        rows_of_slices = packed(slices).take(mixed(range(len(slices)), random)).to_batches()
+        found = pa.Table.from_batches(task(rows_of_slices), task.detection.schema)
     expected = one_engine(query, table)
     found = found.sort_by(ORDER)
     for name in expected.column_names:
@@ -117,18 +116,18 @@ def test_drawn_files_in_any_order(
             pq.write_table(table.take(pa.array(nearly[begin:end], pa.int64())), paths[-1], row_group_size=rows)
         columns = _columns(group_of([query]), None)
         assert columns is not None
-        files = files_of(paths, KINDS, NUMBERED, columns, any_order=True, condition=condition)
+        read = columns if condition is None else list({*columns, "ID"})
+        files = files_of(paths, KINDS, NUMBERED, read, any_order=True, condition=condition)
         events = table if condition is None else table.filter(condition)
         if files is None:
             assert not len(events)
             return
-        files = replace(files, names=() if "ID" in columns or condition is None else ("ID",))
         slices = cut_by_time(files, slice_count, 1, context, most_reread=99)
         assert slices is not None
         event(f"slices: {len(slices)}, in order: {files.in_order}")
-        task = file_detection(group_of([query]), None, files, slices, {}, exact=True)
-        numbers: Any = pa.array(mixed(range(len(slices)), random))
-        found = pa.Table.from_batches(task([pa.RecordBatch.from_pydict({"id": numbers})]), task.detection.schema)
+        task = file_detection(group_of([query]), None, files, {}, exact=True)
+        rows_of_slices = packed(slices).take(mixed(range(len(slices)), random)).to_batches()
+        found = pa.Table.from_batches(task(rows_of_slices), task.detection.schema)
     expected, found = one_engine(query, events), found.sort_by(ORDER)
     for name in expected.column_names:
         assert found[name].to_pylist() == without_times(expected[name]).to_pylist(), name
@@ -147,14 +146,14 @@ def test_row_groups_that_overlap_are_not_in_order(tmp_path: Path, times: list[in
 
 def test_a_row_group_that_ends_after_the_next_ones() -> None:
     times = [[0, 100, 35], [10, 20], [30, 40], [150]]
-    groups = [RowGroup("f", number, len(each), min(each), max(each), 8) for number, each in enumerate(times)]
+    groups = [RowGroup("f", number, len(each), min(each), max(each)) for number, each in enumerate(times)]
     tables = [pa.table({"t": each}) for each in times]
     found = sorted_batches(groups, tables, lambda table: table["t"].to_numpy(), lambda table: table.sort_by("t"))
     assert pa.concat_tables(found)["t"].to_pylist() == [0, 10, 20, 30, 35, 40, 100, 150]
 
 
 def test_little_is_read_twice() -> None:
-    groups = tuple(RowGroup("f", number, 100, 10 * number, 10 * number + 9, 800) for number in range(8))
+    groups = tuple(RowGroup("f", number, 100, 10 * number, 10 * number + 9) for number in range(8))
     files = OrderedFiles(groups, 1)
     assert cut_files(files, 4, 1, Context(21)) is None
     slices = cut_files(files, 2, 1, Context(11))
@@ -170,7 +169,7 @@ def test_little_is_read_twice() -> None:
 def test_slices_begin_where_a_time_begins() -> None:
     """Events of one time can be in any order in two row groups, so the positions of slices would not be known."""
     times = [(0, 9), (10, 20), (20, 29), (30, 39)]
-    groups = tuple(RowGroup("f", number, 100, *each, 400) for number, each in enumerate(times))
+    groups = tuple(RowGroup("f", number, 100, *each) for number, each in enumerate(times))
     slices = cut_files(OrderedFiles(groups, 1), 2, 1, Context(0), most_reread=9)
     assert slices is not None
     assert [piece.bounds.position for piece in slices] == [0, 100]
@@ -184,11 +183,6 @@ def test_columns_that_the_query_does_not_read_are_not_read() -> None:
 
 
 # ------------------------------------------------------------------------ Spark
-
-
-def reads_files(matches: Any) -> bool:
-    """Return whether the tasks read files: the source of the plan is a range of slice numbers."""
-    return "parquet" not in matches._jdf.queryExecution().toString()
 
 
 @pytest.fixture(scope="module")
@@ -263,14 +257,6 @@ def test_files_that_are_not_in_order(spark: Any, ds1: pa.Table, tmp_path: Path) 
         fastcep.spark.detect(spark.read.parquet(str(tmp_path / "4.parquet")), query).count()
 
 
-FILTERED = pa.table({
-    "at": range(300), "row": range(300),
-    "i": pa.array([None if n % 7 == 0 else n % 50 for n in range(300)], pa.int32()),
-    "s": [None if n % 11 == 0 else "äbc"[n % 3] for n in range(300)], "b": [n % 4 < 2 for n in range(300)],
-    "t": pa.array([n * 3_600_000_000 for n in range(300)], pa.timestamp("us", "UTC")), "f": [n / 7 for n in range(300)],
-})  # fmt: skip
-
-
 @pytest.mark.spark
 def test_filters_of_types_and_times(spark: Any, ds1: pa.Table, folder: Path) -> None:
     query = fc.parse("PATTERN SEQ(A a, B b) WHERE [ID] WITHIN 100us", FOUR_NUMBERED)
@@ -281,33 +267,6 @@ def test_filters_of_types_and_times(spark: Any, ds1: pa.Table, folder: Path) -> 
     expected = one_engine(query, ds1.filter(is_event & (pc.field("ts") <= 400_000)))
     assert len(expected) > 100
     assert_detects(frame, query, expected, slices=3)
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize(
-    ("conditions", "in_files"),
-    [
-        (["i >= 20"], True), (["20 > i", "s <> 'b'"], True), (["i IN (1, 2, 30) OR NOT s IN ('ä', 'c')"], True),
-        (["NOT (i = 3 AND s IS NOT NULL)"], True), (["i IS NULL OR s > 'b'"], True), (["b = true"], True),
-        (["i > CAST('12' AS INT) + 1"], True), (["t >= TIMESTAMP '1970-01-05 12:00:00+02:00'"], True),
-        (["t < '1970-01-08'"], True), (["i = NULL OR s = 'b'"], False), (["f > 3"], False), (["i % 2 = 0"], False),
-        (["length(s) = 1 AND i > 3"], False), (["i > 2.5"], True), (["i < row"], False), (["b"], False),
-        (["i < 3", "f > 1"], False),
-    ],
-)  # fmt: skip
-def test_filters(spark: Any, tmp_path: Path, conditions: list[str], in_files: bool) -> None:
-    """Tasks evaluate the filter on the rows that they read; row groups without such rows are not read."""
-    pq.write_table(FILTERED, tmp_path / "f.parquet", row_group_size=5)
-    frame = spark.read.parquet(str(tmp_path / "f.parquet"))
-    for condition in conditions:
-        frame = frame.where(condition)
-    schema = fc.Schema({"A": {"i": "int64"}}, time="at", time_unit="us", sequence="row")
-    query = fc.parse("PATTERN SEQ(A a, A b) WITHIN 9us RETURN a.i, b.i AS j", schema)
-    assert reads_files(fastcep.spark.detect(frame, query, slices=3)) == in_files
-    rows = {row["row"] for row in frame.select("row").collect()}
-    assert 0 < len(rows) < 300
-    kept = FILTERED.filter(pa.array([n in rows for n in range(300)]))
-    assert_detects(frame, query, one_engine(query, kept), slices=3)
 
 
 @pytest.mark.spark
@@ -347,16 +306,3 @@ def test_earlier_events(spark: Any, ds1: pa.Table, folder: Path) -> None:
         assert_detects(frame, query, expected, slices=4, **order)
         with pytest.raises(fc.ValidationError, match=r"prev\(a.V\) reads an event that may lie any time before"):
             fastcep.spark.detect(frame, fc.parse(text, schema), **order)
-
-
-@pytest.mark.spark
-def test_a_file_that_changes(spark: Any, ds1: pa.Table, tmp_path: Path) -> None:
-    query = fc.parse("PATTERN SEQ(A a, B b) WHERE [ID] WITHIN 1ms", FOUR_NUMBERED)
-    pq.write_table(ds1.slice(0, 900), tmp_path / "f.parquet")
-    matches = fastcep.spark.detect(spark.read.parquet(str(tmp_path / "f.parquet")), query)
-    pq.write_table(ds1.slice(0, 800), tmp_path / "f.parquet")
-    with pytest.raises(Exception, match="found 800 rows, expected 900 as when detect was called; call detect again"):
-        matches.count()
-    (tmp_path / "f.parquet").unlink()
-    with pytest.raises(SparkRuntimeException, match=r"cannot read .*/f.parquet: .*; make sure that all executors see"):
-        matches.count()

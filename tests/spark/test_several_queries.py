@@ -16,8 +16,9 @@ import fastcep.spark
 from fastcep import datasets
 from fastcep.plan.plan import KeyPlan
 from fastcep.plan.slicing import Context
+from fastcep.spark.file_cutter import cut_files, packed
 from fastcep.spark.file_job import file_detection
-from fastcep.spark.ordered_files import cut_files, files_of
+from fastcep.spark.ordered_files import files_of
 from fastcep.spark.query_group import group_of
 from fastcep.spark.slice_task import ERROR, ORDER, errors_as_rows, with_error
 
@@ -67,16 +68,16 @@ def test_the_order_of_several_queries(ds1: pa.Table, tmp_path: Path) -> None:
     assert files is not None
     slices = cut_files(files, 3, 3, Context(1_000_000))
     assert slices is not None
-    task = file_detection(group_of(queries), None, files, slices, {})
-    numbers: Any = pa.array([2, 0, 1])
+    task = file_detection(group_of(queries), None, files, {})
+    tasks = packed(slices).take([2, 0, 1]).to_batches()
     schema = with_error(task.detection.schema)
-    rows = list(errors_as_rows(task([pa.RecordBatch.from_pydict({"id": numbers})]), task.detection.schema))
+    rows = list(errors_as_rows(task(tasks), task.detection.schema))
     found, expected = pa.Table.from_batches(rows, schema).sort_by(ORDER), one_engine(queries, ds1)
     assert found[ERROR].null_count == len(found) == len(expected)
     for name in ("query", "a", "b", "k", "c", "x", "v"):
         assert found[name].to_pylist() == expected[name].to_pylist(), name
     (tmp_path / "ds1.parquet").unlink()
-    (row,) = errors_as_rows(task([pa.RecordBatch.from_pydict({"id": numbers})]), task.detection.schema)
+    (row,) = errors_as_rows(task(tasks), task.detection.schema)
     assert row.schema == schema
     assert row.column(ERROR)[0].as_py().startswith("cannot read ")
     assert row.column("query")[0].as_py() is None

@@ -40,6 +40,11 @@ def assert_detects(frame: Any, query: fc.Query | list[fc.Query], wanted: pa.Tabl
     return found
 
 
+def reads_files(matches: Any) -> bool:
+    """Return whether the tasks read files: the source of the plan is a range of slice numbers."""
+    return "parquet" not in matches._jdf.queryExecution().toString()
+
+
 def microseconds(column: Any) -> list[Any]:
     """Return times of Spark, or lists of them, as microseconds."""
     is_list = pa.types.is_list(column.type)
