@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["condition_of"]
+__all__ = ["class_name", "condition_of"]
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _COMPARED = (*_INTEGERS, "string", "boolean", "timestamp")
@@ -29,9 +29,14 @@ _TIMESTAMP = pa.timestamp("us", "UTC")
 _MAX_CONDITIONS, _MAX_VALUES = 200, 100
 
 
-def condition_of(nodes: Sequence[Any]) -> tuple[pc.Expression, frozenset[str]] | None:
-    """Translate conditions of Spark (Java objects) that must all hold; return one, and the names of its columns."""
-    translator = _Translator()
+def condition_of(
+    nodes: Sequence[Any], stored_name: Callable[[int], str | None]
+) -> tuple[pc.Expression, frozenset[str]] | None:
+    """Translate conditions of Spark (Java objects) that must all hold; return one, and the names of its columns.
+
+    ``stored_name`` returns the name of a column in the files, given Spark's number of the column.
+    """
+    translator = _Translator(stored_name)
     expression = _joined(operator.and_, [translator.condition(node) for node in nodes])
     return None if expression is None else (expression, frozenset(translator.names))
 
@@ -39,15 +44,16 @@ def condition_of(nodes: Sequence[Any]) -> tuple[pc.Expression, frozenset[str]] |
 class _Translator:
     """Translator of conditions, which collects the names of their columns."""
 
-    def __init__(self) -> None:
+    def __init__(self, stored_name: Callable[[int], str | None]) -> None:
         self.names: set[str] = set()
+        self._stored_name = stored_name
         self._conditions, self._values = 0, 0
 
     def condition(self, node: Any) -> pc.Expression | None:
         self._conditions += 1
         if self._conditions > 2 * _MAX_CONDITIONS:  # AND, OR and NOT included
             return None
-        name = _name(node)
+        name = class_name(node)
         if name in ("And", "Or"):
             return _joined(operator.and_ if name == "And" else operator.or_,
                            [self.condition(side) for side in (node.left(), node.right())])  # fmt: skip
@@ -89,15 +95,18 @@ class _Translator:
     def _column(self, node: Any) -> tuple[pc.Expression, str] | None:
         """Return a column, or an integer column that is cast to more bits, and its type."""
         kind = node.dataType().simpleString()
-        if _name(node) == "Cast":
+        if class_name(node) == "Cast":
             inner = node.child().dataType().simpleString()
             if kind not in _INTEGERS or inner not in _INTEGERS or _INTEGERS.index(inner) > _INTEGERS.index(kind):
                 return None
             node = node.child()
-        if _name(node) != "AttributeReference" or kind not in _COMPARED:
+        if class_name(node) != "AttributeReference" or kind not in _COMPARED:
             return None
-        self.names.add(str(node.name()))
-        return pc.field(str(node.name())), kind
+        stored = self._stored_name(int(node.exprId().id()))
+        if stored is None:
+            return None
+        self.names.add(stored)
+        return pc.field(stored), kind
 
 
 def _joined(connective: Callable[[Any, Any], Any], parts: Sequence[pc.Expression | None]) -> pc.Expression | None:
@@ -124,5 +133,6 @@ def _value(node: Any) -> tuple[pa.Scalar[Any], str] | None:
     return (pa.scalar(bool(value), pa.bool_()) if kind == "boolean" else pa.scalar(int(value), pa.int64())), kind
 
 
-def _name(node: Any) -> str:
+def class_name(node: Any) -> str:
+    """Return the name of the class of a Java object, without its package."""
     return str(node.getClass().getSimpleName())

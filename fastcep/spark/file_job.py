@@ -93,8 +93,9 @@ def file_detection(
     task = Detection(there, output, True, options, ship_functions(*there))
     types = dict(files.types)
     if isinstance(schema.type, str) and schema.codes is None:
-        types[schema.type] = _ENCODED
-    return FileDetection(task, columns, types, schema.time, files.unit, _ties(queries, order_by),
+        types[files.stored.get(schema.type, schema.type)] = _ENCODED
+    stored_names = {name: files.stored.get(name, name) for name in columns}
+    return FileDetection(task, stored_names, types, schema.time, files.unit, _ties(queries, order_by),
                          schema.sequence is None, files.condition)  # fmt: skip
 
 

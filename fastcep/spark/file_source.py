@@ -1,7 +1,8 @@
-"""Find the Parquet files of a DataFrame in Spark's plan, if it is nothing but their columns and rows."""
+"""Find the Parquet files of a DataFrame in Spark's plan, if it has only their rows and columns, perhaps renamed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -12,7 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from fastcep.spark.file_filter import condition_of
+from fastcep.spark.file_filter import class_name, condition_of
 
 __all__ = ["FileSource", "source_of"]
 
@@ -29,15 +30,18 @@ class FileSource:
     paths
         Local paths.
     kinds
-        Spark's types of the columns, by name.
+        Spark's types of the files' columns, by name.
+    stored
+        The files' column of each column of the DataFrame.
     rebased
         Whether Spark may convert timestamps of files that it did not write from the Julian calendar.
     condition, names
-        Condition of the rows that are events, and the columns that it reads; None: all are.
+        Condition of the rows that are events, and the files' columns that it reads; None: all are.
     """
 
     paths: list[str]
     kinds: dict[str, str]
+    stored: dict[str, str]
     rebased: bool = False
     condition: pc.Expression | None = None
     names: frozenset[str] = frozenset()
@@ -54,12 +58,14 @@ def source_of(frame: DataFrame) -> FileSource | None:
 
 
 def _source(frame: DataFrame, plan: Any) -> FileSource | None:
-    conditions = []
+    conditions, output, renamed = [], plan.output(), dict[int, int]()
     while (name := plan.getClass().getName()).endswith((".logical.Project", ".logical.Filter")):
         if name.endswith(".Filter"):
             conditions.append(plan.condition())
-        elif not _only_columns(plan.projectList()):
+        elif (aliases := _aliases(plan.projectList())) is None:
             return None
+        else:
+            renamed |= aliases
         plan = plan.child()
     if plan.getClass().getName() != f"{_RELATIONS}LogicalRelation":
         return None
@@ -79,7 +85,14 @@ def _source(frame: DataFrame, plan: Any) -> FileSource | None:
             return None
     if setting("parquet.fieldId.read.enabled") != "false":  # columns may have other names in files
         return None
-    translated = condition_of(conditions) if conditions else (None, frozenset[str]())
+    names = dict(_named(plan.output()))
+
+    def stored_name(attribute: int) -> str | None:
+        while attribute in renamed:
+            attribute = renamed[attribute]
+        return names.get(attribute)
+
+    translated = condition_of(conditions, stored_name) if conditions else (None, frozenset[str]())
     uris = [urlsplit(uri) for uri in relation.location().inputFiles()]
     if translated is None or any(uri.scheme != "file" for uri in uris):
         return None
@@ -87,13 +100,28 @@ def _source(frame: DataFrame, plan: Any) -> FileSource | None:
     return FileSource(
         [path for uri in uris if not _hidden(path := unquote(uri.path))],
         {str(field.name()): str(field.dataType().simpleString()) for field in fields},
+        {name: stored for attribute, name in _named(output) if (stored := stored_name(attribute)) is not None},
         setting("parquet.datetimeRebaseModeInRead", "datetimeRebaseMode") != "corrected", *translated,
     )  # fmt: skip
 
 
-def _only_columns(items: Any) -> bool:
-    names = (items.apply(number).getClass().getName() for number in range(items.size()))
-    return all(name.endswith(".AttributeReference") for name in names)
+def _named(attributes: Any) -> Iterator[tuple[int, str]]:
+    """Yield the identity and the name of each column of a plan."""
+    for number in range(attributes.size()):
+        attribute = attributes.apply(number)
+        yield int(attribute.exprId().id()), str(attribute.name())
+
+
+def _aliases(items: Any) -> dict[int, int] | None:
+    """Return the column that each renamed column stands for; None if a column is computed."""
+    aliases = {}
+    for number in range(items.size()):
+        item = items.apply(number)
+        if class_name(item) == "Alias" and class_name(item.child()) == "AttributeReference":
+            aliases[int(item.exprId().id())] = int(item.child().exprId().id())
+        elif class_name(item) != "AttributeReference":
+            return None
+    return aliases
 
 
 def _hidden(path: str) -> bool:

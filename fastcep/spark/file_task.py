@@ -38,9 +38,10 @@ class FileDetection:
     detection
         Task for the events of a slice: the query has the user's schema, with sequence numbers.
     columns
-        Columns of events.
+        Columns of events, each with its name in the files.
     types
-        Types of the columns to read, by name. Those that are not in `columns` are only for the condition.
+        Types of the columns to read, by their names in the files. Those that are not in `columns` are only for the
+        condition.
     time, unit
         Time column, and nanoseconds per unit.
     ties
@@ -53,7 +54,7 @@ class FileDetection:
     """
 
     detection: Detection
-    columns: Sequence[str]
+    columns: Mapping[str, str]
     types: Mapping[str, pa.DataType]
     time: str
     unit: int
@@ -108,7 +109,9 @@ class FileDetection:
     def _events(self, file: pq.ParquetFile, number: int) -> pa.Table:
         stored = file.read_row_group(number, columns=list(self.types), use_threads=False)
         table = pa.table({name: _converted(stored[name], kind) for name, kind in self.types.items()})
-        return table if self.condition is None else table.filter(self.condition).select(list(self.columns))
+        if self.condition is not None:
+            table = table.filter(self.condition)
+        return pa.table({name: table[stored] for name, stored in self.columns.items()})
 
     def _times(self, table: pa.Table) -> npt.NDArray[np.int64]:
         """Return the times in ns."""

@@ -8,7 +8,7 @@ Spark job.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -72,15 +72,18 @@ class OrderedFiles:
     unit
         Nanoseconds per unit of the time column.
     types
-        Types of the columns to read, by name.
+        Types of the columns to read, by their names in the files.
     condition
         Condition of the rows that are events; None: all are.
+    stored
+        Names in the files of those columns of the DataFrame that have other names there.
     """
 
     groups: tuple[RowGroup, ...]
     unit: int
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
     condition: pc.Expression | None = None
+    stored: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def in_order(self) -> bool:
@@ -101,7 +104,7 @@ def ordered_files(
     Parameters
     ----------
     frame
-        Any DataFrame. Joins or computed columns make it something else than files.
+        Any DataFrame. Joins and computed columns make it something else than files.
     schema
         Schema of the query.
     columns
@@ -112,16 +115,20 @@ def ordered_files(
     source = source_of(frame)
     if source is None or not 0 < len(source.paths) <= _MAX_FILES:
         return None
-    read = [*columns, *sorted(source.names.difference(columns))]
+    if not source.stored.keys() >= set(columns):
+        return None
+    stored = {name: source.stored[name] for name in columns}
+    read = list(dict.fromkeys([*stored.values(), *sorted(source.names)]))
     condition = source.condition
     if schema.type is not None and schema.other_types == "ignore":
-        kind = pc.field(str(schema.type))
+        kind = pc.field(stored[str(schema.type)])
         declared = kind.isin(stored_types(schema)) | kind.is_null()
         condition = declared if condition is None else condition & declared
     if condition is not None and not any_order:
         return None
-    return files_of(source.paths, source.kinds, schema, read, any_order=any_order, condition=condition,
-                    rebased=source.rebased)  # fmt: skip
+    files = files_of(source.paths, source.kinds, schema, read, any_order=any_order, condition=condition,
+                     rebased=source.rebased, time=stored[str(schema.time)])  # fmt: skip
+    return None if files is None else replace(files, stored=stored)
 
 
 def files_of(
@@ -133,10 +140,14 @@ def files_of(
     any_order: bool = False,
     condition: pc.Expression | None = None,
     rebased: bool = False,
+    time: str | None = None,
 ) -> OrderedFiles | None:
-    """Return the row groups of Parquet files, given Spark's types of their columns; None if tasks cannot read them."""
-    time = schema.time
-    if not isinstance(time, str) or any("." in name or kinds.get(name) not in _TYPES for name in columns):
+    """Return the row groups of Parquet files, given Spark's types of their columns; None if tasks cannot read them.
+
+    ``columns`` are the columns to read, and ``time`` is the time column (None: that of the schema), in the files.
+    """
+    time = str(schema.time) if time is None else time
+    if any("." in name or kinds.get(name) not in _TYPES for name in columns):
         return None
     if kinds[time] not in ("int", "bigint", "timestamp"):
         return None

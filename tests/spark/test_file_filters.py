@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from support.detection import assert_detects, one_engine, reads_files
@@ -68,3 +69,37 @@ def test_long_filters_are_left_to_spark(spark: Any, tmp_path: Path, condition: s
     start = time.monotonic()
     assert reads_files(fastcep.spark.detect(frame, query, slices=3)) == in_files
     assert time.monotonic() - start < 20
+
+
+@pytest.mark.spark
+def test_renamed_columns(spark: Any, tmp_path: Path) -> None:
+    """Times and sequence numbers swap their names, a column has two names, and filters read the old and new names."""
+    table = FILTERED.set_column(0, "at", pa.array([2 * n for n in range(300)]))
+    pq.write_table(table, tmp_path / "f.parquet", row_group_size=5)
+    frame = spark.read.parquet(str(tmp_path / "f.parquet")).where("i >= 5 AND at < 500")
+    frame = frame.selectExpr("at AS row", "row AS at", "i AS x", "i AS y", "s AS i").where("x < 40 AND i <> 'b'")
+    frame = frame.withColumnRenamed("y", "z")
+    kept = table.filter((pc.field("i") >= 5) & (pc.field("at") < 500) & (pc.field("i") < 40) & (pc.field("s") != "b"))
+    events = pa.table({"row": kept["at"], "at": kept["row"], "x": kept["i"], "z": kept["i"], "i": kept["s"]})
+    schema = fc.Schema({"A": {"x": "int64", "z": "int64", "i": "string"}}, time="row", time_unit="us", sequence="at")
+    query = fc.parse("PATTERN SEQ(A a, A b) WHERE a.z < b.x WITHIN 9us RETURN a.x, b.i", schema)
+    assert reads_files(fastcep.spark.detect(frame, query, slices=3))
+    assert_detects(frame, query, one_engine(query, events), slices=3)
+    computed = frame.selectExpr("row", "at", "x + 0 AS x", "z", "i")
+    assert not reads_files(fastcep.spark.detect(computed, query, slices=3))
+    assert_detects(computed, query, one_engine(query, events), slices=3)
+    assert not reads_files(fastcep.spark.detect(frame.selectExpr("*", "_metadata.file_path"), query, slices=3))
+
+
+@pytest.mark.spark
+def test_renamed_types_are_ignored(spark: Any, tmp_path: Path) -> None:
+    pq.write_table(FILTERED, tmp_path / "f.parquet", row_group_size=5)
+    frame = spark.read.parquet(str(tmp_path / "f.parquet")).selectExpr("at", "row", "s AS kind", "row AS s")
+    schema = fc.Schema({name: {"s": "int64"} for name in "äb"}, time="at", type="kind", time_unit="us", sequence="row",
+                       other_types="ignore")  # fmt: skip
+    query = fc.parse('PATTERN SEQ("ä" x, b y) WITHIN 5us RETURN y.s', schema)
+    events = FILTERED.filter(pc.field("s").is_valid())
+    events = pa.table({"at": events["at"], "row": events["row"], "kind": events["s"], "s": events["row"]})
+    valid = frame.where("kind IS NOT NULL")
+    assert reads_files(fastcep.spark.detect(valid, query, slices=3))
+    assert_detects(valid, query, one_engine(query, events), slices=3)
