@@ -22,8 +22,8 @@ _NUMBER, _TAIL = 4, 8
 def opened(path: str, encoded: Sequence[str] = ()) -> tuple[pq.ParquetFile, bytes]:
     """Open a file, and return it with the digest of its footer.
 
-    The footer has the sizes and statistics of all row groups. A file that is written again has another one, unless it
-    has the same ranges of times and values.
+    The footer has the sizes, places and statistics of all row groups, so it differs if rows of other times, or of other
+    values that a filter distinguishes, are in one of them.
 
     Parameters
     ----------
