@@ -16,14 +16,14 @@ from pyspark.sql import DataFrame
 if not hasattr(DataFrame, "repartitionById"):
     raise ValidationError(f"fastcep.spark needs Spark 4.1 or newer, found {pyspark.__version__}; upgrade pyspark")
 
-from fastcep.spark.counts import counts_table, position_counts, transition_counts
+from fastcep.spark.cluster.executors import ExecutorPool
+from fastcep.spark.cluster.runner import SparkRunner
 from fastcep.spark.detect import detect, explain, in_order
-from fastcep.spark.executors import ExecutorPool
-from fastcep.spark.fit import fit
-from fastcep.spark.runner import SparkRunner
+from fastcep.spark.fitting.counts import counts_table, position_counts, transition_counts
+from fastcep.spark.fitting.fit import fit
+from fastcep.spark.slicing.survey import StreamSurvey, survey
 from fastcep.spark.streaming.progress import StreamProgress, stream_progress
 from fastcep.spark.streaming.writer import write_matches
-from fastcep.spark.survey import StreamSurvey, survey
 
 __all__ = [
     "ExecutorPool",

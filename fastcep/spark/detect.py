@@ -1,10 +1,11 @@
 """``fastcep.spark.detect``: the matches of a single engine, found by many engines.
 
 Data flow: the columns that the query reads are converted (`columns`), one pass over few of them surveys the stream
-(`survey`), a function of its result cuts it into slices (`cutter`, `slices`), each event is sent to its slices in order
-(`slicing`, `slice_assignment`), and an engine processes each slice (`slice_task`). All of this is one plan of Spark,
-which runs when the result is evaluated. Only events are sent, each once; the driver receives only a few numbers. If the
-DataFrame is Parquet files that hardly overlap in time (`ordered_files`, `file_job`), tasks read them (`file_task`).
+(`slicing.survey`), a function of its result cuts it into slices (`slicing.cutter`), each event is sent to its slices in
+order (`slicing.job`, `slicing.assignment`), and an engine processes each slice (`slice_task`). All of this is one plan of
+Spark, which runs when the result is evaluated. Only events are sent, each once; the driver receives only a few numbers.
+If the DataFrame is Parquet files that hardly overlap in time (`files.row_groups`, `files.job`), tasks read them
+(`files.task`).
 
 Invariant (tested): sorted by ``match_order``, the matches are those of one engine over the sorted stream, in its order.
 """
@@ -27,16 +28,16 @@ from fastcep.errors import ValidationError
 from fastcep.option_types import SlicingMode
 from fastcep.query import ast
 from fastcep.spark.columns import quoted
-from fastcep.spark.file_cutter import FileSlice, packed
-from fastcep.spark.file_job import describe_files, file_detection, file_slices
-from fastcep.spark.file_task import FileDetection
+from fastcep.spark.files.cutter import FileSlice, packed
+from fastcep.spark.files.job import describe_files, file_detection, file_slices
+from fastcep.spark.files.row_groups import OrderedFiles
+from fastcep.spark.files.task import FileDetection
 from fastcep.spark.functions import ship_functions
-from fastcep.spark.ordered_files import OrderedFiles
 from fastcep.spark.query_group import QueryGroup, group_of
 from fastcep.spark.slice_task import ERROR, ORDER, Detection, errors_as_rows, match_schema, with_error
-from fastcep.spark.slicing import describe, job_of, prepared
+from fastcep.spark.slicing.job import describe, job_of, prepared
+from fastcep.spark.slicing.survey import StreamSurvey
 from fastcep.spark.streaming.transform import detect_stream
-from fastcep.spark.survey import StreamSurvey
 
 __all__ = ["detect", "detect_exactly", "explain", "in_order", "one_query"]
 

@@ -14,7 +14,7 @@ from fastcep.query import ast
 from fastcep.query.plain_schema import columns_read, plain_query
 from fastcep.spark.key_groups import group_text
 from fastcep.spark.relevant_events import condition, condition_of_source
-from fastcep.spark.statistics import GROUPS, Specification
+from fastcep.spark.slicing.statistics import GROUPS, Specification
 
 __all__ = ["QueryGroup", "group_of"]
 

@@ -26,8 +26,8 @@ from fastcep.query import ast
 from fastcep.spark.columns import HEADER, SLICE
 from fastcep.spark.functions import NO_FUNCTIONS, ShippedFunctions
 from fastcep.spark.output_types import exact_type, spark_type, to_spark
-from fastcep.spark.slice_facts import slice_of
-from fastcep.spark.slices import Slice
+from fastcep.spark.slicing.facts import slice_of
+from fastcep.spark.slicing.slices import Slice
 
 __all__ = [
     "ERROR", "MATCH_ID", "ORDER", "Detection", "Numbering", "Run", "by_slice", "errors_as_rows", "match_schema",

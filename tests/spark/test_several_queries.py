@@ -16,9 +16,9 @@ import fastcep.spark
 from fastcep import datasets
 from fastcep.plan.plan import KeyPlan
 from fastcep.plan.slicing import Context
-from fastcep.spark.file_cutter import cut_files, packed
-from fastcep.spark.file_job import file_detection
-from fastcep.spark.ordered_files import files_of
+from fastcep.spark.files.cutter import cut_files, packed
+from fastcep.spark.files.job import file_detection
+from fastcep.spark.files.row_groups import files_of
 from fastcep.spark.query_group import group_of
 from fastcep.spark.slice_task import ERROR, ORDER, errors_as_rows, with_error
 

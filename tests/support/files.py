@@ -9,9 +9,9 @@ import pyarrow as pa
 
 import fastcep as fc
 from fastcep.plan.slicing import Context
-from fastcep.spark.file_cutter import cut_by_time, packed
-from fastcep.spark.file_job import _columns, file_detection
-from fastcep.spark.ordered_files import files_of
+from fastcep.spark.files.cutter import cut_by_time, packed
+from fastcep.spark.files.job import _columns, file_detection
+from fastcep.spark.files.row_groups import files_of
 from fastcep.spark.query_group import group_of
 from fastcep.spark.slice_task import ORDER
 

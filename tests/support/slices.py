@@ -15,11 +15,11 @@ from fastcep.plan.plan import KeyPlan
 from fastcep.query import ast
 from fastcep.query.plain_schema import NUMBER, TIME, TYPE, columns_read, plain_query
 from fastcep.spark.columns import HEADER, SLICE
-from fastcep.spark.cutter import key_cut
-from fastcep.spark.slice_assignment import SliceAssignment
-from fastcep.spark.slice_facts import header_of
 from fastcep.spark.slice_task import ORDER, Detection, match_schema
-from fastcep.spark.slices import Slice, TimeCut
+from fastcep.spark.slicing.assignment import SliceAssignment
+from fastcep.spark.slicing.cutter import key_cut
+from fastcep.spark.slicing.facts import header_of
+from fastcep.spark.slicing.slices import Slice, TimeCut
 from support import harness
 
 Route = Callable[[Event], tuple[int, int]]  #: the first of an event's slices, and the time slices in one of them

@@ -1,6 +1,6 @@
 """Send events to their slices: to that of their key, or to all whose time interval or context contains them.
 
-The plan refers to the facts about the slices (`slice_facts`) as one value, a literal or a scalar subquery, so it can be
+The plan refers to the facts about the slices (`facts`) as one value, a literal or a scalar subquery, so it can be
 made before they are known.
 """
 
@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from fastcep.query.plain_schema import TIME
 from fastcep.spark.columns import HEADER, SLICE, Events
-from fastcep.spark.slices import Slice, TimeCut
-from fastcep.spark.survey import with_bucket
+from fastcep.spark.slicing.slices import Slice, TimeCut
+from fastcep.spark.slicing.survey import with_bucket
 
 __all__ = ["ALL_PIECES", "SliceAssignment", "assign_slices"]
 
@@ -58,7 +58,7 @@ def assign_slices(
     events
         Events with ``time`` in ns.
     facts
-        Facts about the slices, of the type `slice_facts.KIND`.
+        Facts about the slices, of the type `facts.KIND`.
     partitions
         Number of partitions, at least the number of slices.
     group

@@ -40,11 +40,11 @@ from fastcep.shedding.hybrid.history import History, Piece
 from fastcep.shedding.hybrid.pieces import check_cut, fit_pieces
 from fastcep.shedding.model import Model, check_kind
 from fastcep.shedding.pspice.fit import check_window, model_of_counts, warn_short_counts
-from fastcep.spark.counts import position_table, size_table, transition_table, window_contexts
-from fastcep.spark.cutter import check_slices
 from fastcep.spark.detect import one_query
+from fastcep.spark.fitting.counts import position_table, size_table, transition_table, window_contexts
+from fastcep.spark.fitting.pieces import ORDER, RESULT_SCHEMA, collect_results, pieces_of, result_rows, results_of
 from fastcep.spark.functions import ship_functions
-from fastcep.spark.stream_pieces import ORDER, RESULT_SCHEMA, collect_results, pieces_of, result_rows, results_of
+from fastcep.spark.slicing.cutter import check_slices
 
 __all__ = ["fit"]
 

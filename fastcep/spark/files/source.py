@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from fastcep.spark.file_filter import class_name, condition_of
+from fastcep.spark.files.filters import class_name, condition_of
 
 __all__ = ["FileSource", "source_of"]
 

@@ -17,11 +17,11 @@ from fastcep.errors import ValidationError
 from fastcep.events import Schema
 from fastcep.plan.slicing import Context, Slicing
 from fastcep.spark.session import context_of
-from fastcep.spark.slice_assignment import ALL_PIECES, SliceAssignment
-from fastcep.spark.slice_facts import KIND, error_facts, facts_text
-from fastcep.spark.slices import Slice, TimeCut, time_cut
-from fastcep.spark.statistics import StreamStatistics, fault_of
-from fastcep.spark.time_counts import TimeCounts
+from fastcep.spark.slicing.assignment import ALL_PIECES, SliceAssignment
+from fastcep.spark.slicing.facts import KIND, error_facts, facts_text
+from fastcep.spark.slicing.slices import Slice, TimeCut, time_cut
+from fastcep.spark.slicing.statistics import StreamStatistics, fault_of
+from fastcep.spark.slicing.time_counts import TimeCounts
 
 __all__ = [
     "JOB_KIND", "MAX_EVENTS", "PARTS", "Cut", "Cutter", "check_slices", "key_cut", "most_slices", "positioned",

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from fastcep.plan.slicing import Context
-from fastcep.spark.ordered_files import OrderedFiles, RowGroup
-from fastcep.spark.slices import Slice
+from fastcep.spark.files.row_groups import OrderedFiles, RowGroup
+from fastcep.spark.slicing.slices import Slice
 
 __all__ = ["FileSlice", "cut_by_time", "cut_files", "packed"]
 

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from fastcep.errors import DataError
 from fastcep.events.convert import from_numpy
-from fastcep.spark.file_cutter import FileSlice
-from fastcep.spark.ordered_files import RowGroup
-from fastcep.spark.parquet_files import OpenFiles
+from fastcep.spark.files.cutter import FileSlice
+from fastcep.spark.files.parquet import OpenFiles
+from fastcep.spark.files.row_groups import RowGroup
 from fastcep.spark.slice_task import Detection
 
 __all__ = ["FILE_NUMBER", "FileDetection", "sorted_batches"]

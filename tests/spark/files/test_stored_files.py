@@ -15,8 +15,8 @@ from support.files import found_in_files
 
 import fastcep as fc
 import fastcep.spark
-from fastcep.spark.ordered_files import files_of
-from fastcep.spark.parquet_files import OpenFiles, opened
+from fastcep.spark.files.parquet import OpenFiles, opened
+from fastcep.spark.files.row_groups import files_of
 
 TYPES = {kind: {"V": "int64", "s": "string", "on": "timestamp"} for kind in "AB"}
 SCHEMA = fc.Schema(TYPES, time="ts", type="type", time_unit="us", sequence="row")
@@ -218,7 +218,7 @@ def test_few_files_are_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         calls.append(path)
         return opened(path, encoded)
 
-    monkeypatch.setattr("fastcep.spark.parquet_files.opened", counted)
+    monkeypatch.setattr("fastcep.spark.files.parquet.opened", counted)
     stored(tmp_path, [events(20)] * 20)
     paths = [str(tmp_path / f"{number}.parquet") for number in range(20)]
     footer = opened(paths[0])[1]

@@ -13,13 +13,13 @@ from fastcep.engine import Engine
 from fastcep.events import Schema
 from fastcep.plan.slicing import Context
 from fastcep.spark.columns import stored_types
-from fastcep.spark.cutter import MAX_EVENTS, slice_counter
-from fastcep.spark.file_cutter import FileSlice, cut_by_time, cut_files
-from fastcep.spark.file_task import FILE_NUMBER, FileDetection
+from fastcep.spark.files.cutter import FileSlice, cut_by_time, cut_files
+from fastcep.spark.files.row_groups import OrderedFiles, ordered_files
+from fastcep.spark.files.task import FILE_NUMBER, FileDetection
 from fastcep.spark.functions import ship_functions
-from fastcep.spark.ordered_files import OrderedFiles, ordered_files
 from fastcep.spark.query_group import QueryGroup
 from fastcep.spark.slice_task import Detection, match_schema
+from fastcep.spark.slicing.cutter import MAX_EVENTS, slice_counter
 
 __all__ = ["describe_files", "file_detection", "file_slices"]
 

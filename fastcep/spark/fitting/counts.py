@@ -29,9 +29,9 @@ from fastcep.query.plain_schema import columns_read, plain_query
 from fastcep.shedding import counts as local_counts
 from fastcep.shedding.hybrid.history import Piece
 from fastcep.spark.detect import one_query
+from fastcep.spark.fitting.pieces import ORDER, RESULT_SCHEMA, collect_results, pieces_of, result_rows, results_of
 from fastcep.spark.functions import ship_functions
 from fastcep.spark.packing import pack_table, unpack_table
-from fastcep.spark.stream_pieces import ORDER, RESULT_SCHEMA, collect_results, pieces_of, result_rows, results_of
 
 __all__ = [
     "counts_table", "position_counts", "position_table", "size_table", "transition_counts", "transition_table",

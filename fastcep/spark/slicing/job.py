@@ -15,11 +15,11 @@ from fastcep.plan.plan import KeyPlan
 from fastcep.plan.slicing import Slicing, context_text, slicing_refusal
 from fastcep.query.plain_schema import NUMBER
 from fastcep.spark.columns import Events, events_of
-from fastcep.spark.cutter import JOB_KIND, MAX_EVENTS, Cut, Cutter, most_slices, slice_counter
 from fastcep.spark.query_group import QueryGroup
-from fastcep.spark.slice_assignment import ALL_PIECES, assign_slices
 from fastcep.spark.slice_task import Numbering
-from fastcep.spark.survey import StreamSurvey, facts, statistics_of, with_times
+from fastcep.spark.slicing.assignment import ALL_PIECES, assign_slices
+from fastcep.spark.slicing.cutter import JOB_KIND, MAX_EVENTS, Cut, Cutter, most_slices, slice_counter
+from fastcep.spark.slicing.survey import StreamSurvey, facts, statistics_of, with_times
 
 __all__ = ["Job", "describe", "job_of", "prepared"]
 
@@ -36,7 +36,7 @@ class Job:
     events
         Relevant events with ``time``; numbered, unless slices know the positions of their events.
     facts
-        Facts about the slices, of type `slice_facts.KIND`.
+        Facts about the slices, of type `facts.KIND`.
     partitions
         Number of partitions, at least the number of slices.
     group

@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict
 
 from fastcep.errors import DataError
-from fastcep.spark.slice_assignment import ALL_PIECES, SliceAssignment
-from fastcep.spark.slices import Slice
+from fastcep.spark.slicing.assignment import ALL_PIECES, SliceAssignment
+from fastcep.spark.slicing.slices import Slice
 
 __all__ = ["KIND", "error_facts", "facts_text", "header_of", "slice_of"]
 

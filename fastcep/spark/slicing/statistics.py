@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from fastcep.events import Schema
 from fastcep.events.schema import suggestion
 from fastcep.events.units import INT64_MAX
-from fastcep.spark.time_counts import TimeCounts
+from fastcep.spark.slicing.time_counts import TimeCounts
 
 __all__ = [
     "FAULT", "GROUPS", "NULL_NUMBER", "NULL_TIME", "NULL_TYPE", "RAW", "UNDECLARED", "WIRE_SCHEMA", "Specification",

@@ -16,7 +16,7 @@ def test_with_bucket(spark: Any, count: int) -> None:
     """Up to the number of edges of a stream in a thousand slices, too many for a tree of conditions."""
     from pyspark.sql import functions as F
 
-    from fastcep.spark.survey import with_bucket
+    from fastcep.spark.slicing.survey import with_bucket
 
     draw = random.Random(count)
     edges = sorted(draw.sample(range(-(10**18), 10**18), count))

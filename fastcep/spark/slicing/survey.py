@@ -23,7 +23,7 @@ from fastcep.spark.columns import SOURCE_TYPE, Events, events_of, stored_types
 from fastcep.spark.interpreter import interpreter_errors
 from fastcep.spark.query_group import group_of
 from fastcep.spark.session import stage
-from fastcep.spark.statistics import (
+from fastcep.spark.slicing.statistics import (
     FAULT,
     NULL_NUMBER,
     NULL_TIME,

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastcep as fc
-from fastcep.spark.statistics import Statistics, StreamStatistics, fault_of
-from fastcep.spark.time_counts import TimeCounts
+from fastcep.spark.slicing.statistics import Statistics, StreamStatistics, fault_of
+from fastcep.spark.slicing.time_counts import TimeCounts
 
 TIMES = st.lists(
     st.lists(st.one_of(st.integers(-9, 60), st.integers(-(2**63), 2**63 - 1)), max_size=30), min_size=1, max_size=5

@@ -22,14 +22,14 @@ from fastcep.query import ast
 from fastcep.query.plain_schema import NUMBER, TIME
 from fastcep.shedding.hybrid.history import Piece
 from fastcep.spark.columns import SLICE, Events, events_of
-from fastcep.spark.cutter import PARTS, positioned, slice_counter, time_parts
 from fastcep.spark.functions import NO_FUNCTIONS, ShippedFunctions
 from fastcep.spark.session import stage
-from fastcep.spark.slice_assignment import SliceAssignment, assign_slices
-from fastcep.spark.slice_facts import KIND, facts_text
 from fastcep.spark.slice_task import without_column
-from fastcep.spark.slices import Slice, time_cut
-from fastcep.spark.survey import all_events, statistics_of, with_times
+from fastcep.spark.slicing.assignment import SliceAssignment, assign_slices
+from fastcep.spark.slicing.cutter import PARTS, positioned, slice_counter, time_parts
+from fastcep.spark.slicing.facts import KIND, facts_text
+from fastcep.spark.slicing.slices import Slice, time_cut
+from fastcep.spark.slicing.survey import all_events, statistics_of, with_times
 
 __all__ = ["ORDER", "RESULT_SCHEMA", "PieceTask", "Pieces", "collect_results", "piece_of", "pieces_of", "result_rows",
            "results_of"]  # fmt: skip

@@ -13,9 +13,9 @@ import fastcep as fc
 from fastcep.plan import make_plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.plan.slicing import Context, slicing_of
-from fastcep.spark.cutter import _slice_count, key_cut
-from fastcep.spark.slice_assignment import SliceAssignment
-from fastcep.spark.slices import time_cut
+from fastcep.spark.slicing.assignment import SliceAssignment
+from fastcep.spark.slicing.cutter import _slice_count, key_cut
+from fastcep.spark.slicing.slices import time_cut
 
 often_refused = settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 

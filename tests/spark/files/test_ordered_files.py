@@ -24,10 +24,10 @@ from fastcep import datasets
 from fastcep.plan import make_plan
 from fastcep.plan.slicing import Context, slicing_of
 from fastcep.query.plain_schema import columns_read
-from fastcep.spark.file_cutter import cut_by_time, cut_files, packed
-from fastcep.spark.file_job import _columns, file_detection
-from fastcep.spark.file_task import sorted_batches
-from fastcep.spark.ordered_files import OrderedFiles, RowGroup, files_of
+from fastcep.spark.files.cutter import cut_by_time, cut_files, packed
+from fastcep.spark.files.job import _columns, file_detection
+from fastcep.spark.files.row_groups import OrderedFiles, RowGroup, files_of
+from fastcep.spark.files.task import sorted_batches
 from fastcep.spark.query_group import group_of
 from fastcep.spark.slice_task import ORDER
 

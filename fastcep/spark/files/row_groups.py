@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame
 from fastcep.events import Schema
 from fastcep.events.units import INT64_MAX, NANOSECONDS
 from fastcep.spark.columns import stored_types
-from fastcep.spark.file_source import source_of
-from fastcep.spark.parquet_files import opened
+from fastcep.spark.files.parquet import opened
+from fastcep.spark.files.source import source_of
 
 __all__ = ["OrderedFiles", "RowGroup", "files_of", "ordered_files"]
 
