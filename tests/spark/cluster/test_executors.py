@@ -22,7 +22,7 @@ from fastcep.spark.cluster.executor_backend import Executor
 
 pytestmark = pytest.mark.spark
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @dataclass
