@@ -166,6 +166,17 @@ def test_little_is_read_twice() -> None:
     assert cut_files(files, 2, 3, Context(1)) is None
 
 
+def test_row_groups_that_reach_into_later_slices() -> None:
+    lasts = [900, 19, 29, 39, 649, 59, 69, 79, 89, 99]
+    groups = tuple(RowGroup("f", number, 100, 10 * number, last) for number, last in enumerate(lasts))
+    slices = cut_by_time(OrderedFiles(groups, 1), 5, 1, Context(5), most_reread=9)
+    assert slices is not None
+    assert len(slices) == 5
+    for piece in slices:
+        begin, end = -1 if piece.begin is None else piece.begin, 999 if piece.end is None else piece.end
+        assert piece.groups == tuple(group for group in groups if group.last >= begin and group.first < end)
+
+
 def test_slices_begin_where_a_time_begins() -> None:
     """Events of one time can be in any order in two row groups, so the positions of slices would not be known."""
     times = [(0, 9), (10, 20), (20, 29), (30, 39)]

@@ -17,6 +17,7 @@ import fastcep as fc
 import fastcep.spark
 from fastcep.spark.files.parquet import OpenFiles, opened
 from fastcep.spark.files.row_groups import files_of
+from fastcep.spark.files.task import FileDetection
 
 TYPES = {kind: {"V": "int64", "s": "string", "on": "timestamp"} for kind in "AB"}
 SCHEMA = fc.Schema(TYPES, time="ts", type="type", time_unit="us", sequence="row")
@@ -229,8 +230,19 @@ def test_few_files_are_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert calls == paths
     files.get(paths[3], footer)
     assert calls == [*paths, paths[3]]
+    for number in (6, 0, 1, 6):  # the first one was opened longest ago, but used again
+        files.get(paths[number], footer)
+    assert calls == [*paths, paths[3], paths[0], paths[1]]
     files.close()
     assert not files._files
+
+
+def test_nulls_come_first_among_events_of_the_same_time() -> None:
+    """As in Spark's order."""
+    nothing: Any = None
+    task = FileDetection(nothing, {"ts": "ts", "V": "V"}, {}, "ts", 1_000, [("V", None)], True)
+    table = pa.table({"ts": [1, 1, 0, 1], "V": [2, None, 5, 1]})
+    assert task._sorted(table)["V"].to_pylist() == [5, None, 1, 2]
 
 
 def test_a_large_row_group_is_divided(tmp_path: Path) -> None:
