@@ -38,7 +38,10 @@ _CHUNK = 65_536
 _MAX_NUMBERED_FILES = 64
 _FILE, _PATH, _ROW = "fastcep_file", "fastcep_path", "fastcep_row"
 _TYPES = {"int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_(), "string": pa.string()}
-_FASTCEP_ERROR = re.compile(r"^fastcep\.errors\.\w+: (.*)", re.MULTILINE | re.DOTALL)
+#: Message of an error of fastcep: in a traceback of a worker, or as an error that a plan raises.
+_FASTCEP_ERROR = re.compile(
+    r"^(?:fastcep\.errors\.\w+:|\[USER_RAISED_EXCEPTION\]) (.+?)(?: SQLSTATE: \w+)?$", re.MULTILINE | re.DOTALL
+)
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,12 @@ from pyspark.sql import DataFrame
 if not hasattr(DataFrame, "repartitionById"):
     raise ValidationError(f"fastcep.spark needs Spark 4.1 or newer, found {pyspark.__version__}; upgrade pyspark")
 
-from fastcep.spark.counts import counts_table, position_counts, transition_counts
+from fastcep.spark.cluster.executors import ExecutorPool
+from fastcep.spark.cluster.runner import SparkRunner
 from fastcep.spark.detect import detect, explain, in_order
-from fastcep.spark.executors import ExecutorPool
-from fastcep.spark.fit import fit
-from fastcep.spark.runner import SparkRunner
+from fastcep.spark.fitting.counts import counts_table, position_counts, transition_counts
+from fastcep.spark.fitting.fit import fit
+from fastcep.spark.slicing.survey import StreamSurvey, survey
 from fastcep.spark.streaming.progress import StreamProgress, stream_progress
 from fastcep.spark.streaming.writer import write_matches
 
@@ -28,6 +29,7 @@ __all__ = [
     "ExecutorPool",
     "SparkRunner",
     "StreamProgress",
+    "StreamSurvey",
     "counts_table",
     "detect",
     "explain",
@@ -35,6 +37,7 @@ __all__ = [
     "in_order",
     "position_counts",
     "stream_progress",
+    "survey",
     "transition_counts",
     "write_matches",
 ]

@@ -25,12 +25,17 @@ from fastcep.events.convert import Place, from_numpy, timestamp_column
 from fastcep.events.schema import suggestion
 from fastcep.events.units import NANOSECONDS
 from fastcep.query.plain_schema import NUMBER, TYPE
+from fastcep.spark.interpreter import set_interpreter
 
-__all__ = ["SLICE", "Events", "events_of"]
+__all__ = ["HEADER", "SLICE", "SOURCE_TYPE", "Events", "events_of", "quoted", "stored_types"]
 
-#: Column of `Events.frame` besides those of plain events and ``o0``, ``o1``, …, which break ties.
-SLICE = "slice"
+#: Columns of `Events.frame` besides those of plain events and ``o0``, ``o1``, …, which break ties.
+SLICE, HEADER = "slice", "header"
+#: The event type as it is stored, until times are converted.
+SOURCE_TYPE = "kind"
 _ORIGIN = "DataFrame"
+#: Maximum number of types that are numbered by comparisons.
+_MOST_CASES = 32
 #: SQL for the microseconds of an interval of days to seconds, independent of the session's zone.
 _MICROSECONDS = (
     "EXTRACT(DAY FROM {since}) * 86400000000L + EXTRACT(HOUR FROM {since}) * 3600000000L "
@@ -45,9 +50,9 @@ class Events:
     Attributes
     ----------
     frame
-        ``raw`` (bigint: time in its own unit), ``type`` (int: type id, -1 for an undeclared type; missing if the
-        schema has no type column), ``number`` (bigint; only if the schema has a sequence column), attributes. Nulls
-        are kept.
+        ``raw`` (bigint: time in its own unit), ``type`` (int: type id, -1 for an undeclared type) and ``kind`` (the
+        type as it is stored; both are missing if the schema has no type column), ``number`` (bigint; only if the schema
+        has a sequence column), attributes. Nulls are kept.
     schema
         Schema of the user.
     unit
@@ -97,12 +102,13 @@ def events_of(
         raise ValidationError(f"found {type(frame).__name__}, expected a Spark DataFrame; create one with spark.read")
     if frame.isStreaming and not streaming:
         raise ValidationError("found a streaming DataFrame, expected a bounded one; create one with spark.read")
+    set_interpreter(frame.sparkSession)
     _check(frame, schema)
     ties = _tie_columns(frame, schema, order_by)
     raw, unit = _time(frame, schema)
     selected = [raw.alias("raw")]
     if schema.type is not None:
-        selected.append(_type(frame, schema).alias(TYPE))
+        selected += [_type(frame, schema).alias(TYPE), _column(frame, schema.type).alias(SOURCE_TYPE)]
     if schema.sequence is not None:
         selected.append(_column(frame, schema.sequence).cast("bigint").alias(NUMBER))
     selected += [_column(frame, name).alias(f"o{number}") for number, name in enumerate(ties)]
@@ -114,7 +120,7 @@ def events_of(
         kinds = [TYPE] if schema.type is not None else []
         order = [*(f"o{number}" for number in range(len(ties))), *kinds, *(f"c{index}" for index in needed)]
     if schema.type is not None and schema.other_types == "ignore":
-        plain = plain.filter(F.col(TYPE).isNull() | (F.col(TYPE) >= 0))
+        plain = plain.filter(F.col(SOURCE_TYPE).isNull() | F.col(SOURCE_TYPE).isin(stored_types(schema)))
     return Events(plain, schema, unit, tuple(order), schema.sequence is not None)
 
 
@@ -237,5 +243,15 @@ def _type(frame: DataFrame, schema: Schema) -> Column:
     """Return the type id: -1 for an undeclared type, null for a null."""
     assert schema.type is not None
     column = _column(frame, schema.type)
-    names = schema.type_names if schema.codes is None else [schema.codes[name] for name in schema.type_names]
-    return (F.array_position(F.array(*map(F.lit, names)), column) - 1).cast("int")
+    values = stored_types(schema)
+    if len(values) > _MOST_CASES:
+        return (F.array_position(F.array(*map(F.lit, values)), column) - 1).cast("int")
+    cases = F.when(column == F.lit(values[0]), 0)  # compiled, unlike a search in an array
+    for number, value in enumerate(values[1:], start=1):
+        cases = cases.when(column == F.lit(value), number)
+    return F.when(column.isNotNull(), cases.otherwise(-1))
+
+
+def stored_types(schema: Schema) -> list[str | int]:
+    """Return the values of the type column, by number of the type."""
+    return list(schema.type_names) if schema.codes is None else [schema.codes[name] for name in schema.type_names]

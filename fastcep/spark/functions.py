@@ -44,15 +44,16 @@ class ShippedFunctions:
 NO_FUNCTIONS = ShippedFunctions()
 
 
-def ship_functions(query: ast.Query) -> ShippedFunctions:
-    """Pickle the functions that a query calls.
+def ship_functions(*queries: ast.Query) -> ShippedFunctions:
+    """Pickle the functions that queries call.
 
     Raises
     ------
     ValidationError
         If a function cannot be pickled.
     """
-    nodes = (node for expression in traversal.expressions(query) for node in traversal.walk(expression))
+    expressions = (expression for query in queries for expression in traversal.expressions(query))
+    nodes = (node for expression in expressions for node in traversal.walk(expression))
     return _ship({node.signature.name for node in nodes if isinstance(node, ast.UserCall)})
 
 

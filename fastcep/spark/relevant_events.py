@@ -8,10 +8,7 @@ engine evaluates all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-
-from pyspark.sql import functions as F
+from collections.abc import Iterator, Sequence
 
 from fastcep.events.units import INT64_MAX, INT64_MIN
 from fastcep.plan import Plan
@@ -21,25 +18,35 @@ from fastcep.query import ast, traversal
 from fastcep.query.patterns import PatternVariable, pattern_variables
 from fastcep.query.plain_schema import TYPE
 from fastcep.query.types import BUILTINS
-from fastcep.spark.columns import Events
+from fastcep.spark.columns import SOURCE_TYPE
 
-__all__ = ["condition", "relevant"]
+__all__ = ["condition", "condition_of_source"]
 
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 _EXACT = 2**53  # float64 represents all integers up to this one
 
 
-def relevant(plan: Plan, events: Events) -> Events:
-    """Drop the events that cannot affect the query; only for events whose sequence numbers are known."""
-    text = condition(plan)
-    return events if text is None else replace(events, frame=events.frame.filter(F.expr(text)))
+def condition_of_source(plan: Plan) -> str | None:
+    """Return `condition` over the type as it is stored, `SOURCE_TYPE`: Spark evaluates it when it reads the source."""
+    schema = plan.query.schema
+    if schema.codes is not None:
+        return condition(plan, SOURCE_TYPE, [str(schema.codes[name]) for name in schema.type_names])
+    return condition(plan, SOURCE_TYPE, [_string(name) for name in schema.type_names])
 
 
-def condition(plan: Plan) -> str | None:
-    """Return the condition on relevant events in Spark SQL, over the columns of `Events.frame`; None if all may be."""
+def condition(plan: Plan, column: str = TYPE, values: Sequence[str] | None = None) -> str | None:
+    """Return the condition on relevant events in Spark SQL, over the columns of `Events.frame`; None if all may be.
+
+    Parameters
+    ----------
+    plan
+        Plan of the query.
+    column, values
+        Column of the type, and the SQL of its value for each type; None: the number of the type.
+    """
     schema, relevant = plan.query.schema, relevant_types(plan)
     variables = pattern_variables(plan.query.pattern)
-    cases: list[str] = []
+    cases: dict[str, list[str]] = {}  # types by condition
     for number, name in enumerate(schema.type_names):
         binding = [variable for variable in variables if name in variable.declaration.types]
         if not relevant[number]:
@@ -49,12 +56,21 @@ def condition(plan: Plan) -> str | None:
             conditions = [_condition_of(plan.query, variable, name) for variable in binding]
         unconditional = not all(conditions) or not binding or not conditions
         any_of = "true" if unconditional else " OR ".join(f"({condition})" for condition in conditions)
-        cases.append(any_of if schema.type is None else f"({TYPE} = {number} AND ({any_of}))")
-    text = " OR ".join(cases) or "false"
+        cases.setdefault(any_of, []).append(str(number) if values is None else values[number])
     if schema.type is None:
+        text = " OR ".join(cases) or "false"
         return None if text == "true" else text
-    all_relevant = all(relevant) and all(case.endswith("(true))") for case in cases)
-    return None if all_relevant else text
+    texts = [f"({_one_of(column, types)} AND ({any_of}))" for any_of, types in cases.items()]
+    return None if all(relevant) and list(cases) == ["true"] else " OR ".join(texts) or "false"
+
+
+def _one_of(column: str, values: Sequence[str]) -> str:
+    return f"{column} = {values[0]}" if len(values) == 1 else f"{column} IN ({', '.join(values)})"
+
+
+def _string(value: str) -> str:
+    """Return a literal that does not depend on settings of the parser."""
+    return f"CAST(X'{value.encode().hex()}' AS STRING)"
 
 
 def _condition_of(query: ast.Query, variable: PatternVariable, kind: str) -> str:
@@ -117,6 +133,6 @@ def _compared(
         return f"{column} {operator} {value}L"
     if dtype == "float64" and positive and isinstance(value, int | float) and abs(value) <= _EXACT:
         return f"{column} {operator} {float(value)!r}D"
-    if dtype == "string" and isinstance(value, str) and operator in ("=", "!="):  # independent of parser settings
-        return f"{column} {operator} CAST(X'{value.encode().hex()}' AS STRING)"
+    if dtype == "string" and isinstance(value, str) and operator in ("=", "!="):
+        return f"{column} {operator} {_string(value)}"
     return None

@@ -12,8 +12,8 @@ from fastcep.plan import make_plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.plan.slicing import Context, slicing_of
 from fastcep.query import ast
-from fastcep.spark.slice_assignment import SliceAssignment
-from fastcep.spark.slices import time_cut
+from fastcep.spark.slicing.assignment import SliceAssignment
+from fastcep.spark.slicing.slices import time_cut
 from matrix.execute import Outcome
 from matrix.refusals import OF_SLICES, refusal_of
 

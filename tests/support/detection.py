@@ -17,14 +17,14 @@ def with_rows(table: pa.Table) -> pa.Table:
     return table.append_column("row", pa.array(range(len(table)), pa.int64()))
 
 
-def one_engine(query: fc.Query, table: pa.Table, **options: Any) -> pa.Table:
+def one_engine(query: fc.Query | list[fc.Query], table: pa.Table, **options: Any) -> pa.Table:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         engine = fc.Engine(query, **options)
     return pa.concat_tables([engine.process(table).to_arrow(), engine.flush().to_arrow()])
 
 
-def assert_detects(frame: Any, query: fc.Query, wanted: pa.Table, **options: Any) -> pa.Table:
+def assert_detects(frame: Any, query: fc.Query | list[fc.Query], wanted: pa.Table, **options: Any) -> pa.Table:
     """Check the matches, their order and all columns; times are in microseconds, rounded down."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -38,6 +38,11 @@ def assert_detects(frame: Any, query: fc.Query, wanted: pa.Table, **options: Any
         else:
             assert found[name].to_pylist() == wanted[name].to_pylist(), name
     return found
+
+
+def reads_files(matches: Any) -> bool:
+    """Return whether the tasks read files: the source of the plan is a range of slice numbers."""
+    return "parquet" not in matches._jdf.queryExecution().toString()
 
 
 def microseconds(column: Any) -> list[Any]:

@@ -14,18 +14,19 @@ from fastcep.plan import make_plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.query import ast
 from fastcep.query.plain_schema import NUMBER, TIME, TYPE, columns_read, plain_query
-from fastcep.spark.columns import SLICE
-from fastcep.spark.slice_assignment import SliceAssignment
+from fastcep.spark.columns import HEADER, SLICE
 from fastcep.spark.slice_task import ORDER, Detection, match_schema
-from fastcep.spark.slices import TimeCut
-from fastcep.spark.slicing import key_cut
+from fastcep.spark.slicing.assignment import SliceAssignment
+from fastcep.spark.slicing.cutter import key_cut
+from fastcep.spark.slicing.facts import header_of
+from fastcep.spark.slicing.slices import Slice, TimeCut
 from support import harness
 
-Route = Callable[[Event], tuple[int, bool]]  #: the first of an event's slices, and whether it continues by time
+Route = Callable[[Event], tuple[int, int]]  #: the first of an event's slices, and the time slices in one of them
 
 
-def by_time(event: Event) -> tuple[int, bool]:
-    return 0, True
+def by_time(event: Event) -> tuple[int, int]:
+    return 0, 1
 
 
 def by_key(
@@ -56,8 +57,8 @@ def by_key(
     context = slicing_of(plan).time
     cut = key_cut(sizes or [0], slice_count, parts, context if isinstance(context, Context) else None)
 
-    def route(event: Event) -> tuple[int, bool]:
-        return cut.groups[group(event)], cut.heavy[group(event)]
+    def route(event: Event) -> tuple[int, int]:
+        return cut.groups[group(event)], cut.steps[group(event)]
 
     return cut, route
 
@@ -84,26 +85,41 @@ def detected(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         local = fc.Engine(query_there).flush().to_arrow().schema
-        task = Detection(query_there, cut.slices, match_schema(fc.Engine(query_there), exact=True), numbered)
-        batches = [
+        task = Detection((query_there,), match_schema(fc.Engine(query_there), exact=True), numbered)
+        # All slices are in one partition, one after the other.
+        sent = [
             batch
-            for number in range(len(cut.slices))
-            for batch in task(pieces(query, events_of(number, events, cut, route), number, numbered, rows))
+            for number, one in enumerate(cut.slices)
+            for batch in with_header(one, pieces(query, events_of(number, events, cut, route), number, numbered, rows))
         ]
+        batches = list(task(sent))
     table = pa.Table.from_batches(batches, task.schema).sort_by(ORDER)
     times = [order["detected"] for order in table[ORDER].to_pylist()]
     assert times == table["detected_at"].to_pylist()
     return pa.table({name: table[name].cast(local.field(name).type) for name in local.names})
 
 
+def with_header(one: Slice, batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Add the header of a slice, as a row before the first one; slices without events come without a header."""
+    if not batches:
+        return []
+    first = batches[0]
+    row = {field.name: pa.array([None], field.type) for field in first.schema} | {
+        SLICE: first.column(SLICE).slice(0, 1)
+    }
+    head = pa.RecordBatch.from_pydict(row).append_column(HEADER, pa.array([header_of(one)]))
+    rest = [batch.append_column(HEADER, pa.nulls(batch.num_rows, pa.string())) for batch in batches]
+    return pa.Table.from_batches([head, rest[0]]).combine_chunks().to_batches() + rest[1:]
+
+
 def events_of(number: int, events: Sequence[Event], cut: SliceAssignment, route: Route) -> list[Event]:
     """Return the events that Spark sends to a slice."""
     found = []
     for event in events:
-        first, timed = route(event)
-        begins, ends = (cut.time.begins, cut.time.ends) if cut.time is not None and timed else ([], [])
-        low = first + sum(end <= event.time for end in ends)
-        high = first + sum(begin <= event.time for begin in begins)
+        first, step = route(event)
+        begins, ends = (cut.time.begins, cut.time.ends) if cut.time is not None else ([], [])
+        low = first + sum(end <= event.time for end in ends) // step
+        high = first + sum(begin <= event.time for begin in begins) // step
         if low <= number <= high:
             found.append(event)
     return found

@@ -25,6 +25,7 @@ def session(folder: Path) -> Any:
         .config("spark.driver.memory", "1g")
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.streaming.minBatchesToRetain", "1000")  # the tests read the logs of all batches
         .config("spark.local.dir", str(folder / "spark"))
         .config("spark.log.level", "ERROR")
         .getOrCreate()

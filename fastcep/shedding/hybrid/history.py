@@ -9,6 +9,7 @@ import pyarrow as pa
 
 __all__ = ["History", "Piece", "Pieces"]
 
+Item = TypeVar("Item", covariant=True)
 Answer = TypeVar("Answer")
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -34,17 +35,21 @@ class Piece(NamedTuple):
     owned: tuple[int, int]
 
 
-class History(Protocol):
-    """Pieces of a stream, in this process or elsewhere, that together own every event once."""
+class History(Protocol[Item]):
+    """Pieces of a stream that together own every event once, or what was made of them; in this process or elsewhere."""
 
     def __len__(self) -> int:
         """Return the number of pieces."""
         ...
 
+    def map(self, name: str, function: Callable[[Item], Result]) -> History[Result]:
+        """Apply a function to each piece, and keep the results for all later steps. They can be pickled."""
+        ...
+
     def gather(
         self,
         name: str,
-        function: Callable[[Piece], Answer],
+        function: Callable[[Item], Answer],
         merge: Callable[[Sequence[Answer]], Answer],
         split: Callable[[Answer], Sequence[Part]],
         each: Callable[[Part], Result],
@@ -57,16 +62,20 @@ class History(Protocol):
         ...
 
 
-class Pieces(tuple[Piece, ...]):
-    """Pieces in this process."""
+class Pieces(tuple[Item, ...], History[Item]):
+    """Pieces in this process, see `History`."""
+
+    def map(self, name: str, function: Callable[[Item], Result]) -> Pieces[Result]:
+        """Apply a function to each piece."""
+        return type(self)(map(function, self))  # type: ignore[arg-type, return-value]  # of another type of pieces
 
     def gather(
         self,
         name: str,
-        function: Callable[[Piece], Answer],
+        function: Callable[[Item], Answer],
         merge: Callable[[Sequence[Answer]], Answer],
         split: Callable[[Answer], Sequence[Part]],
         each: Callable[[Part], Result],
     ) -> list[Result]:
-        """Process the pieces one after the other, see `History`."""
+        """Process the pieces one after the other."""
         return [each(part) for part in split(merge([function(piece) for piece in self]))]

@@ -1,6 +1,7 @@
 """Fit a model from pieces of history: map steps over the pieces, and merge their results.
 
-Three functions are mapped over the pieces (`History.gather`):
+Each piece is observed once: `Observer.account` runs the query over it, and the accounts are kept (`History.map`). Three
+functions are mapped over the accounts (`History.gather`):
 
 1. `Observer.summarise`: summaries of the members that the piece owns. Their merge gives the classes (`find_classes`).
 2. `Observer.count`: frequencies of values in each class. Their sum gives the values of classes (`evaluate_classes`).
@@ -87,9 +88,10 @@ class PieceSummary:
 
 @dataclass
 class Observer:
-    """Functions of a piece, which may run in other processes.
+    """Functions of a piece and of its account, which may run in other processes.
 
-    The account of the last piece is cached, because the next step may need it again; it is not pickled.
+    The account of the last piece is cached for the validation, and the members of the last account for the next step;
+    they are not pickled.
 
     Attributes
     ----------
@@ -110,15 +112,14 @@ class Observer:
 
     def __post_init__(self) -> None:
         self._account: tuple[Piece, Account] | None = None
-        self._members: dict[Kind, pa.Table] = {}
+        self._members: tuple[Account | None, dict[Kind, pa.Table]] = None, {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_account": None, "_members": {}}
+        return self.__dict__ | {"_account": None, "_members": (None, {})}
 
     def account(self, piece: Piece) -> Account:
         """Return the account of a piece, cached for the last piece."""
         if self._account is None or self._account[0] is not piece:
-            self._members.clear()
             self._account = None  # there may be memory for one only
             account = observed_piece(
                 self.query, piece.table, self.features, self.event_features, self.slices, self.costs, self.index,
@@ -128,21 +129,23 @@ class Observer:
         return self._account[1]
 
     def members(self, account: Account, kind: Kind) -> pa.Table:
-        """Return the owned members of a kind; those that `summarise` computed for the last piece are reused once."""
-        if self._account is not None and self._account[1] is account and kind in self._members:
-            return self._members.pop(kind)
+        """Return the owned members of a kind; those that `remembered` keeps are returned once."""
+        if self._members[0] is account and kind in self._members[1]:
+            return self._members[1].pop(kind)
         return (account.matches_of if kind[0] == "partial match" else account.events_of)(kind[1])
 
     def reslice(self, slices: int) -> None:
         """Set the number of slices, also of the cached account."""
         self.slices = slices
-        self._members.clear()
         if self._account is not None:
             self._account = self._account[0], self._account[1].sliced(slices)
 
     def remembered(self, account: Account, kind: Kind) -> pa.Table:
         """Return the owned members of a kind, and keep them for the next step."""
-        self._members[kind] = members = self.members(account, kind)
+        members = self.members(account, kind)
+        if self._members[0] is not account:
+            self._members = account, {}
+        self._members[1][kind] = members
         return members
 
     def kinds(self, account: Account) -> list[Kind]:
@@ -150,22 +153,19 @@ class Observer:
         kinds = [("partial match", name) for name in self.features if account.states_of(name)]
         return kinds + [("event", name) for name in self.event_features]
 
-    def summarise(self, piece: Piece) -> PieceSummary:
+    def summarise(self, account: Account) -> PieceSummary:
         """Summarise a piece."""
-        account = self.account(piece)
         summaries = {kind: Summary.of(self.remembered(account, kind), self.seed) for kind in self.kinds(account)}
         stored, matched = (int((flags & account.is_owned).sum()) for flags in (account.stored, account.matched))
         events = account.owned[1] - account.owned[0]
         return PieceSummary(summaries, events, stored, matched, account.reach, account.variables)
 
-    def count(self, piece: Piece, raw: Mapping[Kind, Raw]) -> dict[Kind, Counts]:
+    def count(self, account: Account, raw: Mapping[Kind, Raw]) -> dict[Kind, Counts]:
         """Count the values of members in each class."""
-        account = self.account(piece)
         return {kind: value_counts(self.members(account, kind), classes) for kind, classes in raw.items()}
 
-    def evaluate(self, piece: Piece, raw: Mapping[Kind, Raw], percentile: float) -> dict[Kind, Fitted]:
+    def evaluate(self, account: Account, raw: Mapping[Kind, Raw], percentile: float) -> dict[Kind, Fitted]:
         """Evaluate classes if the piece is the whole stream: equal to the result from counts, but faster."""
-        account = self.account(piece)
         return {
             kind: evaluate_classes(classes, Members(self.members(account, kind), classes), percentile)
             for kind, classes in raw.items()
@@ -173,18 +173,18 @@ class Observer:
 
     def flow(
         self,
-        piece: Piece,
+        account: Account,
         classes: Mapping[str, Classes | Tree],
         event_classes: Mapping[str, Classes | Tree],
         windows: Windows,
     ) -> Flow:
         """Count the flow of a piece."""
-        return count_flow(self.account(piece), classes, event_classes, windows)
+        return count_flow(account, classes, event_classes, windows)
 
 
 def fit_pieces(
     query: ast.Query,
-    pieces: History,
+    pieces: History[Piece],
     *,
     slices: int = 4,
     clusters: int | Literal["gap"] = 10,
@@ -240,7 +240,8 @@ def fit_pieces(
         find = partial(find, features=validation.features)
         if validation.slices != slices:
             observer.reslice(slices := validation.slices)
-    answers = pieces.gather("members", observer.summarise, PieceSummary.merged, _by_kind, find)
+    accounts = pieces.map("accounts", observer.account)
+    answers = accounts.gather("members", observer.summarise, PieceSummary.merged, _by_kind, find)
     summary, by_kind = next(iter(answers), None), answers[1:]  # there is no answer without events
     if not isinstance(summary, PieceSummary) or not summary.stored:
         events = summary.events if isinstance(summary, PieceSummary) else 0
@@ -252,11 +253,11 @@ def fit_pieces(
     raw: dict[Kind, Raw] = dict(by_kind)
     if len(pieces) == 1:
         evaluate = partial(observer.evaluate, raw=raw, percentile=percentile)
-        (fitted,) = pieces.gather("values", evaluate, _one, _as_list, _identity)
+        (fitted,) = accounts.gather("values", evaluate, _one, _as_list, _identity)
     else:
         evaluate_kind = partial(_evaluate, raw=raw, percentile=percentile)
         count_values = partial(observer.count, raw=raw)
-        fitted = dict(pieces.gather("values", count_values, _merged_by_kind, _items, evaluate_kind))
+        fitted = dict(accounts.gather("values", count_values, _merged_by_kind, _items, evaluate_kind))
     classes, event_classes = (
         {name: result.classes for (kind, name), result in fitted.items() if kind == role and result.classes is not None}
         for role in ("partial match", "event")
@@ -267,7 +268,7 @@ def fit_pieces(
     if validation is None or validation.report.get("warning") is None:
         warn_short("hybrid", query.name, summary.events, matches, count_of_windows)
     count = partial(observer.flow, classes=classes, event_classes=event_classes, windows=windows)
-    (flow,) = pieces.gather("flow", count, total, _as_list, _identity)
+    (flow,) = accounts.gather("flow", count, total, _as_list, _identity)
     model = HybridModel(
         query, classes, event_classes, flow,
         pa.concat_tables([_labelled(result.values, name, kind) for (kind, name), result in fitted.items()]),

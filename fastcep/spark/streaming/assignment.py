@@ -16,7 +16,7 @@ from fastcep.plan import Plan
 from fastcep.plan.partition_key import key_columns
 from fastcep.plan.plan import KeyPlan
 from fastcep.query.plain_schema import TYPE
-from fastcep.spark.slice_assignment import key_value
+from fastcep.spark.key_groups import key_value
 
 __all__ = ["Unit", "assign_units", "group_sql", "owners_of"]
 

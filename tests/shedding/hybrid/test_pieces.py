@@ -22,7 +22,7 @@ from fastcep.shedding.hybrid.attribution import Account
 from fastcep.shedding.hybrid.flow import Windows, count_flow, total
 from fastcep.shedding.hybrid.history import Piece, Pieces
 from fastcep.shedding.hybrid.model import HybridModel
-from fastcep.shedding.hybrid.pieces import Observer, fit_pieces
+from fastcep.shedding.hybrid.pieces import Observer, fit_pieces, observed_piece
 
 pytestmark = pytest.mark.thorough
 
@@ -187,3 +187,16 @@ def test_what_takes_one_piece_only(text: str, why: str) -> None:
         fit_pieces(own, Pieces([whole_of(stream())] * 2), cost_table="paper")
     with pytest.raises(fc.ValidationError, match="found no piece of history"):
         fit_pieces(own, Pieces(), cost_table="paper")
+
+
+def test_each_piece_is_observed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    observed: list[Any] = []
+
+    def counted(*arguments: Any) -> Account:
+        observed.append(arguments)
+        return observed_piece(*arguments)
+
+    monkeypatch.setattr("fastcep.shedding.hybrid.pieces.observed_piece", counted)
+    history = cut(query(), stream(), [400, 900])
+    fit_pieces(query(), Pieces(history), cost_table=TABLE)
+    assert len(observed) == len(history) == 3

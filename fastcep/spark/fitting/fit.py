@@ -1,9 +1,9 @@
 """``fastcep.spark.fit``: the models of `fastcep.fit`, fitted on history of any size.
 
-Data flow: the stream is cut by time into pieces with enough context on both sides. Three passes compute summaries of
-each piece on the executors (`fastcep.shedding.hybrid.pieces`), two rounds of tasks merge the summaries, and tasks for
-the parts of the sums compute clusters and trees. The driver receives only the contents of the model. The functions are
-those of a fit in one process, so the models are equal.
+Data flow: the stream is cut by time into pieces with enough context on both sides. The executors observe each piece
+once and keep its account (`fastcep.shedding.hybrid.pieces`), but not its events. Three passes compute summaries of the
+accounts, two rounds of tasks merge the summaries, and tasks for the parts of the sums compute clusters and trees. The
+driver receives only the contents of the model. The functions are those of a fit in one process: the models are equal.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, overload
@@ -35,15 +36,15 @@ from fastcep.shedding.espice.fit import count_options, fixed_size, warn_few_wind
 from fastcep.shedding.espice.fit import model_of_counts as model_of_positions
 from fastcep.shedding.espice.model import ESpiceModel
 from fastcep.shedding.fit import distinct, known_options
-from fastcep.shedding.hybrid.history import Piece
+from fastcep.shedding.hybrid.history import History, Piece
 from fastcep.shedding.hybrid.pieces import check_cut, fit_pieces
 from fastcep.shedding.model import Model, check_kind
 from fastcep.shedding.pspice.fit import check_window, model_of_counts, warn_short_counts
-from fastcep.spark.counts import position_table, size_table, transition_table, window_contexts
 from fastcep.spark.detect import one_query
-from fastcep.spark.functions import ShippedFunctions, ship_functions
-from fastcep.spark.slicing import check_slices
-from fastcep.spark.stream_pieces import RESULT_SCHEMA, Pieces, collect_results, pieces_of, result_row
+from fastcep.spark.fitting.counts import position_table, size_table, transition_table, window_contexts
+from fastcep.spark.fitting.pieces import ORDER, RESULT_SCHEMA, collect_results, pieces_of, result_rows, results_of
+from fastcep.spark.functions import ship_functions
+from fastcep.spark.slicing.cutter import check_slices
 
 __all__ = ["fit"]
 
@@ -52,6 +53,7 @@ _HYBRID, _PSPICE, _ESPICE = "hybrid", "pspice", "espice"  #: kinds of the models
 #: Number of partitions for the parts of the sums; there are as many parts as variables.
 _PART_PARTITIONS = 16
 
+Item = TypeVar("Item", covariant=True)
 Summary = TypeVar("Summary")
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -131,11 +133,10 @@ def fit(
     columns = columns_read(built, options.get("features"))
     cut = pieces_of(frame, built, order_by, pieces, context, after, columns)
     plain = plain_query(built, columns)
-    cut.frame.persist()
-    try:
-        model = fit_pieces(plain, _SparkHistory(cut, ship_functions(plain)), references=_in_threads, **options)
-    finally:
-        cut.frame.unpersist()
+    with ExitStack() as kept:
+        observed = partial(cut.map, functions=ship_functions(plain))
+        history = _SparkHistory[Piece](observed, len(cut.cut.slices), kept)
+        model = fit_pieces(plain, history, references=_in_threads, **options)
     return replace(model, query=built).stored()
 
 
@@ -216,25 +217,41 @@ def _in_threads(function: Callable[[Any], Any], items: Iterable[Any], /) -> list
         return list(pool.map(function, items))
 
 
-class _SparkHistory:
-    """Pieces of a stream on Spark, see `fastcep.shedding.hybrid.history.History`."""
+class _SparkHistory(History[Item]):
+    """Pieces of a stream on Spark, or what was made of them, see `fastcep.shedding.hybrid.history.History`.
 
-    def __init__(self, pieces: Pieces, functions: ShippedFunctions) -> None:
-        self._pieces, self._functions = pieces, functions
+    Parameters
+    ----------
+    apply
+        Function that applies a function from a piece to bytes to all pieces, and returns rows of `RESULT_SCHEMA`.
+    count
+        Number of pieces.
+    kept
+        Stack that releases the kept results.
+    """
+
+    def __init__(self, apply: Callable[..., DataFrame], count: int, kept: ExitStack) -> None:
+        self._apply, self._count, self._kept = apply, count, kept
 
     def __len__(self) -> int:
-        return len(self._pieces.cut.slices)
+        return self._count
+
+    def map(self, name: str, function: Callable[[Item], Result]) -> _SparkHistory[Result]:
+        """Apply a function to each piece; Spark keeps the results in memory or on disk."""
+        frame = self._apply(partial(_pickled, function), name=name).persist()
+        self._kept.callback(frame.unpersist)
+        return _SparkHistory(partial(_applied, frame), self._count, self._kept)
 
     def gather(
         self,
         name: str,
-        function: Callable[[Piece], Summary],
+        function: Callable[[Item], Summary],
         merge: Callable[[Sequence[Summary]], Summary],
         split: Callable[[Summary], Sequence[Part]],
         each: Callable[[Part], Result],
     ) -> list[Result]:
         """Summarise all pieces, merge the summaries, split the sum, and return the result of each part."""
-        frame = self._pieces.map(partial(_summarise, function), self._functions, name)
+        frame = self._apply(partial(_pickled, function), name=name)
         size = max(1, round(len(self) ** 0.5))  # pieces per task of the first round, so that no task gets all
         groups = -(-len(self) // size)
         frame = _run(frame, F.floor(F.col("piece") / size).cast("int"), groups, partial(_merge, merge))
@@ -246,6 +263,17 @@ class _SparkHistory:
 Batches = Iterator[pa.RecordBatch]
 
 
+def _applied(frame: DataFrame, function: Callable[[Any], bytes], *, name: str) -> DataFrame:
+    """Apply a function to the pickled results in a DataFrame."""
+
+    def fastcep_results(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number, result in _results(batches):
+            yield from result_rows(number, function(result))
+
+    fastcep_results.__name__ = f"fastcep_{name}"
+    return frame.mapInArrow(fastcep_results, RESULT_SCHEMA)
+
+
 def _run(frame: DataFrame, partition: Any, partitions: int, task: Callable[[Batches], Batches]) -> DataFrame:
     """Repartition rows, sort them by piece, and run a task over each partition."""
 
@@ -253,27 +281,26 @@ def _run(frame: DataFrame, partition: Any, partitions: int, task: Callable[[Batc
         return task(batches)
 
     partitioned = frame.withColumn("to", partition).repartitionById(partitions, F.col("to"))
-    return partitioned.sortWithinPartitions("piece").drop("to").mapInArrow(fastcep_sums, RESULT_SCHEMA)
+    return partitioned.sortWithinPartitions(*ORDER).drop("to").mapInArrow(fastcep_sums, RESULT_SCHEMA)
 
 
-def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
-    for batch in batches:
-        for number, result in zip(batch.column("piece"), batch.column("result"), strict=True):
-            yield number.as_py(), pickle.loads(result.as_py())
+def _results(batches: Batches) -> Iterator[tuple[int, Any]]:
+    for number, result in results_of(batches):
+        yield number, pickle.loads(result)
 
 
-def _pickled_row(number: int, value: Any) -> pa.RecordBatch:
-    return result_row(number, pickle.dumps(value, protocol=5))
+def _pickled_rows(number: int, value: Any) -> Iterator[pa.RecordBatch]:
+    return result_rows(number, pickle.dumps(value, protocol=5))
 
 
-def _summarise(function: Callable[[Piece], Any], piece: Piece) -> bytes:
+def _pickled(function: Callable[[Any], Any], piece: Any) -> bytes:
     return pickle.dumps(function(piece), protocol=5)
 
 
 def _sum(merge: Callable[[Sequence[Any]], Any], batches: Iterator[pa.RecordBatch]) -> tuple[int, Any] | None:
     """Merge summaries one after the other, so that only two are in memory; return the first number and the sum."""
     total: tuple[int, Any] | None = None
-    for number, summary in _rows(batches):
+    for number, summary in _results(batches):
         total = (number, merge([summary])) if total is None else (total[0], merge([total[1], summary]))
     return total
 
@@ -281,7 +308,7 @@ def _sum(merge: Callable[[Sequence[Any]], Any], batches: Iterator[pa.RecordBatch
 def _merge(merge: Callable[[Sequence[Any]], Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     total = _sum(merge, batches)
     if total is not None:
-        yield _pickled_row(*total)
+        yield from _pickled_rows(*total)
 
 
 def _split(
@@ -289,9 +316,9 @@ def _split(
 ) -> Iterator[pa.RecordBatch]:
     total = _sum(merge, batches)
     for number, part in enumerate(split(total[1]) if total is not None else ()):
-        yield _pickled_row(number, part)
+        yield from _pickled_rows(number, part)
 
 
 def _apply_each(each: Callable[[Any], Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for number, part in _rows(batches):
-        yield _pickled_row(number, each(part))
+    for number, part in _results(batches):
+        yield from _pickled_rows(number, each(part))

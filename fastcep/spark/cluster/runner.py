@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 from fastcep.errors import ValidationError
 from fastcep.query.user_functions.registry import functions
 from fastcep.spark.functions import by_value, pickled, ship_all
-from fastcep.spark.survey import stage
+from fastcep.spark.interpreter import set_interpreter
+from fastcep.spark.session import stage
 
 __all__ = ["SparkRunner"]
 
@@ -44,6 +45,7 @@ class SparkRunner:
     def __init__(self, session: SparkSession) -> None:
         if not hasattr(session, "createDataFrame"):
             raise ValidationError(f"found {type(session).__name__}, expected a Spark session: SparkRunner(spark)")
+        set_interpreter(session)
         self._session = session
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item], /) -> list[Result]:

@@ -29,9 +29,9 @@ from fastcep.query.plain_schema import columns_read, plain_query
 from fastcep.shedding import counts as local_counts
 from fastcep.shedding.hybrid.history import Piece
 from fastcep.spark.detect import one_query
+from fastcep.spark.fitting.pieces import ORDER, RESULT_SCHEMA, collect_results, pieces_of, result_rows, results_of
 from fastcep.spark.functions import ship_functions
 from fastcep.spark.packing import pack_table, unpack_table
-from fastcep.spark.stream_pieces import RESULT_SCHEMA, collect_results, pieces_of, result_row
 
 __all__ = [
     "counts_table", "position_counts", "position_table", "size_table", "transition_counts", "transition_table",
@@ -191,15 +191,14 @@ def _counted(
 
     def fastcep_add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         total: pa.Table | None = None
-        for batch in batches:
-            for result in batch.column("result"):
-                table = unpack_table(result.as_py())
-                total = table if total is None else add([total, table])
+        for _, result in results_of(batches):
+            table = unpack_table(result)
+            total = table if total is None else add([total, table])
         if total is not None:
-            yield result_row(0, pack_table(total))
+            yield from result_rows(0, pack_table(total))
 
     results = pieces.map(count_piece, ship_functions(plain), "count")
-    sums = results.repartition(1).mapInArrow(fastcep_add, RESULT_SCHEMA)
+    sums = results.repartition(1).sortWithinPartitions(*ORDER).mapInArrow(fastcep_add, RESULT_SCHEMA)
     tables = [unpack_table(result) for result in collect_results(sums, "counts")]
     return tables[0] if tables else empty
 

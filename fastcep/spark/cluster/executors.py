@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from fastcep.engine.instance_pool import InstanceCounts
 from fastcep.errors import ValidationError
-from fastcep.spark.executor_backend import Executor, ExecutorBackend
+from fastcep.spark.cluster.executor_backend import Executor, ExecutorBackend
 
 __all__ = ["ExecutorPool"]
 

@@ -76,10 +76,19 @@ class TimeCut:
         """End time of each slice except the last one; ascending."""
         return [INT64_MAX if one.end is None else one.end for one in self.slices[:-1]]
 
+    def coarser(self, step: int) -> list[Slice]:
+        """Return slices that consist of `step` neighbours each; the last one may have fewer."""
+        joined = []
+        for place in range(0, len(self.slices), step):
+            last = self.slices[min(place + step, len(self.slices)) - 1]
+            joined.append(replace(self.slices[place], stop=last.stop, end=last.end))
+        return joined
+
     def with_positions(self, counts: Sequence[int]) -> TimeCut:
         """Set the positions, begins and ends of the slices.
 
-        `counts` are the numbers of events before, between and after the edges.
+        `counts` are the numbers of events before, between and after the edges. A slice begins at an edge, earlier than
+        its context requires if there is no edge where the context begins.
         """
         before = [0]
         for count in counts:
@@ -115,7 +124,11 @@ class TimeCut:
         time = _clamp(stream_slice.stop + self.after.nanoseconds)
         if not self.after.events:
             return time
-        index = bisect_left(self.edges, positions[time] + self.after.events, key=positions.__getitem__)
+        index = bisect_left(self.edges, time)
+        if index == len(self.edges):
+            return None
+        after = positions[self.edges[index]] + self.after.events
+        index = bisect_left(self.edges, after, key=positions.__getitem__)
         return max(time, self.edges[index]) if index < len(self.edges) else None
 
     def _position(self, time: int, positions: dict[int, int]) -> int:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from fastcep.events.convert import from_numpy
 from fastcep.plan.slicing import Context
@@ -21,18 +23,27 @@ from fastcep.query.plain_schema import NUMBER, TIME
 from fastcep.shedding.hybrid.history import Piece
 from fastcep.spark.columns import SLICE, Events, events_of
 from fastcep.spark.functions import NO_FUNCTIONS, ShippedFunctions
-from fastcep.spark.slice_assignment import SliceAssignment, assign_slices
+from fastcep.spark.session import stage
 from fastcep.spark.slice_task import without_column
-from fastcep.spark.slices import Slice, time_cut
-from fastcep.spark.slicing import PARTS, slice_counter
-from fastcep.spark.survey import count_between, stage, survey_of, with_times
+from fastcep.spark.slicing.assignment import SliceAssignment, assign_slices
+from fastcep.spark.slicing.cutter import PARTS, positioned, slice_counter, time_parts
+from fastcep.spark.slicing.facts import KIND, facts_text
+from fastcep.spark.slicing.slices import Slice, time_cut
+from fastcep.spark.slicing.survey import all_events, statistics_of, with_times
 
-__all__ = ["RESULT_SCHEMA", "PieceTask", "Pieces", "collect_results", "piece_of", "pieces_of", "result_row"]
+__all__ = ["ORDER", "RESULT_SCHEMA", "PieceTask", "Pieces", "collect_results", "piece_of", "pieces_of", "result_rows",
+           "results_of"]  # fmt: skip
 
-#: Columns of the results of tasks: the number of the piece, and the pickled result.
-RESULT_SCHEMA = "piece int, result binary"
+#: Columns of the results of tasks: the number of the piece, and a part of the result, as values have at most 2 GiB.
+RESULT_SCHEMA = "piece int, part int, result binary"
+#: Columns that order the parts of results.
+ORDER = ("piece", "part")
+#: Maximum size of a part in bytes.
+_PART = 1 << 24
 #: Target maximum of events per piece; all partial matches of a piece are recorded in memory.
 _MAX_EVENTS = 500_000
+#: Maximum number of pieces; beyond 4,096 million events, they are longer.
+_MAX_PIECES = 8_192
 
 
 def piece_of(batches: Sequence[pa.RecordBatch], stream_slice: Slice, *, numbered: bool) -> Piece:
@@ -52,15 +63,26 @@ def piece_of(batches: Sequence[pa.RecordBatch], stream_slice: Slice, *, numbered
     return Piece(table.slice(skipped), position + skipped, (max(first - skipped, 0), max(last - skipped, 0)))
 
 
-def result_row(number: int, result: bytes) -> pa.RecordBatch:
-    """Return a batch with one row of `RESULT_SCHEMA`."""
-    columns: dict[str, Any] = {"piece": pa.array([number], pa.int32()), "result": pa.array([result], pa.binary())}
-    return pa.RecordBatch.from_pydict(columns)
+def result_rows(number: int, result: bytes) -> Iterator[pa.RecordBatch]:
+    """Yield a result in parts, each in a batch with one row of `RESULT_SCHEMA`."""
+    for part, first in enumerate(range(0, max(len(result), 1), _PART)):
+        columns: dict[str, Any] = {
+            "piece": pa.array([number], pa.int32()), "part": pa.array([part], pa.int32()),
+            "result": pa.array([result[first : first + _PART]], pa.binary()),
+        }  # fmt: skip
+        yield pa.RecordBatch.from_pydict(columns)
+
+
+def results_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
+    """Yield the number and the result of each piece, given the rows in the order of `ORDER`."""
+    rows = (row for batch in batches for row in zip(*(batch.column(name) for name in (*ORDER, "result")), strict=True))
+    for number, parts in groupby(rows, lambda row: row[0].as_py()):
+        yield number, b"".join(result.as_buffer() for _, _, result in parts)
 
 
 @dataclass(frozen=True)
 class PieceTask:
-    """Task that applies a function to the piece of a slice, and returns a row of `RESULT_SCHEMA`.
+    """Task that applies a function to the piece of a slice, and returns rows of `RESULT_SCHEMA`.
 
     Attributes
     ----------
@@ -86,7 +108,7 @@ class PieceTask:
             self.functions.register()
             number = non_empty[0].column(SLICE)[0].as_py()
             piece = piece_of(non_empty, self.slices[number], numbered=self.numbered)
-            yield result_row(number, self.function(piece))
+            yield from result_rows(number, self.function(piece))
 
 
 @dataclass(frozen=True)
@@ -108,7 +130,7 @@ class Pieces:
     numbered: bool
 
     def map(self, function: Callable[[Piece], bytes], functions: ShippedFunctions, name: str) -> DataFrame:
-        """Apply a function to each piece, with a row of `RESULT_SCHEMA` each; Spark's UI shows ``name``."""
+        """Apply a function to each piece, with rows of `RESULT_SCHEMA`; Spark's UI shows ``name``."""
         task = PieceTask(function, self.cut.slices, self.numbered, functions)
 
         def fastcep_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -143,16 +165,19 @@ def pieces_of(
     last
         Number of events to take, the last ones of the stream. None: all events.
     """
-    slice_count_of = slice_counter(frame.sparkSession, slices, _MAX_EVENTS)
+    slice_count_of = slice_counter(frame.sparkSession, slices, _MAX_EVENTS, _MAX_PIECES)
     events = events_of(frame, query.schema, order_by, columns)
     if last is not None:
         events = _last_of(events, last)
-    survey = survey_of(events, lambda count: slice_count_of(count) * PARTS)
-    events, slice_count = with_times(events), slice_count_of(survey.events)
-    cut = time_cut(survey.parts, slice_count, before, positions=True, after=after)
-    cut = cut.with_positions(count_between(events, cut.edges))
+    statistics = statistics_of(events, [all_events(events)])
+    slice_count = slice_count_of(statistics.events)
+    parts = time_parts(statistics, slice_count * PARTS, events.unit)
+    cut = time_cut(parts, slice_count, before, positions=True, after=after)
+    cut = positioned(cut, statistics, events.unit)
     assignment = SliceAssignment(cut.slices, cut)
-    return Pieces(assign_slices(events, assignment), assignment, events.numbered)
+    facts = F.from_json(F.lit(facts_text(assignment)), KIND)
+    sliced = assign_slices(with_times(events), facts, len(cut.slices), group=None, timed=True, headers=False)
+    return Pieces(sliced, assignment, events.numbered)
 
 
 def _last_of(events: Events, number: int) -> Events:
@@ -163,6 +188,7 @@ def _last_of(events: Events, number: int) -> Events:
 def collect_results(frame: DataFrame, name: str) -> list[bytes]:
     """Collect results on the driver in the order of the pieces; for results as small as a model."""
     with stage(frame.sparkSession, f"fastcep: {name}"):
-        rows = frame.select("piece", "result").collect()
+        rows = frame.toArrow()
     # sorted here, as a sort by Spark would run the tasks twice
-    return [bytes(row["result"]) for row in sorted(rows, key=lambda row: row["piece"])]
+    ordered = rows.sort_by([(column, "ascending") for column in ORDER])
+    return [result for _, result in results_of(ordered.to_batches())]

@@ -13,9 +13,9 @@ import fastcep as fc
 from fastcep.plan import make_plan
 from fastcep.plan.plan import KeyPlan
 from fastcep.plan.slicing import Context, slicing_of
-from fastcep.spark.slice_assignment import SliceAssignment
-from fastcep.spark.slices import time_cut
-from fastcep.spark.slicing import _slice_count
+from fastcep.spark.slicing.assignment import SliceAssignment
+from fastcep.spark.slicing.cutter import _slice_count, key_cut
+from fastcep.spark.slicing.slices import time_cut
 
 often_refused = settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 
@@ -146,3 +146,39 @@ def test_windows_longer_than_time() -> None:
 def test_number_of_slices(events: int, expected: int) -> None:
     """On two cores: complete rounds, and no slice above the maximum."""
     assert _slice_count(4, 4_000_000, events) == expected
+
+
+def test_number_of_pieces() -> None:
+    assert _slice_count(4, 500_000, 3 * 10**9, 8_192) == 6_000
+    assert _slice_count(4, 500_000, 10**11, 8_192) == 8_192
+
+
+@pytest.mark.parametrize("slice_count", [16, 64, 1024])
+def test_heavy_groups_are_cut_by_their_own_size(slice_count: int) -> None:
+    """Keys with Zipf's distribution: each slice has about the same number of events, and there are not too many."""
+    sizes = [10**9 // rank for rank in range(1, 8 * slice_count + 1)]
+    parts = list(range(1, 8 * slice_count))
+    cut = key_cut(sizes, slice_count, parts, Context(0))
+    assert len(cut.slices) <= min(2 * slice_count, 1024)
+    assert cut.time is not None
+    loads = [0.0] * len(cut.slices)
+    for group, (first, step) in enumerate(zip(cut.groups, cut.steps, strict=True)):
+        count = -(-len(cut.time.slices) // step)
+        for piece in range(first, first + count):
+            loads[piece] += sizes[group] / count
+    assert max(loads) < 2.5 * sum(sizes) / slice_count
+    first, second = (-(-len(cut.time.slices) // cut.steps[group]) for group in (0, 3))
+    assert first >= 3 * second
+
+
+def test_heavy_groups_do_not_give_too_many_slices() -> None:
+    """Each of 600 keys would have two slices, beside about 120 of other keys."""
+    sizes = [1_600] * 600 + [17] * 7_592
+    assert len(key_cut(sizes, 1_024, list(range(1, 8_192)), Context(0)).slices) <= 1_024
+
+
+def test_time_slices_of_a_heavy_group() -> None:
+    time = time_cut([10, 20, 30, 40], 5, Context(3), positions=False)
+    assert [(one.start, one.stop, one.begin, one.end) for one in time.coarser(2)] == [
+        (None, 20, None, 20), (20, 40, 17, 40), (40, None, 37, None),
+    ]  # fmt: skip

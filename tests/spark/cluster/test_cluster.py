@@ -22,7 +22,7 @@ from fastcep import datasets
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.thorough]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 V = {"ID": "int64", "V": "int64"}
 SCHEMA = fc.Schema(dict.fromkeys("ABCD", V), time="ts", type="type", time_unit="us")
 TEXT = "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V WITHIN 1ms"

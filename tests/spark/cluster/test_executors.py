@@ -18,11 +18,11 @@ from support.waiting import LIMIT, wait_for
 from fastcep import ValidationError
 from fastcep.engine.instance_pool import InstanceCounts, InstancePool
 from fastcep.spark import ExecutorPool
-from fastcep.spark.executor_backend import Executor
+from fastcep.spark.cluster.executor_backend import Executor
 
 pytestmark = pytest.mark.spark
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @dataclass
@@ -61,14 +61,14 @@ class Clock:
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> Backend:
     backend = Backend()
-    monkeypatch.setattr("fastcep.spark.executors.ExecutorBackend", lambda session: backend)
+    monkeypatch.setattr("fastcep.spark.cluster.executors.ExecutorBackend", lambda session: backend)
     return backend
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("fastcep.spark.executors.monotonic", lambda: clock.seconds)
+    monkeypatch.setattr("fastcep.spark.cluster.executors.monotonic", lambda: clock.seconds)
     return clock
 
 

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from fastcep.errors import ValidationError
-from fastcep.spark.survey import context_of
+from fastcep.spark.session import context_of
 
 __all__ = ["Executor", "ExecutorBackend"]
 

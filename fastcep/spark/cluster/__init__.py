@@ -1,0 +1,1 @@
+"""Run work items, and change the number of executors, on a cluster."""

@@ -1,0 +1,1 @@
+"""Detect matches in Parquet files that tasks read themselves."""

@@ -1,0 +1,1 @@
+"""Fit models of shedders on a DataFrame, and count for those that are fitted from counts."""

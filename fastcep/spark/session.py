@@ -1,0 +1,37 @@
+"""Parts of a Spark session that Spark Connect does not offer: the context, and names of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+__all__ = ["context_of", "stage"]
+
+
+def context_of(session: SparkSession) -> SparkContext | None:
+    """Return the SparkContext of a session; None for Spark Connect."""
+    try:
+        return session.sparkContext
+    except (PySparkException, AttributeError):
+        return None
+
+
+@contextmanager
+def stage(session: SparkSession, name: str) -> Iterator[None]:
+    """Name the jobs started inside this context in Spark's UI; without effect for Spark Connect."""
+    context = context_of(session)
+    if context is None:
+        yield
+        return
+    before = {key: context.getLocalProperty(key) for key in ("spark.job.description", "callSite.short")}
+    for key in before:
+        context.setLocalProperty(key, name)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None removes it
