@@ -57,7 +57,7 @@ class DropTable:
         self.cells: Cells = model.cells(size, literal=literal)
 
     def probabilities(self, demand: float, partitions: int = 1) -> Floats:
-        """Return the drop probability of an event by type and bin: float64[types, bins].
+        """Return the drop probability of an event by type and bin: float64[types, bins], C order.
 
         From each partition of a window, ``x = demand * p_size`` events are dropped (eSPICE, section 3.4), where
         ``p_size`` is the number of events in the partition that can be bound.
@@ -72,7 +72,7 @@ class DropTable:
         if self._latest is None or self._latest[0] != (demand, partitions):
             part = parts_of(self.cells.events.shape[1], partitions)
             drops = self._literal_drops(demand, part) if self._literal else self._fractional_drops(demand, part)
-            self._latest = (demand, partitions), drops
+            self._latest = (demand, partitions), np.ascontiguousarray(drops)
         return self._latest[1]
 
     def _fractional_drops(self, demand: float, part: Ints) -> Floats:
