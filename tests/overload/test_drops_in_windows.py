@@ -19,7 +19,8 @@ class InWindows(Quiet):
 
 
 def query() -> fc.Query:
-    return fc.parse(f"PATTERN SEQ(A a, B b) WINDOW OPEN EVERY {EVERY} EVENTS CLOSE AFTER {SIZE} EVENTS", SCHEMA, name="q")
+    window = f"OPEN EVERY {EVERY} EVENTS CLOSE AFTER {SIZE} EVENTS"
+    return fc.parse(f"PATTERN SEQ(A a, B b) WINDOW {window}", SCHEMA, name="q")
 
 
 def drop_plan(rng: np.random.Generator) -> DropPlan:

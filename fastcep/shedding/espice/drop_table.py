@@ -55,6 +55,7 @@ class DropTable:
         self._model, self._literal = model, literal
         self._latest: tuple[tuple[float, int], Floats] | None = None  # of `probabilities`, with its arguments
         self.cells: Cells = model.cells(size, literal=literal)
+        self._groups: Ints | None = None if literal else self._ordered()
 
     def probabilities(self, demand: float, partitions: int = 1) -> Floats:
         """Return the drop probability of an event by type and bin: float64[types, bins], C order.
@@ -77,6 +78,7 @@ class DropTable:
 
     def _fractional_drops(self, demand: float, part: Ints) -> Floats:
         order = self._groups
+        assert order is not None
         groups, parts = int(order.max(initial=0)) + 1, int(part[-1]) + 1
         place = part[None, :] * groups + order
         amount = np.bincount(place.ravel(), self.cells.events.ravel(), parts * groups).reshape(parts, groups)
@@ -94,9 +96,8 @@ class DropTable:
             drops[:, part == number] = utility <= threshold
         return drops
 
-    @cached_property
-    def _groups(self) -> Ints:
-        """Place of each cell in the order of dropping; equal cells have the same: int64[types, bins]."""
+    def _ordered(self) -> Ints:
+        """Return the place of each cell in the order of dropping; equal cells have the same: int64[types, bins]."""
         cells = self.cells
         shape = cells.events.shape
         keys = [

@@ -129,6 +129,8 @@ class ESpice(RefittingShedder):
                 "out the detector, give detector=shedder.detector('queue'), or a number as f"
             )
         self._queries[query.name] = query
+        if query.name not in self._tables:  # now, as an overloaded engine has no time to spare
+            self._new_table(query.name, self._sizes[query.name].size)
 
     def detector(self, of: str) -> Detector:
         """Return the default detector for ``latency`` (processing), ``queue`` or ``memory``."""
