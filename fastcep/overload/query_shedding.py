@@ -89,6 +89,7 @@ class QueryShedding:
         self.plan, self.matcher, self.weight = plan, matcher, plan.query.weight
         self.shedding = Shedding(matcher)
         self.drop_plan = DropPlan()
+        self._largest: tuple[float, float] | None = (1.0, 1.0)  # weights of the drop plan, see `largest_weights`
         self.window_size = _UNKNOWN
         self.received = int(matcher.events)
         self.recall = RecallEstimate(int(matcher.matches))
@@ -170,7 +171,7 @@ class QueryShedding:
             if births.ndim == 2:  # if children are counted, the matcher needs probabilities by slice
                 births = np.repeat(births[:, :, None], self.slices if drop_plan.counts else 1, axis=2)
             shedding.refuse_births(births)
-        self.drop_plan = drop_plan
+        self.drop_plan, self._largest = drop_plan, largest_weights(drop_plan)
         if drop_plan.drops is None or not drop_plan.drops.any():
             return 0
         return shedding.drop_rows(_probabilities(drop_plan.drops), 0 if drop_plan.steady else salt)
@@ -199,10 +200,9 @@ class QueryShedding:
         if self.recall.advance(events, lost, self.window_size):
             self._count(self.recall, self.window_size)
             self._weighed = self.shedding.weighed
-        largest = largest_weights(plan)
-        if largest is None:
+        if self._largest is None:
             self._unseen_until = self.received + round(_WEIGHED * self.window_size)
-        self.recall.follow_plan(self._kept(), plan.known_left(), largest or (1.0, 1.0), plan.error)
+        self.recall.follow_plan(self._kept(), plan.known_left(), self._largest or (1.0, 1.0), plan.error)
         if self._weighs_until is not None and self.received >= self._weighs_until:
             self._weighs, self._weighs_until = False, None
             self.shedding.weigh(False)

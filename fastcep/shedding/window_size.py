@@ -23,7 +23,8 @@ class WindowSize:
     """Predicts the number of events in an open window of a query (eSPICE, section 3.6).
 
     * ``CLOSE AFTER n EVENTS``: n.
-    * ``CLOSE AFTER t``: the events that now arrive in t, smoothed over the last windows.
+    * ``CLOSE AFTER t``: the events that now arrive in t, smoothed over the last windows. Before its first decision, an
+      engine has not measured this, so the mean of the history counts.
     * ``CLOSE ON``: the mean size of the windows in the history, because the closing event is not known in advance.
 
     Parameters
@@ -46,7 +47,9 @@ class WindowSize:
         windows = view.plan.windows
         if windows is not None and windows.closing == AFTER_EVENTS:
             self.size = float(windows.length)
-        elif windows is not None and windows.closing == AFTER_TIME and view.received > self._received:
+        elif windows is not None and windows.closing == AFTER_TIME and view.received > max(
+            self._received, view.load.events
+        ):  # not the first decision of an engine, for which ``window_size`` is an assumption
             events = view.received - self._received
             passed = events / max(view.window_size, 1.0)  # windows
             kept = exp(-passed / _SMOOTHED)

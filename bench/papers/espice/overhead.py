@@ -45,14 +45,21 @@ class _Nothing(PatternWeightedEvents):
 
 
 def without_effect(shedder: Shedder) -> Shedder:
-    """Return the shedder, whose decisions and look-ups take their time but drop nothing."""
-    decide = shedder.decide
+    """Return the shedder, whose decisions and look-ups take their time but drop nothing.
+
+    A drop plan that the shedder repeats is repeated, as the engine does not apply it again.
+    """
+    decide, last = shedder.decide, DropPlan()
+    without = last
 
     def never(demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
-        return [
-            plan if plan.windows is None else replace(plan, windows=np.where(plan.windows > 0, _NEVER, 0.0))
-            for plan in decide(demand, before, views)
-        ]
+        nonlocal last, without
+        (plan,) = decide(demand, before, views)
+        if plan is not last:
+            last = without = plan
+            if plan.windows is not None:
+                without = replace(plan, windows=np.where(plan.windows > 0, _NEVER, 0.0))
+        return [without]
 
     shedder.decide = never  # type: ignore[method-assign]
     return shedder

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Interface of load shedding to Python: set the tables of drop probabilities, and read the counters. See drop.pyx."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc
 from libc.string cimport memcpy
 
 import numpy as np
@@ -16,12 +16,12 @@ from fastcep._core.shed.flows cimport (
     flows_clear, flows_free, flows_init, log_weight,
 )
 from fastcep._core.shed.lineage cimport observe_init
-from fastcep._core.shed.tables_memory cimport shed_init, slice_births
+from fastcep._core.shed.tables_memory cimport in_windows_free, in_windows_init, shed_init, slice_births
 from fastcep._core.state.core cimport Core
 from fastcep._core.state.draws cimport mixed, steps_of
 from fastcep._core.state.lineage_tables cimport LineageTables
 from fastcep._core.state.shedding_tables cimport (
-    DRAWN_BITS, MOST_SLICES, Cut, Flow, Flows, Prices, Tried, Yields,
+    BY_BIN, DRAWN_BITS, MOST_SLICES, NEVER, SAME, Cut, Flow, Flows, Prices, Tried, Yields,
 )
 
 cdef extern from "check.h":
@@ -144,19 +144,27 @@ cdef class Shedding:
 
         Offsets are counted in bins of ``bin`` events; the last bin has all later offsets too. None: drop no events.
         """
-        cdef Py_ssize_t i, j
-        free(self.core.shed.in_windows)
-        self.core.shed.in_windows = NULL
+        cdef Py_ssize_t i, j, cell = 0
+        cdef int64_t chance = 0, weight = 0
+        cdef uint8_t kind
         if chances is None:
+            in_windows_free(&self.core.shed)
             return
         assert chances.shape[0] == self.core.shed.n_types and chances.shape[1] > 0 and bin > 0
-        self.core.shed.in_windows = <int64_t*>calloc(chances.shape[0] * chances.shape[1], sizeof(int64_t))
-        if self.core.shed.in_windows == NULL:
+        if in_windows_init(&self.core.shed, chances.shape[1], bin) < 0:
             raise MemoryError("no memory for load shedding")
-        self.core.shed.bins, self.core.shed.bin = chances.shape[1], bin
         for i in range(chances.shape[0]):
+            kind = NEVER if chances[i, 0] == 0 else SAME
             for j in range(chances.shape[1]):
-                self.core.shed.in_windows[i * chances.shape[1] + j] = chances[i, j]
+                if chances[i, j] != chance:  # equal ones are often next to each other
+                    chance, weight = chances[i, j], log_weight(chances[i, j])
+                if chance != chances[i, 0]:
+                    kind = BY_BIN
+                self.core.shed.in_windows[cell] = chance
+                self.core.shed.in_windows_weights[cell] = weight
+                self.core.shed.in_windows_above[cell] = chance > 0
+                cell += 1
+            self.core.shed.in_windows_rows[i] = kind
 
     def drop_whole_windows(self, int64_t chance):
         """Set the probability with which an isolated window is dropped with all of its events, in 2^-32."""

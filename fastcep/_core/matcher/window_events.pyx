@@ -15,8 +15,9 @@ from fastcep._core.memory.open_windows cimport (
 from fastcep._core.memory.row_store cimport find
 from fastcep._core.memory.starts cimport drop_first
 from fastcep._core.program.plan_tables cimport Edge, Variable
-from fastcep._core.shed.drop cimport is_whole_dropped, kept_out
+from fastcep._core.shed.drop cimport is_whole_dropped, kept_out, screen_event
 from fastcep._core.state.core cimport Core, read_key
+from fastcep._core.state.draws cimport mixed
 from fastcep._core.state.isolated_windows cimport counts_of, end_window, enter, leave
 
 cdef extern from *:
@@ -39,7 +40,7 @@ cdef void advance_windows(
                 break
             _close_passed(core, time, position, opens, n)
             if add_window(windows, &core.starts if core.is_shared else NULL, position + opens, time[opens],
-                          windows.ids[windows.next_open]) < 0:
+                          windows.ids[windows.next_open], mixed(<uint64_t>(position + opens))) < 0:
                 core.failed = True
             core.starts.newest = windows.next - 1
             windows.next_open += 1
@@ -140,6 +141,7 @@ cdef int64_t enter_first_window(Core* core, uint64_t* variables, int k) noexcept
     if not core.is_isolated:
         return 0
     core.bindable = variables[0]
+    screen_event(core)
     return _enter_from(core, core.windows.first, variables, k)
 
 
@@ -159,7 +161,7 @@ cdef int64_t _enter_from(Core* core, int64_t number, uint64_t* variables, int k)
         if usable and is_whole_dropped(core, window.position):
             end_window(core, window)
             usable = 0
-        if usable and core.shed.in_windows != NULL and kept_out(core, window.position):
+        if usable and kept_out(core, window):
             usable = 0
         if usable and core.n_counts > 0 and window.part != NULL and partition_of(core, usable, k) and limit_is_reached(
                 core, counts_of(core, window.part)):

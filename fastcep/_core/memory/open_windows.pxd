@@ -23,6 +23,7 @@ cdef struct Opened:
     int64_t position         # position of the event that opened it
     int64_t time             # time of that event
     int64_t id               # sequence number of that event
+    uint64_t draw            # hash of the position, for the draws of load shedding in the window
     int64_t reported         # matches reported so far, counted if the query has a limit
     uint64_t relevant        # isolated mode: bit set of the variables whose events can have an effect in the window
     bint closed
@@ -49,6 +50,7 @@ cdef inline Opened* window_at(const Windows* windows, int64_t ordinal) noexcept 
     return windows.ring + (ordinal & windows.mask)
 
 
-cdef int add_window(Windows* windows, Starts* starts, int64_t position, int64_t time, int64_t id) noexcept nogil
+cdef int add_window(
+    Windows* windows, Starts* starts, int64_t position, int64_t time, int64_t id, uint64_t draw) noexcept nogil
 cdef int64_t window_of(const Windows* windows, int64_t position) noexcept nogil
 cdef int64_t windows_bytes(const Windows* windows) noexcept nogil

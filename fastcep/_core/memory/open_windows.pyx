@@ -5,7 +5,7 @@ In *shared* mode, a row belongs to all windows that were open when its first eve
 these are still open when a match is complete. In *isolated* mode, every window has a `Part` with its own rows, starts
 and waiting matches.
 """
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 
 from fastcep._core.memory.allocator cimport give_back, obtain
 from fastcep._core.memory.starts cimport Starts
@@ -14,8 +14,9 @@ cdef enum:
     FIRST_ENTRIES = 16       # entries of a new ring
 
 
-cdef int add_window(Windows* windows, Starts* starts, int64_t position, int64_t time, int64_t id) noexcept nogil:
-    """Open a window; -1 without memory. ``starts``: see ``_drop_closed``."""
+cdef int add_window(
+        Windows* windows, Starts* starts, int64_t position, int64_t time, int64_t id, uint64_t draw) noexcept nogil:
+    """Open a window; -1 without memory. ``starts``: see ``_drop_closed``. ``draw``: hash of ``position``."""
     cdef Opened* opened
     if windows.ring == NULL:
         if _grow(windows) < 0:
@@ -29,6 +30,7 @@ cdef int add_window(Windows* windows, Starts* starts, int64_t position, int64_t 
     opened.position = position
     opened.time = time
     opened.id = id
+    opened.draw = draw
     opened.reported = 0
     opened.relevant = windows.relevant
     opened.closed = False

@@ -88,18 +88,15 @@ cdef int largest_class(item) except -1:
 
 # ---------------------------------------------------------------------- look-up
 
-cdef void classify(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n,
-                   int k) noexcept nogil:
-    """Write the classes of the children of ``n`` rows of a bucket (as for ``stage_rows``) to ``shed.classes``."""
+cdef void classify_features(Core* core, const Edge* edge, const Bucket* bucket, int first, const int32_t* rows, int n,
+                            int k) noexcept nogil:
+    """Do `classify` for children that have features."""
     cdef Shed* shed = &core.shed
     cdef const Classifier* classifier = shed.classifiers + edge.target
     cdef int64_t* outputs[MOST_FEATURES]
     cdef uint8_t* output_nulls[MOST_FEATURES]
     cdef uint8_t missing[CHUNK]
     cdef int i, f
-    if classifier.n_features == 0 or not edge.has_features:
-        memset(shed.classes, 0, n * sizeof(int64_t))
-        return
     for f in range(classifier.n_features):
         outputs[f] = shed.values + f * CHUNK
         output_nulls[f] = shed.nulls + f * CHUNK
@@ -119,14 +116,12 @@ cdef void classify(Core* core, const Edge* edge, const Bucket* bucket, int first
             shed.classes[i] = classifier.other if missing[i] else _look_up(classifier, shed.values + i, CHUNK)
 
 
-cdef int64_t class_of_event(const Core* core, int variable, int k) noexcept nogil:
-    """Return the class of event ``k`` of the chunk, by the classifier of a variable."""
+cdef int64_t class_of_features(const Core* core, int variable, int k) noexcept nogil:
+    """Do `class_of_event` for a variable whose events have features."""
     cdef const Classifier* classifier = core.shed.by_variable + variable
     cdef const Column* column
     cdef int64_t features[MOST_FEATURES]
     cdef int f
-    if classifier.n_features == 0:
-        return 0
     for f in range(classifier.n_features):
         column = core.columns + core.shed.features_of[variable][f]
         if column.null != NULL and column.null[k]:

@@ -1,12 +1,12 @@
 # Load shedding inside the matcher. See drop.pyx.
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
 
+from fastcep._core.memory.open_windows cimport Opened
 from fastcep._core.memory.row_store cimport Bucket
 from fastcep._core.program.plan_tables cimport HOME, Edge
-from fastcep._core.shed.flows cimport log_weight
 from fastcep._core.state.core cimport Core
-from fastcep._core.state.draws cimport falls, mixed
-from fastcep._core.state.shedding_tables cimport DRAWN_BITS, Shed
+from fastcep._core.state.draws cimport falls
+from fastcep._core.state.shedding_tables cimport BY_BIN, DRAWN_BITS, NEVER, Shed
 
 
 cdef int drop_events(
@@ -52,13 +52,33 @@ cdef inline bint is_whole_dropped(Core* core, int64_t opened) noexcept nogil:
     return True
 
 
-cdef inline bint kept_out(Core* core, int64_t opened) noexcept nogil:
-    """Return whether the event is dropped from the window that the event at position ``opened`` has opened."""
+cdef inline void screen_event(Core* core) noexcept nogil:
+    """Look up what `kept_out` needs to know about the current event, once for all windows."""
     cdef Shed* shed = &core.shed
-    cdef int64_t offset = core.event_position - opened, chance
-    chance = shed.in_windows[core.event_type * shed.bins + min(offset // shed.bin, shed.bins - 1)]
-    if chance == 0 or not falls(shed.seed ^ mixed(<uint64_t>opened), <uint64_t>core.event_position, chance):
-        shed.window_weight = log_weight(chance) if shed.weighs else 0
+    shed.window_weight = 0
+    shed.event_row = NEVER if shed.in_windows == NULL else shed.in_windows_rows[core.event_type]
+    if shed.event_row != NEVER:
+        shed.event_cell = core.event_type * shed.bins
+        shed.event_chance = shed.in_windows[shed.event_cell]
+        if shed.weighs:
+            shed.window_weight = shed.in_windows_weights[shed.event_cell]
+
+
+cdef inline bint kept_out(Core* core, const Opened* window) noexcept nogil:
+    """Return whether the current event is dropped from a window; `screen_event` has looked it up."""
+    cdef Shed* shed = &core.shed
+    cdef int64_t chance = shed.event_chance, cell
+    if shed.event_row == NEVER:
+        return False
+    if shed.event_row == BY_BIN:
+        cell = shed.event_cell + min((core.event_position - window.position) // shed.bin, shed.bins - 1)
+        if not shed.in_windows_above[cell]:
+            shed.window_weight = 0
+            return False
+        chance = shed.in_windows[cell]
+        if shed.weighs:
+            shed.window_weight = shed.in_windows_weights[cell]
+    if not falls(shed.seed ^ window.draw, <uint64_t>core.event_position, chance):
         return False
     shed.n_in_windows += 1
     return True

@@ -70,10 +70,36 @@ cdef int slice_births(Shed* shed, int n_states, int slices) noexcept nogil:
     return 0
 
 
+cdef int in_windows_init(Shed* shed, int64_t bins, int64_t bin) noexcept nogil:
+    """Allocate probabilities by type and bin of isolated windows, all 0, instead of the old ones.
+
+    Returns -1 if memory ran out.
+    """
+    cdef int64_t cells = shed.n_types * bins
+    in_windows_free(shed)
+    shed.in_windows = <int64_t*>calloc(2 * cells, sizeof(int64_t))
+    shed.in_windows_rows = <uint8_t*>calloc(shed.n_types + cells, 1)
+    if shed.in_windows == NULL or shed.in_windows_rows == NULL:
+        in_windows_free(shed)
+        return -1
+    shed.in_windows_weights = shed.in_windows + cells
+    shed.in_windows_above = shed.in_windows_rows + shed.n_types
+    shed.bins, shed.bin = bins, bin
+    return 0
+
+
+cdef void in_windows_free(Shed* shed) noexcept nogil:
+    """Free the probabilities by type and bin of isolated windows."""
+    free(shed.in_windows)
+    free(shed.in_windows_rows)
+    shed.in_windows = shed.in_windows_weights = NULL
+    shed.in_windows_above = shed.in_windows_rows = NULL
+
+
 cdef void shed_free(Shed* shed) noexcept nogil:
     """Free all tables except those of the classifiers, which Python owns."""
     free(shed.by_type)
-    free(shed.in_windows)
+    in_windows_free(shed)
     free(shed.refuse)
     free(shed.bounds)
     free(shed.ages)
@@ -95,7 +121,7 @@ cdef void shed_free(Shed* shed) noexcept nogil:
     shed.by_variable = NULL
     shed.features_of = NULL
     shed.withhold = NULL
-    shed.by_type = shed.in_windows = shed.refuse = shed.bounds = shed.born = shed.values = NULL
+    shed.by_type = shed.refuse = shed.bounds = shed.born = shed.values = NULL
     shed.nulls = shed.ages = NULL
     shed.numbers = NULL
     shed.classifiers = NULL

@@ -6,7 +6,7 @@ The arrays are overwritten: numbers become ordinals in place.
 The numbers of starts, nodes and places are checked, so inconsistent arrays are rejected before they do harm. After an
 error the core is partly loaded; its memory is freed with it.
 """
-from libc.stdint cimport INT64_MAX, int8_t, int64_t
+from libc.stdint cimport INT64_MAX, int8_t, int64_t, uint64_t
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from fastcep._core.memory.starts cimport EVENTS, Starts, new_node, relist, start
 from fastcep._core.program.plan_tables cimport ROUND_AT, VARIABLE_AT, State
 from fastcep._core.snapshot.dump cimport is_chained
 from fastcep._core.state.core cimport Core, position_of, stores_of
+from fastcep._core.state.draws cimport mixed
 from fastcep._core.state.isolated_windows cimport enter, leave, set_relevant
 
 cdef str _MISFIT = "{} that do not fit the other arrays of the state"
@@ -101,7 +102,7 @@ cdef int _load_windows(Core* core, const int64_t[:, ::1] table) except -1:
     """Load the open explicit windows."""
     cdef Py_ssize_t i
     for i in range(table.shape[1]):
-        if add_window(&core.windows, NULL, table[0, i], table[1, i], table[2, i]) < 0:
+        if add_window(&core.windows, NULL, table[0, i], table[1, i], table[2, i], mixed(<uint64_t>table[0, i])) < 0:
             raise MemoryError("no memory for the state")
         window_at(&core.windows, core.windows.next - 1).reported = table[3, i]
     return 0

@@ -11,6 +11,11 @@ cdef enum:
     DRAWN_BITS = 14          # bits of a draw
     CREDITS = 64             # most events in a row that may exceed the work limit; see work_limit.pyx
 
+cdef enum:                   # how the probability of keeping an event out of a window depends on its bin, by type
+    NEVER                    # it is 0 in all bins
+    SAME                     # it is the same in all bins
+    BY_BIN
+
 
 cdef struct Node:            # a node of a decision tree
     int32_t feature          # the feature that it tests
@@ -115,8 +120,14 @@ cdef struct Shed:            # drop probabilities are in 2^-32
     int64_t* by_type         # per type: probability that an event is dropped,
     int64_t* type_weights    # and weight of an event that is not dropped; see flows.pyx
     int64_t* in_windows      # per type and bin: probability that an event is kept out of an isolated window; or NULL
+    int64_t* in_windows_weights  # and weight of an event that is not kept out; see flows.pyx
+    uint8_t* in_windows_above  # per type and bin: 1 if the probability is above 0; a row of it is in one cache line or two
+    uint8_t* in_windows_rows  # per type: NEVER, SAME or BY_BIN
     int64_t bins             # bins of a window
     int64_t bin              # events per bin
+    int event_row            # of the current event: NEVER, SAME or BY_BIN,
+    int64_t event_cell       # first cell of its type in ``in_windows``,
+    int64_t event_chance     # and the probability there
     int64_t window_weight    # weight of the current event, which was not dropped from the current window
     int64_t whole            # probability that an isolated window is dropped with all of its events,
     int64_t whole_weight     # and weight of a window that is not dropped

@@ -55,9 +55,10 @@ class DropTable:
         self._model, self._literal = model, literal
         self._latest: tuple[tuple[float, int], Floats] | None = None  # of `probabilities`, with its arguments
         self.cells: Cells = model.cells(size, literal=literal)
+        self._groups: Ints | None = None if literal else self._ordered()
 
     def probabilities(self, demand: float, partitions: int = 1) -> Floats:
-        """Return the drop probability of an event by type and bin: float64[types, bins].
+        """Return the drop probability of an event by type and bin: float64[types, bins], C order.
 
         From each partition of a window, ``x = demand * p_size`` events are dropped (eSPICE, section 3.4), where
         ``p_size`` is the number of events in the partition that can be bound.
@@ -72,11 +73,12 @@ class DropTable:
         if self._latest is None or self._latest[0] != (demand, partitions):
             part = parts_of(self.cells.events.shape[1], partitions)
             drops = self._literal_drops(demand, part) if self._literal else self._fractional_drops(demand, part)
-            self._latest = (demand, partitions), drops
+            self._latest = (demand, partitions), np.ascontiguousarray(drops)
         return self._latest[1]
 
     def _fractional_drops(self, demand: float, part: Ints) -> Floats:
         order = self._groups
+        assert order is not None
         groups, parts = int(order.max(initial=0)) + 1, int(part[-1]) + 1
         place = part[None, :] * groups + order
         amount = np.bincount(place.ravel(), self.cells.events.ravel(), parts * groups).reshape(parts, groups)
@@ -94,9 +96,8 @@ class DropTable:
             drops[:, part == number] = utility <= threshold
         return drops
 
-    @cached_property
-    def _groups(self) -> Ints:
-        """Place of each cell in the order of dropping; equal cells have the same: int64[types, bins]."""
+    def _ordered(self) -> Ints:
+        """Return the place of each cell in the order of dropping; equal cells have the same: int64[types, bins]."""
         cells = self.cells
         shape = cells.events.shape
         keys = [

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from fastcep.errors import ModelError, ValidationError
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Detector, QueryView
+from fastcep.overload.protocols import Detector, Floats, QueryView
 from fastcep.query import ast, to_text
 from fastcep.shedding.detectors import QueueLength
 from fastcep.shedding.espice.drift import TypeDrift
@@ -101,6 +101,7 @@ class ESpice(RefittingShedder):
         self._new_models: dict[str, Model] = {}  # those that replaced one of the models given
         self._sizes = {name: WindowSize(item.positions) for name, item in self._models.items()}
         self._tables: dict[str, tuple[float, DropTable]] = {}  # with the size of windows for which it was computed
+        self._plans: dict[str, DropPlan] = {}  # of the last decision
         self._drifts = {name: _new_drift(item) for name, item in self._models.items()}
         self._queue: QueueLength | None = None
 
@@ -128,6 +129,8 @@ class ESpice(RefittingShedder):
                 "out the detector, give detector=shedder.detector('queue'), or a number as f"
             )
         self._queries[query.name] = query
+        if query.name not in self._tables:  # now, as an overloaded engine has no time to spare
+            self._new_table(query.name, self._sizes[query.name].size)
 
     def detector(self, of: str) -> Detector:
         """Return the default detector for ``latency`` (processing), ``queue`` or ``memory``."""
@@ -158,11 +161,18 @@ class ESpice(RefittingShedder):
         plans = []
         for view, table, (dropped, whole, kept) in zip(views, tables, shares, strict=True):
             drops = table.probabilities(dropped, self._partitions(view, table.cells.size))
-            plans.append(DropPlan(
-                windows=np.ascontiguousarray(drops), bin=table.cells.bin, whole_windows=whole,
-                kept=table.kept(drops) if kept is None else kept,
-            ))  # fmt: skip
+            plans.append(self._plan(view.plan.query.name, table, drops, whole, kept))
         return plans
+
+    def _plan(self, name: str, table: DropTable, drops: Floats, whole: float, kept: float | None) -> DropPlan:
+        """Return the drop plan for a query: the last one again if nothing has changed, as it is then in force."""
+        last = self._plans.get(name)
+        if last is None or last.windows is not drops or last.whole_windows != whole or kept not in (None, last.kept):
+            self._plans[name] = DropPlan(
+                windows=drops, bin=table.cells.bin, whole_windows=whole,
+                kept=table.kept(drops) if kept is None else kept,
+            )  # fmt: skip
+        return self._plans[name]
 
     def _shares(self, view: QueryView, demand: float) -> tuple[float, float, float | None]:
         """Return the share of the events and of the windows to drop, and the expected share of the matches if known."""

@@ -90,7 +90,7 @@ def test_others_lose_most_matches() -> None:
 def view(text: str = "", **load: float) -> QueryView:
     query = positional.query(*([text] if text else []))
     plan = make_plan(query, store="rows", isolated=True)
-    measured = Load(load.pop("bound", 0.0), service=load.get("service", 0.0))
+    measured = Load(load.pop("bound", 0.0), service=load.get("service", 0.0), events=int(load.get("events", 0)))
     reading = [DetectorReading(0.5, utilisation=2.0)] if measured.bound else []
     counters = cast(Any, Counters(plan, {}, 1))
     return QueryView(plan, counters, 1, window_size=load.get("size", 0.0), received=int(load.get("received", 0)),
@@ -144,6 +144,8 @@ def test_sizes_of_time_windows_follow_the_stream() -> None:
     positions = model.numbers["positions"]
     assert positions in (200, 201)
     shedder.decide(0.3, 0.0, [view(text)])
+    assert shedder.metrics()["windows"]["q"] == positions
+    shedder.decide(0.3, 0.0, [view(text, size=1024.0, received=50, events=50)])  # nothing has been measured
     assert shedder.metrics()["windows"]["q"] == positions
     for received in range(100, 2000, 100):
         shedder.decide(0.3, 0.0, [view(text, size=100.0, received=received)])
