@@ -2,10 +2,10 @@
 
 Data flow: the columns that the query reads are converted (`columns`), one pass over few of them surveys the stream
 (`slicing.survey`), a function of its result cuts it into slices (`slicing.cutter`), each event is sent to its slices in
-order (`slicing.job`, `slicing.assignment`), and an engine processes each slice (`slice_task`). All of this is one plan of
-Spark, which runs when the result is evaluated. Only events are sent, each once; the driver receives only a few numbers.
-If the DataFrame is Parquet files that hardly overlap in time (`files.row_groups`, `files.job`), tasks read them
-(`files.task`).
+order (`slicing.job`, `slicing.assignment`), and an engine processes each slice (`slice_task`). All of this is one plan
+of Spark, which runs when the result is evaluated. Only events are sent, each once; the driver receives only a few
+numbers. If the DataFrame is Parquet files that hardly overlap in time (`files.row_groups`, `files.job`), tasks read
+them (`files.task`).
 
 Invariant (tested): sorted by ``match_order``, the matches are those of one engine over the sorted stream, in its order.
 """
