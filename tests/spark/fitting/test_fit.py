@@ -144,7 +144,7 @@ def test_refusals(frame: Any, ds1: pa.Table, monkeypatch: pytest.MonkeyPatch) ->
     query = fc.parse(f"PATTERN {QUERIES['Q1']}", DS1)
     only = "kind='third': only models of the kinds"
     with monkeypatch.context() as patch, pytest.raises(fc.ValidationError, match=only):
-        patch.setattr(import_module("fastcep.spark.fit"), "check_kind", lambda kind: None)
+        patch.setattr(import_module("fastcep.spark.fitting.fit"), "check_kind", lambda kind: None)
         fastcep.spark.fit(query, frame, kind="third")
     with pytest.raises(fc.ValidationError, match="kind='hybird': there is no model of that kind; did you mean"):
         fastcep.spark.fit(query, frame, kind="hybird")
