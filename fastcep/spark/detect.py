@@ -206,8 +206,10 @@ def _matches(frame: DataFrame, task: Detection | FileDetection, schema: pa.Schem
 
     found = frame.mapInArrow(fastcep_detect, from_arrow_schema(with_error(schema)))
     error = F.col(quoted(ERROR))
-    # A filter, as Spark omits columns that nobody reads.
-    return found.where(F.when(error.isNull(), True).otherwise(F.raise_error(error).cast("boolean"))).drop(ERROR)
+    # A filter, as Spark omits columns that nobody reads. It is not deterministic, so that Spark evaluates no filter of
+    # the user before it, which would drop the row with the error.
+    is_match = F.spark_partition_id() >= 0
+    return found.where(F.when(error.isNull(), is_match).otherwise(F.raise_error(error).cast("boolean"))).drop(ERROR)
 
 
 def in_order(matches: DataFrame) -> DataFrame:

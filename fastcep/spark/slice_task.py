@@ -104,7 +104,7 @@ class Detection:
     Attributes
     ----------
     queries
-        Queries over the columns of `columns.Events`, with sequence numbers.
+        Queries over the columns of the batches, with sequence numbers.
     schema
         Schema of the matches, see `match_schema`.
     numbered

@@ -104,7 +104,7 @@ def _names(order_by: str | Sequence[str] | None) -> list[str]:
 
 
 def _columns(queries: QueryGroup, order_by: str | Sequence[str] | None) -> list[str] | None:
-    """Return the columns to read; None if the schema has numbers for some."""
+    """Return the columns of the DataFrame to read; None if the schema has numbers for some."""
     schema = queries.schema
     sources = [schema.time, schema.type, schema.sequence]
     sources += [schema.columns[index].source for index in sorted(queries.columns)]

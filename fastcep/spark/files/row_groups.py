@@ -76,7 +76,7 @@ class OrderedFiles:
     condition
         Condition of the rows that are events; None: all are.
     stored
-        Names in the files of those columns of the DataFrame that have other names there.
+        Names in the files of columns of the DataFrame; columns that are not named here have the same name.
     """
 
     groups: tuple[RowGroup, ...]

@@ -40,8 +40,8 @@ class FileDetection:
     columns
         Columns of events, each with its name in the files.
     types
-        Types of the columns to read, by their names in the files. Those that are not in `columns` are only for the
-        condition.
+        Types of the columns to read, by their names in the files. Those that are not among the values of
+        `columns` are only for the condition.
     time, unit
         Time column, and nanoseconds per unit.
     ties
@@ -71,7 +71,7 @@ class FileDetection:
     def _slice(self, piece: FileSlice, number: int) -> Iterator[pa.RecordBatch]:
         run = self.detection.start(piece.bounds, number)
         position = piece.bounds.position
-        for table in sorted_batches(piece.groups, self._read(piece.groups), self._times, self._sorted):
+        for table in self._tables(piece.groups):
             position, table = position + table.num_rows, self._numbered(table, position)
             for batch in self._between(table, piece).to_batches(max_chunksize=_BATCH_ROWS):
                 yield from run.process(batch)
@@ -90,9 +90,10 @@ class FileDetection:
             return table
         return table.append_column(FILE_NUMBER, from_numpy(np.arange(position, position + table.num_rows)))
 
-    def _read(self, groups: Sequence[RowGroup]) -> Iterator[pa.Table]:
+    def _tables(self, groups: Sequence[RowGroup]) -> Iterator[pa.Table]:
+        """Yield the events of row groups in order; an error of Arrow becomes one of fastcep."""
         try:
-            yield from self._row_groups(groups)
+            yield from sorted_batches(groups, self._row_groups(groups), self._times, self._sorted)
         except (OSError, pa.ArrowException) as error:
             paths = ", ".join(sorted({group.path for group in groups}))
             raise DataError(
@@ -129,8 +130,7 @@ class FileDetection:
         times = self._stored_times(table)
         if (times[1:] > times[:-1]).all():
             return table
-        steps = np.diff(times)
-        if self._numbers_ascend(table, steps):
+        if self._numbers_ascend(table, times):
             return table
         keys = {"time": from_numpy(times)}
         for number, (name, values) in enumerate(self.ties):
@@ -146,12 +146,15 @@ class FileDetection:
         names: Any = [(name, "ascending") for name in keys]
         return table.take(pc.sort_indices(order, sort_keys=names))
 
-    def _numbers_ascend(self, table: pa.Table, steps: npt.NDArray[np.int64]) -> bool:
+    def _numbers_ascend(self, table: pa.Table, times: npt.NDArray[np.int64]) -> bool:
         """Return whether sequence numbers show that a table is in order, as they mostly do; this saves a sort."""
-        if self.add_numbers or (steps < 0).any():
+        if self.add_numbers or (times[1:] < times[:-1]).any():
             return False
-        numbers: Any = table[self.ties[0][0]]
-        return not numbers.null_count and bool(((steps > 0) | (np.diff(numbers.to_numpy()) > 0)).all())
+        column: Any = table[self.ties[0][0]]
+        if column.null_count:
+            return False
+        numbers = column.to_numpy()
+        return bool(((times[1:] > times[:-1]) | (numbers[1:] > numbers[:-1])).all())
 
 
 def _converted(column: Any, kind: pa.DataType) -> Any:

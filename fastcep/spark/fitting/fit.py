@@ -88,9 +88,9 @@ def fit(
     kind
         Kind of model: ``"hybrid"``, ``"pspice"`` or ``"espice"``.
     pieces
-        Approximate number of pieces of history; each core holds the partial matches of one piece in memory. None:
-        enough for about 500,000 events per piece, at most 1,024. If the query cannot be cut by time, history is a
-        single piece, processed in the memory of one core.
+        Approximate number of pieces of history, at most 1,024; each core holds the partial matches of one piece in
+        memory. None: enough for about 500,000 events per piece, at most 8,192. If the query cannot be cut by time,
+        history is a single piece, processed in the memory of one core.
     **options
         Options of the kind, as for `fastcep.fit`, except ``validate=True``: nothing is held out.
 

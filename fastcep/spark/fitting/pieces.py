@@ -38,7 +38,8 @@ __all__ = ["ORDER", "RESULT_SCHEMA", "PieceTask", "Pieces", "collect_results", "
 RESULT_SCHEMA = "piece int, part int, result binary"
 #: Columns that order the parts of results.
 ORDER = ("piece", "part")
-#: Maximum size of a part in bytes.
+#: Maximum size of a part in bytes. Batches to Python have at most 2 GiB, and by Spark's setting
+#: ``spark.sql.execution.arrow.maxBytesPerBatch`` 64 MiB.
 _PART = 1 << 24
 #: Target maximum of events per piece; all partial matches of a piece are recorded in memory.
 _MAX_EVENTS = 500_000

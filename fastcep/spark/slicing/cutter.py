@@ -88,8 +88,8 @@ class Cutter:
     count
         Function from the number of events to the number of slices.
     prefer_time
-        Whether ``auto`` cuts by time, into fewer slices if these would read too much again: where a cut by key needs
-        another plan, and there are no statistics to choose it.
+        Whether ``auto`` cuts by time, into fewer slices if these would read too much again: where Spark's plan must be
+        fixed before the statistics are known.
     """
 
     possible: Slicing

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import SparkRuntimeException
 from support.detection import assert_detects, one_engine, with_rows
 
 import fastcep as fc
@@ -156,3 +158,20 @@ def test_local_sessions_run_the_interpreter_of_the_driver(
     query = fc.parse(TEXT.format("1ms"), NUMBERED)
     assert fastcep.spark.detect(spark.createDataFrame(ds1), query).count() == len(one_engine(query, ds1))
     assert spark.sparkContext.pythonExec == sys.executable
+
+
+@pytest.mark.parametrize("setting", ["codegen.wholeStage=false", "codegen.maxFields=3"])
+def test_an_error_is_raised_before_the_user_filters_matches(spark: Any, ds1: pa.Table, setting: str) -> None:
+    """Also if Spark does not compile its plan: it then evaluates conditions one by one, the cheapest first."""
+    name, value = f"spark.sql.{setting}".split("=")
+    before = spark.conf.get(name)
+    spark.conf.set(name, value)
+    try:
+        table = ds1.set_column(0, "type", pc.if_else(pc.equal(ds1["row"], 5), None, ds1["type"]))
+        query = fc.parse(TEXT.format("1ms") + " RETURN a.V AS v", NUMBERED)
+        matches = fastcep.spark.detect(spark.createDataFrame(table), query)
+        for filtered in (matches.where("query = 'query'"), matches.where("v > 0"), matches.dropna()):
+            with pytest.raises(SparkRuntimeException, match="column 'type': found null"):
+                filtered.collect()
+    finally:
+        spark.conf.set(name, before)
