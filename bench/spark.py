@@ -53,6 +53,8 @@ The tables below compare `detect` with other ways to find the matches of three q
 * *buckets*: a self-join over time buckets of the window's length;
 * *window functions*: `lag` over the events of each key; only for QN, whose events follow each other directly.
 
+The session has `spark.sql.execution.arrow.maxBytesPerBatch=2147483647b` (see above).
+
 The speed is the CPU time of one engine divided by that of the run, so 1 is as fast as one engine on the same cores.
 Runs of less than half a minute are repeated until they need no less CPU time. The tables show the cheapest run and, in
 brackets, the first one. Memory is the peak during the run minus the memory before it."""
@@ -219,7 +221,10 @@ def start_session() -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
+    from fastcep.spark.session import UNCHECKED_BATCHES
+
     builder = SparkSession.builder.master("local[*]").config("spark.driver.memory", "8g")
+    builder = builder.config(*UNCHECKED_BATCHES)
     for option in ("spark.ui.enabled", "spark.ui.showConsoleProgress"):
         builder = builder.config(option, "false")
     return builder.config("spark.log.level", "ERROR").getOrCreate()

@@ -99,6 +99,8 @@ def session(options: SparkOptions) -> Iterator[SparkSession]:
 def _start_session(options: SparkOptions) -> SparkSession:
     from pyspark.sql import SparkSession
 
+    from fastcep.spark.session import UNCHECKED_BATCHES
+
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java") is None and not (home and shutil.which("java", path=str(Path(home) / "bin"))):
         raise ValidationError(
@@ -112,6 +114,7 @@ def _start_session(options: SparkOptions) -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
         .config("spark.sql.caseSensitive", "true")
+        .config(*UNCHECKED_BATCHES)
     )
     if options.local:  # no other machine connects
         builder = (

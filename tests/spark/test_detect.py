@@ -385,12 +385,14 @@ def test_wrong_columns(spark: Any) -> None:
         fastcep.spark.detect(few(spark, n=[1, 2, 3]), numbered, order_by="x")
 
 
-def test_explain(frame: Any) -> None:
+def test_explain(frame: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     text = fastcep.spark.explain(frame, fc.parse(QUERIES["Q1"], DS1), order_by="row", slices=4)
     assert "slices      by ID; by time, with 1ms before each" in text
     assert "60,000 events in 4 slices, by time: this reads 0.5% again; a cut by ID would have to number" in text
     text = fastcep.spark.explain(frame, fc.parse(QUERIES["Q1"], NUMBERED), slices=16)
+    assert "hint        set spark.sql.execution.arrow.maxBytesPerBatch=2147483647b: Spark then passes events" in text
     assert "by time: this reads 2.5% again; a cut by ID would have to count all events first" in text
+    monkeypatch.setattr("fastcep.spark.session.UNCHECKED_BATCHES", ("spark.sql.session.timeZone", "America/New_York"))
     text = fastcep.spark.explain(frame, fc.parse(QUERIES["Q1"].replace("1ms", "9ms"), NUMBERED), slices=16)
     assert "slices, by ID: a cut by time would read 22% again\noverlap     9ms before each time slice" in text
     assert "keys        128 groups, " in text

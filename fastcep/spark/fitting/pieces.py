@@ -38,9 +38,9 @@ __all__ = ["ORDER", "RESULT_SCHEMA", "PieceTask", "Pieces", "collect_results", "
 RESULT_SCHEMA = "piece int, part int, result binary"
 #: Columns that order the parts of results.
 ORDER = ("piece", "part")
-#: Maximum size of a part in bytes. Batches to Python have at most 2 GiB, and by Spark's setting
-#: ``spark.sql.execution.arrow.maxBytesPerBatch`` 64 MiB.
-_PART = 1 << 24
+#: Maximum size of a part in bytes, and number of parts that a task returns at a time. Spark sends up to 10,000 rows to
+#: Python at a time, if no other setting limits them, and a batch has at most 2 GiB.
+_PART, _PARTS = 1 << 16, 256
 #: Target maximum of events per piece; all partial matches of a piece are recorded in memory.
 _MAX_EVENTS = 500_000
 #: Maximum number of pieces; beyond 4,096 million events, they are longer.
@@ -65,11 +65,13 @@ def piece_of(batches: Sequence[pa.RecordBatch], stream_slice: Slice, *, numbered
 
 
 def result_rows(number: int, result: bytes) -> Iterator[pa.RecordBatch]:
-    """Yield a result in parts, each in a batch with one row of `RESULT_SCHEMA`."""
-    for part, first in enumerate(range(0, max(len(result), 1), _PART)):
+    """Yield a result in parts: batches with the columns of `RESULT_SCHEMA`."""
+    begins = range(0, max(len(result), 1), _PART)
+    for first in range(0, len(begins), _PARTS):
+        parts = [result[begin : begin + _PART] for begin in begins[first : first + _PARTS]]
         columns: dict[str, Any] = {
-            "piece": pa.array([number], pa.int32()), "part": pa.array([part], pa.int32()),
-            "result": pa.array([result[first : first + _PART]], pa.binary()),
+            "piece": pa.array([number] * len(parts), pa.int32()),
+            "part": pa.array(range(first, first + len(parts)), pa.int32()), "result": pa.array(parts, pa.binary()),
         }  # fmt: skip
         yield pa.RecordBatch.from_pydict(columns)
 

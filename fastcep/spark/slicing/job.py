@@ -16,6 +16,7 @@ from fastcep.plan.slicing import Slicing, context_text, slicing_refusal
 from fastcep.query.plain_schema import NUMBER
 from fastcep.spark.columns import Events, events_of
 from fastcep.spark.query_group import QueryGroup
+from fastcep.spark.session import UNCHECKED_BATCHES, checks_batches
 from fastcep.spark.slice_task import Numbering
 from fastcep.spark.slicing.assignment import ALL_PIECES, assign_slices
 from fastcep.spark.slicing.cutter import JOB_KIND, MAX_EVENTS, Cut, Cutter, most_slices, slice_counter
@@ -127,6 +128,9 @@ def describe(
     lines.append(f"numbers     {numbers}")
     if made.largest > _WARNED and count > 1:
         lines.append(f"warning     {unbalanced(made, queries.possible)}")
+    if checks_batches(frame.sparkSession):
+        setting = "=".join(UNCHECKED_BATCHES)
+        lines.append(f"hint        set {setting}: Spark then passes events to Python in a third of the time")
     return "\n".join(lines)
 
 
