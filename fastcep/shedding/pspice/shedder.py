@@ -45,8 +45,9 @@ _WORTH = 0.02
 _MUCH_DRIFT = 0.25
 
 #: Share of the budget for counting that is used, and least share of the events whose children are counted. There are
-#: few pairs of states, so a tenth leaves thousands of children at each reading of the counts.
-_OF_BUDGET, _LEAST_COUNTED = 0.1, 1e-6
+#: few pairs of states, so a small part leaves a thousand children at each reading of the counts; and the budget is too
+#: large where other processes take most of the processor's time.
+_OF_BUDGET, _LEAST_COUNTED = 0.02, 1e-6
 
 _STATE = record({
     **FIT_STATE, "demand": SHARE, "saved": SHARE, "windows": by_name(number(1.0)), "models": by_name(check_model),

@@ -363,11 +363,11 @@ def test_the_sample_of_counted_events_follows_from_the_children_counted_before()
     item.plan = make_plan(query(ABC), store="rows")
     item.window_size, item.received, item.count_budget = 40.0, 1_000, 1.0
     expected = shedder._drifts["q1"].per_event
-    assert decided(shedder, 0.2, item=item).counts == pytest.approx(0.1 / expected)
+    assert decided(shedder, 0.2, item=item).counts == pytest.approx(0.02 / expected)
     keys, counts = np.full(1, 1 << 63, np.uint64), np.full(1, 4_000.0)  # in 200 events
     item.received, item.flows = 1_200, lambda: (keys, counts, counts, 0.0, np.zeros((3, 1)))  # type: ignore[method-assign]
     shedder.learn([item])
-    assert decided(shedder, 0.2, 0.2, item).counts == pytest.approx(0.1 / 20)
+    assert decided(shedder, 0.2, 0.2, item).counts == pytest.approx(0.02 / 20)
     item.count_budget = float("inf")
     assert decided(shedder, 0.2, 0.2, item).counts == 1
 
