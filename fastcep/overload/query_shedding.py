@@ -74,7 +74,7 @@ class QueryShedding:
     drop_plan
         Drop plan in force; applying the same object again does nothing.
     window_size
-        Number of events in a window, estimated between the last two decisions.
+        Number of events in a window; if it is a time, estimated between the last two decisions.
     received
         Number of events passed to the matcher.
     slices
@@ -90,7 +90,7 @@ class QueryShedding:
         self.shedding = Shedding(matcher)
         self.drop_plan = DropPlan()
         self._largest: tuple[float, float] | None = (1.0, 1.0)  # weights of the drop plan, see `largest_weights`
-        self.window_size = _UNKNOWN
+        self.window_size = self.window_events(0, 0)
         self.received = int(matcher.events)
         self.recall = RecallEstimate(int(matcher.matches))
         self._weighed = self.shedding.weighed

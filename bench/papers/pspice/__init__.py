@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bench.papers.pspice.counting import COUNTING
 from bench.papers.pspice.false_negatives import FIG5, FIG6
 from bench.papers.pspice.latency import FIG7, WALL
 from bench.papers.pspice.overhead import FIG9
@@ -9,7 +10,7 @@ from bench.papers.pspice.utility import FIG8, RETRAINING
 
 __all__ = ["FIGURES", "INTRODUCTION"]
 
-FIGURES = (*FIG5, *FIG6, FIG7, WALL, FIG8, RETRAINING, FIG9)
+FIGURES = (*FIG5, *FIG6, FIG7, WALL, FIG8, RETRAINING, COUNTING, FIG9)
 INTRODUCTION = """\
 Q1 to Q4 are the queries of the paper, as shipped in `examples/papers/`: a sequence, a sequence with repetitions, a
 sequence with `ANY`, and `ANY` alone, all in explicit windows under `skip_till_next`. They run over generated quotes

@@ -18,8 +18,8 @@ from bench.papers.sentences import (
 from bench.papers.strategies import PSPICE, PSPICE_PROBABILITY, RENEWED
 
 __all__ = [
-    "bound_kept", "bound_kept_on_the_wall", "cost_factor", "over_match_probability", "over_rates", "overheads",
-    "retraining",
+    "bound_kept", "bound_kept_on_the_wall", "cost_factor", "counting", "over_match_probability", "over_rates",
+    "overheads", "retraining",
 ]  # fmt: skip
 
 MISSING = "false_negatives"
@@ -162,17 +162,14 @@ def overheads(parts: Parts) -> list[str]:
         f"{largest:.2%} (goal ≤ {_OVERHEAD:.0%}: {verdict(largest <= _OVERHEAD)}).",
         f"A model for windows of {int(longest):,} events is built in {seconds[longest]:.3f} s (goal < {_BUILD:g} s: "
         f"{verdict(seconds[longest] < _BUILD)}), for {int(build.targets[0]):,} in {seconds[build.targets[0]]:.3f} s.",
-        *_counting([part for name, part in parts.items() if name.startswith("counting")]),
         invalid_points(decisions),
     ]  # fmt: skip
 
 
-def _counting(parts: list[PartResult]) -> list[str]:
-    """Return a sentence on the time for counting, if it was measured."""
-    if not parts:
-        return []
-    largest = max(max(part.values(PSPICE, "overhead")) for part in parts)
-    single = max(row["overhead"] for part in parts for row in part.rows)
+def counting(parts: Parts) -> list[str]:
+    """Return the findings on the time for counting."""
+    largest = max(max(part.values(PSPICE, "overhead")) for part in parts.values())
+    single = max(row["overhead"] for part in parts.values() for row in part.rows)
     return [
         f"Counting takes at most {largest:.2%} of the time, and {single:.2%} on a single stream (goal < "
         f"{_COUNTING:.0%}: {verdict(single < _COUNTING)})."

@@ -54,12 +54,14 @@ class Drift:
     ----------
     per_event
         Expected number of children per event.
+    is_known
+        False if there is nothing to compare, or if the matcher does not know ages.
     """
 
     def __init__(self, model: PSpiceModel, window: float, slices: int) -> None:
         self._model, self._slices = model, slices
         self.expect(window)
-        self._known = model.knows_age() and self.per_event > 0
+        self.is_known = model.knows_age() and self.per_event > 0
         states = len(model.states)
         leads = np.eye(states, dtype=bool) | (model.chain().children > 0)
         for _ in range(states):
@@ -121,7 +123,7 @@ class Drift:
 
         None: unknown.
         """
-        if not self._known or self._windows < _WINDOWS:
+        if not self.is_known or self._windows < _WINDOWS:
             return None
         found, wanted, squares, products, wanted_squares = self._sums
         larger = np.maximum(np.maximum(found, wanted), 1e-9)

@@ -41,8 +41,13 @@ _SAME_WINDOW = 1.1
 #: Least further share of the work to save for which live partial matches are dropped, which visits all of them.
 _WORTH = 0.02
 
-#: Drift above which the stream has changed, and least share of the events whose children are counted.
-_MUCH_DRIFT, _LEAST_COUNTED = 0.25, 1e-6
+#: Drift above which the stream has changed.
+_MUCH_DRIFT = 0.25
+
+#: Share of the budget for counting that is used, and least share of the events whose children are counted. There are
+#: few pairs of states, so a small part leaves a thousand children at each reading of the counts; and the budget is too
+#: large where other processes take most of the processor's time.
+_OF_BUDGET, _LEAST_COUNTED = 0.02, 1e-6
 
 _STATE = record({
     **FIT_STATE, "demand": SHARE, "saved": SHARE, "windows": by_name(number(1.0)), "models": by_name(check_model),
@@ -120,6 +125,7 @@ class PSpice(RefittingShedder):
         self._demand = self._saved = 0.0
         self._drifts = {name: self._new_drift(name) for name in self._models}
         self._counted: dict[str, tuple[int, bool]] = {}  # number of events at the last reading; whether it is the first
+        self._per_event: dict[str, float] = {}  # children per event, as counted; before, those expected by the model
 
     @classmethod
     def fit(cls, queries: Sequence[ast.Query], history: pa.Table, **options: Any) -> partial[PSpice]:
@@ -184,11 +190,13 @@ class PSpice(RefittingShedder):
                 plans.append(DropPlan())
                 continue
             births = self._by_class((1 - self._explore) * chances, view)
-            self._counted.setdefault(view.plan.query.name, (view.received, True))
-            drift = self._drifts[view.plan.query.name]
-            drift.note_drops(chances > 0)
-            counts = min(1.0, max(_LEAST_COUNTED, view.count_budget / max(drift.per_event, 1e-9)))
-            plan = DropPlan(births=births, steady=True, kept=kept, counts=counts)
+            plan = DropPlan(births=births, steady=True, kept=kept, counts=self._counted_share(view))
+            name = view.plan.query.name
+            if plan.counts:
+                self._counted.setdefault(name, (view.received, True))
+                self._drifts[name].note_drops(chances > 0)
+            else:
+                self._counted.pop(name, None)
             if purges and births.any():
                 plan.drops, plan.left = births, min(1.0, kept / max(old, 1e-9))
             plans.append(plan)
@@ -290,6 +298,14 @@ class PSpice(RefittingShedder):
     def _new_drift(self, name: str) -> Drift:
         return Drift(self._models[name], self._windows[name], self.slices_of(self._models[name].query))
 
+    def _counted_share(self, view: QueryView) -> float:
+        """Return the share of the events whose children are counted; 0 if the drift would be unknown anyway."""
+        drift = self._drifts[view.plan.query.name]
+        if not drift.is_known or not _is_shared(view.plan):
+            return 0.0
+        per_event = self._per_event.get(view.plan.query.name, drift.per_event)
+        return min(1.0, max(_LEAST_COUNTED, _OF_BUDGET * view.count_budget / max(per_event, 1e-9)))
+
     def _count(self, view: QueryView) -> None:
         """Read the counted children about once in a window; the first window after the start of shedding is left out,
         because the weights of its partial matches are not complete.
@@ -298,10 +314,12 @@ class PSpice(RefittingShedder):
         if name not in self._counted:
             return
         since, first = self._counted[name]
-        if view.received - since >= view.window_size:
+        events = view.received - since
+        if events >= view.window_size:
             flows, self._counted[name] = view.flows(), (view.received, False)
-            if not first and _is_shared(view.plan):
-                self._drifts[name].add(flows, view.received - since)
+            self._per_event[name] = float(flows[1].sum()) / events
+            if not first:
+                self._drifts[name].add(flows, events)
             self._drifts[name].end_window()
 
     # ----------------------------------------------------- metrics and state

@@ -14,6 +14,7 @@ import pytest
 from support.shedding.contract import Q1 as CONTRACT
 from support.shedding.contract import Contract, Make, engine, events, found, unshed
 from support.shedding.contract import stream as stream_
+from support.shedding.drop_plans import controlled
 from support.shedding.markov_models import ABC, TABLE, fitted, letters, order, shedding
 from support.shedding.shed_runs import assert_within, query
 from support.shedding.shed_views import view as view_of
@@ -354,6 +355,34 @@ def test_on_the_wall_clock_the_order_is_computed_in_a_thread(monkeypatch: pytest
     assert computing == [current_thread().name, "fastcep drop order"]
     assert shedder._order[1] is not before and shedder.metrics()["windows"] == {"q1": 80.0}
     assert plan.drops is not None  # the new order may drop other partial matches
+
+
+def test_the_sample_of_counted_events_follows_from_the_children_counted_before() -> None:
+    """On the wall clock few are counted; after a reading, the number of children is that of the reading."""
+    shedder, item = PSpice(fitted().stored(), slices=8), view_of(ABC, slices=8)
+    item.plan = make_plan(query(ABC), store="rows")
+    item.window_size, item.received, item.count_budget = 40.0, 1_000, 1.0
+    expected = shedder._drifts["q1"].per_event
+    assert decided(shedder, 0.2, item=item).counts == pytest.approx(0.02 / expected)
+    keys, counts = np.full(1, 1 << 63, np.uint64), np.full(1, 4_000.0)  # in 200 events
+    item.received, item.flows = 1_200, lambda: (keys, counts, counts, 0.0, np.zeros((3, 1)))  # type: ignore[method-assign]
+    shedder.learn([item])
+    assert decided(shedder, 0.2, 0.2, item).counts == pytest.approx(0.02 / 20)
+    item.count_budget = float("inf")
+    assert decided(shedder, 0.2, 0.2, item).counts == 1
+
+
+@pytest.mark.parametrize("text", ["PATTERN SEQ(A a, B b) WINDOW OPEN ON D d CLOSE ON C e", SEPARATE])
+def test_nothing_is_counted_if_the_drift_is_unknown(text: str) -> None:
+    shedder, item = PSpice(fitted(text).stored(), slices=8), view_of(text, slices=8)
+    item.plan = make_plan(query(text), store="rows", isolated=text == SEPARATE)
+    assert decided(shedder, 0.2, item=item).counts == 0 and not shedder._counted
+
+
+@pytest.mark.parametrize(("text", "size"), [(ABC, 40.0), (OVERLAPPING, 80.0)])
+def test_the_size_of_windows_of_a_number_of_events_is_known_at_once(text: str, size: float) -> None:
+    """Otherwise the first decision would compute the drop order for windows of another size."""
+    assert controlled(shedding(query(text), PSpice(fitted(text).stored()), 0.3)).window_size == size
 
 
 def test_on_the_wall_clock() -> None:
