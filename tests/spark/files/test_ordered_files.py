@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +62,19 @@ def stored_streams(draw: st.DrawFn) -> tuple[pa.Table, list[int], int]:
     return table, sorted(draw(st.sets(st.integers(1, count), max_size=4))), draw(st.integers(1, 9))
 
 
-@given(stored_streams(), st.sampled_from(PATTERNS), st.integers(1, 6), st.booleans(), st.randoms(use_true_random=False))
+def stored_names(swapped: bool, columns: list[str]) -> dict[str, str]:
+    """Return the names of columns in the files, which may be those of each other."""
+    return {name: {"ID": "V", "V": "ID"}.get(name, name) if swapped else name for name in columns}
+
+
+@given(
+    stored_streams(), st.sampled_from(PATTERNS), st.integers(1, 6), st.booleans(), st.booleans(),
+    st.randoms(use_true_random=False),
+)  # fmt: skip
 def test_drawn_files(
-    stream: tuple[pa.Table, list[int], int], pattern: str, slice_count: int, numbered: bool, random: Any
+    stream: tuple[pa.Table, list[int], int], pattern: str, slice_count: int, numbered: bool, swapped: bool, random: Any
 ) -> None:
-    """Events of the same time in several row groups and files; rows of a row group in any order."""
+    """Events of the same time in several row groups and files; rows of a row group in any order; renamed columns."""
     table, begins, rows = stream
     query = fc.parse(f"PATTERN {pattern} RETURN a.time AS at, a.V AS v", NUMBERED if numbered else PLAIN)
     order_by = None if numbered else "row"
@@ -77,11 +86,14 @@ def test_drawn_files(
         for begin, end in zip([0, *begins], [*begins, len(table)], strict=True):
             order = [n for low in range(begin, end, rows) for n in mixed(range(low, min(low + rows, end)), random)]
             paths.append(f"{folder}/{random.randrange(10**9)}-{begin}")
-            pq.write_table(table.take(pa.array(order, pa.int64())), paths[-1], row_group_size=rows)
+            renamed = table.rename_columns(stored_names(swapped, table.column_names))
+            pq.write_table(renamed.take(pa.array(order, pa.int64())), paths[-1], row_group_size=rows)
         columns = _columns(group_of([query]), order_by)
         assert columns is not None
-        files = files_of(sorted(paths), KINDS, query.schema, columns)
+        stored = stored_names(swapped, columns)
+        files = files_of(sorted(paths), KINDS, query.schema, list(stored.values()))
         assert files is not None
+        files = replace(files, stored=stored)
         slices = cut_files(files, slice_count, 1, context, most_reread=99)
         assert slices is not None
         event(f"slices: {len(slices)}")
@@ -95,33 +107,37 @@ def test_drawn_files(
 
 
 @given(
-    stored_streams(), st.sampled_from(PATTERNS), st.integers(1, 6), st.integers(0, 3), st.randoms(use_true_random=False)
-)
+    stored_streams(), st.sampled_from(PATTERNS), st.integers(1, 6), st.integers(0, 3), st.booleans(),
+    st.randoms(use_true_random=False),
+)  # fmt: skip
 def test_drawn_files_in_any_order(
-    stream: tuple[pa.Table, list[int], int], pattern: str, slice_count: int, least: int, random: Any
+    stream: tuple[pa.Table, list[int], int], pattern: str, slice_count: int, least: int, swapped: bool, random: Any
 ) -> None:
-    """Row groups that overlap, and a filter."""
+    """Row groups that overlap, a filter, and renamed columns."""
     table, begins, rows = stream
     query = fc.parse(f"PATTERN {pattern} RETURN a.time AS at, a.V AS v", NUMBERED)
     context = slicing_of(make_plan(query)).time
     assert isinstance(context, Context)
     assume(not context.events)
-    condition = pc.field("ID") >= least if least else None
+    names = stored_names(swapped, table.column_names)
+    condition = pc.field(names["ID"]) >= least if least else None
     nearly = sorted(range(len(table)), key=lambda number: number + random.randrange(9))
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         paths = []
         for begin, end in zip([0, *begins], [*begins, len(table)], strict=True):
             paths.append(f"{folder}/{begin}")
-            pq.write_table(table.take(pa.array(nearly[begin:end], pa.int64())), paths[-1], row_group_size=rows)
+            renamed = table.rename_columns(names)
+            pq.write_table(renamed.take(pa.array(nearly[begin:end], pa.int64())), paths[-1], row_group_size=rows)
         columns = _columns(group_of([query]), None)
         assert columns is not None
-        read = columns if condition is None else list({*columns, "ID"})
+        read = list({*(names[name] for name in columns), *([] if condition is None else [names["ID"]])})
         files = files_of(paths, KINDS, NUMBERED, read, any_order=True, condition=condition)
-        events = table if condition is None else table.filter(condition)
+        events = table if condition is None else table.filter(pc.field("ID") >= least)
         if files is None:
             assert not len(events)
             return
+        files = replace(files, stored=names)
         slices = cut_by_time(files, slice_count, 1, context, most_reread=99)
         assert slices is not None
         event(f"slices: {len(slices)}, in order: {files.in_order}")
