@@ -1,9 +1,13 @@
 """Order in which the partial matches of all queries of an engine are dropped: the lowest utility first.
 
 A *cell* has the partial matches of a query in one state and one slice of their window; they have the same utility.
-Cells in ascending utility form levels, each with about the same share of the work; at a level, all cells of the levels
-before it are dropped. What that saves and which share of the matches it keeps is computed in advance (`Occupancy`), so
-that a decision is a binary search.
+Cells are dropped in ascending utility up to a *cut*, a number of cells: with the cut 7.25 these are the first seven,
+and a quarter of the partial matches of the eighth one. What that saves and which share of the matches it keeps is
+computed in advance (`Occupancy`) for some cuts, so close to each other that a straight line fits in between; a decision
+is a binary search.
+
+At most one cell is dropped in part. If several were, a partial match could be drawn again in each state that it passes,
+and much more would be lost than one draw loses.
 """
 
 from __future__ import annotations
@@ -21,7 +25,9 @@ __all__ = ["DropOrder", "Selection", "scaled_utilities"]
 
 Floats = npt.NDArray[np.float64]
 
-_LEVELS = 64
+_LEVELS = 64  #: number of cuts between which the cells have about the same work
+_GAP = 1 / _LEVELS  #: share of the work that two neighbouring cuts may differ by; otherwise more are computed
+_NARROW = 1 / 8  #: least distance of two cuts, in cells, between which another one is computed
 _LEAST_TIME = 1e-6  #: least remaining time, relative to the largest, by which a probability is divided (pSPICE)
 
 
@@ -103,9 +109,9 @@ class DropOrder:
     Attributes
     ----------
     saved
-        Share of the work saved by level, ascending: float64[levels].
+        Share of the work saved by cut, ascending: float64[cuts].
     kept
-        Share of the matches kept by level and query: float64[levels, queries].
+        Share of the matches kept by cut and query: float64[cuts, queries].
     utilities, completions
         Utility of each query's partial matches, and their expected number of matches: float64[states, slices].
     rates
@@ -131,16 +137,31 @@ class DropOrder:
             for model, window, number, one in zip(models, windows, slices, share, strict=True)
         ]
         self.rates = [item.rate for item in occupancies]
-        self._levels = _levels(self.utilities, [item.rows() * item.rate for item in occupancies])
-        number = 1 + max(int(levels.max()) for levels in self._levels)
+        self._ranks = _ranks(self.utilities)
+        cuts = _cuts(self.utilities, [item.rows() * item.rate for item in occupancies])
+        work, found = self._outcomes(occupancies, cuts)
+        total = float(work[0]) + sum(item.fixed for item in occupancies) or 1.0
+        while True:
+            wide = np.flatnonzero((np.abs(np.diff(work)) > _GAP * total) & (np.diff(cuts) > _NARROW))
+            if not len(wide):
+                break
+            between = (cuts[wide] + cuts[wide + 1]) / 2
+            between = np.where(cuts[wide + 1] - cuts[wide] > 1, np.floor(between), between)
+            more_work, more_found = self._outcomes(occupancies, between)
+            cuts, work = np.insert(cuts, wide + 1, between), np.insert(work, wide + 1, more_work)
+            found = np.insert(found, wide + 1, more_found, axis=0)
+        self._cuts = cuts
+        self.saved = np.maximum.accumulate((work[0] - work) / total)
+        self.kept = np.stack([_share(of_query) for of_query in found.T], axis=1)
+
+    def _outcomes(self, occupancies: Sequence[Occupancy], cuts: Floats) -> tuple[Floats, Floats]:
+        """Return the work of all queries, float64[cuts], and the matches of each, float64[cuts, queries]."""
         outcomes = [
-            item.outcome((levels[None] >= np.arange(number + 1)[:, None, None]).astype(np.float64))
-            for item, levels in zip(occupancies, self._levels, strict=True)
+            item.outcome(np.clip(ranks + 1 - cuts[:, None, None], 0.0, 1.0))
+            for item, ranks in zip(occupancies, self._ranks, strict=True)
         ]
         work = np.sum([outcome.work for outcome in outcomes], axis=0)
-        total = work[0] + sum(item.fixed for item in occupancies)
-        self.saved = np.maximum.accumulate((work[0] - work) / (total or 1.0))
-        self.kept = np.stack([_share(outcome.matches) for outcome in outcomes], axis=1)
+        return work, np.stack([outcome.matches for outcome in outcomes], axis=1)
 
     def choose(self, demand: float) -> Selection:
         """Return the selection that saves the share ``demand`` of the work, or else as much as there is."""
@@ -149,31 +170,35 @@ class DropOrder:
         upper, part = min(level + 1, last), 0.0
         if upper > level and demand > self.saved[level]:
             part = float((demand - self.saved[level]) / (self.saved[upper] - self.saved[level]))
-        cells = tuple(np.where(levels < level, 1.0, np.where(levels < upper, part, 0.0)) for levels in self._levels)
-        kept, saved = ((1 - part) * values[level] + part * values[upper] for values in (self.kept, self.saved))
+        cut, kept, saved = (
+            (1 - part) * values[level] + part * values[upper] for values in (self._cuts, self.kept, self.saved)
+        )
+        cells = tuple(np.clip(cut - ranks, 0.0, 1.0) for ranks in self._ranks)
         return Selection(cells, tuple(kept.tolist()), float(saved))
 
 
-def _levels(utilities: Sequence[Floats], work: Sequence[Floats]) -> list[npt.NDArray[np.int64]]:
-    """Divide the cells, in ascending utility, into levels that have about the same share of the work each."""
-    flat = np.concatenate([utility.ravel() for utility in utilities])
+def _ranks(utilities: Sequence[Floats]) -> list[npt.NDArray[np.int64]]:
+    """Return how many cells are dropped before each cell: those of a lower utility, and equal ones in front of it."""
+    order = np.argsort(np.concatenate([utility.ravel() for utility in utilities]), kind="stable")
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    ends = np.cumsum([utility.size for utility in utilities])[:-1]
+    return [part.reshape(utility.shape) for part, utility in zip(np.split(ranks, ends), utilities, strict=True)]
+
+
+def _cuts(utilities: Sequence[Floats], work: Sequence[Floats]) -> Floats:
+    """Return cuts from 0 to the number of cells, between which the cells have about the same share of the work."""
+    order = np.argsort(np.concatenate([utility.ravel() for utility in utilities]), kind="stable")
     share = np.concatenate([item.ravel() for item in work])
     share = share / (float(share.max()) or 1.0)  # the sum of expected numbers may be beyond all bounds
-    order = np.argsort(flat, kind="stable")
     before = np.cumsum(share[order]) - share[order]
     total = float(share.sum()) or 1.0
-    levels = np.empty(len(flat), np.int64)
-    wanted = np.minimum(before / total * _LEVELS, _LEVELS - 1).astype(np.int64)
-    levels[order] = np.unique(wanted, return_inverse=True)[1]
-    found, first = [], 0
-    for utility in utilities:
-        found.append(levels[first : first + utility.size].reshape(utility.shape))
-        first += utility.size
-    return found
+    levels = np.minimum(before / total * _LEVELS, _LEVELS - 1).astype(np.int64)
+    return np.array([0, *(np.flatnonzero(np.diff(levels)) + 1), len(order)], np.float64)
 
 
 def _share(matches: Floats) -> Floats:
-    """Return the share of the matches that is left at each level, descending."""
+    """Return the share of the matches that is left at each cut, descending."""
     if not matches[0] > 0:
         return np.ones(len(matches))
     return np.minimum.accumulate(np.clip(matches / matches[0], 0.0, 1.0))

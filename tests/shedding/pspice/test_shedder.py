@@ -36,6 +36,9 @@ OVERLAPPING = "PATTERN SEQ(A a, B b, C c) WINDOW OPEN ON D d CLOSE AFTER 80 EVEN
 EVENLY = "PATTERN SEQ(A a, B b, C c) WINDOW OPEN EVERY 8 EVENTS CLOSE AFTER 64 EVENTS"
 
 
+CHAIN = "PATTERN SEQ(A a, B b, C c, D d, A e, B f) WINDOW OPEN ON D o CLOSE AFTER 400 EVENTS STRATEGY skip_till_next"
+
+
 @cache
 def model() -> Model:
     return fc.fit(CONTRACT, ds1(events=40_000, seed=21), kind="pspice", cost_table="paper", index="key")
@@ -63,11 +66,11 @@ def test_it_finds_more_than_random_drops(share: float) -> None:
 
 
 PREDICTED = {
-    ABC: 0.05, f"{ABC} STRATEGY skip_till_next": 0.05, TIMED: 0.05, SEPARATE: 0.05, OVERLAPPING: 0.05,
+    ABC: 0.05, f"{ABC} STRATEGY skip_till_next": 0.07, TIMED: 0.05, SEPARATE: 0.05, OVERLAPPING: 0.05,
     f"{OVERLAPPING} STRATEGY skip_till_next": 0.08, EVENLY: 0.05, f"{EVENLY} STRATEGY skip_till_next": 0.05,
     "PATTERN AND(A a, B b) WITHIN 30 EVENTS": 0.12, "PATTERN SEQ(A a, B+ b[], C c) WITHIN 9 EVENTS": 0.05,
     "PATTERN ANY(6, B b[]) WINDOW OPEN EVERY 10 EVENTS CLOSE AFTER 30 EVENTS STRATEGY skip_till_next": 0.05,
-    "PATTERN SEQ(A a, B{2,3} b[], C c) WITHIN 20 EVENTS": 0.05,
+    "PATTERN SEQ(A a, B{2,3} b[], C c) WITHIN 20 EVENTS": 0.05, CHAIN: 0.05,
 }  # fmt: skip
 
 
@@ -75,7 +78,7 @@ PREDICTED = {
     ("text", "apart", "options"),
     [*((text, apart, {}) for text, apart in PREDICTED.items()), (EVENLY, 0.05, {"timed_out": True})],
 )
-@pytest.mark.parametrize("demand", [0.3, 0.6])
+@pytest.mark.parametrize("demand", [0.1, 0.3, 0.6])
 def test_what_it_saves_and_finds_is_what_its_order_predicts(
     text: str, apart: float, options: dict[str, Any], demand: float
 ) -> None:
