@@ -14,34 +14,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep.engine.engine import Engine
 from fastcep.engine.results.match_identity import Identities, count_found, identities_of
 from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.episodes import without_warnings
-from fastcep.overload.protocols import Detector, DetectorReading, Load, QueryView, Shedder
 from fastcep.query import ast
+from fastcep.shedding.fixed_plan import FixedPlan, engine_with
 from fastcep.stored import Misfit
 
-__all__ = ["MOST_EVENTS", "SHARES", "Effect", "measure_effect"]
+__all__ = ["SHARES", "Effect", "measure_effect"]
 
 Floats = npt.NDArray[np.float64]
 
 #: Shares of the events of the windows whose drops are measured.
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
-#: Largest number of events to measure on, the last ones of the history.
-MOST_EVENTS = 50_000
 #: Fewer matches say nothing about the share that is kept.
 _FEWEST_MATCHES = 20
-#: Latency bound in ns that no event exceeds.
-_NEVER = 1e15
 #: Shares of the events from which a shedder chooses.
 _CHOICES = np.linspace(0.0, 1.0, 201)
 
@@ -146,48 +140,9 @@ def _run(
     query: ast.Query, history: pa.Table, plan: DropPlan, cost_table: CostTable | str, index: Index
 ) -> tuple[Identities, float]:
     """Return the identities of the matches with a drop plan, and the cost of all events on the virtual clock in ns."""
-    engine = Engine(
-        query, latency_bound=_NEVER, clock="virtual", cost_table=cost_table, index=index, store="rows",
-        shedder=_SamePlan(plan), detector=_Overload(),
-    )  # fmt: skip
+    engine = engine_with(FixedPlan(plan, in_windows=True), query, cost_table, index)
     costs: list[Floats] = []
     engine.listen(lambda processing, _: costs.append(processing.copy()))
     with without_warnings():
         found = [identities_of(matches.to_arrow(), query) for matches in (engine.process(history), engine.flush())]
     return np.concatenate(found), fsum(np.concatenate(costs)) if costs else 0.0  # the same for any batches
-
-
-class _SamePlan(Shedder):
-    """Shedder with one drop plan."""
-
-    name = "same-plan"
-    in_windows = True
-
-    def __init__(self, plan: DropPlan) -> None:
-        self._plan = plan
-
-    def detector(self, of: str) -> Detector:
-        """Return a detector that always reports overload."""
-        return _Overload()
-
-    def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
-        """Return the drop plan."""
-        return [self._plan for _ in views]
-
-    def spec(self) -> dict[str, Any]:
-        """Return its name."""
-        return {"name": self.name}
-
-
-class _Overload(Detector):
-    """Detector that always reports overload."""
-
-    name = "overload"
-
-    def read(self, load: Load) -> DetectorReading:
-        """Report overload."""
-        return DetectorReading(0.0, amount=0.5, of_present=False)
-
-    def spec(self) -> dict[str, Any]:
-        """Return its name."""
-        return {"name": self.name}

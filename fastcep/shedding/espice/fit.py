@@ -11,8 +11,6 @@ from typing import Any
 import pyarrow as pa
 
 from fastcep.errors import ValidationError
-from fastcep.events import EventBatch, StringTable
-from fastcep.events.batch import as_table
 from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.plan import make_plan
@@ -20,8 +18,9 @@ from fastcep.plan.plan import AFTER_EVENTS
 from fastcep.query import ast
 from fastcep.shedding.counts import position_counts, size_counts, window_sizes
 from fastcep.shedding.espice.drop_table import DropTable
-from fastcep.shedding.espice.effect import MOST_EVENTS, SHARES, measure_effect
+from fastcep.shedding.espice.effect import SHARES, measure_effect
 from fastcep.shedding.espice.model import ESpiceModel
+from fastcep.shedding.fixed_plan import MOST_EVENTS, latest
 from fastcep.shedding.history_size import LEAST_MATCHES, warn_short
 from fastcep.shedding.model import Model
 from fastcep.shedding.options import as_count
@@ -81,17 +80,12 @@ def fit_espice(
     sizes = size_counts(query, history) if size is None and positions is None else None
     options = count_options(query, sizes, bin, positions)
     model = model_of_counts(query, position_counts(query, history, **options), options, bin, positions, equal_costs)
-    return model if equal_costs else with_effect(model, _latest(query, history), cost_table, index)
+    return model if equal_costs else with_effect(model, latest(query, history, MOST_EVENTS), cost_table, index)
 
 
-def _latest(query: ast.Query, history: Any) -> pa.Table:
-    """Return the last `MOST_EVENTS` events of declared types."""
-    table = as_table(history, "history")
-    batch = EventBatch.from_data(query.schema, table, StringTable(), "history")
-    return table if len(batch) <= MOST_EVENTS else table.slice(batch.row(len(batch) - MOST_EVENTS))
-
-
-def with_effect(model: ESpiceModel, history: pa.Table, cost_table: CostTable | str, index: Index) -> ESpiceModel:
+def with_effect(
+    model: ESpiceModel, history: pa.Table, cost_table: CostTable | str = "measured", index: Index = "full"
+) -> ESpiceModel:
     """Return the model with the effect of its drops on the last events of the history."""
     table = DropTable(model, model.positions)
     probabilities = [table.probabilities(share) for share in SHARES if share > 0]

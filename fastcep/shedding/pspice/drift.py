@@ -1,4 +1,4 @@
-"""Drift of a stream from a model of pSPICE: children that the matcher counts while load is shed, and those expected."""
+"""Drift of a stream from a model of pSPICE: children that the matcher counts while load is shed, and on the history."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.shedding.counts.chain_states import MOST_NUMBERS
-from fastcep.shedding.hybrid.flow_keys import field_of
+from fastcep.shedding.pspice.children import children_by_age
 from fastcep.shedding.pspice.model import PSpiceModel
 from fastcep.shedding.pspice.occupancy import Occupancy
 from fastcep.stored import AMOUNT, COUNT, FLAG, grid, record
@@ -35,7 +34,7 @@ _WINDOWS = 8
 
 
 class Drift:
-    """Compares the number of children by state of the parent and of the child with the model.
+    """Compares the number of children by state of the parent and of the child with that on the history.
 
     Only the children of *intact* cells are compared: those of parents of a state and age slice such that neither they
     nor partial matches that lead to them are dropped. Their number does not depend on what is shed. The children of
@@ -55,13 +54,13 @@ class Drift:
     per_event
         Expected number of children per event.
     is_known
-        False if there is nothing to compare, or if the matcher does not know ages.
+        False if there is nothing to compare with, or if the matcher does not know ages.
     """
 
     def __init__(self, model: PSpiceModel, window: float, slices: int) -> None:
         self._model, self._slices = model, slices
         self.expect(window)
-        self.is_known = model.knows_age() and self.per_event > 0
+        self.is_known = model.knows_age() and model.children is not None and self.per_event > 0
         states = len(model.states)
         leads = np.eye(states, dtype=bool) | (model.chain().children > 0)
         for _ in range(states):
@@ -73,15 +72,19 @@ class Drift:
         self._dropped = np.zeros((2, states, slices), bool)  # cells dropped in the window before, and in this one
 
     def expect(self, window: float) -> None:
-        """Expect windows with this number of events from now on."""
-        chain, occupancy = self._model.chain(), Occupancy(self._model, window, self._slices)
-        rows = occupancy.rows()
-        self._begun, self._children = occupancy.births, rows[:, :, None] * chain.children[:, None, :]
+        """Expect windows with this number of events from now on: more children, as the matrix gives more parents."""
+        history, now = (Occupancy(self._model, size, self._slices) for size in (self._model.window, window))
+        states = len(self._model.states)
+        counted = self._model.children
+        per_event = np.zeros((states + 1, states, self._slices)) if counted is None else counted.by_slice(self._slices)
+        before, after = ([item.births.sum(), *item.rows().sum(axis=1)] for item in (history, now))
+        grown = np.divide(after, before, out=np.ones(states + 1), where=np.asarray(before) > 0)
+        self._per_event = per_event * grown[:, None, None]
         # A state without partial matches only reports matches; those of a source are in one column.
-        self._reports = np.flatnonzero(occupancy.births + self._children.sum(axis=(0, 1)) == 0)
-        if len(self._reports):
-            self._children[:, :, self._reports[0]] = rows * chain.matches[:, None]
-        self.per_event = float(self._begun.sum() + self._children.sum())
+        chain = self._model.chain()
+        self._reports = np.flatnonzero(chain.births + chain.children.sum(axis=0) == 0)
+        self._join_reports(self._per_event)
+        self.per_event = float(self._per_event.sum())
 
     def note_drops(self, cells: npt.NDArray[np.bool_]) -> None:
         """Note the cells of which partial matches are dropped from now on: bool[states, slices]."""
@@ -93,42 +96,39 @@ class Drift:
 
     def add(self, flows: Flows, events: int) -> None:
         """Add the counts of the last ``events`` events, about a window of them; see `QueryView.flows`."""
-        keys, counts = flows[:2]
         intact = ~(self._leads.T @ np.logical_or.accumulate(self._dropped.any(axis=0), axis=1))
-        source, child, age = field_of(keys, "source"), self._state(keys, "target"), field_of(keys, "slice")
-        parent = np.where(source > 0, self._state(keys, "source", 1) + 1, 0)
-        counted = np.where(parent == 0, True, intact[np.maximum(parent - 1, 0), np.minimum(age, intact.shape[1] - 1)])
-        shape = self._sums.shape[1:]
-        found = np.bincount(parent * shape[1] + child, counts * counted, shape[0] * shape[1])[: shape[0] * shape[1]]
-        found = found.reshape(shape)
-        if len(self._reports):
-            found[:, self._reports[0]] = found[:, self._reports].sum(axis=1)
-            found[:, self._reports[1:]] = 0.0
-            found[0, self._reports] = 0.0  # matches of single events
-        wanted = events * np.vstack([self._begun, (self._children * intact[:, :, None]).sum(axis=1)])
+        counts = np.concatenate([np.ones((1, self._slices)), intact])[:, None, :]  # a birth has no parent
+        counted = children_by_age(flows, self._model.chain_states, self._slices)
+        self._join_reports(counted)
+        found, wanted = (counted * counts).sum(axis=2), events * (self._per_event * counts).sum(axis=2)
         self._sums[:2] *= _KEPT
         self._sums[2:] *= _KEPT**2
         self._sums += np.stack([found, wanted, found * found, found * wanted, wanted * wanted])
         self._windows += 1
 
-    def _state(self, keys: npt.NDArray[np.uint64], name: str, first: int = 0) -> npt.NDArray[np.int64]:
-        """Return the states of the chain in a field of keys, in which the states of the plan count from ``first``."""
-        state, of_class = field_of(keys, name), field_of(keys, f"{name}_class")
-        places = self._model.chain_states.of_class(MOST_NUMBERS)
-        return np.asarray(places[np.maximum(state - first, 0), of_class])
+    def _join_reports(self, children: Floats) -> None:
+        """Join the columns of states that only report matches, and leave out matches of single events."""
+        if len(self._reports):
+            children[:, self._reports[0]] = children[:, self._reports].sum(axis=1)
+            children[:, self._reports[1:]] = 0.0
+            children[0, self._reports] = 0.0
 
     @property
     def value(self) -> float | None:
-        """Largest relative difference from the model of the common pairs of states, less `_ERRORS` standard errors.
+        """Largest relative difference from the history of the common pairs of states, less `_ERRORS` standard errors.
 
         None: unknown.
         """
-        if not self.is_known or self._windows < _WINDOWS:
+        counted = self._model.children
+        if counted is None or not self.is_known or self._windows < _WINDOWS:
             return None
         found, wanted, squares, products, wanted_squares = self._sums
         larger = np.maximum(np.maximum(found, wanted), 1e-9)
         ratio = np.divide(found, wanted, out=np.zeros_like(found), where=wanted > 0)
         error = np.sqrt(np.maximum(squares - 2 * ratio * products + ratio**2 * wanted_squares, 0.0))
+        # What is expected has an error as well: that of the mean of the windows of the history.
+        weights, weight_squares = ((1 - kept**self._windows) / (1 - kept) for kept in (_KEPT, _KEPT**2))
+        error *= np.sqrt(1 + weights**2 / weight_squares / counted.windows)
         difference = (np.abs(found - wanted) - _ERRORS * error) / larger
         counts = larger >= max(_COMMON * float(larger.sum()), _FEWEST)
         return float(difference[counts].max(initial=0.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import wraps
 from math import ceil
 from typing import Any
@@ -15,13 +16,15 @@ from fastcep.query import ast
 from fastcep.shedding.counts import transition_counts, window_size
 from fastcep.shedding.counts.lifetimes import MATCH
 from fastcep.shedding.counts.tables import metadata_of
+from fastcep.shedding.fixed_plan import latest
 from fastcep.shedding.history_size import warn_short
 from fastcep.shedding.model import Model
 from fastcep.shedding.options import as_count
+from fastcep.shedding.pspice.children import count_children, events_to_count
 from fastcep.shedding.pspice.model import PSpiceModel
 from fastcep.stored import MOST
 
-__all__ = ["check_window", "fit_model", "fit_pspice", "model_of_counts"]
+__all__ = ["check_window", "fit_model", "fit_pspice", "model_of_counts", "with_children"]
 
 _CALLER = "fit"
 _BINS = 256  #: number of bins of the mean window by default
@@ -49,6 +52,9 @@ def fit_pspice(
     cost_table, index
         Cost table and index option of the engines that are to shed.
 
+    The children of partial matches by age, from which `Drift` sees that the stream changes, are counted on the last
+    50,000 events or 21 windows.
+
     Raises
     ------
     ValidationError
@@ -57,7 +63,15 @@ def fit_pspice(
         If the history does not fit the query.
     """
     check_window(query, bin)
-    return model_of_counts(query, transition_counts(query, history, cost_table=cost_table, index=index), bin)
+    model = model_of_counts(query, transition_counts(query, history, cost_table=cost_table, index=index), bin)
+    if not model.knows_age():
+        return model
+    return with_children(model, latest(query, history, events_to_count(model.window)))
+
+
+def with_children(model: PSpiceModel, history: pa.Table) -> PSpiceModel:
+    """Return the model with the children of partial matches by age, counted on the last events of the history."""
+    return replace(model, children=count_children(model.query, history))
 
 
 @wraps(fit_pspice, assigned=(), updated=())  # `fastcep.fit` reads the options from the signature

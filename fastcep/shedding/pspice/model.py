@@ -22,9 +22,10 @@ from fastcep.shedding.counts.lifetimes import MATCH, START
 from fastcep.shedding.counts.matrix import dense
 from fastcep.shedding.counts.tables import metadata_of
 from fastcep.shedding.model import Model
+from fastcep.shedding.pspice.children import Children
 from fastcep.shedding.pspice.markov import completion_probability, remaining_time
 from fastcep.shedding.pspice.overlap import Overlap
-from fastcep.stored import TEXT, Misfit, listed, number, record, whole
+from fastcep.stored import COUNT, TEXT, Misfit, listed, number, record, whole
 
 __all__ = ["PSpiceModel"]
 
@@ -32,7 +33,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 KIND = "pspice"
-_NUMBERS = record({"bin": whole(1), "window": number(1.0), "states": listed(TEXT)})
+_NUMBERS = record({"bin": whole(1), "window": number(1.0), "states": listed(TEXT), "counted_windows": COUNT})
 _UTILITY: dict[str, pa.DataType] = {
     "state": pa.int32(), "state_name": pa.string(), "remaining": pa.int64(), "probability": pa.float64(),
     "time": pa.float64(),
@@ -103,6 +104,8 @@ class PSpiceModel:
         Transition counts of the history, see `fastcep.shedding.counts.transition_counts`.
     parameters
         Parameters of the fit.
+    children
+        Children of partial matches by age on the history; None if they were not counted.
     """
 
     query: ast.Query
@@ -113,6 +116,7 @@ class PSpiceModel:
     time: Floats
     counts: pa.Table
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    children: Children | None = None
 
     @classmethod
     def of_counts(
@@ -232,7 +236,11 @@ class PSpiceModel:
             schema=pa.schema(list(_UTILITY.items())),
         )  # fmt: skip
         numbers: dict[str, Any] = {"bin": self.bin, "window": self.window, "states": list(self.states)}
-        return Model(KIND, self.query, dict(self.parameters), numbers, {"utility": utility, "transitions": self.counts})
+        numbers["counted_windows"] = 0 if self.children is None else self.children.windows
+        parts = {"utility": utility, "transitions": self.counts}
+        if self.children is not None:
+            parts["children"] = self.children.table()
+        return Model(KIND, self.query, dict(self.parameters), numbers, parts)
 
     @classmethod
     def of(cls, model: Model) -> PSpiceModel:
@@ -253,8 +261,13 @@ class PSpiceModel:
             numbers, states = model.numbers, tuple(model.numbers["states"])
             probability, time = _tables(model.parts.get("utility"), states, numbers["bin"])
             counts = _checked_counts(model.query, model.parts.get("transitions"), states)
-            parameters = model.parameters
-            read = cls(model.query, states, numbers["bin"], numbers["window"], probability, time, counts, parameters)
+            table, windows = model.parts.get("children"), numbers["counted_windows"]
+            if (table is None) != (windows == 0):
+                raise Misfit("parts", "a table 'children' without windows, or windows without it", "both or none")
+            read = cls(
+                model.query, states, numbers["bin"], numbers["window"], probability, time, counts, model.parameters,
+                None if table is None else Children.of(table, len(states), windows),
+            )  # fmt: skip
             if not read.chain().met > 0:
                 raise Misfit("transitions", "no event", "the events of the history")
         except Misfit as fault:

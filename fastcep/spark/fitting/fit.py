@@ -22,24 +22,24 @@ from pyspark.sql import functions as F
 
 from fastcep.engine.queries import Buildable
 from fastcep.errors import ValidationError
-from fastcep.option_types import Index
-from fastcep.overload.costs import CostTable
 from fastcep.overload.costs import cost_table as cost_table_of
 from fastcep.overload.names import check_options
 from fastcep.plan import make_plan
 from fastcep.plan.slicing import Context, slicing_of
 from fastcep.query import ast
 from fastcep.query.plain_schema import columns_read, plain_query
-from fastcep.shedding.espice.effect import MOST_EVENTS, Effect
 from fastcep.shedding.espice.fit import check_options as check_positions
 from fastcep.shedding.espice.fit import count_options, fixed_size, warn_few_windows, with_effect
 from fastcep.shedding.espice.fit import model_of_counts as model_of_positions
 from fastcep.shedding.espice.model import ESpiceModel
 from fastcep.shedding.fit import distinct, known_options
+from fastcep.shedding.fixed_plan import MOST_EVENTS
 from fastcep.shedding.hybrid.history import History, Piece
 from fastcep.shedding.hybrid.pieces import check_cut, fit_pieces
 from fastcep.shedding.model import Model, check_kind
-from fastcep.shedding.pspice.fit import check_window, model_of_counts, warn_short_counts
+from fastcep.shedding.pspice.children import events_to_count
+from fastcep.shedding.pspice.fit import check_window, model_of_counts, warn_short_counts, with_children
+from fastcep.shedding.pspice.model import PSpiceModel
 from fastcep.spark.detect import one_query
 from fastcep.spark.fitting.counts import position_table, size_table, transition_table, window_contexts
 from fastcep.spark.fitting.pieces import ORDER, RESULT_SCHEMA, collect_results, pieces_of, result_rows, results_of
@@ -56,6 +56,7 @@ _PART_PARTITIONS = 16
 Item = TypeVar("Item", covariant=True)
 Summary = TypeVar("Summary")
 Part = TypeVar("Part")
+AnyModel = TypeVar("AnyModel", PSpiceModel, ESpiceModel)
 Result = TypeVar("Result")
 
 
@@ -144,11 +145,16 @@ def _fit_pspice(
     query: ast.Query, frame: DataFrame, order_by: str | Sequence[str] | None, pieces: int | None, *,
     bin: int | None = None, **options: Any,
 ) -> Model:  # fmt: skip
-    """Count the transitions on the executors, and compute the model from their sums on the driver."""
+    """Count the transitions on the executors, and compute the model from their sums on the driver.
+
+    A task counts the children of partial matches by age in the last windows.
+    """
     check_window(query, bin)
     pieces, context = _cut_of(query, pieces, "")
     model = model_of_counts(query, transition_table(frame, query, order_by, pieces, context, **options), bin)
     warn_short_counts(model)
+    if model.knows_age():
+        model = _measured_on_latest(with_children, model, events_to_count(model.window), frame, order_by)
     return model.stored()
 
 
@@ -170,25 +176,27 @@ def _fit_espice(
     counts = position_table(frame, query, order_by, pieces, contexts, **counting)
     model = model_of_positions(query, counts, counting, bin, positions, equal_costs)
     warn_few_windows(model)
-    return (model if equal_costs else _with_effect(model, frame, order_by, **options)).stored()
+    if not equal_costs:
+        options["cost_table"] = cost_table_of(options.get("cost_table", "measured"))
+        model = _measured_on_latest(partial(with_effect, **options), model, MOST_EVENTS, frame, order_by)
+    return model.stored()
 
 
-def _with_effect(
-    model: ESpiceModel, frame: DataFrame, order_by: str | Sequence[str] | None, *,
-    cost_table: CostTable | str = "measured", index: Index = "full",
-) -> ESpiceModel:  # fmt: skip
-    """Return the model with the effect of its drops on the last events, which one task measures."""
+def _measured_on_latest(
+    measure: Callable[[AnyModel, pa.Table], AnyModel], model: AnyModel, events: int, frame: DataFrame,
+    order_by: str | Sequence[str] | None,
+) -> AnyModel:  # fmt: skip
+    """Return a model with what one task measures on the last events, as `measure` does in one process."""
     columns = columns_read(model.query)
     plain = replace(model, query=plain_query(model.query, columns))
-    costs = cost_table_of(cost_table)
 
-    def measure(piece: Piece) -> bytes:
-        return pickle.dumps(with_effect(plain, piece.table, costs, index).effect)
+    def run(piece: Piece) -> bytes:
+        return pickle.dumps(measure(plain, piece.table))
 
-    latest = pieces_of(frame, model.query, order_by, 1, Context(), Context(), columns, MOST_EVENTS)
-    (effect,) = collect_results(latest.map(measure, ship_functions(plain.query), "effect"), "effect")
-    found: Effect = pickle.loads(effect)
-    return replace(model, effect=found)
+    last = pieces_of(frame, model.query, order_by, 1, Context(), Context(), columns, events)
+    (measured,) = collect_results(last.map(run, ship_functions(plain.query), "latest events"), "latest events")
+    found: AnyModel = pickle.loads(measured)
+    return replace(found, query=model.query)
 
 
 def _cut_of(query: ast.Query, pieces: int | None, obstacle: str) -> tuple[int | None, Context]:

@@ -155,6 +155,8 @@ def test_round_trip(text: str, tmp_path: Path) -> None:
         assert getattr(again, name) == getattr(model, name)
     assert (again.probability == model.probability).all() and (again.time == model.time).all()
     assert again.counts.equals(model.counts, check_metadata=True)
+    assert again.children is not None and model.children is not None
+    assert (again.children.per_event == model.children.per_event).all()
     assert again.stored().hash == model.stored().hash
     assert repr(PSpice(tmp_path / "model")) == "PSpice(q1; seed=0)"
     assert (again.chain().children == model.chain().children).all()
@@ -224,6 +226,15 @@ def first(value: Any) -> Callable[[list[Any]], list[Any]]:
         (replaced("transitions", "stayed", first(None)), "transitions: found nulls"),
         (replaced("transitions", "time", first(float("nan"))), "out of range"),
         (replaced("transitions", "time", first(-1.0)), "out of range"),
+        (numbers(counted_windows=0), "a table 'children' without windows"),
+        (numbers(counted_windows=-1), "numbers.counted_windows"),
+        (part("children", lambda table: table.drop_columns(["slice"])), "children: found another table"),
+        (replaced("children", "parent", first(-2)), "children: found a state or slice that is out of range"),
+        (replaced("children", "child", first(7)), "children: found a state or slice that is out of range"),
+        (replaced("children", "slice", first(64)), "children: found a state or slice that is out of range"),
+        (replaced("children", "slice", first(None)), "children: found nulls"),
+        (replaced("children", "per_event", first(0.0)), "children.per_event"),
+        (replaced("children", "per_event", first(float("inf"))), "children.per_event"),
     ],
 )  # fmt: skip
 def test_a_malformed_part_is_refused(change: Callable[[Model], Model], problem: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -115,6 +116,45 @@ def test_a_drift_is_a_change_of_the_stream(text: str, demand: float) -> None:
         shedding(shed_query(text), shedder, demand).process(letters(seed=seed, types=types))
         drift = shedder.metrics()["drift"]["q1"]
         assert drift < 0.12 if types == "ABCD" else drift > 0.25, (types, seed)
+
+
+BURSTS = (
+    f"{ABC} STRATEGY skip_till_next", "PATTERN SEQ(A a, B b, C c) WITHIN 400us STRATEGY skip_till_next",
+    "PATTERN SEQ(A a, B b, C c) WINDOW OPEN ON D d CLOSE AFTER 40 EVENTS STRATEGY skip_till_next",
+)  # fmt: skip
+
+
+@cache
+def bursts(seed: int, share: float) -> pa.Table:
+    """A, B and C follow each other at once; the other events are D. So partial matches are young, or never extended."""
+    random = np.random.default_rng(seed)
+    begins = np.flatnonzero(random.random(30_000) < share)
+    begins = begins[np.concatenate([[True], np.diff(begins) > 3]) & (begins < 29_997)]
+    types = np.full(30_000, "D")
+    for offset, name in enumerate("ABC"):
+        types[begins + offset] = name
+    types[random.random(30_000) < 0.05] = "A"
+    ones = np.ones(30_000, np.int64)
+    return pa.table({"type": types, "ID": ones, "V": ones, "ts": np.cumsum(random.integers(1, 20, 30_000))})
+
+
+@pytest.mark.parametrize("text", BURSTS)
+@pytest.mark.parametrize("demand", [0.1, 0.4])
+def test_the_drift_is_small_if_the_age_of_a_partial_match_matters(text: str, demand: float) -> None:
+    """A Markov chain has no ages: it expects that partial matches of all ages are extended."""
+    model = fit_pspice(shed_query(text), bursts(1, 0.05)).stored()
+    drifts = []
+    for seed, share in ((2, 0.05), (3, 0.05), (2, 0.15)):
+        shedder = PSpice(model, renew=10**9)
+        shedding(shed_query(text), shedder, demand).process(bursts(seed, share))
+        drifts.append(shedder.metrics()["drift"]["q1"])
+    assert max(drifts[:2]) < 0.12 and drifts[2] > 0.25, drifts
+
+
+def test_without_counted_children_the_drift_is_unknown() -> None:
+    shedder = PSpice(replace(fitted(), children=None).stored())
+    shedding(shed_query(ABC), shedder, 0.3).process(letters(seed=3))
+    assert shedder.metrics()["drift"] == {"q1": None}
 
 
 def test_the_drift_is_unknown_without_ages() -> None:

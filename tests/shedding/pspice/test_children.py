@@ -1,0 +1,72 @@
+"""Children of partial matches by age, counted on history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.shedding.markov_models import ABC, EVENTS, fitted, letters
+from support.shedding.shed_runs import query
+
+from fastcep.shedding.lineage import observe
+from fastcep.shedding.pspice.children import Children, count_children, events_to_count
+
+TEXTS = [ABC, f"{ABC} STRATEGY skip_till_next", "PATTERN SEQ(A a, B{2,3} b[], C c) WITHIN 20 EVENTS",
+         "PATTERN SEQ(A a, B b, C c) WINDOW OPEN EVERY 50 EVENTS CLOSE AFTER 50 EVENTS"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_their_number_is_that_of_the_transitions(text: str) -> None:
+    """They are counted on all windows but the first one."""
+    model = fitted(text)
+    assert model.children is not None
+    chain, total = model.chain(), model.children.per_event.sum(axis=2)
+    each = chain.met if "WINDOW" in text else chain.events
+    assert total[0] == pytest.approx(chain.births / each, rel=0.05, abs=1e-3)
+    names, counts = model.states, model.counts
+    for parent, name in enumerate(names):
+        for child in range(len(names)):
+            if parent != child and "b" in name and child < len(names) - 1:
+                of_pair = (counts["source"].to_numpy() == parent) & (counts["target"].to_numpy() == child)
+                expected = counts["observations"].to_numpy()[of_pair].sum() / chain.events
+                assert total[parent + 1, child] == pytest.approx(expected, rel=0.1, abs=2e-3), (name, names[child])
+    assert model.children.windows > 20
+
+
+def test_their_age_is_that_of_their_parents() -> None:
+    """Brute force: the age is the number of events since the first one of the partial match."""
+    counted = count_children(query(ABC), letters())
+    (record,) = observe(query(ABC), letters()).records
+    extended = np.flatnonzero(record.parents >= 0)
+    first = record.events.copy()
+    for number in extended.tolist():  # parents come before their children
+        first[number] = first[record.parents[number]]
+    ages = record.events[extended] - first[extended]
+    born = np.bincount(np.minimum(ages * 64 // 40, 63), minlength=64) / EVENTS
+    assert counted is not None and ages.max() < 40
+    assert counted.per_event[1:].sum(axis=(0, 1)) == pytest.approx(born, rel=0.15, abs=0.01)
+
+
+@pytest.mark.parametrize("slices", [1, 3, 8, 32, 63, 64])
+def test_other_numbers_of_slices(slices: int) -> None:
+    random = np.random.default_rng(slices)
+    children = Children(random.random((3, 2, 64)), 20)
+    fewer = children.by_slice(slices)
+    assert fewer.shape == (3, 2, slices)
+    assert fewer.sum(axis=2) == pytest.approx(children.per_event.sum(axis=2))
+    if 64 % slices == 0:
+        assert fewer == pytest.approx(children.per_event.reshape(3, 2, slices, -1).sum(axis=3))
+
+
+@pytest.mark.parametrize(
+    ("window", "events"), [(1.0, 50_000), (2_500.0, 52_500), (1e5, 1_000_000), (9e18, 1_000_000)]
+)
+def test_the_number_of_events(window: float, events: int) -> None:
+    assert events_to_count(window) == events
+
+
+def test_a_history_of_one_window_says_nothing() -> None:
+    assert count_children(query(ABC), letters().slice(0, 30)) is None
+    children: Any = count_children(query(ABC), letters().slice(0, 0))
+    assert children is None
