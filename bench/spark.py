@@ -123,15 +123,15 @@ def lags() -> str:
         WHERE type_a = 'A' AND type_b = 'B' AND type = 'C' AND ts <= begin + {WINDOW}"""
 
 
-def usage() -> tuple[int, float]:
-    """Return the resident memory of this process and its descendants in bytes, and their CPU time in seconds."""
+def usage() -> tuple[int, dict[int, float]]:
+    """Return the resident memory of this process and its descendants in bytes, and the CPU time of each in seconds."""
     parents, sizes, ticks = {}, {}, {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
                 fields = (folder / "stat").read_text().rpartition(")")[2].split()
                 parents[int(folder.name)] = int(fields[1])
-                ticks[int(folder.name)] = sum(map(int, fields[11:15]))  # with those of children that have ended
+                ticks[int(folder.name)] = int(fields[11]) + int(fields[12])
                 sizes[int(folder.name)] = int((folder / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
             except (OSError, IndexError):
                 continue
@@ -139,18 +139,27 @@ def usage() -> tuple[int, float]:
     while grown:
         children = {process for process, parent in parents.items() if parent in family} - family
         family, grown = family | children, bool(children)
-    cpu = sum(ticks.get(process, 0) for process in family) / os.sysconf("SC_CLK_TCK")
-    return sum(sizes.get(process, 0) for process in family), cpu
+    unit = os.sysconf("SC_CLK_TCK")
+    return sum(sizes.get(process, 0) for process in family), {process: ticks.get(process, 0) / unit for process in family}
 
 
 @contextmanager
 def measured(figures: dict[str, float]) -> Iterator[None]:
-    """Add the seconds of a block, its CPU time and its additional peak memory to ``figures``."""
+    """Add the seconds of a block, its CPU time and its additional peak memory to ``figures``.
+
+    A process that ends during the block counts up to when it was last seen; Spark ends idle workers.
+    """
     (before, cpu), stop, peak = usage(), threading.Event(), [0]
+    last = dict(cpu)
+
+    def note() -> None:
+        memory, seconds = usage()
+        peak[0] = max(peak[0], memory)
+        last.update(seconds)
 
     def watch() -> None:
-        while not stop.wait(0.5):
-            peak[0] = max(peak[0], usage()[0])
+        while not stop.wait(0.2):
+            note()
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -159,9 +168,10 @@ def measured(figures: dict[str, float]) -> Iterator[None]:
         yield
     finally:
         figures["seconds"] = round(time.perf_counter() - start, 2)
-        figures["cpu"] = round(usage()[1] - cpu, 2)
         stop.set()
         watcher.join()
+        note()
+        figures["cpu"] = round(sum(seconds - cpu.get(process, 0.0) for process, seconds in last.items()), 2)
         figures["more_mib"] = round(max(0, peak[0] - before) / 2**20)
 
 
