@@ -139,8 +139,8 @@ def usage() -> tuple[int, dict[int, float]]:
     while grown:
         children = {process for process, parent in parents.items() if parent in family} - family
         family, grown = family | children, bool(children)
-    unit = os.sysconf("SC_CLK_TCK")
-    return sum(sizes.get(process, 0) for process in family), {process: ticks.get(process, 0) / unit for process in family}
+    seconds = {process: ticks.get(process, 0) / os.sysconf("SC_CLK_TCK") for process in family}
+    return sum(sizes.get(process, 0) for process in family), seconds
 
 
 @contextmanager

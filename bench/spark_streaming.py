@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 import fastcep as fc
 from bench.queries import RESULTS, TYPES, environment, store
 from bench.section import Section
-from bench.spark import NUMBERED, start_session
+from bench.spark import NUMBERED, measured, start_session
 
 PAGE = RESULTS.parents[1] / "docs" / "spark_streaming.md"
 SECTION = Section(PAGE, "<!-- python -m bench.spark_streaming -->", "<!-- end -->")
@@ -58,24 +58,6 @@ def write_batch(path: Path, number: int, events: int, keys: int) -> None:
     os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
 
 
-def cpu_seconds() -> float:
-    """Return the CPU time of this process and its descendants."""
-    parents, ticks = {}, {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            except OSError:  # the process has ended
-                continue
-            parents[int(folder.name)] = int(fields[1])
-            ticks[int(folder.name)] = sum(map(int, fields[11:15]))
-    family, grown = {os.getpid()}, True
-    while grown:
-        children = {process for process, parent in parents.items() if parent in family} - family
-        family, grown = family | children, bool(children)
-    return sum(ticks.get(process, 0) for process in family) / os.sysconf("SC_CLK_TCK")
-
-
 def measure(session: Any, query: fc.Query, keys: int, events: int, batches: int) -> dict[str, Any]:
     """Run a streaming query over files; return figures of the batches that count."""
     import fastcep.spark
@@ -83,19 +65,19 @@ def measure(session: Any, query: fc.Query, keys: int, events: int, batches: int)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "in").mkdir()
-        times, cpu = [], 0.0
+        times, used = [], dict[str, float]()
         for first, count in ((0, WARM), (WARM, batches)):
             for number in range(first, first + count):
                 write_batch(folder / "in" / f"{number:06}.parquet", number, events, keys)
             schema = session.read.parquet(str(folder / "in")).schema
             stream = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
-            before = cpu_seconds()
-            running = fastcep.spark.write_matches(
-                stream, query, folder / "out", folder / "state", trigger={"availableNow": True}
-            )
-            running.awaitTermination()
-            cpu = cpu_seconds() - before
+            with measured(used):
+                running = fastcep.spark.write_matches(
+                    stream, query, folder / "out", folder / "state", trigger={"availableNow": True}
+                )
+                running.awaitTermination()
             times = [entry["durationMs"]["triggerExecution"] / 1_000 for entry in running.recentProgress][:count]
+        cpu = used["cpu"]
         progress = fastcep.spark.stream_progress(folder / "state")
         assert progress is not None
         matches = sum(pq.ParquetFile(path).metadata.num_rows for path in (folder / "out").glob("*/*.parquet"))
