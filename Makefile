@@ -89,7 +89,7 @@ check: lint types
 	FASTCEP_EXAMPLES=5000 $(BIN)/python -m pytest -q -n 2 -m "not spark"
 	PYTHONPATH=.:tests $(BIN)/python -m matrix
 	FASTCEP_EXAMPLES=200 $(BIN)/python ci/mutations.py
-	ci/spark_tests.sh $(BIN)/python
+	FASTCEP_KILLS=50 ci/spark_tests.sh $(BIN)/python
 	ci/wheel_smoke.sh $(BIN)/python
 	FASTCEP_EXAMPLES=500 ci/debug_build.sh $(BIN)/python
 

@@ -16,7 +16,7 @@ from support.waiting import LIMIT
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
-KILLS = int(os.environ.get("FASTCEP_KILLS", "3"))
+KILLS = int(os.environ.get("FASTCEP_KILLS", "10"))
 #: Queries, their slices, and the types of late events that they report.
 QUERIES = {"kleene": (2, "ABC"), "trailing": (3, "ABC"), "windowed": (1, "ABCD")}
 ROOT = Path(__file__).resolve().parents[3]
