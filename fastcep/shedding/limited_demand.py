@@ -33,7 +33,7 @@ def demand_of_least_loss(saved: Floats, kept: Floats, loss: float) -> float:
     Parameters
     ----------
     saved, kept
-        Share of the work saved (ascending), and of the matches kept, by level: float64[levels].
+        Share of the work saved (ascending), and of the matches kept, by choice of drops: float64[choices].
     loss
         See `loss_without_drops`.
     """

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from fastcep.errors import ValidationError
+from fastcep.events.batch import as_table
 from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.plan import make_plan
@@ -76,6 +77,7 @@ def fit_espice(
         If the history does not fit the query.
     """
     check_options(bin, positions, equal_costs)
+    history = as_table(history, "history")  # a reader can be read once only
     size = fixed_size(query)
     sizes = size_counts(query, history) if size is None and positions is None else None
     options = count_options(query, sizes, bin, positions)

@@ -7,10 +7,10 @@ matcher itself, which counts them on the stream in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.episodes import without_warnings
 from fastcep.overload.protocols import Classes, QueryView
 from fastcep.overload.validation import MOST_SLICES
+from fastcep.plan import make_plan
 from fastcep.query import ast
 from fastcep.shedding.counts.chain_states import MOST_NUMBERS, ChainStates, classes_by_number
 from fastcep.shedding.fixed_plan import MOST_EVENTS, FixedPlan, engine_with
@@ -30,16 +31,26 @@ from fastcep.stored import Misfit
 if TYPE_CHECKING:
     from fastcep._core.matcher.shedding_controls import Flows
 
-__all__ = ["Children", "children_by_age", "count_children", "events_to_count"]
+__all__ = ["Children", "count_children", "counted_children", "events_to_count", "relative_difference"]
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 #: Number of windows whose children are counted, if the history has them, and largest number of events for them.
-_WINDOWS, _MOST_EVENTS = 20, 1_000_000
+_WINDOWS, _MOST_EVENTS = 20, 200_000
 
-_COLUMNS: dict[str, pa.DataType] = {
-    "parent": pa.int32(), "child": pa.int32(), "slice": pa.int32(), "per_event": pa.float64(),
-}  # fmt: skip
+#: Least number of readings, about one in a window, from which an error follows.
+_READINGS = 3
+
+#: Least share of all children, and least number of them, that a pair of states must have to count.
+_COMMON, _FEWEST = 0.01, 30.0
+
+#: Number of standard errors by which a difference is reduced.
+_ERRORS = 2.0
+
+_KEYS: dict[str, pa.DataType] = {"parent": pa.int32(), "child": pa.int32()}
+_BY_AGE = _KEYS | {"slice": pa.int32(), "per_event": pa.float64()}
+_ERROR = _KEYS | {"error": pa.float64()}
 
 
 @dataclass(frozen=True)
@@ -51,12 +62,15 @@ class Children:
     per_event
         By state of the parent (0: none, the child begins a match), by state of the child, and by slice of the parent's
         window: float64[states + 1, states, 64].
-    windows
-        Number of windows in which they were counted.
+    error
+        Standard error of the sum over all slices: float64[states + 1, states].
+    window
+        Mean number of events in a window in which they were counted.
     """
 
     per_event: Floats
-    windows: int
+    error: Floats
+    window: float
 
     def by_slice(self, slices: int) -> Floats:
         """Return the numbers for another number of slices: float64[states + 1, states, slices]."""
@@ -66,42 +80,69 @@ class Children:
         at = before[:, :, low] + (bounds - low) * self.per_event[:, :, low]
         return np.asarray(np.diff(at, axis=2))
 
-    def table(self) -> pa.Table:
-        """Return the numbers above 0 as a table, for a model."""
-        parent, child, age = np.nonzero(self.per_event)
-        columns = [*(place.astype(np.int32) for place in (parent - 1, child, age)), self.per_event[parent, child, age]]
-        return pa.table(columns, schema=pa.schema(list(_COLUMNS.items())))
+    def tables(self) -> dict[str, pa.Table]:
+        """Return the numbers above 0 as tables, for a model."""
+        return {"children": _table(self.per_event, _BY_AGE), "children_error": _table(self.error, _ERROR)}
 
     @classmethod
-    def of(cls, table: pa.Table, states: int, windows: int) -> Children:
-        """Read a `table`; raise `Misfit` if it is malformed."""
-        if list(zip(table.schema.names, table.schema.types, strict=True)) != list(_COLUMNS.items()):
-            raise Misfit("children", "another table", f"one with the columns {', '.join(_COLUMNS)}")
-        if any(table[name].null_count for name in _COLUMNS):
-            raise Misfit("children", "nulls", "none")
-        parent, child, age, per_event = (table[name].to_numpy() for name in _COLUMNS)
-        for values, low, high in ((parent, -1, states), (child, 0, states), (age, 0, MOST_SLICES)):
-            if not ((values >= low) & (values < high)).all():
-                raise Misfit("children", "a state or slice that is out of range", f"numbers from {low} to {high - 1}")
-        if not (np.isfinite(per_event) & (per_event > 0)).all():
-            raise Misfit("children.per_event", "a number that is not above 0 or not finite", "numbers above 0")
-        numbers = np.zeros((states + 1, states, MOST_SLICES))
-        numbers[parent + 1, child, age] = per_event
-        return cls(numbers, windows)
+    def of(cls, parts: Mapping[str, pa.Table], states: int, window: float) -> Children:
+        """Read `tables`; raise `Misfit` if they are malformed."""
+        shape = states + 1, states, MOST_SLICES
+        per_event = _array(parts, "children", _BY_AGE, shape)
+        return cls(per_event, _array(parts, "children_error", _ERROR, shape[:2]), window)
 
 
-def children_by_age(flows: Flows, chain: ChainStates, slices: int) -> Floats:
-    """Return the children that were counted (see `QueryView.flows`), indexed as those of `Children`."""
+def _table(values: Floats, columns: Mapping[str, pa.DataType]) -> pa.Table:
+    parent, *others = np.nonzero(values)
+    places = [place.astype(np.int32) for place in (parent - 1, *others)]
+    return pa.table([*places, values[values > 0]], schema=pa.schema(list(columns.items())))
+
+
+def _array(
+    parts: Mapping[str, pa.Table], part: str, columns: Mapping[str, pa.DataType], shape: tuple[int, ...]
+) -> Floats:
+    table = parts.get(part)
+    if table is None or list(zip(table.schema.names, table.schema.types, strict=True)) != list(columns.items()):
+        raise Misfit("parts", f"no table {part!r}", f"one with the columns {', '.join(columns)}")
+    if any(table[name].null_count for name in columns):
+        raise Misfit(part, "nulls", "none")
+    parent, *others, values = (table[name].to_numpy() for name in columns)
+    places = [parent.astype(np.int64) + 1, *(other.astype(np.int64) for other in others)]
+    if not all(((place >= 0) & (place < size)).all() for place, size in zip(places, shape, strict=True)):
+        raise Misfit(part, "a state or slice that is out of range", "those of the model")
+    if not (np.isfinite(values) & (values > 0)).all():
+        raise Misfit(part, "a number that is not above 0 or not finite", "numbers above 0")
+    numbers = np.zeros(shape)
+    numbers[tuple(places)] = values
+    if np.count_nonzero(numbers) < len(values):
+        raise Misfit(part, "the same states and slice twice", "each once")
+    return numbers
+
+
+def counted_children(flows: Flows, chain: ChainStates, slices: int) -> tuple[Ints, Ints, Ints, Floats]:
+    """Return children that were counted: state of the parent + 1, state of the child, slice, and their number.
+
+    See `Children`, and `QueryView.flows`.
+    """
     keys, counts = flows[:2]
     places = chain.of_class(MOST_NUMBERS)
-    source, target = field_of(keys, "source"), field_of(keys, "target")
+    source = field_of(keys, "source")
     parent = np.where(source > 0, places[np.maximum(source - 1, 0), field_of(keys, "source_class")] + 1, 0)
-    child = places[target, field_of(keys, "target_class")]
-    age = np.where(source > 0, np.minimum(field_of(keys, "slice"), slices - 1), 0)
-    shape = (len(chain.names) + 1, len(chain.names), slices)
-    found = np.zeros(shape)
-    np.add.at(found, (parent, child, age), counts)
-    return found
+    child = places[field_of(keys, "target"), field_of(keys, "target_class")]
+    return parent, child, np.where(source > 0, np.minimum(field_of(keys, "slice"), slices - 1), 0), counts
+
+
+def relative_difference(found: Floats, expected: Floats, error: Floats) -> float:
+    """Return the largest relative difference of the common pairs of states, less `_ERRORS` standard errors of it.
+
+    Parameters
+    ----------
+    found, expected, error
+        Numbers of children, those expected, and the standard error of the difference, of the same shape.
+    """
+    larger = np.maximum(np.maximum(found, expected), 1e-9)
+    common = larger >= max(_COMMON * float(larger.sum()), _FEWEST)
+    return float(((np.abs(found - expected) - _ERRORS * error) / larger)[common].max(initial=0.0))
 
 
 def events_to_count(window: float) -> int:
@@ -109,18 +150,19 @@ def events_to_count(window: float) -> int:
 
     The first window does not count, because partial matches are missing in it.
     """
-    return min(max(MOST_EVENTS, ceil((_WINDOWS + 1) * window)), _MOST_EVENTS)
+    return min(max(MOST_EVENTS, (_WINDOWS + 1) * ceil(window)), _MOST_EVENTS)
 
 
 def count_children(query: ast.Query, history: pa.Table) -> Children | None:
-    """Run a query over history and count the children of its partial matches; None if it has less than two windows."""
-    shedder = _Counting(query)
-    engine = engine_with(shedder, query, CostTable("none"), "full")
+    """Run a query over history and count the children of its partial matches.
+
+    None: unknown, because the history has less than four windows, or there are too many pairs of states to count.
+    """
+    counting = _Counting(query)
+    engine = engine_with(counting, query, CostTable("none"), "full")
     with without_warnings():
         engine.process(history)
-    if not shedder.windows:
-        return None
-    return Children(shedder.found / shedder.events, shedder.windows)
+    return counting.children()
 
 
 class _Counting(FixedPlan):
@@ -129,9 +171,15 @@ class _Counting(FixedPlan):
     def __init__(self, query: ast.Query) -> None:
         super().__init__(DropPlan(), drops_matches=True)
         self.slices = MOST_SLICES
-        self.windows = self.events = 0
-        self.found: Any = 0.0
-        self._since = 0
+        states = len(ChainStates.of(make_plan(query, store="rows")).names)
+        self._found = np.zeros((states + 1, states, MOST_SLICES))
+        #: Sums over the readings of the squares of a pair's children, and of their products with the number of events.
+        self._squares, self._products = np.zeros((2, states + 1, states))
+        self._readings = self._events = self._event_squares = 0
+        self._windows = 0.0
+        self._since: int | None = None  #: number of events at the last reading
+        self._complete = False  #: whether the first window has passed
+        self._lost = False
 
     def classes(self, query: ast.Query) -> dict[str, Classes]:
         """Return the classes by the number of events that the variable bound last has bound."""
@@ -145,12 +193,35 @@ class _Counting(FixedPlan):
     def learn(self, views: Sequence[QueryView]) -> None:
         """Read the counts about once in a window."""
         (view,) = views
+        if self._since is None:  # no plan is in force yet
+            self._since = view.received
+            return
         events = view.received - self._since
         if events < view.window_size:
             return
-        flows, first = view.flows(), self._since == 0
-        self._since = view.received
-        if not first:
-            self.found = self.found + children_by_age(flows, ChainStates.of(view.plan), MOST_SLICES)
-            self.events += events
-            self.windows += max(1, round(events / view.window_size))
+        flows, self._since = view.flows(), view.received
+        if self._complete:
+            self._add(flows, ChainStates.of(view.plan), events, view.window_size)
+        self._complete = True
+
+    def _add(self, flows: Flows, chain: ChainStates, events: int, window: float) -> None:
+        parent, child, age, counts = counted_children(flows, chain, MOST_SLICES)
+        np.add.at(self._found, (parent, child, age), counts)
+        shape = self._squares.shape
+        pairs = np.bincount(parent * shape[1] + child, counts, shape[0] * shape[1]).reshape(shape)
+        self._squares += pairs**2
+        self._products += pairs * events
+        self._events, self._event_squares = self._events + events, self._event_squares + events**2
+        self._windows += events / window
+        self._readings += 1
+        self._lost |= flows[3] > 0
+
+    def children(self) -> Children | None:
+        """Return what was counted; see `count_children`."""
+        if self._readings < _READINGS or self._lost:
+            return None
+        per_event = self._found / self._events
+        rate = per_event.sum(axis=2)
+        squares = self._squares - 2 * rate * self._products + rate**2 * self._event_squares
+        error = np.sqrt(np.maximum(squares, 0.0) * self._readings / (self._readings - 1)) / self._events
+        return Children(per_event, error, self._events / self._windows)

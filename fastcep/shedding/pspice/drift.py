@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fastcep.shedding.pspice.children import children_by_age
+from fastcep.shedding.pspice.children import counted_children, relative_difference
 from fastcep.shedding.pspice.model import PSpiceModel
 from fastcep.shedding.pspice.occupancy import Occupancy
 from fastcep.stored import AMOUNT, COUNT, FLAG, grid, record
@@ -22,12 +22,6 @@ Floats = npt.NDArray[np.float64]
 
 #: Share of the counts that is kept when those of another window are added.
 _KEPT = 0.95
-
-#: Least share of all children, and least number of them, that a pair of states must have to count.
-_COMMON, _FEWEST = 0.01, 30.0
-
-#: Number of standard errors by which a difference is reduced.
-_ERRORS = 2.0
 
 #: Number of windows before the drift counts.
 _WINDOWS = 8
@@ -59,6 +53,8 @@ class Drift:
 
     def __init__(self, model: PSpiceModel, window: float, slices: int) -> None:
         self._model, self._slices = model, slices
+        if model.children is not None:
+            self._parents = _parents(model, model.children.window, slices)  # on the history
         self.expect(window)
         self.is_known = model.knows_age() and model.children is not None and self.per_event > 0
         states = len(model.states)
@@ -66,24 +62,31 @@ class Drift:
         for _ in range(states):
             leads = leads @ leads
         self._leads = leads
-        #: Counted and expected children, and the sums over windows of their squares and products, by parent and child.
-        self._sums: Floats = np.zeros((5, states + 1, states))
+        #: Counted and expected children by parent and child, the error of the latter, and the sums over windows of
+        #: squares and products.
+        self._sums: Floats = np.zeros((6, states + 1, states))
         self._windows = 0
         self._dropped = np.zeros((2, states, slices), bool)  # cells dropped in the window before, and in this one
 
     def expect(self, window: float) -> None:
-        """Expect windows with this number of events from now on: more children, as the matrix gives more parents."""
-        history, now = (Occupancy(self._model, size, self._slices) for size in (self._model.window, window))
-        states = len(self._model.states)
+        """Expect windows with this number of events from now on.
+
+        In longer windows there are more parents, as the matrix predicts. Its prediction is not exact, so the change
+        counts as an error.
+        """
         counted = self._model.children
-        per_event = np.zeros((states + 1, states, self._slices)) if counted is None else counted.by_slice(self._slices)
-        before, after = ([item.births.sum(), *item.rows().sum(axis=1)] for item in (history, now))
-        grown = np.divide(after, before, out=np.ones(states + 1), where=np.asarray(before) > 0)
-        self._per_event = per_event * grown[:, None, None]
+        states = len(self._model.states)
+        self._per_event, self._error = np.zeros((states + 1, states, self._slices)), np.zeros((states + 1, states))
+        if counted is not None:
+            before, after = self._parents, _parents(self._model, window, self._slices)
+            grown = np.divide(after, before, out=np.ones(states + 1), where=before > 0)[:, None]
+            self._per_event = counted.by_slice(self._slices) * grown[:, :, None]
+            total = self._per_event.sum(axis=2)
+            self._error = np.hypot(counted.error * grown, total * np.abs(1 - 1 / np.maximum(grown, 1e-9)))
         # A state without partial matches only reports matches; those of a source are in one column.
         chain = self._model.chain()
         self._reports = np.flatnonzero(chain.births + chain.children.sum(axis=0) == 0)
-        self._join_reports(self._per_event)
+        self._per_event, self._error = self._joined(self._per_event), self._joined(self._error)
         self.per_event = float(self._per_event.sum())
 
     def note_drops(self, cells: npt.NDArray[np.bool_]) -> None:
@@ -96,42 +99,45 @@ class Drift:
 
     def add(self, flows: Flows, events: int) -> None:
         """Add the counts of the last ``events`` events, about a window of them; see `QueryView.flows`."""
+        if flows[3] > 0:  # too many pairs of states and ages: some children were not counted
+            return
         intact = ~(self._leads.T @ np.logical_or.accumulate(self._dropped.any(axis=0), axis=1))
-        counts = np.concatenate([np.ones((1, self._slices)), intact])[:, None, :]  # a birth has no parent
-        counted = children_by_age(flows, self._model.chain_states, self._slices)
-        self._join_reports(counted)
-        found, wanted = (counted * counts).sum(axis=2), events * (self._per_event * counts).sum(axis=2)
-        self._sums[:2] *= _KEPT
-        self._sums[2:] *= _KEPT**2
-        self._sums += np.stack([found, wanted, found * found, found * wanted, wanted * wanted])
+        compared = np.concatenate([np.ones((1, self._slices), bool), intact])  # a birth has no parent
+        parent, child, age, counts = counted_children(flows, self._model.chain_states, self._slices)
+        shape = self._error.shape
+        pairs = np.bincount(parent * shape[1] + child, counts * compared[parent, age], self._error.size)
+        found = self._joined(pairs.reshape(shape).astype(np.float64))
+        total, expected = self._per_event.sum(axis=2), (self._per_event * compared[:, None, :]).sum(axis=2)
+        share = np.divide(expected, total, out=np.zeros(shape), where=total > 0)
+        wanted, error = events * expected, events * self._error * np.sqrt(share)
+        self._sums[:3] *= _KEPT
+        self._sums[3:] *= _KEPT**2
+        self._sums += np.stack([found, wanted, error, found * found, found * wanted, wanted * wanted])
         self._windows += 1
 
-    def _join_reports(self, children: Floats) -> None:
+    def _joined(self, children: Floats) -> Floats:
         """Join the columns of states that only report matches, and leave out matches of single events."""
-        if len(self._reports):
-            children[:, self._reports[0]] = children[:, self._reports].sum(axis=1)
-            children[:, self._reports[1:]] = 0.0
-            children[0, self._reports] = 0.0
+        if not len(self._reports):
+            return children
+        joined = children.copy()
+        joined[:, self._reports[0]] = children[:, self._reports].sum(axis=1)
+        joined[:, self._reports[1:]] = 0.0
+        joined[0, self._reports] = 0.0
+        return joined
 
     @property
     def value(self) -> float | None:
-        """Largest relative difference from the history of the common pairs of states, less `_ERRORS` standard errors.
+        """Relative difference from the history, see `relative_difference`. None: unknown.
 
-        None: unknown.
+        The standard error has two parts: how much the stream varies between windows, and that of the history, which is
+        the same in all windows.
         """
-        counted = self._model.children
-        if counted is None or not self.is_known or self._windows < _WINDOWS:
+        if not self.is_known or self._windows < _WINDOWS:
             return None
-        found, wanted, squares, products, wanted_squares = self._sums
-        larger = np.maximum(np.maximum(found, wanted), 1e-9)
+        found, wanted, history, squares, products, wanted_squares = self._sums
         ratio = np.divide(found, wanted, out=np.zeros_like(found), where=wanted > 0)
-        error = np.sqrt(np.maximum(squares - 2 * ratio * products + ratio**2 * wanted_squares, 0.0))
-        # What is expected has an error as well: that of the mean of the windows of the history.
-        weights, weight_squares = ((1 - kept**self._windows) / (1 - kept) for kept in (_KEPT, _KEPT**2))
-        error *= np.sqrt(1 + weights**2 / weight_squares / counted.windows)
-        difference = (np.abs(found - wanted) - _ERRORS * error) / larger
-        counts = larger >= max(_COMMON * float(larger.sum()), _FEWEST)
-        return float(difference[counts].max(initial=0.0))
+        stream = np.maximum(squares - 2 * ratio * products + ratio**2 * wanted_squares, 0.0)
+        return relative_difference(found, wanted, np.sqrt(stream + history**2))
 
     def state(self) -> dict[str, Any]:
         """Return the counts as JSON values."""
@@ -143,3 +149,9 @@ class Drift:
         record({"sums": sums, "windows": COUNT, "dropped": dropped})(dict(state), "drifts")
         self._sums, self._windows = np.array(state["sums"], float), state["windows"]
         self._dropped = np.array(state["dropped"], bool)
+
+
+def _parents(model: PSpiceModel, window: float, slices: int) -> Floats:
+    """Return the numbers of births and of partial matches by state, as the matrix predicts: float64[states + 1]."""
+    occupancy = Occupancy(model, window, slices)
+    return np.array([occupancy.births.sum(), *occupancy.rows().sum(axis=1)])

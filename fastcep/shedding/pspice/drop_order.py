@@ -24,10 +24,11 @@ from fastcep.shedding.pspice.occupancy import Occupancy
 __all__ = ["DropOrder", "Selection", "scaled_utilities"]
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
-_LEVELS = 64  #: number of cuts between which the cells have about the same work
-_GAP = 1 / _LEVELS  #: share of the work that two neighbouring cuts may differ by; otherwise more are computed
-_NARROW = 1 / 8  #: least distance of two cuts, in cells, between which another one is computed
+_CUTS = 64  #: number of cuts between which the cells have about the same work
+_GAP = 1 / _CUTS  #: share of the work that two neighbouring cuts may differ by; otherwise more are computed
+_NARROW = 2**-20  #: least distance of two cuts, in cells, between which another one is computed
 _LEAST_TIME = 1e-6  #: least remaining time, relative to the largest, by which a probability is divided (pSPICE)
 
 
@@ -137,8 +138,9 @@ class DropOrder:
             for model, window, number, one in zip(models, windows, slices, share, strict=True)
         ]
         self.rates = [item.rate for item in occupancies]
-        self._ranks = _ranks(self.utilities)
-        cuts = _cuts(self.utilities, [item.rows() * item.rate for item in occupancies])
+        order = np.argsort(np.concatenate([utility.ravel() for utility in self.utilities]), kind="stable")
+        self._ranks = _ranks(self.utilities, order)
+        cuts = _cuts([item.rows() * item.rate for item in occupancies], order)
         work, found = self._outcomes(occupancies, cuts)
         total = float(work[0]) + sum(item.fixed for item in occupancies) or 1.0
         while True:
@@ -166,35 +168,33 @@ class DropOrder:
     def choose(self, demand: float) -> Selection:
         """Return the selection that saves the share ``demand`` of the work, or else as much as there is."""
         last = int(self.saved.searchsorted(self.saved[-1]))  # further drops save nothing
-        level = min(int(self.saved.searchsorted(demand, "right")) - 1, last) if demand > 0 else 0
-        upper, part = min(level + 1, last), 0.0
-        if upper > level and demand > self.saved[level]:
-            part = float((demand - self.saved[level]) / (self.saved[upper] - self.saved[level]))
+        lower = min(int(self.saved.searchsorted(demand, "right")) - 1, last) if demand > 0 else 0
+        upper, part = min(lower + 1, last), 0.0
+        if upper > lower and demand > self.saved[lower]:
+            part = float((demand - self.saved[lower]) / (self.saved[upper] - self.saved[lower]))
         cut, kept, saved = (
-            (1 - part) * values[level] + part * values[upper] for values in (self._cuts, self.kept, self.saved)
+            (1 - part) * values[lower] + part * values[upper] for values in (self._cuts, self.kept, self.saved)
         )
         cells = tuple(np.clip(cut - ranks, 0.0, 1.0) for ranks in self._ranks)
         return Selection(cells, tuple(kept.tolist()), float(saved))
 
 
-def _ranks(utilities: Sequence[Floats]) -> list[npt.NDArray[np.int64]]:
-    """Return how many cells are dropped before each cell: those of a lower utility, and equal ones in front of it."""
-    order = np.argsort(np.concatenate([utility.ravel() for utility in utilities]), kind="stable")
+def _ranks(utilities: Sequence[Floats], order: Ints) -> list[Ints]:
+    """Return how many cells are dropped before each cell, given all cells in the order of dropping."""
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
     ends = np.cumsum([utility.size for utility in utilities])[:-1]
     return [part.reshape(utility.shape) for part, utility in zip(np.split(ranks, ends), utilities, strict=True)]
 
 
-def _cuts(utilities: Sequence[Floats], work: Sequence[Floats]) -> Floats:
+def _cuts(work: Sequence[Floats], order: Ints) -> Floats:
     """Return cuts from 0 to the number of cells, between which the cells have about the same share of the work."""
-    order = np.argsort(np.concatenate([utility.ravel() for utility in utilities]), kind="stable")
     share = np.concatenate([item.ravel() for item in work])
     share = share / (float(share.max()) or 1.0)  # the sum of expected numbers may be beyond all bounds
     before = np.cumsum(share[order]) - share[order]
     total = float(share.sum()) or 1.0
-    levels = np.minimum(before / total * _LEVELS, _LEVELS - 1).astype(np.int64)
-    return np.array([0, *(np.flatnonzero(np.diff(levels)) + 1), len(order)], np.float64)
+    number = np.minimum(before / total * _CUTS, _CUTS - 1).astype(np.int64)
+    return np.array([0, *(np.flatnonzero(np.diff(number)) + 1), len(order)], np.float64)
 
 
 def _share(matches: Floats) -> Floats:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from fastcep.errors import ValidationError
+from fastcep.events.batch import as_table
 from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.query import ast
@@ -52,8 +53,10 @@ def fit_pspice(
     cost_table, index
         Cost table and index option of the engines that are to shed.
 
+    Notes
+    -----
     The children of partial matches by age, from which `Drift` sees that the stream changes, are counted on the last
-    50,000 events or 21 windows.
+    50,000 events or 21 windows, at most 200,000 events.
 
     Raises
     ------
@@ -63,6 +66,7 @@ def fit_pspice(
         If the history does not fit the query.
     """
     check_window(query, bin)
+    history = as_table(history, "history")  # a reader can be read once only
     model = model_of_counts(query, transition_counts(query, history, cost_table=cost_table, index=index), bin)
     if not model.knows_age():
         return model

@@ -25,7 +25,7 @@ from fastcep.shedding.model import Model
 from fastcep.shedding.pspice.children import Children
 from fastcep.shedding.pspice.markov import completion_probability, remaining_time
 from fastcep.shedding.pspice.overlap import Overlap
-from fastcep.stored import COUNT, TEXT, Misfit, listed, number, record, whole
+from fastcep.stored import TEXT, Misfit, listed, number, record, whole
 
 __all__ = ["PSpiceModel"]
 
@@ -33,7 +33,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 KIND = "pspice"
-_NUMBERS = record({"bin": whole(1), "window": number(1.0), "states": listed(TEXT), "counted_windows": COUNT})
+_NUMBERS = record({"bin": whole(1), "window": number(1.0), "states": listed(TEXT), "counted_window": number(0.0)})
 _UTILITY: dict[str, pa.DataType] = {
     "state": pa.int32(), "state_name": pa.string(), "remaining": pa.int64(), "probability": pa.float64(),
     "time": pa.float64(),
@@ -236,11 +236,12 @@ class PSpiceModel:
             schema=pa.schema(list(_UTILITY.items())),
         )  # fmt: skip
         numbers: dict[str, Any] = {"bin": self.bin, "window": self.window, "states": list(self.states)}
-        numbers["counted_windows"] = 0 if self.children is None else self.children.windows
+        numbers["counted_window"] = 0.0 if self.children is None else self.children.window
         parts = {"utility": utility, "transitions": self.counts}
-        if self.children is not None:
-            parts["children"] = self.children.table()
-        return Model(KIND, self.query, dict(self.parameters), numbers, parts)
+        return Model(
+            KIND, self.query, dict(self.parameters), numbers,
+            parts if self.children is None else parts | self.children.tables(),
+        )  # fmt: skip
 
     @classmethod
     def of(cls, model: Model) -> PSpiceModel:
@@ -261,12 +262,10 @@ class PSpiceModel:
             numbers, states = model.numbers, tuple(model.numbers["states"])
             probability, time = _tables(model.parts.get("utility"), states, numbers["bin"])
             counts = _checked_counts(model.query, model.parts.get("transitions"), states)
-            table, windows = model.parts.get("children"), numbers["counted_windows"]
-            if (table is None) != (windows == 0):
-                raise Misfit("parts", "a table 'children' without windows, or windows without it", "both or none")
+            counted = numbers["counted_window"]
             read = cls(
                 model.query, states, numbers["bin"], numbers["window"], probability, time, counts, model.parameters,
-                None if table is None else Children.of(table, len(states), windows),
+                Children.of(model.parts, len(states), counted) if counted else None,
             )  # fmt: skip
             if not read.chain().met > 0:
                 raise Misfit("transitions", "no event", "the events of the history")

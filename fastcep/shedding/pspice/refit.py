@@ -9,21 +9,27 @@ import numpy as np
 from fastcep.errors import FastcepError
 from fastcep.query import ast
 from fastcep.shedding.counts import matrix
+from fastcep.shedding.counts.tables import metadata_of
+from fastcep.shedding.pspice.children import relative_difference
 from fastcep.shedding.pspice.fit import fit_pspice
 from fastcep.shedding.pspice.model import PSpiceModel
 from fastcep.shedding.refit.result import FitJob, FitResult
 
-__all__ = ["matrix_error", "refit_models"]
+__all__ = ["children_error", "matrix_error", "refit_models"]
 
 #: Error of the matrix above which a new model replaces the one in use.
 _CHANGED = 0.05
+
+#: Relative difference of the children above which it does, too.
+_OTHER_CHILDREN = 0.25
 
 
 def refit_models(job: FitJob) -> dict[str, FitResult]:
     """Fit a model for each query, and return it if its matrix differs from that of the model in use.
 
     This is the test of pSPICE, section III-D: the model is replaced when the mean squared error between the matrices
-    exceeds a threshold.
+    exceeds a threshold. It is also replaced when the children by age differ, by which `Drift` sees a change; otherwise
+    it would see the same change again.
     """
     return {query.name: _refit(query, job) for query in job.queries}
 
@@ -33,10 +39,12 @@ def _refit(query: ast.Query, job: FitJob) -> FitResult:
         model = fit_pspice(query, job.history, cost_table=job.costs, index=job.index)
     except FastcepError as failure:
         return FitResult(why=str(failure))
-    error = matrix_error(PSpiceModel.of(job.current[query.name]), model)
-    if error <= _CHANGED:
-        return FitResult(None, {"error": error}, f"the error of its matrix is {error:.3f}, at most {_CHANGED}")
-    return FitResult(model.stored(), {"error": error})
+    current = PSpiceModel.of(job.current[query.name])
+    error, other = matrix_error(current, model), children_error(current, model)
+    measured = {"error": error, "children": other}
+    if error <= _CHANGED and other <= _OTHER_CHILDREN:
+        return FitResult(None, measured, f"the error of its matrix is {error:.3f}, at most {_CHANGED}")
+    return FitResult(model.stored(), measured)
 
 
 def matrix_error(old: PSpiceModel, new: PSpiceModel) -> float:
@@ -49,3 +57,13 @@ def matrix_error(old: PSpiceModel, new: PSpiceModel) -> float:
     off = ~np.eye(len(before), dtype=bool)
     scale = float(np.mean(before[off] ** 2))
     return sqrt(float(np.mean((after - before)[off] ** 2)) / scale) if scale > 0 else 0.0
+
+
+def children_error(old: PSpiceModel, new: PSpiceModel) -> float:
+    """Return the relative difference of the children of two models of one query; 0 if they were not counted in both."""
+    before, after = old.children, new.children
+    if before is None or after is None:
+        return 0.0
+    events = float(metadata_of("children_error", new.counts, "transitions")["stream"]["events"])
+    found, expected = (events * counted.per_event.sum(axis=2) for counted in (after, before))
+    return relative_difference(found, expected, events * np.hypot(after.error, before.error))

@@ -149,8 +149,9 @@ class PSpice(RefittingShedder):
     # ------------------------------------------------------------- decisions
 
     def learn(self, views: Sequence[QueryView]) -> None:
-        """Compare the counted children with the model. Compute the drop order again if windows have become longer or
-        shorter, on the wall clock in a thread.
+        """Compare the counted children with those of the history.
+
+        Compute the drop order again if windows have become longer or shorter, on the wall clock in a thread.
         """
         for view in views:
             self._count(view)

@@ -194,7 +194,7 @@ def _measured_on_latest(
         return pickle.dumps(measure(plain, piece.table))
 
     last = pieces_of(frame, model.query, order_by, 1, Context(), Context(), columns, events)
-    (measured,) = collect_results(last.map(run, ship_functions(plain.query), "latest events"), "latest events")
+    (measured,) = collect_results(last.map(run, ship_functions(plain.query), "latest"), "latest")
     found: AnyModel = pickle.loads(measured)
     return replace(found, query=model.query)
 

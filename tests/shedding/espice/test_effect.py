@@ -15,8 +15,9 @@ import fastcep as fc
 from fastcep.errors import ModelError, ValidationError
 from fastcep.evaluation.constant import ConstantDemand, SameDemand
 from fastcep.shedding import ESpice, Model, QueueLength
-from fastcep.shedding.espice.effect import MOST_EVENTS, SHARES, Effect
+from fastcep.shedding.espice.effect import SHARES, Effect
 from fastcep.shedding.espice.model import ESpiceModel
+from fastcep.shedding.fixed_plan import MOST_EVENTS
 
 #: A window ends with its match, after some 12 events.
 ENDING = fc.parse(

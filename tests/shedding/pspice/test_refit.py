@@ -151,6 +151,42 @@ def test_the_drift_is_small_if_the_age_of_a_partial_match_matters(text: str, dem
     assert max(drifts[:2]) < 0.12 and drifts[2] > 0.25, drifts
 
 
+@pytest.mark.parametrize("gap", [5, 20])
+def test_the_drift_is_small_if_windows_have_more_or_fewer_events(gap: int) -> None:
+    """The children per event change with the rate; what the matrix predicts of that counts as an error."""
+    text = "PATTERN SEQ(A a, B b, C c) WITHIN 400us"
+    shedder = PSpice(fitted(text).stored(), renew=10**9)
+    shedding(shed_query(text), shedder, 0.2).process(letters(seed=3, gap=gap))
+    metrics = shedder.metrics()
+    assert metrics["windows"]["q1"] == pytest.approx(400 / gap, rel=0.25) and metrics["drift"]["q1"] < 0.12
+
+
+def test_an_uncertain_history_is_no_drift() -> None:
+    """As after a burst in one of its windows: the error of the counts is as large as they are."""
+    model = fitted()
+    assert model.children is not None
+    drifts = []
+    for error in (model.children.error, model.children.per_event.sum(axis=2)):
+        shedder = PSpice(replace(model, children=replace(model.children, error=error)).stored(), renew=10**9)
+        shedding(shed_query(ABC), shedder, 0.3).process(letters(seed=3, types="AABCD"))
+        drifts.append(shedder.metrics()["drift"]["q1"])
+    assert drifts[0] > 0.25 and drifts[1] == 0
+
+
+def test_a_model_is_replaced_if_its_children_differ() -> None:
+    """The same transitions, but at another age of the partial matches; otherwise the drift would stay."""
+    text = BURSTS[0]
+    costs, events = CostTable.named("measured"), bursts(1, 0.05)
+    model = fit_pspice(shed_query(text), events)
+    assert model.children is not None
+    later = replace(model.children, per_event=2 * model.children.per_event)
+    for children, taken in ((model.children, False), (later, True), (None, False)):
+        current = {"q1": replace(model, children=children).stored()}
+        result = refit_models(FitJob((shed_query(text),), events, current, costs, "full", 0))["q1"]
+        assert (result.model is not None) == taken and result.measured["error"] == 0
+        assert (result.measured["children"] > 0.25) == taken
+
+
 def test_without_counted_children_the_drift_is_unknown() -> None:
     shedder = PSpice(replace(fitted(), children=None).stored())
     shedding(shed_query(ABC), shedder, 0.3).process(letters(seed=3))
