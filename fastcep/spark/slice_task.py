@@ -41,11 +41,13 @@ MATCH_ID = "match_id"
 #: The column with the message of an error, in a row without a match; null in all other rows.
 ERROR = "fastcep.error"
 #: ``detected`` is a time. At equal times, matches that an event completes come first, event by event (``last``), then
-#: those that waited, by the number of their query and the last event that they bind.
+#: those that waited, by the number of their query and the last event that they bind. ``nth`` counts those for which all
+#: of this is equal; they are in one slice, so it does not depend on the slices.
 _ORDER = pa.struct([
     ("detected", pa.int64()), ("waited", pa.bool_()), ("query", pa.int64()), ("last", pa.int64()), ("nth", pa.int64()),
 ])  # fmt: skip
 _NUMBER, _TIME = "number", "time"
+_UNKNOWN = np.iinfo(np.int64).min
 
 
 Ints = npt.NDArray[np.int64]
@@ -155,7 +157,7 @@ class Run:
         self._engine, self._last = Engine(queries, **detection.options), 0
         self._queries = len(detection.queries)
         self._slice, self._numbered, self._origin = stream_slice, detection.numbered, origin
-        self._position, self._row, self._nth = stream_slice.position, 0, 0
+        self._position, self._row = stream_slice.position, 0
         self._schema, self._longest = detection.schema, detection.longest is not None
         self._identified = MATCH_ID in detection.schema.names
         self._sequence: Any = detection.queries[0].schema.sequence
@@ -191,16 +193,28 @@ class Run:
         for window_matches in parts[self._queries :]:
             check_longest(window_matches, self._last if self._slice.stop is None else self._slice.stop, self._origin)
         numbers = [number for number, part in enumerate(parts[: self._queries]) if part.n]
-        first = 0
-        places = _places([parts[number] for number in numbers]) + self._nth
-        for number in numbers:
+        if not numbers:
+            return
+        orders = [self._order(parts[number], number) for number in numbers]
+        places = _places([parts[number] for number in numbers])
+        nth, first = _counted(np.concatenate(orders, axis=1), places), 0
+        for number, order in zip(numbers, orders, strict=True):
             part = parts[number]
-            yield from self._owned_part(part, number, places[first : first + part.n])
+            yield from self._owned_part(part, order, nth[first : first + part.n])
             first += part.n
-        self._nth += first
 
-    def _owned_part(self, part: QueryMatches, query: int, nth: Ints) -> Iterator[pa.RecordBatch]:
-        times = repeated(part.times, part.counts)
+    def _order(self, part: QueryMatches, query: int) -> Ints:
+        """Return the fields of `_ORDER` but the last one, int64[4, matches]; ``last`` is `_UNKNOWN` for null."""
+        detected = repeated(part.detected, part.counts)
+        waited = detected < 0
+        last = created_at(part.bindings.values, part.bindings.lengths, part.n)
+        last[~waited] = self._numbers[detected[~waited] - self._processed]  # it may bind only earlier events
+        if isinstance(part.query.window, ast.ExplicitWindow):
+            last[waited] = _UNKNOWN  # windows that are decided at one time are ordered by opening, not by a last event
+        return np.stack([repeated(part.times, part.counts), waited, np.where(waited, query, 0), last])
+
+    def _owned_part(self, part: QueryMatches, order: Ints, nth: Ints) -> Iterator[pa.RecordBatch]:
+        times = order[0]
         owned = np.ones(part.n, np.bool_)
         if self._slice.start is not None:
             owned &= times >= self._slice.start
@@ -208,27 +222,22 @@ class Run:
             owned &= times < self._slice.stop
         if not owned.any():
             return
-        table = self._table(part, query, times, nth)
+        table = self._table(part, order, nth)
         if not owned.all():
             table = table.filter(from_numpy(owned))
         yield from table.combine_chunks().to_batches()
 
-    def _table(self, part: QueryMatches, query: int, times: Ints, nth: Ints) -> pa.Table:
-        detected = repeated(part.detected, part.counts)
-        waited = detected < 0
-        last = created_at(part.bindings.values, part.bindings.lengths, part.n)
-        last[~waited] = self._numbers[detected[~waited] - self._processed]  # it may bind only earlier events
-        # Explicit windows that are decided at the same time are ordered by opening, not by the last event of matches.
-        unknown = waited if isinstance(part.query.window, ast.ExplicitWindow) else None
-        fields = [from_numpy(times), from_numpy(waited), from_numpy(np.where(waited, query, 0)),
-                  from_numpy(last, nulls=unknown), from_numpy(nth)]  # fmt: skip
-        order = pa.StructArray.from_arrays(fields, fields=list(_ORDER))
+    def _table(self, part: QueryMatches, order: Ints, nth: Ints) -> pa.Table:
+        times, waited, queries, last = order
+        fields = [from_numpy(times), from_numpy(waited.astype(np.bool_)), from_numpy(queries),
+                  from_numpy(last, nulls=last == _UNKNOWN), from_numpy(nth)]  # fmt: skip
+        ordered = pa.StructArray.from_arrays(fields, fields=list(_ORDER))
         columns = part.columns()
         if self._identified:
             identities = identities_of(pa.table(columns), part.query, _hash(part.query.name))
             columns[MATCH_ID] = from_numpy(identities.view(np.int64))
         name = pa.array([part.query.name] * part.n, pa.string())
-        columns = {"query": name, **columns, ORDER: order}
+        columns = {"query": name, **columns, ORDER: ordered}
         return pa.table(
             {
                 field.name: to_spark(columns[field.name], field.type)
@@ -247,6 +256,17 @@ def _places(parts: Sequence[QueryMatches]) -> Ints:
     places = np.empty(len(rows), np.int64)
     places[rows] = np.arange(len(rows))
     return places
+
+
+def _counted(orders: Ints, places: Ints) -> Ints:
+    """Return for each match how many before it are equal in all fields: int64[4, matches] and int64[matches]."""
+    rows = np.argsort(places)
+    changes = (np.diff(orders[:, rows], axis=1) != 0).any(axis=0)
+    numbers = np.arange(len(rows))
+    first = np.maximum.accumulate(np.where(np.concatenate([[True], changes]), numbers, 0))
+    counted = np.empty(len(rows), np.int64)
+    counted[rows] = numbers - first
+    return counted
 
 
 def with_error(schema: pa.Schema) -> pa.Schema:

@@ -57,6 +57,17 @@ def test_the_order_in_files(tmp_path: Path, events: pa.Table, kind: str, slice_c
         assert found[name].to_pylist() == without_times(expected[name]).to_pylist(), name
 
 
+@pytest.mark.parametrize("kind", PATTERNS)
+def test_no_field_of_the_order_depends_on_the_slices(tmp_path: Path, events: pa.Table, kind: str) -> None:
+    pq.write_table(events, tmp_path / "f.parquet", row_group_size=100)
+    kinds = {"type": "string", "ID": "bigint", "V": "bigint", "ts": "bigint", "row": "bigint"}
+    orders = [found_in_files([str(tmp_path / "f.parquet")], kinds, queries_of(kind), number)["match_order"].to_pylist()
+              for number in (1, 4, 16)]  # fmt: skip
+    assert orders[0] == orders[1] == orders[2]
+    assert len({tuple(order.values()) for order in orders[0]}) == len(orders[0])
+    assert any(order["nth"] for order in orders[0])
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("slicing", ["time", "key"])
 @pytest.mark.parametrize("kind", PATTERNS)
@@ -65,7 +76,10 @@ def test_the_order_of_several_queries(spark: Any, events: pa.Table, kind: str, s
     expected = one_engine(queries, events)
     assert len(expected) > 300
     assert set(expected["query"].to_pylist()) == {query.name for query in queries}
-    assert_detects(spark.createDataFrame(events), queries, expected, slicing=slicing, slices=3)
+    frame = spark.createDataFrame(events)
+    orders = [assert_detects(frame, queries, expected, slicing=slicing, slices=number)["match_order"].to_pylist()
+              for number in (1, 3)]  # fmt: skip
+    assert orders[0] == orders[1]
 
 
 @pytest.mark.spark

@@ -141,10 +141,13 @@ class _Processor(StatefulProcessor):
         self._plan, self._slices, self._ties = plan, slices, ties
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state: the snapshot of an engine, and its version, which is enough to find a live engine."""
+        """Declare the state: the snapshot of an engine, and what is needed to find a live engine or to do nothing.
+
+        This is its version, whether it waits for time to pass, and the number of slices.
+        """
         self._plan.functions.register()
         self._handle = handle
-        self._version: Any = handle.getValueState("version", "version string")
+        self._version: Any = handle.getValueState("version", "version string, waits boolean, slices int")
         self._snapshot: Any = handle.getValueState("snapshot", "snapshot binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: N802
@@ -161,17 +164,38 @@ class _Processor(StatefulProcessor):
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802
         """Let the time of a slice without events pass."""
-        engine = self._open(key[0])
         watermark = timerValues.getCurrentWatermarkInMs()
+        if not self._known()[1]:
+            self._set_timer(watermark)
+            return iter(())
+        engine = self._open(key[0])
         return self._end(engine, watermark, list(self._advance(engine, watermark)))
 
     def close(self) -> None:
         """Do nothing."""
 
     def _open(self, number: int) -> SliceEngine:
+        version = self._known()[0]
         (unit,) = assign_units((), self._slices)[number]
-        version = self._version.get()[0] if self._version.exists() else ""
         return open_engine(self._plan, Unit(unit.groups, version), lambda _: bytes(self._snapshot.get()[0]))
+
+    def _known(self) -> tuple[str, bool]:
+        """Return the version of the engine, and whether it waits for time to pass.
+
+        Raises
+        ------
+        ValidationError
+            If the state was written with another number of slices.
+        """
+        if not self._version.exists():
+            return "", False
+        version, waits, slices = self._version.get()
+        if slices != self._slices:
+            raise ValidationError(
+                f"the checkpoint has {slices} slices, found slices={self._slices}; pass slices={slices}, or start with "
+                "a new checkpoint; fastcep.spark.write_matches can change the number of slices at a restart"
+            )
+        return version, waits
 
     @staticmethod
     def _advance(engine: SliceEngine, watermark: int) -> Iterator[pa.Table]:
@@ -182,14 +206,20 @@ class _Processor(StatefulProcessor):
         """Store the state and set the timer; yield the rows."""
         version = uuid.uuid4().hex
         self._snapshot.update((engine.state(version),))
-        self._version.update((version,))
-        for timer in list(self._handle.listTimers()):
-            self._handle.deleteTimer(timer)
-        if engine.waits:
-            self._handle.registerTimer(max(watermark, 0) + 1)
+        self._version.update((version, engine.waits, self._slices))
+        self._set_timer(watermark)
         keep(self._plan, engine)
         for table in tables:
             yield Row(**{_ROWS: pack_table(table)})
+
+    def _set_timer(self, watermark: int) -> None:
+        """Set the timer to when the watermark advances.
+
+        Each slice has one, also if its engine does not wait: at a restart it compares the number of slices.
+        """
+        for timer in list(self._handle.listTimers()):
+            self._handle.deleteTimer(timer)
+        self._handle.registerTimer(max(watermark, 0) + 1)
 
     def _numbered(self, events: pa.Table, arrived: int, number: int) -> pa.Table:
         """Sort the events of a batch, and number them after those that have arrived."""

@@ -69,6 +69,27 @@ def test_rows_of_one_engine(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("rocksdb")
+@pytest.mark.parametrize("more", [2, 5])
+def test_another_number_of_slices_is_refused_at_a_restart(spark: Any, tmp_path: Path, more: int) -> None:
+    """Otherwise an engine would get keys whose earlier events another one has seen, and matches would be missing.
+
+    The new events have a key that a new slice may have: all slices compare the number.
+    """
+    tables = in_milliseconds(pieces(2_000, 2))
+    write(tmp_path / "in", tables[:1])
+    frame = stream(spark, tmp_path / "in")
+    collected(fastcep.spark.detect(frame, query("kleene"), slices=3), tmp_path / "state")
+    for number in range(1, 3):
+        last = tables[1].slice(number, 1)
+        later = last.set_column(last.column_names.index("ts"), "ts", pa.array([10**9 * number]))
+        write(tmp_path / "in", [later], first=number)
+    refused = f"the checkpoint has 3 slices, found slices={more}; pass slices=3"
+    with pytest.raises(StreamingQueryException, match=refused):
+        collected(fastcep.spark.detect(frame, query("kleene"), slices=more), tmp_path / "state")
+    assert collected(fastcep.spark.detect(frame, query("kleene"), slices=3), tmp_path / "state") is not None
+
+
+@pytest.mark.usefixtures("rocksdb")
 def test_time_outs_without_numbers(spark: Any, tmp_path: Path) -> None:
     """Large integers and NaN beside nulls keep their values."""
     schema = fc.Schema({"A": {"key": "string", "n": "int64", "x": "float64"}}, time="at", time_unit="ms")
