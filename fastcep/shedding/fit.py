@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
 from fastcep.errors import ValidationError
+from fastcep.events.batch import as_table
 from fastcep.overload.names import MODELS, check_options
 from fastcep.query import ast
 from fastcep.shedding.model import Model, check_kind
@@ -56,7 +57,9 @@ def fit(
         If the history does not fit the query.
     """
     if isinstance(query, Sequence):
-        return [fit(item, history, kind=kind, **options) for item in distinct("fit", query)]
+        queries = distinct("fit", query)
+        table = as_table(history, "history")  # a reader can be read once only
+        return [fit(item, table, kind=kind, **options) for item in queries]
     if not isinstance(query, ast.Query):
         raise ValidationError(
             f"query: found {type(query).__name__}, expected a query of fastcep.parse; the order is fit(query, history)"

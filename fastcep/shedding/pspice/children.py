@@ -156,7 +156,7 @@ def events_to_count(window: float) -> int:
 def count_children(query: ast.Query, history: pa.Table) -> Children | None:
     """Run a query over history and count the children of its partial matches.
 
-    None: unknown, because the history has less than four windows, or there are too many pairs of states to count.
+    None: unknown, because the history has less than five windows, or there are too many pairs of states to count.
     """
     counting = _Counting(query)
     engine = engine_with(counting, query, CostTable("none"), "full")
@@ -223,5 +223,7 @@ class _Counting(FixedPlan):
         per_event = self._found / self._events
         rate = per_event.sum(axis=2)
         squares = self._squares - 2 * rate * self._products + rate**2 * self._event_squares
-        error = np.sqrt(np.maximum(squares, 0.0) * self._readings / (self._readings - 1)) / self._events
+        n = self._readings
+        few = (n + 1) / (n - 1)  # about the quantile of Student's t distribution, relative to the normal one
+        error = few * np.sqrt(np.maximum(squares, 0.0) * n / (n - 1)) / self._events
         return Children(per_event, error, self._events / self._windows)

@@ -23,6 +23,9 @@ Floats = npt.NDArray[np.float64]
 #: Share of the counts that is kept when those of another window are added.
 _KEPT = 0.95
 
+#: Largest factor by which the number of parents may change with the size of windows.
+_MOST_GROWTH = 4.0
+
 #: Number of windows before the drift counts.
 _WINDOWS = 8
 
@@ -72,21 +75,28 @@ class Drift:
         """Expect windows with this number of events from now on.
 
         In longer windows there are more parents, as the matrix predicts. Its prediction is not exact, so the change
-        counts as an error.
+        counts as an error, and children of parents whose number changes by more than a factor of `_MOST_GROWTH` are not
+        compared.
         """
         counted = self._model.children
         states = len(self._model.states)
-        self._per_event, self._error = np.zeros((states + 1, states, self._slices)), np.zeros((states + 1, states))
+        self._per_event = np.zeros((states + 1, states, self._slices))
+        self._error, self._growth = np.zeros((2, states + 1, states))
+        self._comparable = np.ones(states + 1, bool)
         if counted is not None:
             before, after = self._parents, _parents(self._model, window, self._slices)
-            grown = np.divide(after, before, out=np.ones(states + 1), where=before > 0)[:, None]
-            self._per_event = counted.by_slice(self._slices) * grown[:, :, None]
-            total = self._per_event.sum(axis=2)
-            self._error = np.hypot(counted.error * grown, total * np.abs(1 - 1 / np.maximum(grown, 1e-9)))
+            ratio = np.divide(after, before, out=np.ones(states + 1), where=before > 0)
+            self._comparable = (ratio >= 1 / _MOST_GROWTH) & (ratio <= _MOST_GROWTH)
+            grown = np.where(self._comparable, ratio, 1.0)[:, None]
+            base = counted.by_slice(self._slices)
+            self._per_event, self._error = base * grown[:, :, None], counted.error * grown
+            self._growth = base.sum(axis=2) * np.abs(grown - 1)
         # A state without partial matches only reports matches; those of a source are in one column.
         chain = self._model.chain()
         self._reports = np.flatnonzero(chain.births + chain.children.sum(axis=0) == 0)
-        self._per_event, self._error = self._joined(self._per_event), self._joined(self._error)
+        self._per_event, self._error, self._growth = (
+            self._joined(values) for values in (self._per_event, self._error, self._growth)
+        )
         self.per_event = float(self._per_event.sum())
 
     def note_drops(self, cells: npt.NDArray[np.bool_]) -> None:
@@ -103,13 +113,14 @@ class Drift:
             return
         intact = ~(self._leads.T @ np.logical_or.accumulate(self._dropped.any(axis=0), axis=1))
         compared = np.concatenate([np.ones((1, self._slices), bool), intact])  # a birth has no parent
+        compared &= self._comparable[:, None]
         parent, child, age, counts = counted_children(flows, self._model.chain_states, self._slices)
         shape = self._error.shape
         pairs = np.bincount(parent * shape[1] + child, counts * compared[parent, age], self._error.size)
         found = self._joined(pairs.reshape(shape).astype(np.float64))
         total, expected = self._per_event.sum(axis=2), (self._per_event * compared[:, None, :]).sum(axis=2)
         share = np.divide(expected, total, out=np.zeros(shape), where=total > 0)
-        wanted, error = events * expected, events * self._error * np.sqrt(share)
+        wanted, error = events * expected, events * np.hypot(self._error * np.sqrt(share), self._growth * share)
         self._sums[:3] *= _KEPT
         self._sums[3:] *= _KEPT**2
         self._sums += np.stack([found, wanted, error, found * found, found * wanted, wanted * wanted])

@@ -20,8 +20,8 @@ __all__ = ["children_error", "matrix_error", "refit_models"]
 #: Error of the matrix above which a new model replaces the one in use.
 _CHANGED = 0.05
 
-#: Relative difference of the children above which it does, too.
-_OTHER_CHILDREN = 0.25
+#: Relative difference of the children above which it does, too, and number of ages up to which they are compared.
+_OTHER_CHILDREN, _AGES = 0.25, 8
 
 
 def refit_models(job: FitJob) -> dict[str, FitResult]:
@@ -42,7 +42,8 @@ def _refit(query: ast.Query, job: FitJob) -> FitResult:
     current = PSpiceModel.of(job.current[query.name])
     error, other = matrix_error(current, model), children_error(current, model)
     measured = {"error": error, "children": other}
-    if error <= _CHANGED and other <= _OTHER_CHILDREN:
+    first = current.children is None and model.children is not None  # so far no drift was known
+    if error <= _CHANGED and other <= _OTHER_CHILDREN and not first:
         return FitResult(None, measured, f"the error of its matrix is {error:.3f}, at most {_CHANGED}")
     return FitResult(model.stored(), measured)
 
@@ -60,10 +61,16 @@ def matrix_error(old: PSpiceModel, new: PSpiceModel) -> float:
 
 
 def children_error(old: PSpiceModel, new: PSpiceModel) -> float:
-    """Return the relative difference of the children of two models of one query; 0 if they were not counted in both."""
+    """Return the relative difference of the children by age of two models; 0 if they were not counted in both."""
     before, after = old.children, new.children
     if before is None or after is None:
         return 0.0
     events = float(metadata_of("children_error", new.counts, "transitions")["stream"]["events"])
-    found, expected = (events * counted.per_event.sum(axis=2) for counted in (after, before))
-    return relative_difference(found, expected, events * np.hypot(after.error, before.error))
+    error = events * np.hypot(after.error, before.error)
+    # What is dropped begins at some age, so the drift compares the children up to an age.
+    found, expected = (events * np.cumsum(counted.by_slice(_AGES), axis=2) for counted in (after, before))
+    share = expected / np.maximum(expected[:, :, -1:], 1e-9)
+    return max(
+        relative_difference(found[:, :, age], expected[:, :, age], error * np.sqrt(share[:, :, age]))
+        for age in range(_AGES)
+    )

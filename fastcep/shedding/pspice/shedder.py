@@ -71,7 +71,7 @@ class PSpice(RefittingShedder):
     Algorithm 1, then Algorithm 2 is used: those of the lowest utility are dropped at once, and no birth is refused.
 
     After each `renew` events, `history` events are recorded and the models are fitted again on them. A new model
-    replaces one in use if their matrices differ (section III-D); see `RefittingShedder`.
+    replaces one in use if their matrices (section III-D) or their children differ; see `RefittingShedder`.
 
     Parameters
     ----------
@@ -288,6 +288,7 @@ class PSpice(RefittingShedder):
             self._models[name] = PSpiceModel.of(item)
             self._windows[name] = self._models[name].window
             self._drifts[name] = self._new_drift(name)
+            self._counted.pop(name, None)  # the next window is the first one of the new model
         self._learning.take(wait=True)
         self._order, self._saved = None, 0.0
         return False

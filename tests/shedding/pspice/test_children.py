@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from support.shedding.markov_models import ABC, EVENTS, TABLE, fitted, letters
+from support.shedding.markov_models import ABC, EVENTS, fitted, letters
 from support.shedding.shed_runs import query
 
-from fastcep.shedding.counts import transition_counts
 from fastcep.shedding.lineage import observe
 from fastcep.shedding.pspice.children import Children, count_children, events_to_count
 
@@ -71,15 +71,18 @@ def test_a_history_of_few_windows_says_nothing(events: int) -> None:
     assert count_children(query(ABC), letters().slice(0, events)) is None
 
 
-def test_in_time_windows_of_many_events_the_first_one_does_not_count() -> None:
-    """Before the second decision the size of the windows is unknown."""
-    text = "PATTERN SEQ(A a, B b) WHERE a.V = b.V WITHIN 100ms STRATEGY skip_till_next"
-    counted = count_children(query(text), letters(100_000))
-    assert counted is not None and counted.window == pytest.approx(10_000, rel=0.05)
-    whole = transition_counts(query(text), letters(100_000), cost_table=TABLE)
-    of_pair = (whole["source"].to_numpy() == 0) & (whole["target"].to_numpy() == -3)
-    per_event = whole["observations"].to_numpy()[of_pair].sum() / 100_000
-    assert counted.per_event[1:].sum() == pytest.approx(per_event, rel=0.02)
+def test_the_first_window_does_not_count() -> None:
+    """Partial matches are missing in it. Before the second decision even the size of the windows is unknown."""
+    random, events, window = np.random.default_rng(3), 70_000, 10_000
+    types = random.choice(list("ABCD"), events, p=[1 / 32, 1 / 32, 1 / 16, 7 / 8])
+    ones = np.ones(events, np.int64)
+    table = pa.table({"type": types, "ID": ones, "V": ones, "ts": 10 * np.arange(events)})
+    counted = count_children(query("PATTERN SEQ(A a, B b) WITHIN 100ms"), table)
+    first, second = np.flatnonzero(types == "A"), np.flatnonzero(types == "B")
+    second = second[second >= 1.2 * window]
+    pairs = np.searchsorted(first, second) - np.searchsorted(first, second - window)
+    assert counted is not None and counted.window == pytest.approx(window, rel=0.02)
+    assert counted.per_event[1:].sum() == pytest.approx(pairs.sum() / (events - 1.2 * window), rel=0.02)
 
 
 def test_the_error_is_that_of_the_mean_over_windows() -> None:

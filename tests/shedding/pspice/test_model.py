@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import warnings
 from collections.abc import Callable
 from math import comb
 from pathlib import Path
@@ -313,3 +314,17 @@ def test_the_longest_windows() -> None:
     longest = query("PATTERN SEQ(A a, B b, C c) WITHIN 9000000000000000000 EVENTS")
     model = model_of_counts(longest, transition_counts(longest, letters(60), cost_table=TABLE), None)
     assert model.window == 9e18 and np.isfinite(model.time).all() and model.probability[1:, 0].all()
+
+
+@pytest.mark.parametrize("kind", ["pspice", "espice"])
+def test_a_history_that_can_be_read_only_once(kind: str) -> None:
+    text = "PATTERN SEQ(A a, B b) WINDOW OPEN ON D d CLOSE AFTER {} EVENTS"
+    queries = [query(text.format(size), f"q{size}") for size in (20, 30)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # type and position say little
+        expected = fc.fit(queries, letters(), kind=kind)
+        for item in (queries, queries[0]):
+            reader = pa.RecordBatchReader.from_batches(letters().schema, letters().to_batches(max_chunksize=1_000))
+            found = fc.fit(item, reader, kind=kind)
+            models = found if isinstance(found, list) else [found]
+            assert [model.hash for model in models] == [model.hash for model in expected[: len(models)]]
