@@ -45,8 +45,6 @@ spark.stop()
 
 
 def test_connect(tmp_path: Path) -> None:
-    pytest.importorskip("grpc")
-    pytest.importorskip("grpc_status")
     environment = os.environ | {
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]),
