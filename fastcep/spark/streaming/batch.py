@@ -61,9 +61,10 @@ class BatchDetection:
         measured = time.monotonic()
         units = () if before is None else before.units
         if not count:  # the state and the watermark do not change
-            sizes, partial = ((), ()) if before is None else (before.sizes, before.partial_matches)
+            if before is None:
+                return Commit(batch, watermark, self.prepared.slices, (), (), (), ())
             return Commit(
-                batch, watermark, self.prepared.slices if before is None else before.slices, units, sizes, partial
+                batch, watermark, before.slices, units, before.sizes, before.partial_matches, before.shedding
             )
         slices = assign_units(units, self.prepared.slices)
         reports = self._reports(events, batch, watermark, slices)
@@ -73,6 +74,7 @@ class BatchDetection:
             batch, watermark, self.prepared.slices,
             tuple(Unit(tuple(record["groups"]), record["state"]) for record in records),
             tuple(record["bytes"] for record in records), tuple(record["partial_matches"] for record in records),
+            tuple(record["shedding"] for record in records),
             tuple(OutputFile(**report["output"]) for report in reports if report["output"] is not None), counts,
             {"measure": _milliseconds(started, measured), "detect": _milliseconds(measured, time.monotonic())},
         )  # fmt: skip

@@ -10,23 +10,27 @@ from fastcep.engine.state.keygroups import GROUPS
 from fastcep.errors import SnapshotError
 from fastcep.spark.streaming.assignment import Unit
 from fastcep.spark.streaming.files import Files
-from fastcep.stored import COUNT, INT64, listed, matching, or_null, record, whole
+from fastcep.stored import AMOUNT, COUNT, INT64, SHARE, listed, matching, or_null, record, whole
 
 __all__ = ["Commit", "Commits", "OutputFile"]
 
-_VERSION = 1
+_VERSION = 2
 _RECORD = "commit.json"
 _GROUP = whole(0, GROUPS - 1)
 
 _STATE = matching(r"(batches/\d{1,18}/state-[\w-]+\.fcs)?", "the name of a file, batches/N/state-….fcs")
 _ROWS = matching(r"batches/\d{1,18}/rows-[\w-]+\.parquet", "the name of a file, batches/N/rows-….parquet")
+_SHEDDING = record({"events": COUNT, "partial_matches": COUNT, "latency": AMOUNT, "recall": or_null(SHARE)})
+_UNIT = record({
+    "groups": listed(_GROUP), "state": _STATE, "bytes": COUNT, "partial_matches": COUNT, "shedding": or_null(_SHEDDING),
+})  # fmt: skip
 _CHECK = record(
     {
         "version": whole(_VERSION, _VERSION),
         "batch": COUNT,
         "watermark": or_null(INT64),
         "slices": whole(1, GROUPS),
-        "units": listed(record({"groups": listed(_GROUP), "state": _STATE, "bytes": COUNT, "partial_matches": COUNT})),
+        "units": listed(_UNIT),
         "outputs": listed(record({"file": _ROWS, "rows": COUNT, "bytes": COUNT})),
         "counts": record({"events": COUNT, "match": COUNT, "late": COUNT, "timed_out": COUNT}),
         "milliseconds": record({"measure": COUNT, "detect": COUNT}),
@@ -57,8 +61,10 @@ class Commit:
         Number of slices of the batch.
     units
         Key groups and state files.
-    sizes, partial_matches
-        Bytes of the state file of each unit, and its live partial matches.
+    sizes, partial_matches, shedding
+        Bytes of the state file of each unit, its live partial matches, and with a latency bound what its engine has
+        dropped so far: numbers of ``events`` and ``partial_matches``, the ``latency`` of an event (99th percentile, ns)
+        and the estimated ``recall``.
     outputs
         Files with the rows of the batch.
     counts
@@ -73,6 +79,7 @@ class Commit:
     units: tuple[Unit, ...]
     sizes: tuple[int, ...]
     partial_matches: tuple[int, ...]
+    shedding: tuple[dict[str, Any] | None, ...]
     outputs: tuple[OutputFile, ...] = ()
     counts: dict[str, int] = field(default_factory=lambda: {"events": 0, "match": 0, "late": 0, "timed_out": 0})
     milliseconds: dict[str, int] = field(default_factory=lambda: {"measure": 0, "detect": 0})
@@ -80,9 +87,12 @@ class Commit:
     def to_json(self) -> bytes:
         """Return the record."""
         units = [
-            {"groups": list(unit.groups), "state": unit.state, "bytes": size, "partial_matches": partial}
-            for unit, size, partial in zip(self.units, self.sizes, self.partial_matches, strict=True)
-        ]
+            {"groups": list(unit.groups), "state": unit.state, "bytes": size, "partial_matches": partial,
+             "shedding": shedding}
+            for unit, size, partial, shedding in zip(
+                self.units, self.sizes, self.partial_matches, self.shedding, strict=True
+            )
+        ]  # fmt: skip
         document = {
             "version": _VERSION, "batch": self.batch, "watermark": self.watermark, "slices": self.slices,
             "units": units, "outputs": [asdict(output) for output in self.outputs], "counts": self.counts,
@@ -98,7 +108,7 @@ class Commit:
             document["batch"], document["watermark"], document["slices"],
             tuple(Unit(tuple(unit["groups"]), unit["state"]) for unit in units),
             tuple(unit["bytes"] for unit in units), tuple(unit["partial_matches"] for unit in units),
-            tuple(OutputFile(**output) for output in document["outputs"]),
+            tuple(unit["shedding"] for unit in units), tuple(OutputFile(**output) for output in document["outputs"]),
             document["counts"], document["milliseconds"],
         )  # fmt: skip
 

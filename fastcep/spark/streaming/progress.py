@@ -33,6 +33,13 @@ class StreamProgress:
         Number of live partial matches.
     measure_ms, detect_ms
         Time to measure the batch, and to send its events and process them.
+    dropped_events, dropped_partial_matches
+        Numbers that the engines have dropped since the query started, with a latency bound.
+    latency
+        Latency of an event in an engine, ns: the 99th percentile, of the slice with the largest one. None without a
+        latency bound.
+    estimated_recall
+        Share of the matches that is found, by estimate, in the slice with the smallest one. None: unknown, or no bound.
     """
 
     batch: int
@@ -46,6 +53,10 @@ class StreamProgress:
     partial_matches: int
     measure_ms: int
     detect_ms: int
+    dropped_events: int
+    dropped_partial_matches: int
+    latency: float | None
+    estimated_recall: float | None
 
 
 def stream_progress(checkpoint: str | PathLike[str]) -> StreamProgress | None:
@@ -62,7 +73,11 @@ def stream_progress(checkpoint: str | PathLike[str]) -> StreamProgress | None:
     if commit is None:
         return None
     counts, times = commit.counts, commit.milliseconds
+    shedding = [item for item in commit.shedding if item is not None]
+    recalls = [item["recall"] for item in shedding if item["recall"] is not None]
     return StreamProgress(
         commit.batch, commit.watermark, counts["events"], counts["match"], counts["late"], counts["timed_out"],
         commit.slices, sum(commit.sizes), sum(commit.partial_matches), times["measure"], times["detect"],
+        sum(item["events"] for item in shedding), sum(item["partial_matches"] for item in shedding),
+        max((item["latency"] for item in shedding), default=None), min(recalls, default=None),
     )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -150,8 +150,21 @@ class SliceEngine:
         """Write the state to a file; return the record of the unit."""
         state = self.state(name)
         files.write(name, state)
-        live = int(self._engine.metrics()["live_partial_matches"])
-        return {"groups": self.unit.groups, "state": name, "bytes": len(state), "partial_matches": live}
+        metrics = self._engine.metrics()
+        return {
+            "groups": self.unit.groups, "state": name, "bytes": len(state),
+            "partial_matches": int(metrics["live_partial_matches"]), "shedding": _shedding(metrics["shedding"]),
+        }  # fmt: skip
+
+
+def _shedding(metrics: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return what an engine has dropped so far, and how well it keeps its bound; None without a bound."""
+    if metrics is None:
+        return None
+    return {
+        "events": int(metrics["dropped_events"]), "partial_matches": int(metrics["dropped_partial_matches"]),
+        "latency": float(metrics["event_latency"]["p99"]), "recall": metrics["estimated_recall"],
+    }  # fmt: skip
 
 
 def open_engine(plan: StreamPlan, unit: Unit, read: Callable[[str], bytes]) -> SliceEngine:

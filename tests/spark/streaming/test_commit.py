@@ -18,8 +18,12 @@ pytestmark = pytest.mark.spark
 
 def commit_of(batch: int, state: str = "") -> Commit:
     state = state or f"batches/{batch}/state-0.fcs"
-    return Commit(batch, 10 * batch, 1, (Unit(tuple(range(64)), state),), (100,), (3,),
-                  (OutputFile(f"batches/{batch}/rows-0.parquet", 2, 50),))  # fmt: skip
+    shedding = {"events": 1, "partial_matches": 2, "latency": 5.0, "recall": None}
+    output = OutputFile(f"batches/{batch}/rows-0.parquet", 2, 50)
+    return Commit(batch, 10 * batch, 1, (Unit(tuple(range(64)), state),), (100,), (3,), (shedding,), (output,))
+
+
+UNIT = {"groups": [0], "state": "", "bytes": 0, "partial_matches": 0, "shedding": None}
 
 
 def test_written_commits_are_read(tmp_path: Path) -> None:
@@ -50,10 +54,11 @@ def test_folders_that_a_commit_needs_stay(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("version", 2, "version: found 2"),
+        ("version", 1, "version: found 1"),
         ("batch", -1, "batch: found -1"),
-        ("units", [{"groups": [64], "state": "", "bytes": 0, "partial_matches": 0}], r"groups\[0\]: found 64"),
-        ("units", [{"groups": [0], "state": "../x", "bytes": 0, "partial_matches": 0}], r"state: found '../x'"),
+        ("units", [UNIT | {"groups": [64]}], r"groups\[0\]: found 64"),
+        ("units", [UNIT | {"state": "../x"}], r"state: found '../x'"),
+        ("units", [UNIT | {"shedding": {"events": -1}}], r"shedding"),
         ("outputs", [{"file": "rows", "rows": 0, "bytes": 0}], r"file: found 'rows'"),
         ("watermark", "now", "watermark: found 'now'"),
         ("more", 1, "'more'"),

@@ -116,6 +116,40 @@ def test_strings_nulls_and_time_outs_without_numbers(spark: Any, tmp_path: Path)
         assert sorted(map(repr, found)) == sorted(map(repr, expected[kind])), kind
 
 
+def test_numbers_that_do_not_ascend_with_time(spark: Any, tmp_path: Path) -> None:
+    """As those made of the partition and the offset of Kafka: unique, and of any order between partitions."""
+    tables = []
+    for table in pieces(3_000, 3, disorder=2_000):
+        numbers = (table["ID"].to_numpy() % 3 << 48) + table["row"].to_numpy()
+        tables.append(table.set_column(table.column_names.index("row"), "row", pa.array(numbers)))
+    write(tmp_path / "in", tables)
+    run(stream(spark, tmp_path / "in"), query("kleene"), tmp_path / "out", tmp_path / "state", slices=2,
+        allowed_lateness="500us")  # fmt: skip
+    expected = rows_of_one_engine(query("kleene"), tables, "500us", "ABC")
+    assert len(expected) > 20 and rows_in(tmp_path / "out") == expected
+
+
+def test_overload(spark: Any, tmp_path: Path) -> None:
+    """The engine of each slice sheds, also after a restart; the progress says what was dropped."""
+    tables = pieces(60_000, 3)
+    options: dict[str, Any] = {"latency_bound": "500ns", "shedder": "rs"}
+    found, dropped = [], []
+    for number in range(2):
+        write(tmp_path / "in", tables[number : number + 1], first=number)
+        run(stream(spark, tmp_path / "in"), query("kleene"), tmp_path / "out", tmp_path / "state", slices=2, **options)
+        progress = fastcep.spark.stream_progress(tmp_path / "state")
+        assert progress is not None and progress.latency is not None and progress.latency > 0
+        assert progress.estimated_recall is not None and 0 <= progress.estimated_recall < 1
+        found.append(progress.matches)
+        dropped.append(progress.dropped_events + progress.dropped_partial_matches)
+    assert 0 < dropped[0] < dropped[1]
+    run(stream(spark, tmp_path / "in"), query("kleene"), tmp_path / "all", tmp_path / "other", slices=2)
+    whole, rows = rows_in(tmp_path / "all"), rows_in(tmp_path / "out")
+    assert sum(found) == len(rows) < len(whole) and set(rows) < set(whole)
+    progress = fastcep.spark.stream_progress(tmp_path / "other")
+    assert progress is not None and (progress.dropped_events, progress.latency) == (0, None)
+
+
 def _late(event: dict[str, Any]) -> list[Any]:
     """Return the values of a late event, without its number."""
     return [round(event["at"].timestamp() * 1_000), event["type"], event["key"], event["n"], _seconds(event["t"])]
