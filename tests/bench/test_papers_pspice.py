@@ -71,17 +71,18 @@ def test_the_cost_factor_changes_the_work_and_not_the_matches() -> None:
 
 def test_the_time_for_counting_is_that_of_engines_with_and_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "_PASSES", 2)
+    events = 60_000  # eight windows: with less than five, nothing is counted
     ((label, point),) = COUNTING.parts[-1].points.items()
-    result = point["measure"](EVENTS, 1)
+    result = point["measure"](events, 1)
     (row,) = result["rows"]
     assert row["target"] == label and -0.5 < row["overhead"] < 0.5 and result["truth"]["matches"] > 0
     case, kinds = CASES["q4"], (counting._Counted, counting._Uncounted)
-    model = fc.fit(case.query(7), case.history(EVENTS), kind="pspice")
-    seconds, learning, matches = counting._pass(case.query(7), model, buses(EVENTS), kinds[::-1])
+    model = fc.fit(case.query(7), case.history(events), kind="pspice")
+    seconds, learning, matches = counting._pass(case.query(7), model, buses(events), kinds[::-1])
     assert list(seconds) == list(kinds) and matches == result["truth"]["matches"] and 0 <= learning < 1
     assert len({len(times) for times in seconds.values()}) == 1
     with pytest.raises(ValueError, match="no event of 0 was counted"):
-        counting._pass(case.query(7), model, buses(EVENTS).slice(0, 0), kinds)
+        counting._pass(case.query(7), model, buses(events).slice(0, 0), kinds)
 
 
 def test_match_probability_counts_every_window() -> None:
