@@ -1,8 +1,9 @@
-"""A standalone cluster with a master and two workers as processes: detect, fit, and a killed executor."""
+"""A standalone cluster with a master and two workers as processes: detect, fit, and killed executors."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -35,13 +36,15 @@ from pyspark.sql import SparkSession, functions as F
 
 master, work, action, text = sys.argv[1:]
 types = dict.fromkeys("ABCD", {"ID": "int64", "V": "int64"})
-schema = fc.Schema(types, time="ts", type="type", time_unit="us")
+schema = fc.Schema(types, time="ts", type="type", time_unit="us", sequence="row" if action == "files" else None)
 spark = (
     SparkSession.builder.master(master).config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
     .config("spark.driver.bindAddress", "127.0.0.1").config("spark.executor.memory", "600m")
-    .config("spark.log.level", "ERROR").config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    .config("spark.log.level", "WARN").config("spark.sql.shuffle.partitions", "2").getOrCreate()
 )
 frame = spark.read.parquet(os.path.join(work, "ds1.parquet"))
+if action in ("detect", "killed"):  # tasks cannot read a computed column from files
+    frame = frame.selectExpr("type", "ID", "V + 0 AS V", "ts", "row")
 query = fc.parse(text, schema, name="q")
 if action == "fit":
     fastcep.spark.fit(
@@ -59,7 +62,9 @@ else:  # its tasks wait until an executor has been killed
                 time.sleep(0.05)
             yield batch
 
-    matches = fastcep.spark.detect(frame, query, order_by="row", slices=4)
+    matches = fastcep.spark.detect(frame, query, order_by=None if action == "files" else "row", slices=4)
+    files = "parquet" not in matches._jdf.queryExecution().toString()  # else the tasks read files
+    assert files == (action == "files")
     matches = matches.mapInArrow(wait_for_kill, matches.schema)
 if action != "fit":
     import pyarrow.parquet as pq
@@ -83,7 +88,7 @@ def master(work: Path) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def ds1(work: Path) -> pa.Table:
     table = with_rows(datasets.ds1(events=200_000, seed=7))
-    pq.write_table(table, work / "ds1.parquet", row_group_size=20_000)
+    pq.write_table(table, work / "ds1.parquet", row_group_size=4_000)
     return table
 
 
@@ -120,11 +125,13 @@ def test_detect(master: str, work: Path, ds1: pa.Table) -> None:
     assert_same(work, one_engine(fc.parse(TEXT, SCHEMA, name="q"), ds1))
 
 
-def test_an_executor_is_killed_in_the_middle(master: str, work: Path, ds1: pa.Table) -> None:
-    """Its tasks have matches and are not finished: other executors find the same matches in the same order."""
-    (work / "out").unlink(missing_ok=True)
+@pytest.mark.parametrize("action", ["killed", "files"])
+def test_an_executor_is_killed_in_the_middle(master: str, work: Path, ds1: pa.Table, action: str) -> None:
+    """Its tasks have matches and are not finished: other executors run them again, with the same matches in order."""
+    for path in (work / "out", work / "killed", *work.glob("running.*")):
+        path.unlink(missing_ok=True)
     log = (work / "cluster.log").read_text
-    with started(master, work, "killed") as job:
+    with started(master, work, action) as job:
         try:
             wait_for(lambda: any(work.glob("running.*")) or job.poll() is not None, "running task", log)
             assert job.poll() is None, (work / "job.log").read_text()[-4_000:]
@@ -137,6 +144,7 @@ def test_an_executor_is_killed_in_the_middle(master: str, work: Path, ds1: pa.Ta
         assert_success(job, work)
     assert_same(work, one_engine(fc.parse(TEXT, SCHEMA, name="q"), ds1))
     wait_for(lambda: "exited with code 137" in log(), "worker that saw it", log)
+    assert re.search(r"Lost task \d+\.0 in stage .* ExecutorLostFailure", (work / "job.log").read_text())
 
 
 def test_fit(master: str, work: Path, ds1: pa.Table) -> None:
