@@ -158,6 +158,7 @@ class Run:
         self._queries = len(detection.queries)
         self._slice, self._numbered, self._origin = stream_slice, detection.numbered, origin
         self._position, self._row = stream_slice.position, 0
+        self._last_order, self._equal = np.full(4, _UNKNOWN), 0  # of the last match, and how many are equal so far
         self._schema, self._longest = detection.schema, detection.longest is not None
         self._identified = MATCH_ID in detection.schema.names
         self._sequence: Any = detection.queries[0].schema.sequence
@@ -197,7 +198,7 @@ class Run:
             return
         orders = [self._order(parts[number], number) for number in numbers]
         places = _places([parts[number] for number in numbers])
-        nth, first = _counted(np.concatenate(orders, axis=1), places), 0
+        nth, first = self._counted(np.concatenate(orders, axis=1), places), 0
         for number, order in zip(numbers, orders, strict=True):
             part = parts[number]
             yield from self._owned_part(part, order, nth[first : first + part.n])
@@ -212,6 +213,22 @@ class Run:
         if isinstance(part.query.window, ast.ExplicitWindow):
             last[waited] = _UNKNOWN  # windows that are decided at one time are ordered by opening, not by a last event
         return np.stack([repeated(part.times, part.counts), waited, np.where(waited, query, 0), last])
+
+    def _counted(self, orders: Ints, places: Ints) -> Ints:
+        """Return for each match how many before it, also of earlier calls, are equal in all fields: int64[matches].
+
+        ``orders`` are the fields, int64[4, matches], and ``places`` the order of the matches.
+        """
+        rows = np.argsort(places)
+        fields, numbers = orders[:, rows], np.arange(len(rows))
+        changes = (np.diff(fields, axis=1) != 0).any(axis=0)
+        first = np.maximum.accumulate(np.where(np.concatenate([[True], changes]), numbers, 0))
+        before = self._equal if (fields[:, 0] == self._last_order).all() else 0
+        nth = numbers - first + np.where(first == 0, before, 0)
+        self._last_order, self._equal = fields[:, -1].copy(), int(nth[-1]) + 1
+        counted = np.empty(len(rows), np.int64)
+        counted[rows] = nth
+        return counted
 
     def _owned_part(self, part: QueryMatches, order: Ints, nth: Ints) -> Iterator[pa.RecordBatch]:
         times = order[0]
@@ -256,17 +273,6 @@ def _places(parts: Sequence[QueryMatches]) -> Ints:
     places = np.empty(len(rows), np.int64)
     places[rows] = np.arange(len(rows))
     return places
-
-
-def _counted(orders: Ints, places: Ints) -> Ints:
-    """Return for each match how many before it are equal in all fields: int64[4, matches] and int64[matches]."""
-    rows = np.argsort(places)
-    changes = (np.diff(orders[:, rows], axis=1) != 0).any(axis=0)
-    numbers = np.arange(len(rows))
-    first = np.maximum.accumulate(np.where(np.concatenate([[True], changes]), numbers, 0))
-    counted = np.empty(len(rows), np.int64)
-    counted[rows] = numbers - first
-    return counted
 
 
 def with_error(schema: pa.Schema) -> pa.Schema:

@@ -68,6 +68,19 @@ def test_no_field_of_the_order_depends_on_the_slices(tmp_path: Path, events: pa.
     assert kind == "silence" or any(order["nth"] for order in orders[0])
 
 
+def test_windows_that_are_decided_at_one_time(tmp_path: Path) -> None:
+    """One by an event, the other by the end of the stream: the second call of the engine continues to count."""
+    events = with_rows(pa.table({"type": ["A"] * 4, "ID": [1] * 4, "V": [1] * 4, "ts": [0] * 4}))
+    pq.write_table(events, tmp_path / "f.parquet")
+    query = fc.parse("PATTERN SEQ(A+ a[]) WINDOW EVERY 3 EVENTS CLOSE AFTER 4 EVENTS STRATEGY skip_till_next "
+                     "SELECT longest", SCHEMA, name="q")  # fmt: skip
+    kinds = {"type": "string", "ID": "bigint", "V": "bigint", "ts": "bigint", "row": "bigint"}
+    found = found_in_files([str(tmp_path / "f.parquet")], kinds, [query], 1)
+    expected = one_engine(query, events)
+    assert found["window_id"].to_pylist() == expected["window_id"].to_pylist() == [0] * 4 + [3]
+    assert [order["nth"] for order in found["match_order"].to_pylist()] == list(range(5))
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("slicing", ["time", "key"])
 @pytest.mark.parametrize("kind", PATTERNS)
