@@ -1,4 +1,4 @@
-"""Run a query over history with a fixed drop plan, to measure what follows from it."""
+"""Run a query over history under a constant overload, to measure what drop plans do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.protocols import Detector, DetectorReading, Load, QueryView, Shedder
 from fastcep.query import ast
 
-__all__ = ["MOST_EVENTS", "FixedPlan", "engine_with", "latest"]
+__all__ = ["MOST_EVENTS", "FixedPlan", "Measuring", "Overload", "engine_with", "latest"]
 
 #: Largest number of events to measure on, the last ones of the history.
 MOST_EVENTS = 50_000
@@ -24,36 +24,40 @@ MOST_EVENTS = 50_000
 _NEVER = 1e15
 
 
-class FixedPlan(Shedder):
-    """Shedder with one drop plan.
+class Measuring(Shedder):
+    """Shedder that is used for a measurement; a subclass implements `decide`."""
 
-    Parameters
-    ----------
-    plan
-        The drop plan.
-    in_windows, drops_matches
-        Whether it drops events from windows, and partial matches.
-    """
-
-    name = "fixed-plan"
-
-    def __init__(self, plan: DropPlan, *, in_windows: bool = False, drops_matches: bool = False) -> None:
-        self._plan, self.in_windows, self.drops_matches = plan, in_windows, drops_matches
+    name = "measuring"
 
     def detector(self, of: str) -> Detector:
         """Return a detector that always reports overload."""
-        return _Overload()
-
-    def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
-        """Return the drop plan."""
-        return [self._plan for _ in views]
+        return Overload()
 
     def spec(self) -> dict[str, Any]:
         """Return its name."""
         return {"name": self.name}
 
 
-class _Overload(Detector):
+class FixedPlan(Measuring):
+    """Shedder with one drop plan, which drops events from windows.
+
+    Parameters
+    ----------
+    plan
+        The drop plan.
+    """
+
+    in_windows = True
+
+    def __init__(self, plan: DropPlan) -> None:
+        self._plan = plan
+
+    def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
+        """Return the drop plan."""
+        return [self._plan for _ in views]
+
+
+class Overload(Detector):
     """Detector that always reports overload."""
 
     name = "overload"
@@ -67,11 +71,11 @@ class _Overload(Detector):
         return {"name": self.name}
 
 
-def engine_with(shedder: FixedPlan, query: ast.Query, cost_table: CostTable | str, index: Index) -> Engine:
-    """Return an engine on the virtual clock with the drop plan of a shedder."""
+def engine_with(shedder: Measuring, query: ast.Query, cost_table: CostTable | str, index: Index) -> Engine:
+    """Return an engine on the virtual clock that always sheds, by the plans of a shedder."""
     return Engine(
         query, latency_bound=_NEVER, clock="virtual", cost_table=cost_table, index=index, store="rows",
-        shedder=shedder, detector=_Overload(),
+        shedder=shedder, detector=Overload(),
     )  # fmt: skip
 
 

@@ -12,18 +12,9 @@ from support.shedding.drop_plans import controlled
 
 import fastcep as fc
 from fastcep.errors import ValidationError
-from fastcep.overload.protocols import Detector, DetectorReading, Load, QueryView
+from fastcep.overload.protocols import Detector, QueryView
 from fastcep.shedding import DropPlan, Shedder
-
-
-class Always(Detector):
-    name = "always"
-
-    def read(self, load: Load) -> DetectorReading:
-        return DetectorReading(0.0, amount=0.5, of_present=False)
-
-    def spec(self) -> dict[str, Any]:
-        return {"name": self.name}
+from fastcep.shedding.fixed_plan import Overload
 
 
 class WholeWindows(Shedder):
@@ -35,7 +26,7 @@ class WholeWindows(Shedder):
         self.seed, self._left = seed, list(probabilities)
 
     def detector(self, of: str) -> Detector:
-        return Always()
+        return Overload()
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         probability = self._left.pop(0) if len(self._left) > 1 else self._left[0]
@@ -52,7 +43,7 @@ class WholeWindows(Shedder):
 
 
 def engine(shedder: Shedder) -> fc.Engine:
-    return fc.Engine(positional.query(), latency_bound="1s", shedder=shedder, detector=Always(), **positional.OPTIONS)
+    return fc.Engine(positional.query(), latency_bound="1s", shedder=shedder, detector=Overload(), **positional.OPTIONS)
 
 
 def by_window(matches: fc.Matches) -> Counter[int]:
@@ -91,7 +82,7 @@ def test_a_snapshot_has_the_probability_and_the_counter() -> None:
     rest = by_window(live.process(events.slice(20_050)))
     half = engine(WholeWindows([0.4]))
     assert by_window(half.process(events.slice(0, 20_050))) == by_window(first)
-    again = fc.Engine.restore(half.snapshot(), shedder=WholeWindows([0.4]), detector=Always())
+    again = fc.Engine.restore(half.snapshot(), shedder=WholeWindows([0.4]), detector=Overload())
     assert controlled(again).drop_plan.whole_windows == 0.4
     assert by_window(again.process(events.slice(20_050))) == rest
     ends = [one.metrics()["shedding"]["dropped_windows"] for one in (live, again)]

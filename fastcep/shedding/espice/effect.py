@@ -140,7 +140,7 @@ def _run(
     query: ast.Query, history: pa.Table, plan: DropPlan, cost_table: CostTable | str, index: Index
 ) -> tuple[Identities, float]:
     """Return the identities of the matches with a drop plan, and the cost of all events on the virtual clock in ns."""
-    engine = engine_with(FixedPlan(plan, in_windows=True), query, cost_table, index)
+    engine = engine_with(FixedPlan(plan), query, cost_table, index)
     costs: list[Floats] = []
     engine.listen(lambda processing, _: costs.append(processing.copy()))
     with without_warnings():

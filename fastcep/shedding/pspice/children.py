@@ -24,7 +24,7 @@ from fastcep.overload.validation import MOST_SLICES
 from fastcep.plan import make_plan
 from fastcep.query import ast
 from fastcep.shedding.counts.chain_states import MOST_NUMBERS, ChainStates, classes_by_number
-from fastcep.shedding.fixed_plan import MOST_EVENTS, FixedPlan, engine_with
+from fastcep.shedding.fixed_plan import MOST_EVENTS, Measuring, engine_with
 from fastcep.shedding.hybrid.flow_keys import field_of
 from fastcep.stored import Misfit
 
@@ -165,12 +165,13 @@ def count_children(query: ast.Query, history: pa.Table) -> Children | None:
     return counting.children()
 
 
-class _Counting(FixedPlan):
+class _Counting(Measuring):
     """Shedder that drops nothing and counts children, after the first window, in which partial matches are missing."""
 
+    drops_matches = True
+    slices = MOST_SLICES
+
     def __init__(self, query: ast.Query) -> None:
-        super().__init__(DropPlan(), drops_matches=True)
-        self.slices = MOST_SLICES
         states = len(ChainStates.of(make_plan(query, store="rows")).names)
         self._found = np.zeros((states + 1, states, MOST_SLICES))
         #: Sums over the readings of the squares of a pair's children, and of their products with the number of events.
@@ -224,6 +225,6 @@ class _Counting(FixedPlan):
         rate = per_event.sum(axis=2)
         squares = self._squares - 2 * rate * self._products + rate**2 * self._event_squares
         n = self._readings
-        few = (n + 1) / (n - 1)  # about the quantile of Student's t distribution, relative to the normal one
-        error = few * np.sqrt(np.maximum(squares, 0.0) * n / (n - 1)) / self._events
+        factor = (n + 1) / (n - 1)  # about the quantile of Student's t distribution, relative to the normal one
+        error = factor * np.sqrt(np.maximum(squares, 0.0) * n / (n - 1)) / self._events
         return Children(per_event, error, self._events / self._windows)

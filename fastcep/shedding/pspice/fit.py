@@ -53,17 +53,17 @@ def fit_pspice(
     cost_table, index
         Cost table and index option of the engines that are to shed.
 
-    Notes
-    -----
-    The children of partial matches by age, from which `Drift` sees that the stream changes, are counted on the last
-    50,000 events or 21 windows, at most 200,000 events.
-
     Raises
     ------
     ValidationError
         If an option is invalid, the query cannot be counted or has no window, or the history has no partial match.
     SchemaError, DataError, OrderError
         If the history does not fit the query.
+
+    Notes
+    -----
+    The children of partial matches by age, from which `Drift` sees that the stream changes, are counted on the last
+    50,000 events or 21 windows, at most 200,000 events.
     """
     check_window(query, bin)
     history = as_table(history, "history")  # a reader can be read once only

@@ -40,11 +40,12 @@ def _refit(query: ast.Query, job: FitJob) -> FitResult:
     except FastcepError as failure:
         return FitResult(why=str(failure))
     current = PSpiceModel.of(job.current[query.name])
-    error, other = matrix_error(current, model), children_error(current, model)
-    measured = {"error": error, "children": other}
+    error, children = matrix_error(current, model), children_error(current, model)
+    measured = {"error": error, "children": children}
     first = current.children is None and model.children is not None  # so far no drift was known
-    if error <= _CHANGED and other <= _OTHER_CHILDREN and not first:
-        return FitResult(None, measured, f"the error of its matrix is {error:.3f}, at most {_CHANGED}")
+    if error <= _CHANGED and children <= _OTHER_CHILDREN and not first:
+        why = f"the error of its matrix is {error:.3f}, at most {_CHANGED}, and its children differ by {children:.3f}"
+        return FitResult(None, measured, f"{why}, at most {_OTHER_CHILDREN}")
     return FitResult(model.stored(), measured)
 
 

@@ -34,7 +34,8 @@ class StreamProgress:
     measure_ms, detect_ms
         Time to measure the batch, and to send its events and process them.
     dropped_events, dropped_partial_matches
-        Numbers that the engines have dropped since the query started, with a latency bound.
+        Numbers that the engines have dropped, with a latency bound. They start at 0 again when the number of slices
+        changes, or the query; so do the latency and the recall.
     latency
         Latency of an event in an engine, ns: the 99th percentile, of the slice with the largest one. None without a
         latency bound.

@@ -171,7 +171,7 @@ def test_windows_of_a_very_different_size_are_not_compared() -> None:
     for window in (9.0, 30.0, 3_000.0):
         drift.expect(window)
         assert 0 < drift.per_event < 100
-        drift.add((np.empty(0, np.uint64), np.empty(0), np.empty(0), 0.0, np.empty(0)), 10)  # type: ignore[arg-type]
+        drift.add((np.empty(0, np.uint64), np.empty(0), np.empty(0), 0.0, np.empty((0, 0))), 10)
     restored = Drift(model, 9.0, 8)
     restored.restore(drift.state())
     assert np.isfinite(drift._sums).all() and restored.state() == drift.state()
