@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from fastcep.errors import ValidationError
 from fastcep.query.user_functions.registry import functions
 from fastcep.spark.functions import by_value, pickled, ship_all
-from fastcep.spark.interpreter import set_interpreter
+from fastcep.spark.interpreter import interpreter_errors, set_interpreter
 from fastcep.spark.session import stage
 
 __all__ = ["SparkRunner"]
@@ -56,7 +56,7 @@ class SparkRunner:
         Exception
             The exception of the first item that failed; RuntimeError with its text, if it cannot be pickled.
         ValidationError
-            If the function or an item cannot be pickled.
+            If the function or an item cannot be pickled, or the workers have no fastcep.
         """
         tasks = list(items)
         if not tasks:
@@ -75,7 +75,7 @@ class SparkRunner:
                 yield pa.record_batch({"number": batch.column("number"), "result": pa.array(results, pa.binary())})
 
         frame = self._session.createDataFrame(table).repartitionById(len(tasks), F.col("number"))
-        with stage(self._session, f"fastcep: {len(tasks):,} work items"):
+        with stage(self._session, f"fastcep: {len(tasks):,} work items"), interpreter_errors():
             answers = frame.mapInArrow(fastcep_task, "number int, result binary").toArrow()
         results: list[Result] = []
         for packed in answers.sort_by("number")["result"]:

@@ -16,6 +16,7 @@ from fastcep.errors import DataError, ValidationError
 from fastcep.events.units import INT64_MAX, INT64_MIN
 from fastcep.query.plain_schema import TIME
 from fastcep.spark.columns import SLICE, Events, events_of
+from fastcep.spark.interpreter import interpreter_errors
 from fastcep.spark.relevant_events import condition
 from fastcep.spark.streaming.assignment import Unit, assign_units, group_sql, owners_of
 from fastcep.spark.streaming.commit import Commit, OutputFile
@@ -51,7 +52,7 @@ class BatchDetection:
         DataError
             If a time, type or sequence number is invalid.
         ValidationError
-            If the tasks do not report each slice once.
+            If the tasks do not report each slice once, or the workers have no fastcep.
         """
         started = time.monotonic()
         events = events_of(frame, self.prepared.query.schema, self.prepared.order_by)
@@ -88,7 +89,9 @@ class BatchDetection:
         def fastcep_detect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return task(batches)
 
-        rows = self._assigned(events, slices).mapInArrow(fastcep_detect, f"{REPORT} string").collect()
+        frame = self._assigned(events, slices).mapInArrow(fastcep_detect, f"{REPORT} string")
+        with interpreter_errors():
+            rows = frame.collect()
         reports = sorted((json.loads(row[REPORT]) for row in rows), key=lambda report: report["slice"])
         found = [report["slice"] for report in reports]
         if found != list(range(len(slices))):

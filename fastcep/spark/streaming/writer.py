@@ -8,8 +8,10 @@ from datetime import timedelta
 from os import PathLike
 from typing import Any
 
+from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from fastcep.engine.queries import Buildable
 from fastcep.errors import ValidationError
@@ -22,6 +24,8 @@ from fastcep.spark.streaming.preparation import prepare
 from fastcep.spark.streaming.sinks import Sink, sink_of
 
 __all__ = ["write_matches"]
+
+_TRIGGER = "expected {'processingTime': '1 second'}, {'availableNow': True} or None"
 
 
 def write_matches(
@@ -72,7 +76,8 @@ def write_matches(
         ``"error"``: a query that differs from that of the checkpoint is an error. ``"replace"``: it starts without
         state.
     trigger
-        Arguments of `pyspark.sql.streaming.DataStreamWriter.trigger`, such as ``{"processingTime": "1 second"}``.
+        One argument of `pyspark.sql.streaming.DataStreamWriter.trigger`: ``{"processingTime": "1 second"}`` is the
+        interval of micro-batches, ``{"availableNow": True}`` ends the query with the data that exists now.
     query_name
         Name of the streaming query in Spark.
     cache_batches
@@ -104,6 +109,7 @@ def write_matches(
         options=options,
     )  # fmt: skip
     stream_plan = prepared.stream_plan
+    writer = _writer(stream, trigger, query_name)
     target = sink_of(sink, stream_plan.output.schema)
     description = Description.of(prepared.query, prepared.options)
     try:
@@ -113,7 +119,7 @@ def write_matches(
             f"cannot use checkpoint={commits.files.folder!r} or the sink: {error}; pass folders that can be written"
         ) from None
     detection = BatchDetection(prepared, stream.sparkSession.sparkContext.broadcast(stream_plan))
-    return _start(stream, _Batches(detection, commits, target, cache_batches), trigger, query_name)
+    return _start(writer, _Batches(detection, commits, target, cache_batches), query_name)
 
 
 class _Batches:
@@ -142,15 +148,30 @@ class _Batches:
         self._commits.clean(before, commit)
 
 
-def _start(stream: DataFrame, batches: _Batches, trigger: Mapping[str, Any] | None, name: str | None) -> StreamingQuery:
-    location = batches._commits.files.uri("spark")
+def _writer(stream: DataFrame, trigger: Mapping[str, Any] | None, name: str | None) -> DataStreamWriter:
+    """Return a writer with these settings, of which nothing is started."""
+    writer = stream.writeStream
+    if trigger is not None:
+        if len(trigger) != 1 or not set(trigger) <= {"availableNow", "once", "processingTime"}:
+            raise ValidationError(f"trigger={trigger!r}: {_TRIGGER}")
+        try:
+            writer = writer.trigger(**trigger)
+        except PySparkException:
+            raise ValidationError(f"trigger={trigger!r}: {_TRIGGER}") from None
+    if name is not None and (not isinstance(name, str) or not name.strip()):
+        raise ValidationError(f"query_name={name!r}: expected a name or None")
+    return writer if name is None else writer.queryName(name)
 
+
+def _start(writer: DataStreamWriter, batches: _Batches, name: str | None) -> StreamingQuery:
     def fastcep_batch(frame: DataFrame, batch: int) -> None:
         batches(frame, batch)
 
-    writer = stream.writeStream.foreachBatch(fastcep_batch).option("checkpointLocation", location)
-    if name is not None:
-        writer = writer.queryName(name)
-    if trigger is not None:
-        writer = writer.trigger(**trigger)
-    return writer.start()
+    location = batches._commits.files.uri("spark")
+    try:
+        return writer.foreachBatch(fastcep_batch).option("checkpointLocation", location).start()
+    except IllegalArgumentException as error:
+        if name is None or "already active" not in str(error):
+            raise
+        raise ValidationError(f"query_name={name!r}: another streaming query of the session has this name; pass "
+                              "another one, or stop that query") from None  # fmt: skip

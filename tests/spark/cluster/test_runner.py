@@ -71,6 +71,13 @@ def test_what_cannot_be_sent_is_refused(spark: Any) -> None:
         SparkRunner("local")  # type: ignore[arg-type]
 
 
+def test_workers_without_the_package(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = SparkRunner(spark)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "python-that-is-missing")
+    with pytest.raises(fc.ValidationError, match=r"cannot run 'python-that-is-missing' for .* set PYSPARK_PYTHON"):
+        runner.map(abs, [1])
+
+
 def test_an_error_that_cannot_be_sent_is_reported_as_text(spark: Any) -> None:
     class TwoParts(Exception):
         def __init__(self, one: str, other: str) -> None:

@@ -107,6 +107,33 @@ def test_with_a_survey_an_action_reads_once(reads: Reads, ds1: pa.Table, schema:
         assert_detects(reads.frame, query, one_engine(query, ds1), **options)
 
 
+def fit_of(frame: Any, query: fc.Query, **options: Any) -> fc.Model:
+    return fastcep.spark.fit(query, frame, **options)
+
+
+WINDOWS = "PATTERN SEQ(A a, B b) WHERE [ID] WINDOW OPEN EVERY 100 EVENTS CLOSE AFTER {}"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("text", "call", "times"),
+    [
+        (TEXT.format("1ms"), fastcep.spark.explain, 1),
+        (TEXT.format("1ms"), fastcep.spark.transition_counts, 2),
+        (WINDOWS.format("1ms"), fastcep.spark.position_counts, 2),
+        (TEXT.format("1ms"), partial(fit_of, kind="hybrid", clusters=3), 2),
+        (TEXT.format("1ms"), partial(fit_of, kind="pspice"), 4),
+        (WINDOWS.format("100 EVENTS"), partial(fit_of, kind="espice", equal_costs=True), 2),
+        (WINDOWS.format("100 EVENTS"), partial(fit_of, kind="espice"), 4),
+        (WINDOWS.format("1ms"), partial(fit_of, kind="espice"), 6),
+    ],
+)  # fmt: skip
+def test_reads_of_other_calls(reads: Reads, text: str, call: Any, times: int) -> None:
+    """As docs/spark.md says."""
+    query = fc.parse(text, NUMBERED, name="q")
+    assert reads.during(lambda: call(reads.frame, query))[1] == times
+
+
 def test_a_survey_is_for_its_queries(reads: Reads) -> None:
     survey = fastcep.spark.survey(reads.frame, fc.parse(TEXT.format("1ms"), NUMBERED))
     other = fc.parse("PATTERN SEQ(A a, B b) WHERE a.V = b.V WITHIN 1ms", NUMBERED, name="other")

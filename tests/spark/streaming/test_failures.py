@@ -165,6 +165,15 @@ def test_invalid_events(spark: Any, tmp_path: Path, column: str, message: str) -
         run(frame, query("kleene"), tmp_path / "out", tmp_path / "state", slices=1)
 
 
+def test_workers_without_an_interpreter(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "in", pieces(200, 1))
+    frame = stream(spark, tmp_path / "in")
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "python-that-is-missing")
+    monkeypatch.setattr("fastcep.spark.columns.set_interpreter", lambda session: None)  # as on a cluster
+    with pytest.raises(StreamingQueryException, match=r"cannot run 'python-that-is-missing' for .* set PYSPARK_PYTHON"):
+        run(frame, query("kleene"), tmp_path / "out", tmp_path / "state", slices=1)
+
+
 def test_refused_arguments(spark: Any, tmp_path: Path) -> None:
     write(tmp_path / "in", pieces(200, 1))
     frame = stream(spark, tmp_path / "in")
@@ -190,6 +199,10 @@ def test_refused_arguments(spark: Any, tmp_path: Path) -> None:
         ((frame, kleene), {"memory_limit": "much"}, "memory_limit"),
         ((frame, kleene), {"allowed_lateness": "soon"}, "soon"),
         ((frame, kleene), {"order_by": "V"}, "omit order_by"),
+        ((frame, kleene), {"trigger": {"processingTime": "soon"}}, "trigger={'processingTime': 'soon'}: expected"),
+        ((frame, kleene), {"trigger": {"continuous": "1 second"}}, "trigger={'continuous': '1 second'}: expected"),
+        ((frame, kleene), {"trigger": {}}, "trigger={}: expected {'processingTime': '1 second'}"),
+        ((frame, kleene), {"query_name": 3}, "query_name=3: expected a name or None"),
     ]:
         with pytest.raises(ValidationError, match=message):
             fastcep.spark.write_matches(*arguments, tmp_path / "out", tmp_path / "state", **({"slices": 2} | options))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from support.micro_batches import QUERIES, pieces, query, rows_in, rows_of_one_e
 
 import fastcep as fc
 import fastcep.spark
+from fastcep.errors import ValidationError
 
 pytestmark = pytest.mark.spark
 
@@ -148,6 +150,51 @@ def test_overload(spark: Any, tmp_path: Path) -> None:
     assert sum(found) == len(rows) < len(whole) and set(rows) < set(whole)
     progress = fastcep.spark.stream_progress(tmp_path / "other")
     assert progress is not None and (progress.dropped_events, progress.latency) == (0, None)
+
+
+@pytest.mark.parametrize(("cache", "reads"), [(True, 1), (False, 2)])
+def test_a_query_that_runs_until_it_is_stopped(spark: Any, tmp_path: Path, cache: bool, reads: int) -> None:
+    """With a name and an interval, and files that come while it runs; a micro-batch in a cache is read once."""
+    tables = pieces(2_000, 3, disorder=2_000)
+    write(tmp_path / "in", tables[:1])
+    rows = spark.sparkContext.accumulator(0)
+
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows.add(batch.num_rows)
+            yield batch
+
+    def start(state: str) -> Any:
+        events = stream(spark, tmp_path / "in")
+        return fastcep.spark.write_matches(
+            events.mapInArrow(counted, events.schema), query("kleene"), tmp_path / "out", tmp_path / state,
+            allowed_lateness="500us", slices=2, query_name="orders", trigger={"processingTime": "100 milliseconds"},
+            cache_batches=cache,
+        )  # fmt: skip
+
+    running = start("state")
+    try:
+        assert running.name == "orders"
+        for number, table in enumerate(tables[1:], 1):
+            running.processAllAvailable()
+            write(tmp_path / "in", [table], first=number)
+        running.processAllAvailable()
+    finally:
+        running.stop()
+    assert rows_in(tmp_path / "out") == rows_of_one_engine(query("kleene"), tables, "500us", "ABC")
+    assert rows.value == reads * sum(table.num_rows for table in tables)
+
+
+def test_two_queries_of_one_name(spark: Any, tmp_path: Path) -> None:
+    write(tmp_path / "in", pieces(200, 1))
+    options: dict[str, Any] = {"query_name": "one name", "trigger": {"processingTime": "1 hour"}, "slices": 1}
+    events = stream(spark, tmp_path / "in")
+    running = fastcep.spark.write_matches(events, query("kleene"), tmp_path / "out", tmp_path / "state", **options)
+    try:
+        with pytest.raises(ValidationError, match="query_name='one name': another streaming query .* has this name"):
+            fastcep.spark.write_matches(events, query("kleene"), tmp_path / "out2", tmp_path / "state2", **options)
+    finally:
+        running.stop()
 
 
 def _late(event: dict[str, Any]) -> list[Any]:
