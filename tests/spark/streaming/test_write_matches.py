@@ -191,7 +191,7 @@ def test_two_queries_of_one_name(spark: Any, tmp_path: Path) -> None:
     events = stream(spark, tmp_path / "in")
     running = fastcep.spark.write_matches(events, query("kleene"), tmp_path / "out", tmp_path / "state", **options)
     try:
-        with pytest.raises(ValidationError, match="query_name='one name': another streaming query .* has this name"):
+        with pytest.raises(ValidationError, match=r"query_name='one name': another streaming query .* has this name"):
             fastcep.spark.write_matches(events, query("kleene"), tmp_path / "out2", tmp_path / "state2", **options)
     finally:
         running.stop()
