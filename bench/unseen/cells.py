@@ -156,7 +156,7 @@ def _values(trial: Trial, run: Measured, bound: float) -> dict[str, Any]:
     outcome, metrics, truth = outcome_of(trial, target, run), run.metrics["shedding"], len(trial.truth.identities)
     latency = outcome.latency(trial.setting.statistic) / bound
     low, high = _interval(metrics)
-    models = [model for model in (metrics["model"] or {}).values() if isinstance(model, dict)]
+    models = list((metrics["model"] or {}).get("queries", {}).values())
     values = {
         "held": latency <= TOLERANCE, "recall": outcome.right / truth if truth >= MIN_MATCHES else None,
         "precision": outcome.right / outcome.found if outcome.found else None,

@@ -17,7 +17,7 @@ from fastcep.shedding.matches import BernoulliMatches, RandomMatches, Selectivit
 from fastcep.shedding.model import Model, load_model
 from fastcep.shedding.names import by_name, detector_by_name
 from fastcep.shedding.prediction import PredictedLatency
-from fastcep.shedding.pspice import PSpice, PSpiceProbability, completion_probability, remaining_time
+from fastcep.shedding.pspice import PSpice, completion_probability, remaining_time
 from fastcep.shedding.utility import below, lowest
 
 __all__ = [
@@ -37,7 +37,6 @@ __all__ = [
     "MemoryUse",
     "Model",
     "PSpice",
-    "PSpiceProbability",
     "PatternWeightedEvents",
     "PredictedLatency",
     "QueryView",

@@ -235,6 +235,17 @@ def test_a_model_of_pspice() -> None:
     assert result.exit_code == 2 and "--no-validate: models of kind 'pspice' have no such option" in result.stderr
 
 
+def test_a_model_of_pspice_sheds() -> None:
+    """In a run and in an evaluation, by a model in a folder."""
+    assert fitted("--output", "n", "--kind", "pspice", *ONE).exit_code == 0
+    summary = run("--shedder", "pspice", "--model", "n", "--latency-bound", "15ns")
+    assert summary["shed_matches"] > 0 and 0 < summary["matches"] < run()["matches"]
+    options = ["--input", "e.csv", *PAPER, *ONE, "--model", "n", "--demands", "30%", "--json"]
+    result = start("evaluate", "--shedders", "rs,pspice,pspice--", *options)
+    assert result.exit_code == 0, result.stderr
+    assert {"rs", "pspice", "pspice--"} <= set(re.findall(r'"shedder": "([^"]*)"', result.stdout))
+
+
 def test_a_model_of_espice(recwarn: pytest.WarningsRecorder) -> None:
     window = "WINDOW OPEN EVERY 90 EVENTS CLOSE AFTER 100 EVENTS"
     text = cep_text(w=f"PATTERN SEQ(A a, B b) WHERE a.ID = b.ID {window}")

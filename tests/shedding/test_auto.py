@@ -46,7 +46,7 @@ def test_a_bound_alone_sheds(plain: tuple[int, float]) -> None:
     assert 0 < len(live.process(EVENTS)) < plain[0]
     shedding = live.metrics()["shedding"]
     assert shedding["shedder"] == "auto" and shedding["dropped_events"] > 0
-    assert shedding["model"]["phase"] == "recording" and shedding["model"]["shedders"] == {"q1": "random"}
+    assert shedding["model"]["phase"] == "recording" and shedding["model"]["queries"] == {"q1": {"shedder": "random"}}
     assert shedding["model"]["recorded_events"] == 30_000 and shedding["model"]["history_bytes"] > 0
     for nothing in (None, "none"):
         live = fc.Engine(Q1, latency_bound=plain[1] / 2, shedder=nothing, **OPTIONS)
@@ -100,7 +100,7 @@ def test_a_history_without_matches_gives_no_model() -> None:
     live.process(EVENTS.slice(0, 6_000))
     model = live.metrics()["shedding"]["model"]
     assert (model["fits"], model["changes"], model["phase"]) == (1, 0, "waiting")
-    assert model["trials"]["q"]["why"] and model["shedders"] == {"q": "random"}
+    assert model["trials"]["q"]["why"] and model["queries"] == {"q": {"shedder": "random"}}
 
 
 def test_a_model_is_renewed_after_some_events() -> None:
@@ -145,12 +145,12 @@ def test_without_rows_events_are_shed() -> None:
 def test_queries_may_come_and_go(plain: tuple[int, float]) -> None:
     live = engine(20 * plain[1])
     live.process(EVENTS.slice(0, 15_000))
-    assert live.metrics()["shedding"]["model"]["shedders"] == {"q1": "hybrid"}
+    assert live.metrics()["shedding"]["model"]["queries"]["q1"]["shedder"] == "hybrid"
     other = fc.parse("PATTERN SEQ(A a, B b) WHERE [ID] AND a.V > b.V WITHIN 1ms", SCHEMA, name="q2")
     live.add(other)
     live.replace("q1", fc.parse("PATTERN SEQ(A a, C c) WHERE [ID] WITHIN 1ms", SCHEMA, name="q1"))
     live.process(EVENTS.slice(15_000))
-    assert live.metrics()["shedding"]["model"]["shedders"] == {"q1": "random", "q2": "random"}
+    assert set(live.metrics()["shedding"]["model"]["queries"]) == {"q1", "q2"}
 
 
 def test_another_process_fits_as_this_one() -> None:
@@ -186,7 +186,7 @@ def test_on_the_wall_clock_another_process_fits(plain: tuple[int, float]) -> Non
         live.process(shifted(EVENTS.slice(0, 5_000), place))
         place += 1
     model = live.metrics()["shedding"]["model"]
-    assert matches > 0 and model["changes"] == 1 and model["shedders"] == {"q1": "hybrid"}
+    assert matches > 0 and model["changes"] == 1 and model["queries"]["q1"]["shedder"] == "hybrid"
 
 
 def shifted(table: pa.Table, times: int) -> pa.Table:
@@ -218,7 +218,7 @@ def test_one_shedder_is_for_one_engine() -> None:
 def test_a_model_to_begin_with() -> None:
     model = fc.fit(Q1, EVENTS.slice(0, 9_000), cost_table="paper", index="key")
     live = fc.Engine(Q1, latency_bound="1s", model=model, **OPTIONS)
-    assert live.metrics()["shedding"]["model"]["shedders"] == {"q1": "hybrid"}
+    assert live.metrics()["shedding"]["model"]["queries"]["q1"]["shedder"] == "hybrid"
     other = fc.parse("PATTERN SEQ(A a, C c) WHERE [ID] WITHIN 1ms", SCHEMA, name="q1")
     with pytest.raises(fc.ModelError, match="fit one for this query"):
         fc.Engine(other, latency_bound="1s", model=model)
@@ -258,7 +258,7 @@ def test_it_sheds_by_a_model_of_espice() -> None:
         assert live.metrics()["shedding"]["dropped_in_windows"] > 0 or shedder.name == "ri"
         if isinstance(shedder, Auto):
             metrics = live.metrics()["shedding"]["model"]
-            assert metrics["shedders"] == {"q": "espice"} and metrics["models"]["q"]["windows"] == 200
+            assert metrics["queries"]["q"]["shedder"] == "espice" and metrics["queries"]["q"]["window"] == 200
     assert recall["auto"] == recall["espice"] > recall["ri"] + 0.1
 
 

@@ -155,11 +155,7 @@ class Auto(RefittingShedder):
 
     def has_changed(self) -> bool:
         """Return whether a model reports a change of the stream."""
-        return any(
-            shedder.has_changed() if isinstance(shedder, ESpice) else
-            any(isinstance(item, dict) and item.get("changes", 0) > 0 for item in shedder.metrics().values())
-            for shedder in self._shedders.values()
-        )  # fmt: skip
+        return any(shedder.has_changed() for shedder in self._shedders.values())
 
     def _new_shedders(self) -> dict[str, Hybrid | PSpice | ESpice]:
         return {name: shedder_of(model, self.seed) for name, model in self._models.items()}
@@ -167,17 +163,11 @@ class Auto(RefittingShedder):
     # ---------------------------------------------------- metrics and state
 
     def metrics(self) -> dict[str, Any]:
-        """Return what it sheds by, and the state of the next fit."""
-        shedders = {name: self._shedders[name].name if name in self._shedders else "random" for name in self._queries}
-        return self.fit_metrics() | {"shedders": shedders, "models": self._model_metrics()}
-
-    def _model_metrics(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        """Return the state of the next fit, and by query what it sheds by, with the metrics of the model."""
+        queries: dict[str, dict[str, Any]] = {name: {"shedder": "random"} for name in self._queries}
         for name, shedder in self._shedders.items():
-            metrics = shedder.metrics()
-            is_espice = isinstance(shedder, ESpice)
-            found |= {name: {key: metrics[key][name] for key in ("windows", "drift")}} if is_espice else metrics
-        return found
+            queries[name] = {"shedder": shedder.name, **shedder.metrics()["queries"][name]}
+        return self.fit_metrics() | {"queries": queries}
 
     def spec(self) -> dict[str, Any]:
         """Return its name and options as JSON values."""

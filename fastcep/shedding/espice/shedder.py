@@ -244,11 +244,12 @@ class ESpice(RefittingShedder):
     # ----------------------------------------------------- metrics and state
 
     def metrics(self) -> dict[str, Any]:
-        """Return the state of the next fit, the predicted sizes of windows, and the f of the queue."""
+        """Return the state of the next fit, the f of the queue, and by query the predicted window and the drift."""
         return self.fit_metrics() | {
-            "windows": {name: size.size for name, size in self._sizes.items()},
             "f": self._queue.f if self._queue is not None else None,
-            "drift": {name: drift.value for name, drift in self._drifts.items()},
+            "queries": {
+                name: {"window": self._sizes[name].size, "drift": drift.value} for name, drift in self._drifts.items()
+            },
         }  # fmt: skip
 
     def spec(self) -> dict[str, Any]:

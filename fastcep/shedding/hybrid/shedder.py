@@ -269,10 +269,14 @@ class Hybrid(Baseline):
 
     def metrics(self) -> dict[str, Any]:
         """Return the drift of the stream from each model, see `AdaptedFlow`."""
-        return {
+        return {"queries": {
             name: {"drift": adapted.drift, "changes": adapted.changes, "not_counted": adapted.lost}
             for name, adapted in self._flows.items()
-        }
+        }}  # fmt: skip
+
+    def has_changed(self) -> bool:
+        """Return whether the stream has changed from a model, so that its order was computed again."""
+        return any(adapted.changes > 0 for adapted in self._flows.values())
 
     def spec(self) -> dict[str, Any]:
         """Return its name and options as JSON values."""

@@ -89,6 +89,9 @@ class PSpice(RefittingShedder):
         has no effect on other bounds, and on queries that are not monotonic.
     history, renew
         Number of events to record for a fit, and number of events after which the models are fitted again.
+    remaining_time
+        Whether the completion probability is divided by the remaining time. Without it, this is the paper's *pspice--*,
+        which shows what the time contributes (pSPICE, section IV-B).
 
     Raises
     ------
@@ -101,16 +104,18 @@ class PSpice(RefittingShedder):
     name = "pspice"
     drops_matches = True
     fit_task = "fastcep.shedding.pspice.refit:refit_models"
-    by_time = True  #: whether the probability is divided by the remaining time
 
     def __init__(
         self, model: ModelSource | Sequence[ModelSource], seed: int = 0, *, slices: int = 32, explore: float = 0.01,
-        cut: bool = True, history: int = 50_000, renew: int = 1_000_000,
+        cut: bool = True, history: int = 50_000, renew: int = 1_000_000, remaining_time: bool = True,
     ) -> None:  # fmt: skip
+        self.name = PSpice.name if remaining_time else PSpiceProbability.name
         super().__init__(seed, history, renew, waits=True)
         owner = f"shedder {self.name!r}"
-        if not isinstance(cut, bool):
-            raise ValidationError(f"{owner}: cut={cut!r}; expected True or False")
+        for option, value in {"cut": cut, "remaining_time": remaining_time}.items():
+            if not isinstance(value, bool):
+                raise ValidationError(f"{owner}: {option}={value!r}; expected True or False")
+        self._by_time = remaining_time
         self.cuts = cut
         if as_count(owner, "slices", slices) > MOST_SLICES:
             raise ValidationError(f"{owner}: slices={slices!r}; expected at most {MOST_SLICES}")
@@ -253,7 +258,7 @@ class PSpice(RefittingShedder):
         names, weights, shared = zip(*key, strict=True)
         models, windows = [self._models[name] for name in names], [self._windows[name] for name in names]
         slices = [self.slices_of(model.query) for model in models]
-        return key, DropOrder(models, weights, windows, slices, by_time=self.by_time, shared=shared)
+        return key, DropOrder(models, weights, windows, slices, by_time=self._by_time, shared=shared)
 
     def stop_shedding(self) -> None:
         """Nothing is dropped or counted until there is a demand again."""
@@ -290,7 +295,10 @@ class PSpice(RefittingShedder):
             self._drifts[name] = self._new_drift(name)
             self._counted.pop(name, None)  # the next window is the first one of the new model
         self._learning.take(wait=True)
-        self._order, self._saved = None, 0.0
+        if self._order is not None and self._setting is not None and not self._setting.virtual:
+            self._learning.start(partial(self._new_order, self._order[0]))  # until then, the order of the old models
+        else:
+            self._order, self._saved = None, 0.0
         return False
 
     def has_changed(self) -> bool:
@@ -327,10 +335,10 @@ class PSpice(RefittingShedder):
     # ----------------------------------------------------- metrics and state
 
     def metrics(self) -> dict[str, Any]:
-        """Return the state of the next fit, and the size of the windows for which the drop order was computed."""
-        return self.fit_metrics() | {
-            "windows": dict(self._windows), "drift": {name: drift.value for name, drift in self._drifts.items()},
-        }  # fmt: skip
+        """Return the state of the next fit, and by query the window of the drop order, in events, and the drift."""
+        return self.fit_metrics() | {"queries": {
+            name: {"window": window, "drift": self._drifts[name].value} for name, window in self._windows.items()
+        }}  # fmt: skip
 
     def spec(self) -> dict[str, Any]:
         """Return its name and options as JSON values."""
@@ -366,13 +374,12 @@ class PSpice(RefittingShedder):
 
 
 class PSpiceProbability(PSpice):
-    """Drops the partial matches that are least likely to complete, whatever time they take: *pspice--*.
-
-    See `PSpice`; the paper compares both to show what the remaining time contributes (pSPICE, section IV-B).
-    """
+    """`PSpice` without the remaining time, by the spelling ``pspice--``."""
 
     name = "pspice--"
-    by_time = False
+
+    def __init__(self, model: ModelSource | Sequence[ModelSource], seed: int = 0, **options: Any) -> None:
+        super().__init__(model, seed, **options | {"remaining_time": False})
 
 
 def _window(view: QueryView, model: PSpiceModel) -> float:

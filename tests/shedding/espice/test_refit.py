@@ -136,4 +136,4 @@ def test_no_drift_of_a_stream_that_stays() -> None:
     fc.Engine(positional.query(), latency_bound=0.5 * mean, shedder=shedder, **positional.OPTIONS).process(
         positional.early(300, 2)
     )
-    assert shedder.metrics()["drift"]["q"] < 0.1 and not shedder.has_changed()
+    assert shedder.metrics()["queries"]["q"]["drift"] < 0.1 and not shedder.has_changed()

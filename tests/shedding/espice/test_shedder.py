@@ -144,12 +144,12 @@ def test_sizes_of_time_windows_follow_the_stream() -> None:
     positions = model.numbers["positions"]
     assert positions in (200, 201)
     shedder.decide(0.3, 0.0, [view(text)])
-    assert shedder.metrics()["windows"]["q"] == positions
+    assert shedder.metrics()["queries"]["q"]["window"] == positions
     shedder.decide(0.3, 0.0, [view(text, size=1024.0, received=50, events=50)])  # nothing has been measured
-    assert shedder.metrics()["windows"]["q"] == positions
+    assert shedder.metrics()["queries"]["q"]["window"] == positions
     for received in range(100, 2000, 100):
         shedder.decide(0.3, 0.0, [view(text, size=100.0, received=received)])
-    size = shedder.metrics()["windows"]["q"]
+    size = shedder.metrics()["queries"]["q"]["window"]
     assert size == pytest.approx(100, abs=5)
     [plan] = shedder.decide(0.3, 0.0, [view(text, size=100.0, received=2000)])
     assert plan.windows is not None and plan.bin * plan.windows.shape[1] == pytest.approx(100, abs=8)

@@ -169,7 +169,7 @@ def test_several_queries() -> None:
         assert_within(found(matches, name), found(plain, name))
         assert len(matches.query(name)) >= 0.9 * len(plain.query(name))
     told = live.metrics()["shedding"]
-    assert set(told["model"]) == {"q1", "short"}
+    assert set(told["model"]["queries"]) == {"q1", "short"}
     assert told["processing_latency"]["mean"] < 0.6 * mean
 
 
@@ -303,14 +303,14 @@ def test_it_follows_the_stream() -> None:
     for adapt in (True, False):
         matches, live = shed(Hybrid(model(LONG), adapt=adapt), 0.5, events, own)
         recalls.append(sum(match[1] >= last for match in matches) / len(whole))
-        told.append(live.metrics()["shedding"]["model"]["q1"])
+        told.append(live.metrics()["shedding"]["model"]["queries"]["q1"])
     assert recalls[0] > 0.7 and recalls[1] < 0.05
     assert told[0]["changes"] > 0 == told[1]["changes"] and told[0]["not_counted"] == 0
 
 
 def test_nothing_changes_without_reason() -> None:
     _, live = shed(Hybrid(model(LONG)), 0.7, own=query(LONG))
-    told = live.metrics()["shedding"]["model"]["q1"]
+    told = live.metrics()["shedding"]["model"]["queries"]["q1"]
     assert told["changes"] == 0 <= told["drift"] < 0.5
 
 
@@ -332,7 +332,7 @@ def test_what_is_learned_goes_on_from_a_snapshot() -> None:
     again = fc.Engine.restore(one.snapshot(), shedder=shedder(), detector=SameDemand(0.6))
     assert before + found(again.process(events.slice(half))) == rows_
     assert again.metrics()["shedding"]["model"] == whole.metrics()["shedding"]["model"]
-    assert whole.metrics()["shedding"]["model"]["q1"]["changes"] > 0
+    assert whole.metrics()["shedding"]["model"]["queries"]["q1"]["changes"] > 0
 
 
 def test_a_thread_adapts_on_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,7 +354,7 @@ def test_a_thread_adapts_on_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> N
     _, live = shed(shedder, 0.6, changing(), query(LONG))
     state = shedder.state()
     assert set(threads) == {"fastcep drop order"} and len(threads) > 3
-    assert state["learned"]["q1"]["changes"] == live.metrics()["shedding"]["model"]["q1"]["changes"] > 0
+    assert state["learned"]["q1"]["changes"] == live.metrics()["shedding"]["model"]["queries"]["q1"]["changes"] > 0
     assert all(thread.name != "fastcep drop order" for thread in enumerate_threads())
 
 
@@ -436,7 +436,7 @@ def test_queries_whose_windows_are_cut_differently() -> None:
     matches = live.process(stream())
     told = live.metrics()["shedding"]
     assert len(matches) > 0 and told["demand"] > 0
-    assert all(own["changes"] == 0 for own in told["model"].values())
+    assert all(own["changes"] == 0 for own in told["model"]["queries"].values())
 
 
 @pytest.mark.parametrize(

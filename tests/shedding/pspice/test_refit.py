@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import replace
 from functools import cache
+from threading import current_thread
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from support.shedding.markov_models import ABC, fitted, letters, shedding
 from support.shedding.shed_runs import query as shed_query
+from support.waiting import LIMIT
 
 import fastcep as fc
+from fastcep.evaluation.constant import SameDemand
 from fastcep.overload.costs import CostTable
-from fastcep.shedding import PSpice
+from fastcep.shedding import Auto, PSpice
 from fastcep.shedding.model import Model
 from fastcep.shedding.pspice.drift import Drift
 from fastcep.shedding.pspice.fit import fit_pspice
@@ -79,6 +83,40 @@ def test_recall_comes_back_after_a_change(caplog: pytest.LogCaptureFixture) -> N
     assert any("the stream has changed from the model" in text for text in caplog.messages)
 
 
+def test_auto_follows_the_drift_of_its_models() -> None:
+    """It compares models again when one of its models of pSPICE reports a change, of each query by its own name."""
+    _, mean = truth()
+    engine = fc.Engine(
+        QUERIES, store="rows", clock="virtual", latency_bound=mean / 2, shedder=Auto(model=models(), history=5_000)
+    )
+    for part in parts()[:3]:
+        engine.process(part)
+    metrics = engine.metrics()["shedding"]["model"]
+    assert metrics["fits"] == 0 and metrics["queries"].keys() == {"c", "d"}
+    assert all(one["shedder"] == "pspice" and one["drift"] < 0.25 for one in metrics["queries"].values())
+    for part in parts()[3:]:
+        engine.process(part)
+    assert engine.metrics()["shedding"]["model"]["fits"] == 1
+
+
+def test_on_the_wall_clock_no_decision_waits_for_a_new_model() -> None:
+    """Another process fits; the drop order of its model is computed in a thread, and the old one is used until then."""
+    shedder = PSpice(models(), history=5_000, renew=5_000)
+    engine = fc.Engine(QUERIES, store="rows", latency_bound="1h", detector=SameDemand(0.3), shedder=shedder)
+    engine.process(stream(3, 0, 3_000))
+    before, compute, threads = shedder._order, shedder._new_order, list[str]()
+    assert before is not None
+    shedder._new_order = lambda key: (threads.append(current_thread().name), compute(key))[1]  # type: ignore[method-assign]
+    end, number = time.monotonic() + LIMIT, 0
+    while shedder._order is before:
+        assert time.monotonic() < end, shedder.metrics()
+        number += 1
+        times = pa.array(np.arange(3_000) + 3_000 * number)
+        engine.process(stream(3, 0, 3_000).set_column(0, "ts", times))
+    assert shedder.metrics()["changes"] >= 1 and set(threads) == {"fastcep drop order"}
+    assert engine.metrics()["shedding"]["dropped_partial_matches"] > 0
+
+
 def test_fits_are_repeated_and_depend_neither_on_batches_nor_on_snapshots() -> None:
     expected, whole = recalls(PSpice(models(), history=5_000, renew=20_000))
     _, mean = truth()
@@ -115,7 +153,7 @@ def test_a_drift_is_a_change_of_the_stream(text: str, demand: float) -> None:
     for types, seed in (("ABCD", 3), ("ABCD", 4), ("AABCD", 3)):
         shedder = PSpice(fitted(text).stored(), renew=10**9)
         shedding(shed_query(text), shedder, demand).process(letters(seed=seed, types=types))
-        drift = shedder.metrics()["drift"]["q1"]
+        drift = shedder.metrics()["queries"]["q1"]["drift"]
         assert drift < 0.12 if types == "ABCD" else drift > 0.25, (types, seed)
 
 
@@ -148,7 +186,7 @@ def test_the_drift_is_small_if_the_age_of_a_partial_match_matters(text: str, dem
     for seed, share in ((2, 0.05), (3, 0.05), (2, 0.15)):
         shedder = PSpice(model, renew=10**9)
         shedding(shed_query(text), shedder, demand).process(bursts(seed, share))
-        drifts.append(shedder.metrics()["drift"]["q1"])
+        drifts.append(shedder.metrics()["queries"]["q1"]["drift"])
     assert max(drifts[:2]) < 0.12 and drifts[2] > 0.25, drifts
 
 
@@ -158,8 +196,8 @@ def test_the_drift_is_small_if_windows_have_more_or_fewer_events(gap: int) -> No
     text = "PATTERN SEQ(A a, B b, C c) WITHIN 400us"
     shedder = PSpice(fitted(text).stored(), renew=10**9)
     shedding(shed_query(text), shedder, 0.2).process(letters(seed=3, gap=gap))
-    metrics = shedder.metrics()
-    assert metrics["windows"]["q1"] == pytest.approx(400 / gap, rel=0.25) and metrics["drift"]["q1"] < 0.12
+    metrics = shedder.metrics()["queries"]["q1"]
+    assert metrics["window"] == pytest.approx(400 / gap, rel=0.25) and metrics["drift"] < 0.12
 
 
 def test_windows_of_a_very_different_size_are_not_compared() -> None:
@@ -185,7 +223,7 @@ def test_an_uncertain_history_is_no_drift() -> None:
     for error in (model.children.error, model.children.per_event.sum(axis=2)):
         shedder = PSpice(replace(model, children=replace(model.children, error=error)).stored(), renew=10**9)
         shedding(shed_query(ABC), shedder, 0.3).process(letters(seed=3, types="AABCD"))
-        drifts.append(shedder.metrics()["drift"]["q1"])
+        drifts.append(shedder.metrics()["queries"]["q1"]["drift"])
     assert drifts[0] > 0.25 and drifts[1] == 0
 
 
@@ -208,14 +246,14 @@ def test_a_model_is_replaced_if_its_children_differ() -> None:
 def test_without_counted_children_the_drift_is_unknown() -> None:
     shedder = PSpice(replace(fitted(), children=None).stored())
     shedding(shed_query(ABC), shedder, 0.3).process(letters(seed=3))
-    assert shedder.metrics()["drift"] == {"q1": None}
+    assert shedder.metrics()["queries"]["q1"]["drift"] is None
 
 
 def test_the_drift_is_unknown_without_ages() -> None:
     text = "PATTERN SEQ(A a, B b) WINDOW OPEN ON D d CLOSE ON C e"
     shedder = PSpice(fitted(text).stored())
     shedding(shed_query(text), shedder, 0.3).process(letters(seed=3))
-    assert shedder.metrics()["drift"] == {"q1": None}
+    assert shedder.metrics()["queries"]["q1"]["drift"] is None
 
 
 def test_a_model_is_replaced_if_its_matrix_differs() -> None:

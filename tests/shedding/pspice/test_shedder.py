@@ -24,7 +24,8 @@ from fastcep.datasets import ds1
 from fastcep.errors import ModelError, ValidationError
 from fastcep.overload.protocols import QueryView
 from fastcep.plan import make_plan
-from fastcep.shedding import Model, PredictedLatency, PSpice, PSpiceProbability
+from fastcep.shedding import Model, PredictedLatency, PSpice
+from fastcep.shedding.pspice import PSpiceProbability
 from fastcep.shedding.pspice.drop_order import DropOrder
 from fastcep.shedding.pspice.model import PSpiceModel
 
@@ -300,11 +301,11 @@ def test_the_order_follows_the_size_of_the_windows() -> None:
     live = shedding(query(TIMED), PSpice(fitted(TIMED).stored()), 0.4)
     shedder: PSpice = live._stream.queries.control.shedder.inner
     live.process(letters(seed=3))
-    window = live.metrics()["shedding"]["model"]["windows"]["q1"]
+    window = live.metrics()["shedding"]["model"]["queries"]["q1"]["window"]
     assert window == pytest.approx(40, rel=0.1)
     before = shedder._order
     live.process(later)
-    window = live.metrics()["shedding"]["model"]["windows"]["q1"]
+    window = live.metrics()["shedding"]["model"]["queries"]["q1"]["window"]
     assert window == pytest.approx(84, rel=0.1)  # gaps of 1 to 9 us, not of 1 to 19
     assert before is not None and shedder._order is not None and shedder._order[1] is not before[1]
     expected = DropOrder([fitted(TIMED)], [1.0], [window], [32], by_time=True)
@@ -356,7 +357,7 @@ def test_on_the_wall_clock_the_order_is_computed_in_a_thread(monkeypatch: pytest
     shedder._learning._future.result()
     plan = decided(shedder, 0.2, 0.2, item)
     assert computing == [current_thread().name, "fastcep drop order"]
-    assert shedder._order[1] is not before and shedder.metrics()["windows"] == {"q1": 80.0}
+    assert shedder._order[1] is not before and shedder.metrics()["queries"]["q1"]["window"] == 80.0
     assert plan.drops is not None  # the new order may drop other partial matches
 
 
@@ -399,10 +400,10 @@ def test_the_shedder_of_a_running_engine() -> None:
     truth = found(shedding(query(ABC), None).process(letters()))
     live = fc.Engine(query(ABC), clock="virtual", cost_table=TABLE, latency_bound=100.0, shedder="rs")
     matches = found(live.process(letters().slice(0, 4_000)))
-    for shedder in (PSpice(fitted().stored()), PSpiceProbability(fitted().stored())):
-        live.set_shedder(shedder)
-        assert live.metrics()["shedding"]["shedder"] == shedder.name
-        matches += found(live.process(letters().slice(4_000 if shedder.by_time else 8_000, 4_000)))
+    for first, divides, name in ((4_000, True, "pspice"), (8_000, False, "pspice--")):
+        live.set_shedder(PSpice(fitted().stored(), remaining_time=divides))
+        assert live.metrics()["shedding"]["shedder"] == name
+        matches += found(live.process(letters().slice(first, 4_000)))
     assert set(matches) <= set(truth) and 0 < len(matches) < len(truth)
     assert live.metrics()["shedding"]["processing_latency"]["mean"] < 1.1 * 100
 
@@ -415,12 +416,24 @@ def test_the_shedder_of_a_running_engine() -> None:
     [({"slices": 65}, "slices=65; expected at most 64"), ({"slices": 0}, "slices=0; expected a whole number"),
      ({"slices": 1.5}, "slices=1.5"), ({"explore": -0.1}, "explore=-0.1"), ({"explore": float("nan")}, "explore=nan"),
      ({"explore": "x"}, "explore='x'"), ({"seed": -1}, "seed=-1"), ({"model": []}, "model=.*; expected at least one"),
-     ({"bins": 5}, "has no option 'bins'")],
+     ({"bins": 5}, "has no option 'bins'"), ({"cut": 1}, "cut=1; expected True or False")],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["pspice", "pspice--"])
 def test_wrong_options(name: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=f"shedder '{name}'.*{message}"):
         fc.shedding.by_name(name, **{"model": fitted().stored(), **options})
+
+
+def test_without_the_remaining_time() -> None:
+    """The utility is the completion probability alone, as by the spelling of the paper's variant."""
+    utilities = []
+    for shedder in (PSpice(fitted().stored(), remaining_time=False), PSpiceProbability(fitted().stored())):
+        decided(shedder, 0.2)
+        assert shedder.name == "pspice--" and shedder._order is not None
+        utilities.append(shedder._order[1].utilities[0].tolist())
+    assert utilities[0] == utilities[1]
+    with pytest.raises(ValidationError, match="remaining_time=2; expected True or False"):
+        PSpice(fitted().stored(), remaining_time=2)  # type: ignore[arg-type]
 
 
 def test_two_models_for_one_query_are_refused() -> None:
@@ -430,13 +443,13 @@ def test_two_models_for_one_query_are_refused() -> None:
 
 def test_by_name() -> None:
     shedder = fc.shedding.by_name("pspice--", model=[fitted().stored()], seed=5)
-    assert isinstance(shedder, PSpiceProbability) and not shedder.by_time and shedder.slices == 32
+    assert isinstance(shedder, PSpiceProbability) and shedder.slices == 32
     assert repr(shedder) == "PSpiceProbability(q1; seed=5)"
     assert shedder.spec() == {
         "name": "pspice--", "seed": 5, "models": {"q1": fitted().stored().hash}, "slices": 32, "explore": 0.01,
         "cut": True, "history": 50_000, "renew": 1_000_000,
     }  # fmt: skip
-    assert shedder.metrics()["windows"] == {"q1": 40.0} and shedder.metrics()["drift"] == {"q1": None}
+    assert shedder.metrics()["queries"] == {"q1": {"window": 40.0, "drift": None}}
 
 
 def test_a_model_fits_whatever_is_returned() -> None:
