@@ -201,14 +201,12 @@ def bound_used(parts: Parts) -> list[str]:
     """Return the findings on the limit of the queue: how much of the bound is used, and what it costs."""
     sentences = []
     for name, part in parts.items():
-        missing, used, speeds = (part.values(PSPICE, key) for key in (MISSING, "used", "speed"))
-        busy = min(1.0, float(part.document["setting"]["asked"].rstrip("%")) / 100 / max(speeds))
+        missing, used = part.values(PSPICE, MISSING), part.values(PSPICE, "used")
         limits = join_words(f"{int(target) / 100:g}" for target in part.targets)
         latencies, shares = (join_words(f"{value:.3f}" for value in values) for values in (used, missing))
         sentences.append(
             f"On {_stream(name)}, with f = {limits}, the mean latency is {latencies} of the bound (goal ≥ {_USED:g}: "
-            f"{verdict(min(used) >= _USED)}), and the false negatives are {shares}. The engine is busy for at least "
-            f"{busy:.1%} of the time in which events arrive."
+            f"{verdict(min(used) >= _USED)}), and the false negatives are {shares}.{_busy(part)}"
         )
         sentences.append(invalid_points(part))
     return sentences
@@ -287,9 +285,22 @@ def _place(part: PartResult, target: str, pair: tuple[float, float]) -> str:
 
 
 def _bound_used(part: PartResult) -> str:
-    """Return how much of the latency bound pspice uses on average."""
+    """Return how much of the latency bound pspice uses on average, and how long the engine is busy."""
     used = part.values(PSPICE, "used")
-    return f"The mean latency of pspice is {min(used):.2f} to {max(used):.2f} of the bound ({_used_goal(min(used))})."
+    return (
+        f"The mean latency of pspice is {min(used):.2f} to {max(used):.2f} of the bound ({_used_goal(min(used))})."
+        f"{_busy(part)}"
+    )
+
+
+def _busy(part: PartResult) -> str:
+    """Return a sentence on the share of the time in which events arrive that the engine is busy, if it is known."""
+    asked = part.document["setting"].get("asked")
+    speeds = zip(part.targets, part.values(PSPICE, "speed"), strict=True)
+    shares = [float((asked or target).rstrip("%")) / 100 / speed for target, speed in speeds]
+    if any(share != share for share in shares):
+        return ""
+    return f" The engine is busy for at least {min(1.0, *shares):.1%} of the time in which events arrive."
 
 
 def _used_goal(used: float) -> str:

@@ -100,8 +100,10 @@ FIG7_USED = Figure(
     "The paper does not say how far the latency is below its bound.",
     "Q2 as in Fig. 7, with the detector `queue`, at 120 % of the maximum rate. As the bound is on the longest wait, "
     "the mean latency is that of a queue which has to stay below a limit, f · `q_max`. What is dropped is the work "
-    "that exceeds the time, whatever the length of the queue. So dropping too much shows in an engine that is idle, "
-    "and not in a low mean latency. [Unseen streams](unseen.md#pspice) has bounds on the mean, without a queue.",
+    "that exceeds the time, whatever the length of the queue. So dropping too much shows in an engine that is idle for "
+    "a part of the time, not in a low mean latency. With `prediction` the mean latency is higher, as this detector "
+    "sheds only when its buffer, 8 % of the bound, is reached. [Unseen streams](unseen.md#pspice) has bounds on the "
+    "mean, without a queue.",
     _USED_PARTS,
     (),
     tuple(

@@ -102,10 +102,10 @@ FIG9 = Figure(
     "of PM-BL; that of E-BL is 3 % at 3.5K and 10 % at 10K. Building the model takes 1 s for windows of 6K events and "
     "2.4 s for 32K.",
     f"Q1 over generated quotes of {QUOTED_SYMBOLS} symbols, with the windows of the paper, at 120 % of the maximum "
-    f"rate. *Decisions*: their time as a share of the busy time, where {QUEUE:,} events take 1 s and each decision takes "
-    "the same 30 us, whichever shedder decides; dropping partial matches is free. So this is the number of decisions "
-    "times a constant. *Building the model*: the time on the wall clock from the transition counts to the tables of "
-    "the model, the median of five.",
+    f"rate. *Decisions*: their time as a share of the busy time, where {QUEUE:,} events take 1 s and each decision "
+    "takes the same 30 us, whichever shedder decides; dropping partial matches is free. So this is the number of "
+    "decisions times a constant. *Building the model*: the time on the wall clock from the transition counts to the "
+    "tables of the model, the median of five.",
     (_DECISIONS, _BUILD),
     (
         Picture(
