@@ -28,6 +28,7 @@ LOOK = {
     "hybrid": ("#b3123a", "h"), "hyi": ("#123f8f", "p"), "hys": ("#7a2d0b", "H"), "hybrid-count": ("#d983a0", "<"),
     "hybrid-cut": ("#8a4fb3", ">"),
     "pspice": ("#b3123a", "h"), "pspice--": ("#d983a0", "<"), "pspice-renewed": ("#123f8f", "p"),
+    "pspice-fixed": ("#eaa05a", "v"),
     "espice": ("#123f8f", "p"), "espice-literal": ("#7d8fe0", ">"),
     "oracle": ("#222222", "*"), "informed": ("#888888", "d"),
 }  # fmt: skip

@@ -17,7 +17,7 @@ from fastcep.shedding.names import SHEDDERS
 from fastcep.shedding.pspice import PSpice, PSpiceProbability
 
 __all__ = [
-    "BASELINES", "COUNTING", "CUTTING", "ESPICE", "ESPICE_LITERAL", "HYBRID", "INPUT", "OURS", "PSPICE",
+    "BASELINES", "COUNTING", "CUTTING", "ESPICE", "ESPICE_LITERAL", "FIXED", "HYBRID", "INPUT", "OURS", "PSPICE",
     "PSPICE_PROBABILITY", "RENEWED", "STATE", "FittedStrategy", "available", "needs_history", "strategies",
 ]  # fmt: skip
 
@@ -30,8 +30,10 @@ COUNTING = "hybrid-count"
 #: Hybrid that may stop the work for a single event early.
 CUTTING = "hybrid-cut"
 PSPICE, PSPICE_PROBABILITY = "pspice", "pspice--"
-#: pSPICE whose model is fitted again after every 30,000 events.
-RENEWED = "pspice-renewed"
+#: pSPICE whose model is fitted again after every 30,000 events, and pSPICE that keeps its first model.
+RENEWED, FIXED = "pspice-renewed", "pspice-fixed"
+#: Number of events after which a model is fitted again: never.
+_NEVER = 1_000_000_000
 #: eSPICE, and eSPICE that drops everything up to the threshold, as in the paper.
 ESPICE, ESPICE_LITERAL = "espice", "espice-literal"
 
@@ -56,6 +58,13 @@ class _Fitted:
     shedder_options: Mapping[str, Any] = field(default_factory=dict)
 
 
+class _FixedPSpice(PSpice):
+    """pSPICE that keeps its first model, whatever changes."""
+
+    def has_changed(self) -> bool:
+        return False
+
+
 _UNCUT = {"cut": False}
 _FITTED: Mapping[str, _Fitted] = {
     HYBRID: _Fitted(Hybrid, HYBRID, shedder_options=_UNCUT),
@@ -66,6 +75,7 @@ _FITTED: Mapping[str, _Fitted] = {
     PSPICE: _Fitted(PSpice, PSPICE),
     PSPICE_PROBABILITY: _Fitted(PSpiceProbability, PSPICE),
     RENEWED: _Fitted(PSpice, PSPICE, shedder_options={"history": 20_000, "renew": 30_000}),
+    FIXED: _Fitted(_FixedPSpice, PSPICE, shedder_options={"renew": _NEVER}),
     ESPICE: _Fitted(ESpice, ESPICE),
     ESPICE_LITERAL: _Fitted(ESpice, ESPICE, shedder_options={"literal": True}),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean
+from statistics import fmean, median, quantiles
 from typing import Any
 
 from bench.shedding_page import table
@@ -44,6 +44,7 @@ def pspice(results: dict[str, Any]) -> list[str]:
             ("cells", "number", *(f"recall, `{name}`" for name in _COMPARED), *(f"above `{name}`" for name in _OTHERS)),
             [_compared(name, group) for name, group in groups],
         ),
+        *_used(groups),
         "**Where `hybrid` finds more**: " + _listed(cells, -1) + ".\n",
         "**Where `pspice` finds more**: " + _listed(cells, 1) + ".\n",
         *([f"No model could be fitted for {', '.join(failed)}.\n"] if failed else []),
@@ -61,6 +62,25 @@ def _held(cell: Cell, *names: str) -> bool:
 def _missed(cells: Sequence[Cell], name: str) -> int:
     rows = [cell.rows[name] for cell in cells if name in cell.rows]
     return sum(row["error"] is None and not row["held"] for row in rows)
+
+
+def _used(groups: Sequence[tuple[str, Sequence[Cell]]]) -> list[str]:
+    """Return a paragraph on the share of the bound that pSPICE uses, for bounds on the mean that it holds."""
+    clauses = []
+    for name, cells in groups:
+        shares = [float(cell.rows["pspice"]["mean"]) for cell in cells if _held(cell, "pspice")]
+        if name.endswith("mean") and len(shares) > 1:
+            lower = quantiles(shares, n=4, method="inclusive")[0]
+            clauses.append(
+                f"{median(shares):.2f} (median of {len(shares)} cells, {name}; lower quartile {lower:.2f}, least "
+                f"{min(shares):.2f})"
+            )
+    if not clauses:
+        return []
+    return [
+        "**How much of the bound is used.** Where `pspice` holds a bound on the mean processing latency, this mean, as "
+        f"a share of the bound, is {' and '.join(clauses)}.\n"
+    ]
 
 
 def _compared(name: str, cells: Sequence[Cell]) -> list[str]:

@@ -33,6 +33,7 @@ from bench.papers.strategies import (
     CUTTING,
     ESPICE,
     ESPICE_LITERAL,
+    FIXED,
     HYBRID,
     PSPICE,
     RENEWED,
@@ -64,7 +65,7 @@ def test_figures_are_well_formed(figure: Figure) -> None:
     assert len(parts) == len(figure.parts) and (figure.pictures or figure.tables)
     parameters = inspect.signature(evaluate).parameters
     for part in figure.parts:
-        assert set(available(part.strategies)) <= {*SHEDDERS, COUNTING, CUTTING, RENEWED, ESPICE_LITERAL}
+        assert set(available(part.strategies)) <= {*SHEDDERS, COUNTING, CUTTING, FIXED, RENEWED, ESPICE_LITERAL}
         assert set(part.strategies) <= set(draw.LOOK)
         assert not set(part.references) & set(part.strategies) and (part.strategies or part.references)
         assert part.history is not None or not any(map(needs_history, part.strategies))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,16 +14,25 @@ from bench.papers import pspice
 from bench.papers.__main__ import main
 from bench.papers.figures import Part
 from bench.papers.page import cells
-from bench.papers.pspice import counting
+from bench.papers.pspice import counting, wall_overhead
 from bench.papers.pspice.cases import BOUND, CASES, EVERY, PREDICTION, QUEUE, part_of
 from bench.papers.pspice.counting import COUNTING
-from bench.papers.pspice.findings import over_match_probability
+from bench.papers.pspice.findings import (
+    bound_kept,
+    bound_kept_on_the_wall,
+    bound_used,
+    over_match_probability,
+    over_rates,
+    overheads_on_the_wall,
+    retraining,
+)
 from bench.papers.pspice.overhead import MODEL_WINDOWS, build_times
 from bench.papers.pspice.streams import buses, changing_quotes, q1, q1_and_q2, q2, q3, quotes
 from bench.papers.pspice.utility import COMPARED, SYMBOLS, WINDOW
 from bench.papers.queueing import match_probability, options_of
 from bench.papers.recall_over_time import recall_over_time
 from bench.papers.results import PartResult
+from bench.papers.strategies import FIXED, PSPICE, RENEWED, strategies
 from fastcep.evaluation import evaluate
 from fastcep.overload.costs import OPERATIONS
 
@@ -133,7 +143,7 @@ def row(
 ) -> dict[str, object]:
     return {
         "shedder": shedder, "target": target, "seed": 0, "recall": recall, "precision": precision,
-        "mean_latency": 8e8, "why": "", **values,
+        "mean_latency": 8e8, "throughput": None, "why": "", **values,
     }  # fmt: skip
 
 
@@ -170,6 +180,84 @@ def test_late_points_do_not_count() -> None:
     figure = pspice.FIGURES[0]
     table = cells(figure.tables[0], part)
     assert "| 100 (20 %) | 200 (30 %) |" in table and "| e-bl | (0.00, 0.80) | (0.50, 0.80) |" in table
+
+
+def at_one_rate(**recalls: float) -> PartResult:
+    rows = [row(name.replace("_", "-"), "120%", recall, 1.0) for name, recall in recalls.items()]
+    return PartResult({**result(*rows).document, "series": [], "truth": {"match_probability": 0.4}, "truths": {}})
+
+
+def test_goals_are_judged_over_the_rates_too() -> None:
+    (lost,) = over_rates({"q1": at_one_rate(pspice=0.5, pm_bl=0.6, e_bl=0.4)})
+    assert "pspice below pm-bl where the match probability is < 70%: NOT met." in lost
+    assert "pspice below e-bl where the match probability is < 50%: met." in lost
+    (other,) = over_rates({"q3": at_one_rate(pspice=0.5, pm_bl=0.4, e_bl=0.6)})
+    assert "pspice below pm-bl where the match probability is < 70%: met." in other and "pspice below e-bl" not in other
+    rows = [row(name, "120%", 0.5, 1.0, why="late") for name in ("pspice", "pm-bl", "e-bl")]
+    (late,) = over_rates({"q4": PartResult({**result(*rows).document, "truth": {}})})
+    assert late.count("Goal not judged: one of them missed the bound at every point.") == 1
+
+
+def test_large_factors_are_not_spelled_out() -> None:
+    (large,) = over_rates({"q3": at_one_rate(pspice=0.9999, pm_bl=0.5, e_bl=0.995)})
+    assert "by a factor of more than 100. " in large and "by a factor of up to 50.00" in large
+
+
+@pytest.mark.parametrize(
+    ("renewed", "fixed", "said"),
+    [(0.9, 0.7, ": met). "), (0.8, 0.7, ": NOT met). "), (0.9, 0.89, ": the figure cannot tell"),
+     (0.9, None, ": not judged, as there is no run")],
+)  # fmt: skip
+def test_retraining_is_compared_with_a_model_that_is_kept(renewed: float, fixed: float | None, said: str) -> None:
+    ends = {FIXED: fixed, PSPICE: 0.88, RENEWED: renewed}
+    series = [
+        {"shedder": name, "target": "140%", "recall": [0.9] * 8 + [0.5] * 8 + [end] * 4}
+        for name, end in ends.items() if end is not None
+    ]  # fmt: skip
+    part = result(*(row(name, "140%", 0.8, 1.0) for name in ends))
+    *_, goal, _ = retraining({"change": PartResult({**part.document, "series": series})})
+    assert said in goal
+
+
+def test_the_control_of_retraining_keeps_its_model() -> None:
+    part = small_part()
+    events = part.events(EVENTS)
+    changed = {}
+    for strategy in strategies([PSPICE, FIXED], {}):
+        shedder = strategy.fit([part.query()], events, cost_table=EVERY["cost_table"])(0)
+        shedder._drifts = {"q1": SimpleNamespace(value=9.0)}
+        changed[strategy.name] = shedder.has_changed(), shedder._renew_after > 10**8
+    assert changed == {PSPICE: (True, False), FIXED: (False, True)}
+
+
+def test_a_bound_that_is_used_little_is_explained() -> None:
+    line = {"shedder": "pspice", "target": "120%", "largest": 1.2e9, "bound": 1e9}
+    low = row("pspice", "120%", 0.8, 1.0, share_over_bound=0.0, overhead=0.02)
+    part = PartResult({**result(low).document, "series": [line]})
+    (sentence,) = bound_kept({"queue": part})
+    assert "1.200 of the bound (goal ≤ 1: NOT met)" in sentence and "(goal ≥ 0.95: NOT met, [why](#fig-7-" in sentence
+    (wall,) = bound_kept_on_the_wall({"queue": part})
+    assert "of the judged events are within" in wall and "is 1.2 times the bound at 120 %" in wall
+    rows = [row("pspice", label, 0.8, 1.0, mean_latency=used, throughput=2400.0) for label, used in
+            (("40", 3e8), ("80", 9.7e8))]  # fmt: skip
+    part = result(*rows)
+    setting = {**part.document["setting"], "asked": "120%"}
+    truths = {label: {"throughput": 2000.0} for label in part.targets}
+    used, _ = bound_used({"q2": PartResult({**part.document, "setting": setting, "truths": truths})})
+    assert "0.300 and 0.970 of the bound (goal ≥ 0.95: NOT met)" in used and "at least 100.0% of the time" in used
+
+
+def test_the_time_for_decisions_is_judged_on_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [row("pspice", label, None, None, overhead=share, seconds=0.1) for label, share in
+            (("3500", 0.009), ("10000", 0.011))]  # fmt: skip
+    first, longest, _ = overheads_on_the_wall({"wall": result(*rows)})
+    assert "0.90% at windows of 3,500 events (goal ≤ 1%: met)" in first and "0.100 s" in longest
+    assert "1.10% at windows of 10,000 events (goal ≤ 1%: NOT met)" in first
+    monkeypatch.setattr(wall_overhead, "_BOUND", "1ms")
+    monkeypatch.setattr(wall_overhead, "_RATE", 20)
+    stored = PartResult(wall_overhead.decision_times(100, 300_000, 1))
+    assert 0 < stored.values("pspice", "overhead")[0] < 1 and stored.values("pspice", "seconds")[0] > 0
+    assert stored.truth("100")["matches"] > 0
 
 
 def test_recall_over_time_at_a_rate_agrees_with_the_recall_of_the_stream() -> None:

@@ -15,6 +15,7 @@ from bench.unseen.__main__ import main, run_named
 from bench.unseen.cells import COLUMNS, COSTS, UNATTAINABLE, available_shedders, run_case
 from bench.unseen.kinds import AutoOfHistory, kind_case, kind_names, kinds
 from bench.unseen.page import PAGE, page
+from bench.unseen.pspice import _used
 from bench.unseen.random_cases import TRAITS, random_case
 from bench.unseen.real import REAL, WINDOWED, real_case
 from bench.unseen.results import read, rows_of, save_case
@@ -128,6 +129,16 @@ def test_estimates_are_compared_with_the_recall() -> None:
 
 def test_bounds_that_no_shedding_can_hold_do_not_count() -> None:
     assert not summary_of(cells_of([row("hybrid", None, None, error=UNATTAINABLE)])).cells
+
+
+def test_the_share_of_the_bound_that_pspice_uses_counts_where_it_holds_the_bound() -> None:
+    cells = cells_of(
+        row(name, 0.5, latency, seed=seed)
+        for seed, latency in enumerate((0.7, 0.9, 1.0, 1.3)) for name in ("hybrid", "pspice")
+    )  # fmt: skip
+    (sentence,) = _used([("free, mean", cells), ("free, p95", cells)])
+    assert sentence.endswith("is 0.90 (median of 3 cells, free, mean; lower quartile 0.80, least 0.70).\n")
+    assert _used([("free, mean", cells[3:])]) == []
 
 
 def test_stored_rows_are_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
