@@ -21,17 +21,21 @@ _DEPLOY = "org.apache.spark.deploy"
 
 
 @contextmanager
-def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
-    """Start a cluster, and yield the address of its master."""
+def cluster(folder: Path, workers: int = 2, *, own_hosts: bool = False) -> Iterator[str]:
+    """Start a cluster, and yield the address of its master.
+
+    With `own_hosts`, each worker has an address of its own: Spark starts a speculative copy on another host only.
+    """
     port, log = free_port(), folder / "cluster.log"
     url = f"spark://{HERE}:{port}"
     with ExitStack() as stack, log.open("wb") as output:
-        own = ["--host", HERE, "--webui-port", "0"]
-        stack.enter_context(_process(["master.Master", *own, "--port", str(port)], folder, output))
+        web = ["--webui-port", "0"]
+        stack.enter_context(_process(["master.Master", "--host", HERE, *web, "--port", str(port)], folder, output))
         wait_for(lambda: f"Starting Spark master at {url}" in log.read_text(), "master", log.read_text)
         for number in range(workers):
-            size = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"w{number}")]
-            stack.enter_context(_process(["worker.Worker", *own, *size, url], folder, output))
+            own = ["--host", f"127.0.0.{number + 2}" if own_hosts else HERE, "--work-dir", str(folder / f"w{number}")]
+            size = ["--cores", "1", "--memory", "1g"]
+            stack.enter_context(_process(["worker.Worker", *own, *web, *size, url], folder, output))
         registered = "Successfully registered with master"
         wait_for(lambda: log.read_text().count(registered) == workers, "workers", log.read_text)
         yield url

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -183,13 +184,20 @@ class Commits:
         self._latest = commit
 
     def clean(self, *needed: Commit | None) -> None:
-        """Remove the folders of earlier batches that none of these commits needs."""
+        """Remove the folders of earlier batches that none of these commits needs.
+
+        A late attempt of a task may write to one of them at the same time: then a later batch removes it.
+        """
         commits = [commit for commit in needed if commit is not None]
         folders = set().union(*(commit.folders() for commit in commits))
         last = max((commit.batch for commit in commits), default=-1)
         for batch in self._batches():
             if batch < last and batch not in folders:
-                self.files.remove_folder(f"batches/{batch}")
+                try:
+                    self.files.remove_folder(f"batches/{batch}")
+                except OSError as error:
+                    if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
+                        raise
 
     def _batches(self) -> list[int]:
         return [int(name) for name in self.files.names("batches") if name.isdigit()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -49,6 +50,27 @@ def test_folders_that_a_commit_needs_stay(tmp_path: Path) -> None:
     (tmp_path / "batches" / "6").mkdir()  # of a batch that was not committed
     commits.clean(*quiet)
     assert sorted(path.name for path in (tmp_path / "batches").iterdir()) == ["1", "4", "5", "6"]
+
+
+def test_a_late_attempt_writes_to_a_folder_that_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The streaming query goes on, and a later batch removes the folder; other errors are raised."""
+    commits = Commits(Files(str(tmp_path)))
+    for batch in range(3):
+        commits.write(commit_of(batch))
+    for number in (errno.ENOTEMPTY, errno.ENOENT, errno.EACCES):
+
+        def failing(files: Files, name: str, number: int = number) -> None:
+            raise OSError(number, name)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Files, "remove_folder", failing)
+            if number == errno.EACCES:
+                with pytest.raises(PermissionError, match="batches/0"):
+                    commits.clean(commit_of(1), commit_of(2))
+            else:
+                commits.clean(commit_of(1), commit_of(2))
+    commits.clean(commit_of(1), commit_of(2))
+    assert sorted(path.name for path in (tmp_path / "batches").iterdir()) == ["1", "2"]
 
 
 @pytest.mark.parametrize(
