@@ -6,7 +6,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.errors import StreamingQueryException
 
 import fastcep as fc
 import fastcep.spark
@@ -30,12 +31,26 @@ QUERIES = {
     "silence": "PATTERN SEQ(A a, B b, NEG C c FOR 300us) WHERE [ID] WITHIN 500us",
     "longest": "PATTERN SEQ(A a, B+ k[]) WITHIN 500us PARTITION BY ID STRATEGY skip_till_next SELECT longest",
 }
+#: The state store of streaming DataFrames of matches.
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 #: The event after all others, in microseconds: it decides all matches that wait.
 END = 10**12
 
 
 def query(name: str, schema: fc.Schema = LETTERS) -> fc.Query:
     return fc.parse(QUERIES[name], schema, name=name)
+
+
+def slow_query(name: str) -> fc.Query:
+    """Return a query for `in_milliseconds`."""
+    return fc.parse(QUERIES[name].replace("ms", "s").replace("us", "ms"), LETTERS, name=name)
+
+
+def in_milliseconds(tables: Iterable[pa.Table]) -> list[pa.Table]:
+    """Return events a thousand times slower, as Spark's watermark has milliseconds."""
+    return [table.set_column(table.column_names.index("ts"), "ts",
+                             pa.array(table["ts"].to_numpy() * 1_000)) for table in tables]  # fmt: skip
 
 
 def pieces(events: int, batches: int, *, disorder: int = 0, seed: int = 7) -> list[pa.Table]:
@@ -63,10 +78,37 @@ def write(folder: Path, tables: Iterable[pa.Table], first: int = 0) -> None:
         hidden.rename(path)
 
 
-def stream(spark: Any, folder: Path) -> Any:
-    """Return a streaming DataFrame with one file per micro-batch."""
+def stream(spark: Any, folder: Path, files: int = 1) -> Any:
+    """Return a streaming DataFrame with this many files per micro-batch."""
     example = spark.read.parquet(str(next(folder.glob("part-*"))))
-    return spark.readStream.schema(example.schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+    return spark.readStream.schema(example.schema).option("maxFilesPerTrigger", files).parquet(str(folder))
+
+
+def finish(start: Callable[[], Any], running: Any = None) -> None:
+    """Run a streaming query to its end, from its start or as it runs.
+
+    Spark waits ten seconds for the process that declares the state of `detect`; on a busy machine, it is started again.
+    """
+    running = running or start()
+    while True:
+        try:
+            return running.awaitTermination()
+        except StreamingQueryException as error:
+            if "Python worker failed to connect back" not in str(error):
+                raise
+            running = start()
+
+
+def collected(frame: Any, folder: Path) -> list[Any]:
+    """Run a streaming DataFrame until all files are processed; return its rows."""
+    found: dict[int, list[Any]] = {}
+
+    def sink(rows: Any, batch: int) -> None:
+        found[batch] = rows.toArrow().to_pylist()
+
+    writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(folder))
+    finish(writer.trigger(availableNow=True).start)
+    return [row for batch in sorted(found) for row in found[batch]]
 
 
 def run(frame: Any, query: fc.Query, sink: Any, checkpoint: Path, **options: Any) -> None:
@@ -113,7 +155,8 @@ def batches_of(checkpoint: Path, tables: Sequence[pa.Table]) -> list[pa.Table]:
     batches, before = [], -1
     for batch in range(len(offsets)):
         files = [number for at in range(before + 1, offsets[batch] + 1) for number in sorted(entries[at])]
-        batches.append(pa.concat_tables([tables[number] for number in files]))
+        if files:  # otherwise the batch only advances the watermark
+            batches.append(pa.concat_tables([tables[number] for number in files]))
         before = offsets[batch]
     assert sum(map(len, batches)) == sum(map(len, tables))
     return batches
@@ -123,6 +166,16 @@ def rows_in(folder: Path) -> list[Any]:
     """Return the rows that a streaming query has written to a folder, sorted."""
     files = sorted(folder.glob("batch=*/*.parquet"))
     return canonical(row for file in files for row in pq.ParquetFile(file).read().to_pylist())
+
+
+def rows_in_sink(folder: Path) -> list[Any]:
+    """Return the rows in the files that the log of Spark's file sink names, sorted."""
+    names = set[str]()
+    for log in (folder / "_spark_metadata").glob("[0-9]*"):  # those of ten batches are repeated in a compact one
+        entries = [json.loads(line) for line in log.read_text().splitlines()[1:]]
+        assert {entry["action"] for entry in entries} <= {"add"}
+        names |= {entry["path"].rsplit("/", 1)[1] for entry in entries}
+    return canonical(row for name in sorted(names) for row in pq.ParquetFile(folder / name).read().to_pylist())
 
 
 def canonical(rows: Iterable[dict[str, Any]]) -> list[Any]:

@@ -63,29 +63,37 @@ class Description:
                     "folder, or the checkpoint of this query"
                 ) from None
             return self._write(files, uuid.uuid4().hex)
-        if stored["options"] != self.options:
-            names = sorted(stored["options"].keys() | self.options.keys())
-            name = next(name for name in names if stored["options"].get(name) != self.options.get(name))
-            raise ValidationError(
-                f"checkpoint={files.folder!r} is of a query with {name}={stored['options'].get(name, 'the default')}, "
-                f"found {self.options.get(name, 'the default')}; use the same option, or a new checkpoint"
-            )
-        if stored["query"] != self.query:
-            self._check_change(files, latest, plan, stored["query"])
+        if self.is_changed(
+            Description(stored["query"], stored["options"]), f"checkpoint={files.folder!r}", plan.on_change
+        ):
+            if latest is not None and latest.units[0].state:
+                plan.restored_engine(files.read(latest.units[0].state))
             return self._write(files, stored["stream"])
         return str(stored["stream"])
 
-    def _check_change(self, files: Files, latest: Commit | None, plan: StreamPlan, stored: str) -> None:
-        """Check that a changed query may replace the stored one."""
-        if plan.on_change == "error":
-            pairs = zip(stored.splitlines(), self.query.splitlines(), strict=False)
-            old, new = next(((old, new) for old, new in pairs if old != new), (stored, self.query))
+    def is_changed(self, stored: Description, checkpoint: str, on_change: str) -> bool:
+        """Return whether this is another query than that of a checkpoint, which it replaces.
+
+        Raises
+        ------
+        ValidationError
+            If an option differs, or the query may not be replaced; `checkpoint` begins the message.
+        """
+        if stored.options != self.options:
+            names = sorted(stored.options.keys() | self.options.keys())
+            name = next(name for name in names if stored.options.get(name) != self.options.get(name))
             raise ValidationError(
-                f"checkpoint={files.folder!r} is of another query: found {new!r}, expected {old!r}; pass "
-                "on_change='replace' to start the query without state, or use a new checkpoint"
+                f"{checkpoint} is of a query with {name}={stored.options.get(name, 'the default')}, "
+                f"found {self.options.get(name, 'the default')}; use the same option, or a new checkpoint"
             )
-        if latest is not None and latest.units[0].state:
-            plan.restored_engine(files.read(latest.units[0].state))
+        if stored.query != self.query and on_change == "error":
+            pairs = zip(stored.query.splitlines(), self.query.splitlines(), strict=False)
+            old, new = next(((old, new) for old, new in pairs if old != new), (stored.query, self.query))
+            raise ValidationError(
+                f"{checkpoint} is of another query: found {new!r}, expected {old!r}; pass on_change='replace' to start "
+                "the query without state, or use a new checkpoint"
+            )
+        return stored.query != self.query
 
     def _write(self, files: Files, stream: str) -> str:
         document = {"stream": stream, "query": self.query, "options": self.options}

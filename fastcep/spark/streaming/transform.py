@@ -3,25 +3,32 @@
 Events of a slice are packed, so that Spark's operator gets few rows: each is an Arrow stream of events. The operator
 has one key per slice, whose state is a snapshot of an engine, and a timer that expires when the watermark advances. Its
 rows are Arrow streams too, which are unpacked after it.
+
+Spark does not say at a restart whether its checkpoint fits the query: only the operator sees the state. So the state of
+each slice describes the query, and each micro-batch with events has a mark for each slice, a row without events. All
+slices compare themselves with their marks in the first one, which fails before any of them writes its state.
 """
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from fastcep.engine.queries import Buildable
-from fastcep.errors import ValidationError
+from fastcep.errors import FastcepError, ValidationError
 from fastcep.events.convert import from_numpy
 from fastcep.events.units import INT64_MAX
 from fastcep.query import ast
@@ -31,6 +38,7 @@ from fastcep.spark.packing import pack_table, packed, unpack_table, unpacked
 from fastcep.spark.relevant_events import condition
 from fastcep.spark.streaming.assignment import Unit, assign_units, group_sql, owners_of
 from fastcep.spark.streaming.batch import event_columns
+from fastcep.spark.streaming.description import Description
 from fastcep.spark.streaming.preparation import Prepared, prepare
 from fastcep.spark.streaming.rules import rules_of, time_message
 from fastcep.spark.streaming.slice_engine import SliceEngine, StreamPlan, keep, open_engine
@@ -39,7 +47,7 @@ __all__ = ["detect_stream"]
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_ROWS, _EVENT_TIME = "rows", "event_time"
+_ROWS, _ERROR, _EVENT_TIME = "rows", "error", "event_time"
 _MS = 1_000_000
 
 
@@ -57,7 +65,9 @@ def detect_stream(
 ) -> DataFrame:
     """Return a streaming DataFrame with the rows of a query; parameters and errors as for `write_matches`.
 
-    The allowed lateness is rounded up to milliseconds, and so is the watermark down, as Spark's watermarks are.
+    A checkpoint of another query, of other options or of another number of slices ends the streaming query in its first
+    micro-batch with events. The allowed lateness is rounded up to milliseconds, and so is the watermark down, as
+    Spark's watermarks are.
     """
     identity = uuid.uuid4().hex
     prepared = prepare(
@@ -67,17 +77,24 @@ def detect_stream(
     _check_session(stream.sparkSession)
     output = prepared.stream_plan.output
     events = events_of(stream, prepared.query.schema, order_by, streaming=True)
-    processor = _Processor(prepared.stream_plan, prepared.slices, tuple(event_columns(events)[1]))
-    frame = _with_slices(events, prepared)
+    description = Description.of(prepared.query, prepared.options)
+    processor = _Processor(prepared.stream_plan, prepared.slices, description, tuple(event_columns(events)[1]))
+    frame, slices = _with_slices(events, prepared), prepared.slices
 
     def fastcep_pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return packed(batches, SLICE, _ROWS)
+        task = TaskContext.get()
+        if task is not None and task.partitionId() == 0:
+            numbers = pa.array(range(slices), pa.int32())
+            yield pa.RecordBatch.from_pydict({SLICE: numbers, _ROWS: pa.array([b""] * slices, pa.binary())})
+        yield from packed(batches, SLICE, _ROWS)
 
     def fastcep_unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return unpacked(batches, _ROWS, output.schema)
 
     groups = frame.mapInArrow(fastcep_pack, f"{SLICE} int, {_ROWS} binary").groupBy(SLICE)
-    rows = groups.transformWithState(processor, f"{_ROWS} binary", "append", "eventTime")
+    found = groups.transformWithState(processor, f"{_ROWS} binary, {_ERROR} string", "append", "eventTime")
+    error = F.col(_ERROR)
+    rows = found.select(F.when(error.isNull(), F.col(_ROWS)).otherwise(F.raise_error(error)).alias(_ROWS))
     return rows.mapInArrow(fastcep_unpack, from_arrow_schema(output.schema))
 
 
@@ -124,6 +141,34 @@ def _checked_time(events: Events) -> Column:
     return time.otherwise(raw * F.lit(events.unit))
 
 
+def _errors_as_rows(tables: Iterator[pa.Table]) -> Iterator[Row]:
+    """Pack tables; an error of fastcep becomes a row, which Spark's plan raises without the traceback of a worker."""
+    try:
+        for table in tables:
+            yield Row(**{_ROWS: pack_table(table), _ERROR: None})
+    except FastcepError as error:
+        yield Row(**{_ROWS: None, _ERROR: str(error)})
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Facts in the state of a slice; without a state, those of a new slice.
+
+    Attributes
+    ----------
+    version
+        Version of the engine.
+    waits
+        Whether it waits for time to pass.
+    is_same
+        Whether it is of the same query.
+    """
+
+    version: str = ""
+    waits: bool = False
+    is_same: bool = False
+
+
 class _Processor(StatefulProcessor):
     """The engines of the slices, whose snapshots Spark stores.
 
@@ -133,89 +178,109 @@ class _Processor(StatefulProcessor):
         The streaming query.
     slices
         Number of slices.
+    description
+        The query and its options.
     ties
         Columns that order events of the same time, if they have no numbers.
     """
 
-    def __init__(self, plan: StreamPlan, slices: int, ties: tuple[str, ...]) -> None:
-        self._plan, self._slices, self._ties = plan, slices, ties
+    def __init__(self, plan: StreamPlan, slices: int, description: Description, ties: tuple[str, ...]) -> None:
+        self._plan, self._slices, self._description, self._ties = plan, slices, description, ties
+        self._stream = json.dumps({"slices": slices, "query": description.query, "options": description.options})
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state: the snapshot of an engine, and what is needed to find a live engine or to do nothing.
 
-        This is its version, whether it waits for time to pass, and the number of slices.
+        This is its version, whether it waits for time to pass, and the description of the streaming query.
         """
         self._plan.functions.register()
         self._handle = handle
-        self._version: Any = handle.getValueState("version", "version string, waits boolean, slices int")
+        self._version: Any = handle.getValueState("version", "version string, waits boolean, stream string")
         self._snapshot: Any = handle.getValueState("snapshot", "snapshot binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: N802
         """Process the events of a slice."""
-        engine = self._open(key[0])
-        watermark = timerValues.getCurrentWatermarkInMs()
-        tables = list(self._advance(engine, watermark))
-        parts = [unpack_table(bytes(row[_ROWS])) for row in rows]
-        events = pa.concat_tables(parts)
-        if not self._plan.output.numbered:
-            events = self._numbered(events, engine.arrived, key[0])
-        tables += engine.process(events, 0)
-        return self._end(engine, watermark, tables)
+        return _errors_as_rows(self._process(key[0], rows, timerValues.getCurrentWatermarkInMs()))
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802
         """Let the time of a slice without events pass."""
-        watermark = timerValues.getCurrentWatermarkInMs()
-        if not self._known()[1]:
-            self._set_timer(watermark)
-            return iter(())
-        engine = self._open(key[0])
-        return self._end(engine, watermark, list(self._advance(engine, watermark)))
+        return _errors_as_rows(self._pass(key[0], timerValues.getCurrentWatermarkInMs()))
 
     def close(self) -> None:
         """Do nothing."""
 
-    def _open(self, number: int) -> SliceEngine:
-        version = self._known()[0]
+    def _process(self, number: int, rows: Iterator[Any], watermark: int) -> Iterator[pa.Table]:
+        known = self._known()
+        parts = [unpack_table(part) for row in rows if (part := bytes(row[_ROWS]))]
+        if not parts and known.is_same:
+            return
+        engine = self._open(number, known.version)
+        tables = list(self._advance(engine, watermark))
+        if parts:
+            events = pa.concat_tables(parts)
+            if not self._plan.output.numbered:
+                events = self._numbered(events, engine.arrived, number)
+            tables += engine.process(events, 0)
+        self._end(engine, watermark)
+        yield from tables
+
+    def _pass(self, number: int, watermark: int) -> Iterator[pa.Table]:
+        known = self._known()
+        if known.is_same and not known.waits:
+            self._set_timer(watermark)
+            return
+        engine = self._open(number, known.version)
+        tables = list(self._advance(engine, watermark))
+        self._end(engine, watermark)
+        yield from tables
+
+    def _open(self, number: int, version: str) -> SliceEngine:
         (unit,) = assign_units((), self._slices)[number]
         return open_engine(self._plan, Unit(unit.groups, version), lambda _: bytes(self._snapshot.get()[0]))
 
-    def _known(self) -> tuple[str, bool]:
-        """Return the version of the engine, and whether it waits for time to pass.
+    def _known(self) -> _Known:
+        """Return the facts in the state of the slice.
 
         Raises
         ------
         ValidationError
-            If the state was written with another number of slices.
+            If the state was written with another number of slices, other options, or another query that may not be
+            replaced.
         """
         if not self._version.exists():
-            return "", False
-        version, waits, slices = self._version.get()
-        if slices != self._slices:
+            return _Known()
+        version, waits, stream = self._version.get()
+        if stream == self._stream:
+            return _Known(version, waits, is_same=True)
+        stored = json.loads(stream)
+        if stored["slices"] != self._slices:
             raise ValidationError(
-                f"the checkpoint has {slices} slices, found slices={self._slices}; pass slices={slices}, or start with "
-                "a new checkpoint; fastcep.spark.write_matches can change the number of slices at a restart"
+                f"the checkpoint has {stored['slices']} slices, found slices={self._slices}; pass "
+                f"slices={stored['slices']}, or start with a new checkpoint; fastcep.spark.write_matches can change "
+                "the number of slices at a restart"
             )
-        return version, waits
+        self._description.is_changed(
+            Description(stored["query"], stored["options"]), "the checkpoint", self._plan.on_change
+        )
+        return _Known(version, waits)
 
     @staticmethod
     def _advance(engine: SliceEngine, watermark: int) -> Iterator[pa.Table]:
         if watermark > 0:  # Spark's watermark is 0 before the first event
             yield from engine.end(watermark * _MS)
 
-    def _end(self, engine: SliceEngine, watermark: int, tables: list[pa.Table]) -> Iterator[Row]:
-        """Store the state and set the timer; yield the rows."""
+    def _end(self, engine: SliceEngine, watermark: int) -> None:
+        """Store the state and set the timer."""
         version = uuid.uuid4().hex
         self._snapshot.update((engine.state(version),))
-        self._version.update((version, engine.waits, self._slices))
+        self._version.update((version, engine.waits, self._stream))
         self._set_timer(watermark)
         keep(self._plan, engine)
-        for table in tables:
-            yield Row(**{_ROWS: pack_table(table)})
 
     def _set_timer(self, watermark: int) -> None:
         """Set the timer to when the watermark advances.
 
-        Each slice has one, also if its engine does not wait: at a restart it compares the number of slices.
+        Each slice has one, also if its engine does not wait: at a restart it compares itself with the query.
         """
         for timer in list(self._handle.listTimers()):
             self._handle.deleteTimer(timer)

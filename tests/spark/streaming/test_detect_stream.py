@@ -3,48 +3,34 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
-from support.micro_batches import LETTERS, QUERIES, canonical, pieces, query, rows_of_one_engine, stream, write
+from support.micro_batches import (
+    LETTERS,
+    PROVIDER,
+    QUERIES,
+    ROCKSDB,
+    canonical,
+    collected,
+    in_milliseconds,
+    pieces,
+    query,
+    rows_of_one_engine,
+    slow_query,
+    stream,
+    write,
+)
 
 import fastcep as fc
 import fastcep.spark
 from fastcep.errors import ValidationError
+from fastcep.spark.streaming import checks
 
 pytestmark = pytest.mark.spark
-
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
-
-@pytest.fixture
-def rocksdb(spark: Any) -> Iterator[None]:
-    spark.conf.set(PROVIDER, ROCKSDB)
-    yield
-    spark.conf.unset(PROVIDER)
-
-
-def collected(frame: Any, folder: Path) -> list[Any]:
-    """Run a streaming DataFrame until all files are processed; return its rows."""
-    found: dict[int, list[Any]] = {}
-
-    def sink(rows: Any, batch: int) -> None:
-        found[batch] = rows.toArrow().to_pylist()
-
-    writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(folder))
-    writer.trigger(availableNow=True).start().awaitTermination()
-    return [row for batch in sorted(found) for row in found[batch]]
-
-
-def in_milliseconds(tables: list[pa.Table]) -> list[pa.Table]:
-    """Return events a thousand times slower, as Spark's watermark has milliseconds."""
-    return [table.set_column(table.column_names.index("ts"), "ts",
-                             pa.array(table["ts"].to_numpy() * 1_000)) for table in tables]  # fmt: skip
 
 
 @pytest.mark.usefixtures("rocksdb")
@@ -66,27 +52,6 @@ def test_rows_of_one_engine(spark: Any, tmp_path: Path) -> None:
     late = [row for row in expected if "'late'" in row]
     assert 5 < len(late) < len(expected) - 5
     assert canonical(rows) == expected
-
-
-@pytest.mark.usefixtures("rocksdb")
-@pytest.mark.parametrize("more", [2, 5])
-def test_another_number_of_slices_is_refused_at_a_restart(spark: Any, tmp_path: Path, more: int) -> None:
-    """Otherwise an engine would get keys whose earlier events another one has seen, and matches would be missing.
-
-    The new events have a key that a new slice may have: all slices compare the number.
-    """
-    tables = in_milliseconds(pieces(2_000, 2))
-    write(tmp_path / "in", tables[:1])
-    frame = stream(spark, tmp_path / "in")
-    collected(fastcep.spark.detect(frame, query("kleene"), slices=3), tmp_path / "state")
-    for number in range(1, 3):
-        last = tables[1].slice(number, 1)
-        later = last.set_column(last.column_names.index("ts"), "ts", pa.array([10**9 * number]))
-        write(tmp_path / "in", [later], first=number)
-    refused = f"the checkpoint has 3 slices, found slices={more}; pass slices=3"
-    with pytest.raises(StreamingQueryException, match=refused):
-        collected(fastcep.spark.detect(frame, query("kleene"), slices=more), tmp_path / "state")
-    assert collected(fastcep.spark.detect(frame, query("kleene"), slices=3), tmp_path / "state") is not None
 
 
 @pytest.mark.usefixtures("rocksdb")
@@ -151,15 +116,52 @@ def test_watermarks_are_rounded_down(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("rocksdb")
-@pytest.mark.parametrize(("name", "types"), [("silence", "ABC"), ("longest", "AB")])
-def test_waiting_clauses(spark: Any, tmp_path: Path, name: str, types: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "slices", "types"), [("silence", 2, "ABC"), ("longest", 2, "AB"), ("windowed", 1, "ABCD")]
+)
+def test_waiting_clauses(spark: Any, tmp_path: Path, name: str, slices: int, types: str) -> None:
+    """Explicit windows also end when the watermark passes them; one slice gets the events of all types."""
     tables = in_milliseconds(pieces(2_000, 3, disorder=3_000))
-    waits = fc.parse(QUERIES[name].replace("us", "ms"), LETTERS, name=name)
+    waits = slow_query(name)
     write(tmp_path / "in", tables)
-    frame = fastcep.spark.detect(stream(spark, tmp_path / "in"), waits, allowed_lateness="500ms", slices=2)
+    frame = fastcep.spark.detect(stream(spark, tmp_path / "in"), waits, allowed_lateness="500ms", slices=slices)
     expected = rows_of_one_engine(waits, tables, "500ms", types)
-    assert len([row for row in expected if "'match'" in row]) > 10
+    for kind in ("match", "late"):
+        assert len([row for row in expected if f"'{kind}'" in row]) > 10
     assert canonical(collected(frame, tmp_path / "state")) == expected
+
+
+@pytest.mark.usefixtures("rocksdb")
+def test_time_outs_of_one_engine(spark: Any, tmp_path: Path) -> None:
+    """All values of partial matches that time out, among matches and late events."""
+    tables = in_milliseconds(pieces(2_000, 3, disorder=3_000))
+    write(tmp_path / "in", tables)
+    kleene = slow_query("kleene")
+    options: dict[str, Any] = {"allowed_lateness": "500ms", "timed_out": True}
+    frame = fastcep.spark.detect(stream(spark, tmp_path / "in"), kleene, slices=2, **options)
+    expected = rows_of_one_engine(kleene, tables, "500ms", "ABC", timed_out=True)
+    outs = [row for row in expected if "('kind', 'timed_out')" in row]
+    assert len(outs) > 100
+    assert all(f"('{name}', " in row for row in outs for name in ("a", "bound", "k", "timed_out_at", "waits_for"))
+    assert canonical(collected(frame, tmp_path / "state")) == expected
+
+
+@pytest.mark.usefixtures("rocksdb")
+def test_overload(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine of each slice sheds, also after a restart, and finds some of the matches of one engine."""
+    monkeypatch.setattr(checks, "_OPTIONS", (*checks._OPTIONS, "clock"))
+    tables = in_milliseconds(pieces(4_000, 2))
+    many = fc.parse(QUERIES["kleene"].replace("500us", "2s"), LETTERS, name="kleene")
+    options: dict[str, Any] = {"latency_bound": 0.3, "shedder": "rs", "clock": "virtual", "cost_table": "paper"}
+    whole, seen, found = rows_of_one_engine(many, tables, "0s"), 0, list[Any]()
+    for first, last in ((0, 1), (1, 3)):
+        write(tmp_path / "in", tables[first:last], first=first)
+        frame = fastcep.spark.detect(stream(spark, tmp_path / "in"), many, slices=2, **options)
+        rows = canonical(collected(frame, tmp_path / "state"))
+        until = len(rows_of_one_engine(many, tables[:last], "0s"))
+        assert 50 < len(rows) < 0.8 * (until - seen)
+        seen, found = until, found + rows
+    assert set(found) < set(whole)
 
 
 def test_refused_sessions(spark: Any, tmp_path: Path) -> None:
