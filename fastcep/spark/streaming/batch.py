@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from fastcep.errors import DataError, ValidationError
+from fastcep.errors import DataError, FastcepError, ValidationError
 from fastcep.events.units import INT64_MAX, INT64_MIN
 from fastcep.query.plain_schema import TIME
 from fastcep.spark.columns import SLICE, Events, events_of
@@ -51,6 +51,8 @@ class BatchDetection:
         ------
         DataError
             If a time, type or sequence number is invalid.
+        FastcepError
+            The error of an engine, such as a memory limit that is reached.
         ValidationError
             If the tasks do not report each slice once, or the workers have no fastcep.
         """
@@ -87,12 +89,19 @@ class BatchDetection:
         task = SliceTask(self.stream_plan, batch, watermark, slices)
 
         def fastcep_detect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return task(batches)
+            try:
+                yield from task(batches)
+            except FastcepError as error:  # raised below: Spark would repeat the task, and add the worker's traceback
+                yield pa.RecordBatch.from_pydict({REPORT: [json.dumps({"error": str(error)})]})
 
         frame = self._assigned(events, slices).mapInArrow(fastcep_detect, f"{REPORT} string")
         with interpreter_errors():
             rows = frame.collect()
-        reports = sorted((json.loads(row[REPORT]) for row in rows), key=lambda report: report["slice"])
+        found_reports = [json.loads(row[REPORT]) for row in rows]
+        for report in found_reports:
+            if "error" in report:
+                raise FastcepError(report["error"])
+        reports = sorted(found_reports, key=lambda report: report["slice"])
         found = [report["slice"] for report in reports]
         if found != list(range(len(slices))):
             raise ValidationError(

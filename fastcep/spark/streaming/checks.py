@@ -120,7 +120,9 @@ def slice_count(slices: int | None, latest: Commit | None, session: SparkSession
 
 
 def cut_of(query: ast.Query, slices: int) -> tuple[Plan, KeyPlan | None, bool]:
-    """Return the plan of the query, its key (None for one slice), and whether it needs the events of all types.
+    """Return the plan of the query, its key (None: it has none), and whether it needs the events of all types.
+
+    A query with a key is cut by it into one slice, too, as that slice may have the units of several earlier ones.
 
     Raises
     ------
@@ -129,9 +131,9 @@ def cut_of(query: ast.Query, slices: int) -> tuple[Plan, KeyPlan | None, bool]:
     """
     plan = make_plan(query)
     slicing = slicing_of(plan)
-    if slices == 1:
-        return plan, None, slicing.numbered
     if isinstance(slicing.key, str):
+        if slices == 1:
+            return plan, None, slicing.numbered
         remedy = "pass slices=1 to process the whole stream in one task"
         if "no attribute is equal" in slicing.key:
             remedy = "make all variables agree in an attribute, WHERE [attribute], or " + remedy

@@ -178,6 +178,22 @@ class Commits:
                 return commit
         return None
 
+    def check_offsets(self, latest: Commit | None) -> None:
+        """Check that Spark's checkpoint has the batch of the last commit.
+
+        Without it, Spark would begin again with batches whose numbers are committed, so their rows would be lost.
+
+        Raises
+        ------
+        SnapshotError
+            If it has not.
+        """
+        if latest is not None and str(latest.batch) not in self.files.names("spark/offsets"):
+            raise SnapshotError(
+                f"checkpoint {self.files.folder}: batch {latest.batch} is committed, but Spark's own checkpoint in the "
+                "folder spark does not have it; restore the whole checkpoint from a copy, or start with a new one"
+            )
+
     def write(self, commit: Commit) -> None:
         """Commit a batch."""
         self.files.write(f"batches/{commit.batch}/{_RECORD}", commit.to_json())

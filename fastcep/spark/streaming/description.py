@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fastcep.errors import ValidationError
-from fastcep.query import Document, ast, document_text
+from fastcep.query import Document, document_text
+from fastcep.spark.relevant_events import condition
+from fastcep.spark.streaming.assignment import group_sql
 from fastcep.spark.streaming.commit import Commit
 from fastcep.spark.streaming.files import Files
+from fastcep.spark.streaming.preparation import Prepared
 from fastcep.spark.streaming.slice_engine import RESTORE_OPTIONS, StreamPlan
 from fastcep.stored import TEXT, by_name, record
 
 __all__ = ["Description"]
 
 _NAME = "stream.json"
-_CHECK = record({"stream": TEXT, "query": TEXT, "options": by_name(TEXT)})
+_CHECK = record({"stream": TEXT, "query": TEXT, "options": by_name(TEXT), "events": TEXT, "key": TEXT})
 
 
 @dataclass(frozen=True)
@@ -29,20 +32,36 @@ class Description:
     query
         Schema and query as text.
     options
-        Options of the engines that snapshots include, as text by name.
+        Options of the engines that snapshots include, as text by name; ``shedder`` is that with its model and detector.
+    events, key
+        Which events are sent to the slices, and by which key, as SQL.
     """
 
     query: str
     options: dict[str, str]
+    events: str
+    key: str
 
     @classmethod
-    def of(cls, query: ast.Query, options: dict[str, Any]) -> Description:
+    def of(cls, prepared: Prepared) -> Description:
         """Describe a query and the options of its engines."""
-        stored = {name: repr(value) for name, value in options.items() if name not in RESTORE_OPTIONS}
-        return cls(document_text(Document(query.schema, (query,))), stored)
+        stored = {name: repr(value) for name, value in prepared.options.items() if name not in RESTORE_OPTIONS}
+        text = document_text(Document(prepared.query.schema, (prepared.query,)))
+        key = "all" if prepared.key is None else group_sql(prepared.plan, prepared.key)
+        where = "all" if prepared.numbered else condition(prepared.plan) or "all"
+        return cls(text, stored | {"shedder": prepared.shedding}, where, key)
 
-    def check(self, files: Files, latest: Commit | None, plan: StreamPlan) -> str:
-        """Compare with the description in a checkpoint, or write it there; return the identity of the stream.
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return asdict(self)
+
+    def check(self, files: Files, latest: Commit | None, plan: StreamPlan) -> tuple[str, bool]:
+        """Compare with the description in a checkpoint, or write it to a new one.
+
+        Returns
+        -------
+        The identity of the stream, and whether the query replaces another one: then `write` must follow the first
+        commit, as the state is that of the other query until then.
 
         Raises
         ------
@@ -62,14 +81,15 @@ class Description:
                     f"checkpoint={files.folder!r} has other files, such as {names[0]!r}, expected a new or an empty "
                     "folder, or the checkpoint of this query"
                 ) from None
-            return self._write(files, uuid.uuid4().hex)
-        if self.is_changed(
-            Description(stored["query"], stored["options"]), f"checkpoint={files.folder!r}", plan.on_change
-        ):
-            if latest is not None and latest.units[0].state:
-                plan.restored_engine(files.read(latest.units[0].state))
-            return self._write(files, stored["stream"])
-        return str(stored["stream"])
+            stream = uuid.uuid4().hex
+            self.write(files, stream)
+            return stream, False
+        stream = str(stored.pop("stream"))
+        if not self.is_changed(Description(**stored), f"checkpoint={files.folder!r}", plan.on_change):
+            return stream, False
+        if latest is not None and latest.units and latest.units[0].state:
+            plan.restored_engine(files.read(latest.units[0].state))
+        return stream, True
 
     def is_changed(self, stored: Description, checkpoint: str, on_change: str) -> bool:
         """Return whether this is another query than that of a checkpoint, which it replaces.
@@ -77,7 +97,7 @@ class Description:
         Raises
         ------
         ValidationError
-            If an option differs, or the query may not be replaced; `checkpoint` begins the message.
+            If an option differs, or the query may not be or cannot be replaced; `checkpoint` begins the message.
         """
         if stored.options != self.options:
             names = sorted(stored.options.keys() | self.options.keys())
@@ -93,9 +113,15 @@ class Description:
                 f"{checkpoint} is of another query: found {new!r}, expected {old!r}; pass on_change='replace' to start "
                 "the query without state, or use a new checkpoint"
             )
+        if stored.query != self.query and (stored.events, stored.key) != (self.events, self.key):
+            same_events = stored.events == self.events
+            what = "has another key" if same_events else "uses other types, or other conditions on one event"
+            raise ValidationError(
+                f"{checkpoint} is of a query that {what}: events that wait for the watermark are not where the new "
+                "query needs them; use a new checkpoint"
+            )
         return stored.query != self.query
 
-    def _write(self, files: Files, stream: str) -> str:
-        document = {"stream": stream, "query": self.query, "options": self.options}
-        files.write(_NAME, json.dumps(document, indent=1).encode())
-        return stream
+    def write(self, files: Files, stream: str) -> None:
+        """Write it to a checkpoint, with the identity of the stream."""
+        files.write(_NAME, json.dumps({"stream": stream, **self.document()}, indent=1).encode())

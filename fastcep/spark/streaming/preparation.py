@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -54,6 +55,8 @@ class Prepared:
         Allowed lateness, ns.
     options
         Options of the engines.
+    shedding
+        Shedder with its model, and detectors, as text.
     stream_plan
         What the executors need.
     """
@@ -66,6 +69,7 @@ class Prepared:
     order_by: str | Sequence[str] | None
     lateness: int
     options: dict[str, Any]
+    shedding: str
     stream_plan: StreamPlan
 
 
@@ -100,9 +104,12 @@ def prepare(
     plan, key, numbered = cut_of(built, slices)
     plain, lateness = plain_query(built), parse_duration(allowed_lateness)
     all_options = engine_options(options, built, plain, allowed_lateness, timed_out)
-    output = output_of(first_engine(plain, all_options), built.schema, built, timed_out=timed_out)
+    stored = pickled(all_options, "the options of the engines", "they must")  # before an engine uses the shedder
+    engine = first_engine(plain, all_options)
+    output = output_of(engine, built.schema, built, timed_out=timed_out)
     stream_plan = StreamPlan(
-        plain, event_schema(built.schema), pickled(all_options, "the options of the engines", "they must"),
-        ship_functions(built), output, checkpoint, run, on_change, timed_out,
-    )  # fmt: skip
-    return Prepared(built, plan, key, numbered, slices, order_by, lateness, all_options, stream_plan)
+        plain, event_schema(built.schema), stored, ship_functions(built), output, checkpoint, run, on_change, timed_out
+    )
+    control = engine._stream.queries.control
+    shedding = "none" if control is None else json.dumps(control.specs(), sort_keys=True)
+    return Prepared(built, plan, key, numbered, slices, order_by, lateness, all_options, shedding, stream_plan)

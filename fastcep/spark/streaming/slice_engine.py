@@ -11,6 +11,7 @@ import pickle
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 import pyarrow as pa
@@ -34,8 +35,11 @@ _ARROW: dict[str, Any] = {
 _CLOCK, _EVENTS = "clock", "events"
 _ORIGIN = "streaming DataFrame"
 
-#: Engines of this process that have stored their state, by the checkpoint and the name of the state.
-_kept: dict[tuple[str, str], SliceEngine] = {}
+#: Engines of this process that have stored their state, by the checkpoint and the name of the state, with the number of
+#: the batch and the time of the process in s.
+_kept: dict[tuple[str, str], tuple[SliceEngine, int, float]] = {}
+#: Seconds after which the engines of a stream of which no task has run are dropped.
+_IDLE = 600.0
 
 
 @dataclass(frozen=True)
@@ -169,7 +173,7 @@ def _shedding(metrics: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 def open_engine(plan: StreamPlan, unit: Unit, read: Callable[[str], bytes]) -> SliceEngine:
     """Return the engine that continues a unit: the live one of this process, or one restored from its state."""
-    kept = _kept.pop((plan.checkpoint, unit.state), None)
+    kept, _, _ = _kept.pop((plan.checkpoint, unit.state), (None, 0, 0.0))
     if kept is not None and kept.unit.groups == unit.groups and kept._plan.run == plan.run:
         return kept
     if not unit.state:
@@ -178,12 +182,19 @@ def open_engine(plan: StreamPlan, unit: Unit, read: Callable[[str], bytes]) -> S
     return SliceEngine(plan, unit, plan.restored_engine(state, unit.groups if unit.is_part else None))
 
 
-def keep(plan: StreamPlan, engine: SliceEngine) -> None:
-    """Keep an engine alive for the next batch; it replaces an older one of the same groups."""
-    for key, kept in list(_kept.items()):
-        if key[0] == plan.checkpoint and (kept.unit.groups == engine.unit.groups or kept._plan.run != plan.run):
+def keep(plan: StreamPlan, engine: SliceEngine, batch: int) -> None:
+    """Keep an engine alive for the next batch; drop those that no task will use.
+
+    These are the engines of earlier runs, of the same groups, of batches before the last one, and of other streams that
+    have been idle.
+    """
+    now = monotonic()
+    for key, (kept, at, used) in list(_kept.items()):
+        is_own, replaced = key[0] == plan.checkpoint, kept.unit.groups == engine.unit.groups
+        is_stale = replaced or at < batch - 1 or kept._plan.run != plan.run
+        if is_stale if is_own else now - used > _IDLE:
             del _kept[key]
-    _kept[plan.checkpoint, engine.unit.state] = engine
+    _kept[plan.checkpoint, engine.unit.state] = engine, batch, now
 
 
 def event_schema(schema: Schema) -> pa.Schema:

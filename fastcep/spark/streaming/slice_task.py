@@ -81,7 +81,7 @@ class SliceTask:
             "output": rows.write(files, f"{folder}/rows-{suffix}.parquet"),
         }  # fmt: skip
         for engine in engines:
-            keep(plan, engine)
+            keep(plan, engine, self.batch)
         yield pa.RecordBatch.from_pydict({REPORT: [json.dumps(report)]})
 
     def _numbered(self, events: pa.Table, first: int, number: int) -> pa.Table:

@@ -77,7 +77,7 @@ def detect_stream(
     _check_session(stream.sparkSession)
     output = prepared.stream_plan.output
     events = events_of(stream, prepared.query.schema, order_by, streaming=True)
-    description = Description.of(prepared.query, prepared.options)
+    description = Description.of(prepared)
     processor = _Processor(prepared.stream_plan, prepared.slices, description, tuple(event_columns(events)[1]))
     frame, slices = _with_slices(events, prepared), prepared.slices
 
@@ -150,6 +150,13 @@ def _errors_as_rows(tables: Iterator[pa.Table]) -> Iterator[Row]:
         yield Row(**{_ROWS: None, _ERROR: str(error)})
 
 
+def _batch() -> int:
+    """Return the number of the micro-batch of this task; 0 if it is unknown."""
+    task = TaskContext.get()
+    number = None if task is None else task.getLocalProperty("streaming.sql.batchId")
+    return 0 if number is None else int(number)
+
+
 @dataclass(frozen=True)
 class _Known:
     """Facts in the state of a slice; without a state, those of a new slice.
@@ -186,7 +193,7 @@ class _Processor(StatefulProcessor):
 
     def __init__(self, plan: StreamPlan, slices: int, description: Description, ties: tuple[str, ...]) -> None:
         self._plan, self._slices, self._description, self._ties = plan, slices, description, ties
-        self._stream = json.dumps({"slices": slices, "query": description.query, "options": description.options})
+        self._stream = json.dumps({"slices": slices, **description.document()})
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state: the snapshot of an engine, and what is needed to find a live engine or to do nothing.
@@ -253,15 +260,14 @@ class _Processor(StatefulProcessor):
         if stream == self._stream:
             return _Known(version, waits, is_same=True)
         stored = json.loads(stream)
-        if stored["slices"] != self._slices:
+        slices = stored.pop("slices")
+        if slices != self._slices:
             raise ValidationError(
-                f"the checkpoint has {stored['slices']} slices, found slices={self._slices}; pass "
-                f"slices={stored['slices']}, or start with a new checkpoint; fastcep.spark.write_matches can change "
+                f"the checkpoint has {slices} slices, found slices={self._slices}; pass slices={slices}, or start "
+                "with a new checkpoint; fastcep.spark.write_matches can change "
                 "the number of slices at a restart"
             )
-        self._description.is_changed(
-            Description(stored["query"], stored["options"]), "the checkpoint", self._plan.on_change
-        )
+        self._description.is_changed(Description(**stored), "the checkpoint", self._plan.on_change)
         return _Known(version, waits)
 
     @staticmethod
@@ -275,7 +281,7 @@ class _Processor(StatefulProcessor):
         self._snapshot.update((engine.state(version),))
         self._version.update((version, engine.waits, self._stream))
         self._set_timer(watermark)
-        keep(self._plan, engine)
+        keep(self._plan, engine, _batch())
 
     def _set_timer(self, watermark: int) -> None:
         """Set the timer to when the watermark advances.

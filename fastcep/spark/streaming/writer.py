@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -99,7 +100,7 @@ def write_matches(
     SchemaError
         If the columns do not fit the schema.
     SnapshotError
-        If the checkpoint is damaged.
+        If the checkpoint is damaged, or Spark's part of it is missing.
     """
     commits = Commits(Files(absolute(checkpoint, "checkpoint")))
     latest = commits.latest()
@@ -111,26 +112,32 @@ def write_matches(
     stream_plan = prepared.stream_plan
     writer = _writer(stream, trigger, query_name)
     target = sink_of(sink, stream_plan.output.schema)
-    description = Description.of(prepared.query, prepared.options)
+    description = Description.of(prepared)
+    commits.check_offsets(latest)
     try:
-        target.prepare(description.check(commits.files, latest, stream_plan))
+        identity, replaces = description.check(commits.files, latest, stream_plan)
+        target.prepare(identity)
     except OSError as error:
         raise ValidationError(
             f"cannot use checkpoint={commits.files.folder!r} or the sink: {error}; pass folders that can be written"
         ) from None
     detection = BatchDetection(prepared, stream.sparkSession.sparkContext.broadcast(stream_plan))
-    return _start(writer, _Batches(detection, commits, target, cache_batches), query_name)
+    new = partial(description.write, commits.files, identity) if replaces else None
+    return _start(writer, _Batches(detection, commits, target, cache_batches, new), query_name)
 
 
 class _Batches:
     """The function that Spark calls for each micro-batch.
 
     A batch is detected, committed, and written. If the driver fails in between, Spark calls the function with the same
-    batch again, and the steps that are done are left out.
+    batch again, and the steps that are done are left out. ``describe`` is called after the first commit.
     """
 
-    def __init__(self, detection: BatchDetection, commits: Commits, sink: Sink, caches: bool) -> None:
+    def __init__(
+        self, detection: BatchDetection, commits: Commits, sink: Sink, caches: bool, describe: Callable[[], None] | None
+    ) -> None:
         self._detection, self._commits, self._sink, self._caches = detection, commits, sink, caches
+        self._describe = describe
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         commit, before = self._commits.read(batch), None
@@ -144,6 +151,9 @@ class _Batches:
                 if self._caches:
                     frame.unpersist()
             self._commits.write(commit)
+            if self._describe is not None and commit.units != (before.units if before is not None else ()):
+                self._describe()
+                self._describe = None
         self._sink.write(frame.sparkSession, commit, self._commits.files)
         self._commits.clean(before, commit)
 

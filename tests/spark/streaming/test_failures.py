@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.errors import StreamingQueryException
 from support.micro_batches import (
@@ -116,14 +118,59 @@ def test_another_query_in_a_checkpoint(spark: Any, tmp_path: Path) -> None:
         run(stream(spark, tmp_path / "in"), changed, **arguments)
     with pytest.raises(ValidationError, match=r"with allowed_lateness='0ns', found '1ms'; use the same option"):
         run(stream(spark, tmp_path / "in"), query("kleene"), **arguments, allowed_lateness="1ms")
+    with pytest.raises(ValidationError, match=r"with latency_bound=the default, found '1ms'; use the same option"):
+        run(stream(spark, tmp_path / "in"), query("kleene"), **arguments, latency_bound="1ms", shedder="rs")
+    for text, where, what in (
+        ("k[i].V = a.V", "k[i].V = 3", "uses other types, or other conditions"), ("[ID]", "[V]", "has another key"),
+        ("B+ k[], C c", "B+ k[], D d", "uses other types"),
+    ):  # fmt: skip
+        text = QUERIES["kleene"].replace(text, where).replace(" RETURN c.V AS last_v", "")
+        sends = fc.parse(text, LETTERS, name="kleene")
+        with pytest.raises(ValidationError, match=rf"is of a query that {what}.*use a new checkpoint"):
+            run(stream(spark, tmp_path / "in"), sends, **arguments, on_change="replace")
+    run(stream(spark, tmp_path / "in"), changed, **arguments, on_change="replace")  # without new events
+    with pytest.raises(ValidationError, match=r"another query: found '.*501us"):
+        run(stream(spark, tmp_path / "in"), changed, **arguments)
     write(tmp_path / "in", tables[1:], first=1)
     run(stream(spark, tmp_path / "in"), changed, **arguments, on_change="replace")
     rows = rows_of_one_engine(query("kleene"), tables[:1], "0s") + rows_of_one_engine(changed, tables[1:], "0s")
     assert rows_in(tmp_path / "out") == sorted(rows)
     other = fc.Schema({name: {"ID": "int64", "V": "float64"} for name in "ABC"}, time="ts", type="type", sequence="row",
                       time_unit="us", other_types="ignore")  # fmt: skip
-    with pytest.raises(SnapshotError, match="another schema"):
+    with pytest.raises(ValidationError, match="is of a query that uses other types"):
         run(stream(spark, tmp_path / "in"), query("kleene", other), **arguments, on_change="replace")
+
+
+def test_another_shedder_in_a_checkpoint(spark: Any, tmp_path: Path) -> None:
+    """Its state is that of the shedder; an object is used by each engine on its own."""
+    write(tmp_path / "in", pieces(2_000, 2)[:1])
+    arguments = {"sink": tmp_path / "out", "checkpoint": tmp_path / "state", "slices": 2, "latency_bound": "1s"}
+    for shedder in (fc.shedding.Auto(seed=3), fc.shedding.Auto(seed=3)):
+        run(stream(spark, tmp_path / "in"), query("kleene"), **arguments, shedder=shedder)
+    for other in ({}, {"shedder": "rs"}, {"shedder": fc.shedding.Auto(seed=4)}):
+        with pytest.raises(ValidationError, match=r"with shedder=.*use the same option, or a new checkpoint"):
+            run(stream(spark, tmp_path / "in"), query("kleene"), **arguments, **other)
+
+
+def test_the_checkpoint_of_spark_is_gone(spark: Any, tmp_path: Path) -> None:
+    """Spark would begin again, and the rows of its first batches would be taken for those that are written."""
+    tables = pieces(2_000, 2)
+    write(tmp_path / "in", tables[:2])
+    run(stream(spark, tmp_path / "in"), query("kleene"), tmp_path / "out", tmp_path / "state", slices=2)
+    shutil.rmtree(tmp_path / "state" / "spark")
+    write(tmp_path / "in", tables[2:], first=2)
+    with pytest.raises(SnapshotError, match=r"batch 1 is committed, but Spark's own checkpoint .* does not have it"):
+        run(stream(spark, tmp_path / "in"), query("kleene"), tmp_path / "out", tmp_path / "state", slices=2)
+
+
+def test_an_error_of_an_engine(spark: Any, tmp_path: Path) -> None:
+    """Two events with one time and number: the message comes once, without a traceback of a worker."""
+    (table, _) = pieces(200, 1)
+    again = table.filter(pc.equal(table["type"], "A")).slice(0, 1)
+    write(tmp_path / "in", [pa.concat_tables([table, again])])
+    with pytest.raises(StreamingQueryException, match="for the second time; give each event its own number") as caught:
+        run(stream(spark, tmp_path / "in"), query("kleene"), tmp_path / "out", tmp_path / "state", slices=2)
+    assert "Job aborted" not in str(caught.value) and "PythonException" not in str(caught.value)
 
 
 def test_other_folders(spark: Any, tmp_path: Path) -> None:

@@ -104,13 +104,33 @@ def test_live_engines_of_another_run_are_not_used(tmp_path: Path, attempts: list
     """A new run may have another model or memory limit."""
     first, second, *_ = pieces(2_000, 2)
     units = unit_of(task_of(plan_of(tmp_path), 0, first, assign_units((), 1)[0]))
-    live = next(iter(slice_engine._kept.values()))
+    ((live, *_),) = slice_engine._kept.values()
     again = plan_of(tmp_path, "again", memory_limit="64MiB")
     task_of(again, 1, second, units)
-    (kept,) = slice_engine._kept.values()
+    ((kept, *_),) = slice_engine._kept.values()
     assert kept is not live and kept._engine.metrics()["memory_limit"] == 64 << 20
     assert live._engine.metrics()["memory_limit"] is None
     assert attempts == [0, 1]
+
+
+def test_live_engines_that_no_task_will_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker keeps those of the last two batches, and those of another stream until it has been idle."""
+    now, plans = [1_000.0], [plan_of(tmp_path / name) for name in ("one", "two")]
+    monkeypatch.setattr(slice_engine, "monotonic", lambda: now[0])
+    monkeypatch.setattr(slice_engine, "_kept", {})
+
+    def keep(plan: StreamPlan, group: int, batch: int) -> None:
+        engine = slice_engine.SliceEngine(plan, Unit((group,)), plan.new_engine())
+        engine.state(f"batches/{batch}/state-{group}")
+        slice_engine.keep(plan, engine, batch)
+
+    for batch, group in ((0, 0), (0, 1), (1, 0), (2, 0)):
+        keep(plans[0], group, batch)
+    keep(plans[1], 0, 0)
+    assert [name for _, name in slice_engine._kept] == ["batches/2/state-0", "batches/0/state-0"]
+    now[0] += 601
+    keep(plans[1], 1, 0)
+    assert [name for _, name in slice_engine._kept] == ["batches/0/state-0", "batches/0/state-1"]
 
 
 def test_a_unit_is_divided(tmp_path: Path, attempts: list[int]) -> None:
@@ -145,7 +165,7 @@ def test_each_engine_has_its_shedder(tmp_path: Path, attempts: list[int], shedde
     units = unit_of(task_of(plan, 0, tables[0], assign_units((), 1)[0]))
     slice_engine._kept.clear()
     units = unit_of(task_of(plan, 1, tables[1], units))
-    (kept,) = slice_engine._kept.values()
+    ((kept, *_),) = slice_engine._kept.values()
     control = kept._engine.metrics()["shedding"]
     assert control["shedder"] == shedder and control["processing_latency"] is not None
     (part, *_) = (unit for units_of_slice in assign_units(units, 2) for unit in units_of_slice)

@@ -42,18 +42,20 @@ def test_rows_of_one_engine(spark: Any, tmp_path: Path, name: str, slices: int, 
     assert rows_in(tmp_path / "out") == expected
 
 
-def test_slices_change_at_a_restart(spark: Any, tmp_path: Path) -> None:
-    """From 2 to 4, and to 3: units are divided, and slices have several of them."""
-    tables, slices = pieces(6_000, 6, disorder=3_000), [2, 4, 3]
+@pytest.mark.parametrize(("name", "slices"), [("kleene", [2, 4, 3]), ("trailing", [3, 1, 4, 1])])
+def test_slices_change_at_a_restart(spark: Any, tmp_path: Path, name: str, slices: list[int]) -> None:
+    """Units are divided, and slices have several of them, also a single slice."""
+    tables = pieces(6_000, len(slices), disorder=3_000)
     for number, count in enumerate(slices):
-        write(tmp_path / "in", tables[2 * number : 2 * number + 2 + (number == 2)], first=2 * number)
+        last = number + 1 == len(slices)
+        write(tmp_path / "in", tables[number : number + 1 + last], first=number)
         run(
-            stream(spark, tmp_path / "in"), query("kleene"), tmp_path / "out", tmp_path / "state",
+            stream(spark, tmp_path / "in"), query(name), tmp_path / "out", tmp_path / "state",
             allowed_lateness="500us", slices=count,
         )  # fmt: skip
         progress = fastcep.spark.stream_progress(tmp_path / "state")
         assert progress is not None and progress.slices == count
-    assert rows_in(tmp_path / "out") == rows_of_one_engine(query("kleene"), tables, "500us", "ABC")
+    assert rows_in(tmp_path / "out") == rows_of_one_engine(query(name), tables, "500us", "ABC")
 
 
 def test_the_state_of_quiet_groups_shrinks(spark: Any, tmp_path: Path) -> None:
