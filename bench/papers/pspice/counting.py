@@ -25,7 +25,7 @@ from fastcep.overload.episodes import without_warnings
 from fastcep.overload.protocols import QueryView
 from fastcep.shedding import PSpice
 
-__all__ = ["COUNTING", "counting_times"]
+__all__ = ["COUNTING", "constant_engine", "counting_times"]
 
 EVENTS = 300_000
 #: Share of the work to save, about that of a rate of 120 %.
@@ -143,7 +143,7 @@ def _pass(
         Number of matches of the engine that counts.
     """
     shedders = {kind: kind(model, renew=_NEVER) for kind in kinds}
-    engines = {kind: _engine(query, shedder) for kind, shedder in shedders.items()}
+    engines = {kind: constant_engine(query, shedder) for kind, shedder in shedders.items()}
     seconds: dict[type[_Timed], list[float]] = {_Counted: [], _Uncounted: []}
     first, order = len(table) // 3, list(kinds)
     with without_warnings(), _no_garbage_collection():
@@ -167,7 +167,8 @@ def _pass(
     return seconds, learning, matches[_Counted]
 
 
-def _engine(query: fc.Query, shedder: PSpice) -> fc.Engine:
+def constant_engine(query: fc.Query, shedder: PSpice) -> fc.Engine:
+    """Return an engine on the wall clock that always saves the same share of the work."""
     return fc.Engine(
         query, clock="wall", store="rows", latency_bound=UNREACHABLE_BOUND, detector=SameDemand(_DEMAND),
         shedder=ConstantDemand(shedder, _DEMAND),

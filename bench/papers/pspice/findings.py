@@ -189,12 +189,8 @@ def overheads_on_the_wall(parts: Parts) -> list[str]:
         f"{_valid_verdict(part, (PSPICE,), target, share <= _OVERHEAD)})"
         for target, share in zip(part.targets, part.values(PSPICE, "overhead"), strict=True)
     )
-    longest = max(part.values(PSPICE, "seconds"))
-    return [
-        f"After the first part of the stream, decisions take {values}.",
-        f"The longest decision, in which the drop order is computed, takes {longest:.3f} s.",
-        invalid_points(part),
-    ]  # fmt: skip
+    slowest = max(part.values(PSPICE, "seconds"))
+    return [f"Decisions take {values} of the time. An event takes up to {1e6 * slowest:.1f} us."]
 
 
 def bound_used(parts: Parts) -> list[str]:
