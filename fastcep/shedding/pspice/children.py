@@ -31,13 +31,18 @@ from fastcep.stored import Misfit
 if TYPE_CHECKING:
     from fastcep._core.matcher.shedding_controls import Flows
 
-__all__ = ["Children", "count_children", "counted_children", "events_to_count", "relative_difference"]
+__all__ = [
+    "Children", "count_children", "counted_children", "events_to_count", "events_to_record", "relative_difference",
+]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 #: Number of windows whose children are counted, if the history has them, and largest number of events for them.
 _WINDOWS, _MOST_EVENTS = 20, 200_000
+
+#: Number of windows to record for a new fit: enough for `count_children`, also if some are longer.
+_RECORDED = 7
 
 #: Least number of readings, about one in a window, from which an error follows.
 _READINGS = 3
@@ -143,6 +148,11 @@ def relative_difference(found: Floats, expected: Floats, error: Floats) -> float
     larger = np.maximum(np.maximum(found, expected), 1e-9)
     common = larger >= max(_COMMON * float(larger.sum()), _FEWEST)
     return float(((np.abs(found - expected) - _ERRORS * error) / larger)[common].max(initial=0.0))
+
+
+def events_to_record(history: int, window: float) -> int:
+    """Return how many events to record for a new fit: `history`, or more if children are counted in long windows."""
+    return max(history, min(_RECORDED * ceil(window), _MOST_EVENTS))
 
 
 def events_to_count(window: float) -> int:

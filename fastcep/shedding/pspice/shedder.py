@@ -20,6 +20,7 @@ from fastcep.shedding.counts.chain_states import ChainStates, classes_by_number
 from fastcep.shedding.limited_demand import demand_of_least_loss, loss_without_drops
 from fastcep.shedding.model import Model, ModelSource, model_for, models_of
 from fastcep.shedding.options import as_count, as_probability
+from fastcep.shedding.pspice.children import events_to_record
 from fastcep.shedding.pspice.drift import Drift
 from fastcep.shedding.pspice.drop_order import DropOrder
 from fastcep.shedding.pspice.fit import fit_pspice
@@ -88,7 +89,8 @@ class PSpice(RefittingShedder):
         matches are dropped only if that costs fewer matches; see `fastcep.overload.work_limit`. (Not in the paper.) It
         has no effect on other bounds, and on queries that are not monotonic.
     history, renew
-        Number of events to record for a fit, and number of events after which the models are fitted again.
+        Number of events to record for a fit, or seven windows if these are longer (at most 200,000 events), and number
+        of events after which the models are fitted again.
     remaining_time
         Whether the completion probability is divided by the remaining time. Without it, this is the paper's *pspice--*,
         which shows what the time contributes (pSPICE, section IV-B).
@@ -125,6 +127,7 @@ class PSpice(RefittingShedder):
         self._models = {item.query.name: PSpiceModel.of(item) for item in self._stored_models}
         self._new_models: dict[str, Model] = {}  # those that replaced one of the models given
         self._windows = {name: item.window for name, item in self._models.items()}
+        self._size = events_to_record(self._size, max(self._windows.values()))
         self._order: tuple[Key, DropOrder] | None = None
         self._learning: Background[tuple[Key, DropOrder]] = Background()
         self._demand = self._saved = 0.0

@@ -99,6 +99,18 @@ def test_auto_follows_the_drift_of_its_models() -> None:
     assert engine.metrics()["shedding"]["model"]["fits"] == 1
 
 
+def test_enough_windows_are_recorded_for_the_drift_of_a_new_model() -> None:
+    """A history of 1,000 events has two windows and a half."""
+    _, mean = truth()
+    shedder = PSpice(models(), history=1_000, renew=20_000)
+    engine = fc.Engine(QUERIES, store="rows", clock="virtual", latency_bound=mean / 2, shedder=shedder)
+    for part in parts()[3:]:
+        engine.process(part)
+    metrics = engine.metrics()["shedding"]["model"]
+    assert metrics["fits"] == metrics["changes"] == 1, metrics
+    assert all(query["drift"] is not None for query in metrics["queries"].values())
+
+
 def test_on_the_wall_clock_no_decision_waits_for_a_new_model() -> None:
     """Another process fits; the drop order of its model is computed in a thread, and the old one is used until then."""
     shedder = PSpice(models(), history=5_000, renew=5_000)
