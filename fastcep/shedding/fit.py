@@ -32,9 +32,9 @@ def fit(
         Past events, as `Engine.process` accepts them, in order. They should resemble the future events and cover many
         windows of the query.
     kind
-        Kind of model: ``"hybrid"``, for `Hybrid`, `HybridInput` and `HybridState`, ``"pspice"``, for `PSpice` and
-        `PSpiceProbability`, ``"espice"``, for `ESpice`, or a kind that another package registers as an entry point of
-        the group ``fastcep.models``.
+        Kind of model: ``"hybrid"``, for `Hybrid`, `HybridInput` and `HybridState`, ``"pspice"``, for `PSpice`,
+        ``"espice"``, for `ESpice`, or a kind that another package registers as an entry point of the group
+        ``fastcep.models``.
     **options
         Options of the kind, see `fit_hybrid`, `fit_pspice` and `fit_espice`.
 

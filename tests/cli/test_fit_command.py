@@ -238,12 +238,12 @@ def test_a_model_of_pspice() -> None:
 def test_a_model_of_pspice_sheds() -> None:
     """In a run and in an evaluation, by a model in a folder."""
     assert fitted("--output", "n", "--kind", "pspice", *ONE).exit_code == 0
-    summary = run("--shedder", "pspice", "--model", "n", "--latency-bound", "15ns")
+    summary = run("--shedder", "pspice", "--model", "n", "--latency-bound", "4ns")
     assert summary["shed_matches"] > 0 and 0 < summary["matches"] < run()["matches"]
     options = ["--input", "e.csv", *PAPER, *ONE, "--model", "n", "--demands", "30%", "--json"]
     result = start("evaluate", "--shedders", "rs,pspice,pspice--", *options)
     assert result.exit_code == 0, result.stderr
-    assert {"rs", "pspice", "pspice--"} <= set(re.findall(r'"shedder": "([^"]*)"', result.stdout))
+    assert {"rs", "pspice", "pspice--"} == {row["shedder"] for row in json.loads(result.stdout)["rows"]}
 
 
 def test_a_model_of_espice(recwarn: pytest.WarningsRecorder) -> None:

@@ -150,7 +150,7 @@ def test_queries_may_come_and_go(plain: tuple[int, float]) -> None:
     live.add(other)
     live.replace("q1", fc.parse("PATTERN SEQ(A a, C c) WHERE [ID] WITHIN 1ms", SCHEMA, name="q1"))
     live.process(EVENTS.slice(15_000))
-    assert set(live.metrics()["shedding"]["model"]["queries"]) == {"q1", "q2"}
+    assert live.metrics()["shedding"]["model"]["queries"] == {"q1": {"shedder": "random"}, "q2": {"shedder": "random"}}
 
 
 def test_another_process_fits_as_this_one() -> None:

@@ -381,8 +381,13 @@ class PSpiceProbability(PSpice):
 
     name = "pspice--"
 
-    def __init__(self, model: ModelSource | Sequence[ModelSource], seed: int = 0, **options: Any) -> None:
-        super().__init__(model, seed, **options | {"remaining_time": False})
+    def __init__(
+        self, model: ModelSource | Sequence[ModelSource], seed: int = 0, *, slices: int = 32, explore: float = 0.01,
+        cut: bool = True, history: int = 50_000, renew: int = 1_000_000,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            model, seed, slices=slices, explore=explore, cut=cut, history=history, renew=renew, remaining_time=False
+        )
 
 
 def _window(view: QueryView, model: PSpiceModel) -> float:

@@ -89,10 +89,7 @@ class BatchDetection:
         task = SliceTask(self.stream_plan, batch, watermark, slices)
 
         def fastcep_detect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            try:
-                yield from task(batches)
-            except FastcepError as error:  # raised below: Spark would repeat the task, and add the worker's traceback
-                yield pa.RecordBatch.from_pydict({REPORT: [json.dumps({"error": str(error)})]})
+            return task(batches)
 
         frame = self._assigned(events, slices).mapInArrow(fastcep_detect, f"{REPORT} string")
         with interpreter_errors():

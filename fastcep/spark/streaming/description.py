@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
-from fastcep.errors import ValidationError
+from fastcep.errors import SnapshotError, ValidationError
 from fastcep.query import Document, document_text
 from fastcep.spark.relevant_events import condition
 from fastcep.spark.streaming.assignment import group_sql
@@ -15,12 +15,13 @@ from fastcep.spark.streaming.commit import Commit
 from fastcep.spark.streaming.files import Files
 from fastcep.spark.streaming.preparation import Prepared
 from fastcep.spark.streaming.slice_engine import RESTORE_OPTIONS, StreamPlan
-from fastcep.stored import TEXT, by_name, record
+from fastcep.stored import COUNT, TEXT, Check, by_name, record
 
 __all__ = ["Description"]
 
 _NAME = "stream.json"
-_CHECK = record({"stream": TEXT, "query": TEXT, "options": by_name(TEXT), "events": TEXT, "key": TEXT})
+_FIELDS: Mapping[str, Check] = {"query": TEXT, "options": by_name(TEXT), "events": TEXT, "key": TEXT}
+_CHECK, _CHECK_STATE = record({"stream": TEXT, **_FIELDS}), record({"slices": COUNT, **_FIELDS})
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,27 @@ class Description:
         where = "all" if prepared.numbered else condition(prepared.plan) or "all"
         return cls(text, stored | {"shedder": prepared.shedding}, where, key)
 
-    def document(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return asdict(self)
+    def state(self, slices: int) -> str:
+        """Return it with the number of slices, for the state of a slice."""
+        return json.dumps({"slices": slices, **asdict(self)})
+
+    @classmethod
+    def of_state(cls, text: str) -> tuple[int, Description]:
+        """Return the number of slices and the description of a `state`.
+
+        Raises
+        ------
+        SnapshotError
+            If another version of fastcep has written it.
+        """
+        values = json.loads(text)
+        try:
+            _CHECK_STATE(values, "")
+        except ValueError as error:
+            raise SnapshotError(
+                f"the checkpoint is of another version of fastcep ({error}); start with a new one"
+            ) from None
+        return values.pop("slices"), cls(**values)
 
     def check(self, files: Files, latest: Commit | None, plan: StreamPlan) -> tuple[str, bool]:
         """Compare with the description in a checkpoint, or write it to a new one.
@@ -72,7 +91,8 @@ class Description:
         """
         try:
             stored = files.read_record(
-                _NAME, _CHECK, "the description of a streaming query", "restore the checkpoint from a copy"
+                _NAME, _CHECK, "the description of a streaming query", "restore the checkpoint from a copy, or start "
+                "with a new one"
             )
         except FileNotFoundError:
             names = files.names()
@@ -124,4 +144,4 @@ class Description:
 
     def write(self, files: Files, stream: str) -> None:
         """Write it to a checkpoint, with the identity of the stream."""
-        files.write(_NAME, json.dumps({"stream": stream, **self.document()}, indent=1).encode())
+        files.write(_NAME, json.dumps({"stream": stream, **asdict(self)}, indent=1).encode())

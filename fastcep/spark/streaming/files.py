@@ -63,8 +63,8 @@ class Files:
         return f"{self._root}/{name}"
 
     def uri(self, name: str) -> str:
-        """Return the path of a file for Spark."""
-        return f"{self.folder}/{name}"
+        """Return the URI of a file, also of a local one: Spark's default may be another file system."""
+        return f"file://{self._root}/{name}" if self._is_local else f"{self.folder}/{name}"
 
     def exists(self, name: str) -> bool:
         """Return True if there is a file or folder of this name."""

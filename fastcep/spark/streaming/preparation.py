@@ -104,12 +104,15 @@ def prepare(
     plan, key, numbered = cut_of(built, slices)
     plain, lateness = plain_query(built), parse_duration(allowed_lateness)
     all_options = engine_options(options, built, plain, allowed_lateness, timed_out)
-    stored = pickled(all_options, "the options of the engines", "they must")  # before an engine uses the shedder
+    # Before an engine uses the shedder.
+    pickled_options = pickled(all_options, "the options of the engines", "they must")
     engine = first_engine(plain, all_options)
     output = output_of(engine, built.schema, built, timed_out=timed_out)
     stream_plan = StreamPlan(
-        plain, event_schema(built.schema), stored, ship_functions(built), output, checkpoint, run, on_change, timed_out
-    )
+        plain, event_schema(built.schema), pickled_options, ship_functions(built), output, checkpoint, run, on_change,
+        timed_out,
+    )  # fmt: skip
     control = engine._stream.queries.control
-    shedding = "none" if control is None else json.dumps(control.specs(), sort_keys=True)
+    models = [model.hash for model in all_options.get("model") or ()]  # those of 'auto' are not in its specification
+    shedding = "none" if control is None else json.dumps(control.specs() | {"models": models}, sort_keys=True)
     return Prepared(built, plan, key, numbered, slices, order_by, lateness, all_options, shedding, stream_plan)

@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 
+from fastcep.errors import FastcepError
 from fastcep.events.convert import from_numpy
 from fastcep.query.plain_schema import NUMBER
 from fastcep.spark.streaming.assignment import Unit
 from fastcep.spark.streaming.files import Files
 from fastcep.spark.streaming.output import KINDS, Output
-from fastcep.spark.streaming.slice_engine import StreamPlan, keep, open_engine
+from fastcep.spark.streaming.slice_engine import SliceEngine, StreamPlan, keep, open_engine
 
 __all__ = ["NO_UNIT", "REPORT", "UNIT", "SliceTask"]
 
@@ -57,23 +58,18 @@ class SliceTask:
     slices: tuple[tuple[Unit, ...], ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Process the events of one slice; yield one row, the report for the driver."""
+        """Process the events of one slice; yield one row, the report for the driver, or the error of an engine."""
         plan: StreamPlan = self.plan.value
         context: Any = TaskContext.get()
         number, attempt = context.partitionId(), context.taskAttemptId()
         suffix = f"{number}-{plan.run}-{attempt}"
         plan.functions.register()
         files = Files(plan.checkpoint)
-        engines = [open_engine(plan, unit, files.read) for unit in self.slices[number]]
-        rows = _Rows(plan.output)
-        events = 0
-        for chunk in _chunks(batches):
-            table = chunk if plan.output.numbered else self._numbered(chunk, events, number)
-            for index, engine in enumerate(engines):
-                rows.add(engine.process(_of_unit(table, index, len(engines)), events))
-            events += chunk.num_rows
-        for engine in engines:
-            rows.add(engine.end(self.watermark))
+        try:
+            engines, rows, events = self._processed(plan, files, number, batches)
+        except FastcepError as error:  # the driver raises it: Spark would repeat the task, and add a traceback
+            yield pa.RecordBatch.from_pydict({REPORT: [json.dumps({"error": str(error)})]})
+            return
         folder = f"batches/{self.batch}"
         states = [engine.store(files, f"{folder}/state-{index}-{suffix}.fcs") for index, engine in enumerate(engines)]
         report = {
@@ -83,6 +79,21 @@ class SliceTask:
         for engine in engines:
             keep(plan, engine, self.batch)
         yield pa.RecordBatch.from_pydict({REPORT: [json.dumps(report)]})
+
+    def _processed(
+        self, plan: StreamPlan, files: Files, number: int, batches: Iterable[pa.RecordBatch]
+    ) -> tuple[list[SliceEngine], _Rows, int]:
+        """Process the events; return the engines, their rows and the number of events."""
+        engines = [open_engine(plan, unit, files.read) for unit in self.slices[number]]
+        rows, events = _Rows(plan.output), 0
+        for chunk in _chunks(batches):
+            table = chunk if plan.output.numbered else self._numbered(chunk, events, number)
+            for index, engine in enumerate(engines):
+                rows.add(engine.process(_of_unit(table, index, len(engines)), events))
+            events += chunk.num_rows
+        for engine in engines:
+            rows.add(engine.end(self.watermark))
+        return engines, rows, events
 
     def _numbered(self, events: pa.Table, first: int, number: int) -> pa.Table:
         """Add numbers that no other slice or batch has, in the order of the events."""

@@ -11,7 +11,6 @@ slices compare themselves with their marks in the first one, which fails before 
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -193,7 +192,7 @@ class _Processor(StatefulProcessor):
 
     def __init__(self, plan: StreamPlan, slices: int, description: Description, ties: tuple[str, ...]) -> None:
         self._plan, self._slices, self._description, self._ties = plan, slices, description, ties
-        self._stream = json.dumps({"slices": slices, **description.document()})
+        self._stream = description.state(slices)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state: the snapshot of an engine, and what is needed to find a live engine or to do nothing.
@@ -253,21 +252,22 @@ class _Processor(StatefulProcessor):
         ValidationError
             If the state was written with another number of slices, other options, or another query that may not be
             replaced.
+        SnapshotError
+            If another version of fastcep has written it.
         """
         if not self._version.exists():
             return _Known()
         version, waits, stream = self._version.get()
         if stream == self._stream:
             return _Known(version, waits, is_same=True)
-        stored = json.loads(stream)
-        slices = stored.pop("slices")
+        slices, stored = Description.of_state(stream)
         if slices != self._slices:
             raise ValidationError(
                 f"the checkpoint has {slices} slices, found slices={self._slices}; pass slices={slices}, or start "
                 "with a new checkpoint; fastcep.spark.write_matches can change "
                 "the number of slices at a restart"
             )
-        self._description.is_changed(Description(**stored), "the checkpoint", self._plan.on_change)
+        self._description.is_changed(stored, "the checkpoint", self._plan.on_change)
         return _Known(version, waits)
 
     @staticmethod

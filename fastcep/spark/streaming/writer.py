@@ -122,8 +122,8 @@ def write_matches(
             f"cannot use checkpoint={commits.files.folder!r} or the sink: {error}; pass folders that can be written"
         ) from None
     detection = BatchDetection(prepared, stream.sparkSession.sparkContext.broadcast(stream_plan))
-    new = partial(description.write, commits.files, identity) if replaces else None
-    return _start(writer, _Batches(detection, commits, target, cache_batches, new), query_name)
+    describe = partial(description.write, commits.files, identity) if replaces else None
+    return _start(writer, _Batches(detection, commits, target, cache_batches, describe), query_name)
 
 
 class _Batches:
@@ -162,7 +162,7 @@ def _writer(stream: DataFrame, trigger: Mapping[str, Any] | None, name: str | No
     """Return a writer with these settings, of which nothing is started."""
     writer = stream.writeStream
     if trigger is not None:
-        if len(trigger) != 1 or not set(trigger) <= {"availableNow", "once", "processingTime"}:
+        if not isinstance(trigger, Mapping) or [*trigger] not in (["availableNow"], ["processingTime"]):
             raise ValidationError(f"trigger={trigger!r}: {_TRIGGER}")
         try:
             writer = writer.trigger(**trigger)

@@ -142,12 +142,14 @@ def test_another_query_in_a_checkpoint(spark: Any, tmp_path: Path) -> None:
 
 
 def test_another_shedder_in_a_checkpoint(spark: Any, tmp_path: Path) -> None:
-    """Its state is that of the shedder; an object is used by each engine on its own."""
+    """Its state is that of the shedder and the model; an object is used by each engine on its own."""
     write(tmp_path / "in", pieces(2_000, 2)[:1])
     arguments = {"sink": tmp_path / "out", "checkpoint": tmp_path / "state", "slices": 2, "latency_bound": "1s"}
     for shedder in (fc.shedding.Auto(seed=3), fc.shedding.Auto(seed=3)):
         run(stream(spark, tmp_path / "in"), query("kleene"), **arguments, shedder=shedder)
-    for other in ({}, {"shedder": "rs"}, {"shedder": fc.shedding.Auto(seed=4)}):
+    history = pieces(2_000, 1)[0].sort_by("row")
+    model = fc.fit(query("kleene"), history, validate=False, cost_table="paper", slices=2)
+    for other in ({}, {"shedder": "rs"}, {"shedder": fc.shedding.Auto(seed=4)}, {"shedder": "auto", "model": model}):
         with pytest.raises(ValidationError, match=r"with shedder=.*use the same option, or a new checkpoint"):
             run(stream(spark, tmp_path / "in"), query("kleene"), **arguments, **other)
 
@@ -248,6 +250,7 @@ def test_refused_arguments(spark: Any, tmp_path: Path) -> None:
         ((frame, kleene), {"order_by": "V"}, "omit order_by"),
         ((frame, kleene), {"trigger": {"processingTime": "soon"}}, "trigger={'processingTime': 'soon'}: expected"),
         ((frame, kleene), {"trigger": {"continuous": "1 second"}}, "trigger={'continuous': '1 second'}: expected"),
+        ((frame, kleene), {"trigger": "1 second"}, "trigger='1 second': expected"),
         ((frame, kleene), {"trigger": {}}, "trigger={}: expected {'processingTime': '1 second'}"),
         ((frame, kleene), {"query_name": 3}, "query_name=3: expected a name or None"),
     ]:

@@ -184,6 +184,6 @@ def test_files(tmp_path: Path) -> None:
     assert files.names() == ["a", "e"] and files.read("e/d") == b"two"
     files.remove_folder("a")
     files.remove_folder("a")
-    assert files.names() == ["e"] and files.uri("e") == f"{tmp_path}/e"
+    assert files.names() == ["e"] and files.uri("e") == f"file://{tmp_path}/e"
     with pytest.raises(FileNotFoundError):
         files.read("a/b")
