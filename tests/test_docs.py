@@ -134,10 +134,14 @@ def run_page(page: Path) -> None:
                 pytest.fail(f"{where}: unknown fence language {language!r}; use {known}")
 
 
+def marks_of(page: Path) -> list[pytest.MarkDecorator]:
+    """Return the marks of a page: its examples need Spark, or take long."""
+    marks = [pytest.mark.spark] if page.stem.startswith("spark") else []
+    return [*marks, pytest.mark.thorough] if page.stem in ("cli", "espice", "hybrid") else marks
+
+
 @pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=pytest.mark.spark) if page.stem.startswith("spark") else page for page in PAGES],
-    ids=lambda page: page.relative_to(ROOT).as_posix(),
+    "page", [pytest.param(page, marks=marks_of(page), id=page.relative_to(ROOT).as_posix()) for page in PAGES]
 )
 def test_code_blocks_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest

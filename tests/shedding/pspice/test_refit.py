@@ -158,6 +158,7 @@ DRIFTING = (
 )  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", DRIFTING)
 @pytest.mark.parametrize("demand", [0.05, 0.3, 0.6])
 def test_a_drift_is_a_change_of_the_stream(text: str, demand: float) -> None:
@@ -189,6 +190,7 @@ def bursts(seed: int, share: float) -> pa.Table:
     return pa.table({"type": types, "ID": ones, "V": ones, "ts": np.cumsum(random.integers(1, 20, 30_000))})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", BURSTS)
 @pytest.mark.parametrize("demand", [0.1, 0.4])
 def test_the_drift_is_small_if_the_age_of_a_partial_match_matters(text: str, demand: float) -> None:

@@ -46,6 +46,7 @@ def test_a_file_that_is_written_again(
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_a_filtered_row_group_that_has_other_rows(spark: Any, ds1: pa.Table, tmp_path: Path) -> None:
     """No task reads a row group that the filter excludes, but all of the file is checked."""
     early = ds1.set_column(0, "type", pa.array(["A", "B"] * 450))
@@ -60,6 +61,7 @@ def test_a_filtered_row_group_that_has_other_rows(spark: Any, ds1: pa.Table, tmp
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_a_cached_frame_is_not_read_from_its_files(spark: Any, ds1: pa.Table, tmp_path: Path) -> None:
     pq.write_table(ds1, tmp_path / "f.parquet", row_group_size=100)
     frame = spark.read.parquet(str(tmp_path / "f.parquet"))
@@ -75,6 +77,7 @@ def test_a_cached_frame_is_not_read_from_its_files(spark: Any, ds1: pa.Table, tm
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_a_survey_of_another_query(spark: Any, ds1: pa.Table, tmp_path: Path) -> None:
     pq.write_table(ds1, tmp_path / "f.parquet", row_group_size=100)
     frame = spark.read.parquet(str(tmp_path / "f.parquet"))

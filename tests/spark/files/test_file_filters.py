@@ -51,6 +51,7 @@ def test_filters(spark: Any, tmp_path: Path, conditions: list[str], in_files: bo
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("condition", "in_files"),
     [
@@ -72,6 +73,7 @@ def test_long_filters_are_left_to_spark(spark: Any, tmp_path: Path, condition: s
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_renamed_columns(spark: Any, tmp_path: Path) -> None:
     """Times and sequence numbers swap their names, a column has two names, and filters read the old and new names."""
     table = FILTERED.set_column(0, "at", pa.array([2 * n for n in range(300)]))
@@ -92,6 +94,7 @@ def test_renamed_columns(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_renamed_types_are_ignored(spark: Any, tmp_path: Path) -> None:
     pq.write_table(FILTERED, tmp_path / "f.parquet", row_group_size=5)
     frame = spark.read.parquet(str(tmp_path / "f.parquet")).selectExpr("at", "row", "s AS kind", "row AS s")

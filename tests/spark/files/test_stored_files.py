@@ -81,6 +81,7 @@ def test_files_that_store_columns_differently(spark: Any, tmp_path: Path) -> Non
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_times_of_different_units(spark: Any, tmp_path: Path) -> None:
     table = cast(events(), "ts", pa.timestamp("us", "UTC"))
     times = pa.array(np.arange(600) // 2 * 2_000, pa.timestamp("us", "UTC"))
@@ -93,6 +94,7 @@ def test_times_of_different_units(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 @pytest.mark.parametrize("sequence", [None, "row"])
 def test_ignored_types(spark: Any, tmp_path: Path, sequence: str | None) -> None:
     """Events of undeclared types do not count for WITHIN n EVENTS, so their positions are not those of rows."""
@@ -111,6 +113,7 @@ def test_ignored_types(spark: Any, tmp_path: Path, sequence: str | None) -> None
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_a_null_type_is_an_error_where_undeclared_types_are_ignored(spark: Any, tmp_path: Path) -> None:
     schema = fc.Schema(TYPES, time="ts", type="type", time_unit="us", sequence="row", other_types="ignore")
     query = fc.parse("PATTERN SEQ(A a, B b) WHERE a.V = b.V WITHIN 9us", schema)
@@ -121,6 +124,7 @@ def test_a_null_type_is_an_error_where_undeclared_types_are_ignored(spark: Any, 
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_codes_of_types(spark: Any, tmp_path: Path) -> None:
     """Numbers of types, some of them undeclared."""
     table = events()
@@ -135,6 +139,7 @@ def test_codes_of_types(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_files_that_only_spark_reads(spark: Any, tmp_path: Path) -> None:
     """Names in other letters, columns that a file does not have, and times of 96 bits: Arrow would raise an error."""
     table = events()
@@ -157,6 +162,7 @@ def test_files_that_only_spark_reads(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_hidden_files(spark: Any, tmp_path: Path) -> None:
     """Spark lists ``_metadata``, but reads no rows from it; copies begin with a dot."""
     table = events()
@@ -170,6 +176,7 @@ def test_hidden_files(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("option", "value"),
     [("spark.sql.files.ignoreCorruptFiles", "true"), ("spark.sql.files.ignoreMissingFiles", "true"),
@@ -191,6 +198,7 @@ def test_settings_with_which_spark_reads_other_rows(spark: Any, tmp_path: Path, 
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("metadata", "in_files"),
     [({"org.apache.spark.version": "4.1.0"}, True), ({"org.apache.spark.version": "2.4.8"}, False),

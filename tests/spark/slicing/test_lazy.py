@@ -20,7 +20,7 @@ import fastcep as fc
 import fastcep.spark
 from fastcep import datasets
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
 EVENTS = 50_000
 V = {"ID": "int64", "V": "int64"}
@@ -114,7 +114,6 @@ def fit_of(frame: Any, query: fc.Query, **options: Any) -> fc.Model:
 WINDOWS = "PATTERN SEQ(A a, B b) WHERE [ID] WINDOW OPEN EVERY 100 EVENTS CLOSE AFTER {}"
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("text", "call", "times"),
     [

@@ -14,7 +14,7 @@ from support.detection import assert_detects, one_engine
 import fastcep as fc
 import fastcep.spark
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
 SCHEMA = fc.Schema({name: {"k": "int64", "v": "int64"} for name in "AB"}, time="at", type="t", sequence="n")
 TEXT = "PATTERN SEQ(A a, B b) WHERE [k] AND a.v = b.v WITHIN {}"
@@ -79,7 +79,6 @@ def test_a_million_keys_of_two_rows(spark: Any) -> None:
         assert matches.equals(one_engine(query, table).select(["a", "b"]).cast(matches.schema))
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("in_order", [True, False])
 def test_two_hundred_small_files(spark: Any, tmp_path: Path, in_order: bool) -> None:
     table = stream(np.random.default_rng(8).integers(0, 40, 10_000))

@@ -25,7 +25,7 @@ from support.micro_batches import (
 import fastcep as fc
 import fastcep.spark
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("rocksdb")]
+pytestmark = [pytest.mark.spark, pytest.mark.thorough, pytest.mark.usefixtures("rocksdb")]
 CHANGED = fc.parse(QUERIES["kleene"].replace("500us", "501ms"), LETTERS, name="kleene")
 
 
@@ -38,7 +38,6 @@ def refusal(frame: Any, folder: Path) -> str:
     return str(raised.value).splitlines()[0]
 
 
-@pytest.mark.thorough
 def test_another_query(spark: Any, tmp_path: Path) -> None:
     """It is refused, or replaces the other one in all slices: those without new events keep no part of its state.
 
@@ -68,7 +67,6 @@ def test_another_query(spark: Any, tmp_path: Path) -> None:
     assert "another schema" in refusal(replaced, tmp_path / "state")
 
 
-@pytest.mark.thorough
 def test_other_options(spark: Any, tmp_path: Path) -> None:
     """Those that snapshots include are refused by name, and leave the checkpoint as it is; others are used."""
     tables, kleene = in_milliseconds(pieces(2_000, 2, disorder=3_000)), slow_query("kleene")

@@ -30,7 +30,7 @@ import fastcep.spark
 from fastcep.errors import ValidationError
 from fastcep.spark.streaming import checks
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
 
 @pytest.mark.usefixtures("rocksdb")
