@@ -181,14 +181,18 @@ class Commits:
     def check_offsets(self, latest: Commit | None) -> None:
         """Check that Spark's checkpoint has the batch of the last commit.
 
-        Without it, Spark would begin again with batches whose numbers are committed, so their rows would be lost.
+        Without it, Spark would begin again with batches whose numbers are committed, so their rows would be lost. An
+        unfinished file of the first batch, of a driver that was killed, is removed: Spark would refuse to start.
 
         Raises
         ------
         SnapshotError
             If it has not.
         """
-        if latest is not None and str(latest.batch) not in self.files.names("spark/offsets"):
+        names = self.files.names("spark/offsets")
+        if latest is None and names and not any(name.isdigit() for name in names):
+            self.files.remove_folder("spark/offsets")
+        if latest is not None and str(latest.batch) not in names:
             raise SnapshotError(
                 f"checkpoint {self.files.folder}: batch {latest.batch} is committed, but Spark's own checkpoint in the "
                 "folder spark does not have it; restore the whole checkpoint from a copy, or start with a new one"

@@ -165,6 +165,20 @@ def test_the_checkpoint_of_spark_is_gone(spark: Any, tmp_path: Path) -> None:
         run(stream(spark, tmp_path / "in"), query("kleene"), tmp_path / "out", tmp_path / "state", slices=2)
 
 
+def test_a_driver_that_was_killed_in_its_first_batch(spark: Any, tmp_path: Path) -> None:
+    """Spark does not start beside the unfinished file of its first batch."""
+    tables = pieces(2_000, 2)
+    write(tmp_path / "in", tables)
+    arguments = query("kleene"), tmp_path / "out", tmp_path / "state"
+    run(stream(spark, tmp_path / "in"), *arguments, slices=2)
+    for folder in [*(tmp_path / "out").glob("batch=*"), tmp_path / "state" / "batches", tmp_path / "state" / "spark"]:
+        shutil.rmtree(folder)
+    (tmp_path / "state" / "spark" / "offsets").mkdir(parents=True)
+    (tmp_path / "state" / "spark" / "offsets" / ".0.tmp").write_text("v1")
+    run(stream(spark, tmp_path / "in"), *arguments, slices=2)
+    assert rows_in(tmp_path / "out") == rows_of_one_engine(query("kleene"), tables, "0s", "ABC")
+
+
 def test_an_error_of_an_engine(spark: Any, tmp_path: Path) -> None:
     """Two events with one time and number: the message comes once, without a traceback of a worker."""
     (table, _) = pieces(200, 1)
