@@ -11,7 +11,9 @@ from typing import Any
 
 from bench.queries import RESULTS, environment
 
-__all__ = ["FOLDER", "PartResult", "condense", "merge_points", "part_results", "read", "results_path", "save"]
+__all__ = [
+    "FOLDER", "PartResult", "condense", "measured_part", "merge_points", "part_results", "read", "results_path", "save",
+]  # fmt: skip
 
 FOLDER = RESULTS / "papers"
 
@@ -139,6 +141,30 @@ def condense(document: Mapping[str, Any], series: Sequence[tuple[str, str]], che
         ],
         "series": [_thin(line) for line in kept],
         "check": check,
+    }  # fmt: skip
+
+
+def measured_part(
+    rows: Sequence[Mapping[str, Any]], events: int, matches: int, *, mode: str = "time", cost_table: str = "measured"
+) -> dict[str, Any]:
+    """Return the document of a part whose rows a figure measures itself, for one shedder.
+
+    Parameters
+    ----------
+    rows
+        Values of each run, with ``shedder``, ``target``, ``seed`` and ``why``.
+    events, matches
+        Number of events of a run, and of its matches.
+    mode, cost_table
+        Kind of the targets, and name of the cost table.
+    """
+    shedder = rows[0]["shedder"]
+    targets, seeds = (list(dict.fromkeys(row[key] for row in rows)) for key in ("target", "seed"))
+    strategies = [{"name": shedder, "label": shedder, "reference": False}]
+    setting = {"mode": mode, "targets": targets, "strategies": strategies, "seeds": seeds, "cost_table": cost_table}
+    return {
+        "events": events, "truth": {"matches": matches}, "rows": list(rows), "series": [], "check": "",
+        "setting": setting,
     }  # fmt: skip
 
 

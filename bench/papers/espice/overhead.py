@@ -18,6 +18,7 @@ from bench.papers.espice.findings_fig7_10 import overheads
 from bench.papers.espice.operator import RATES
 from bench.papers.espice.streams import SYMBOLS, q2, quotes
 from bench.papers.figures import Figure, Panel, Part, Picture, Table
+from bench.papers.results import measured_part
 from bench.papers.strategies import ESPICE, strategies
 from fastcep.evaluation.constant import ConstantDemand, SameDemand
 from fastcep.evaluation.setting import UNREACHABLE_BOUND
@@ -91,20 +92,7 @@ def lookup_times(target: str, events: int, seeds: int) -> dict[str, Any]:
         {"shedder": ESPICE, "target": target, "seed": seed, "overhead": round(share, 6), "why": ""}
         for seed, (share, _) in enumerate(measured)
     ]
-    return {
-        "events": events,
-        "truth": {"matches": measured[0][1]},
-        "rows": rows,
-        "series": [],
-        "check": "",
-        "setting": {
-            "mode": "time",
-            "targets": [target],
-            "strategies": [{"name": ESPICE, "label": ESPICE, "reference": False}],
-            "seeds": list(range(seeds)),
-            "cost_table": "measured",
-        },
-    }
+    return measured_part(rows, events, measured[0][1])
 
 
 def _overhead(query: fc.Query, table: pa.Table, factory: Callable[[int], Shedder]) -> tuple[float, int]:

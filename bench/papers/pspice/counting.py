@@ -17,6 +17,7 @@ from bench.papers.data import HISTORY, SEED
 from bench.papers.figures import Figure, Part, Table
 from bench.papers.pspice.cases import CASES, Case
 from bench.papers.pspice.findings import counting
+from bench.papers.results import measured_part
 from bench.papers.strategies import PSPICE
 from fastcep.evaluation.constant import ConstantDemand, SameDemand
 from fastcep.evaluation.setting import UNREACHABLE_BOUND
@@ -94,20 +95,7 @@ def counting_times(case: Case, size: int, events: int, seeds: int) -> dict[str, 
     for seed in range(seeds):
         share, matches = _share(query, model, case.events(events, SEED + 100 * seed))  # type: ignore[call-arg]
         rows.append({"shedder": PSPICE, "target": f"{size}", "seed": seed, "overhead": round(share, 6), "why": ""})
-    return {
-        "events": events,
-        "truth": {"matches": matches},
-        "rows": rows,
-        "series": [],
-        "check": "",
-        "setting": {
-            "mode": "time",
-            "targets": [f"{size}"],
-            "strategies": [{"name": PSPICE, "label": PSPICE, "reference": False}],
-            "seeds": list(range(seeds)),
-            "cost_table": "measured",
-        },
-    }
+    return measured_part(rows, events, matches)
 
 
 def _share(query: fc.Query, model: fc.Model, table: pa.Table) -> tuple[float, int]:

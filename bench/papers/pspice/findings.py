@@ -155,7 +155,7 @@ def retraining(parts: Parts) -> list[str]:
     gain = ends[RENEWED] - ends[FIXED]
     judged = _valid_verdict(part, (FIXED, RENEWED), part.targets[0], levels[RENEWED] >= _RECOVERED)
     if judged == verdict(True) and gain < _CLEAR_GAIN:
-        judged = "the figure cannot tell, as the recall is about as high without retraining"
+        judged = "not shown, as the recall is about as high without retraining"
     return [*sentences, f"{goal}{judged}). The difference is {gain:.2f}.", invalid_points(part)]
 
 

@@ -11,6 +11,7 @@ from bench.papers.figures import Figure, Panel, Part, Picture, Table
 from bench.papers.pspice.cases import CASES, EVERY, QUEUE, part_of
 from bench.papers.pspice.findings import overheads
 from bench.papers.pspice.streams import q1, quotes
+from bench.papers.results import measured_part
 from bench.papers.strategies import PSPICE
 from fastcep.shedding.counts import transition_counts
 from fastcep.shedding.pspice.fit import model_of_counts
@@ -46,23 +47,8 @@ def build_times(events: int, seeds: int) -> dict[str, Any]:
             rows.append({"shedder": PSPICE, "target": f"{window}", "seed": seed, **measured})
             matches = counts["observations"].to_numpy()[counts["target_name"].to_numpy(zero_copy_only=False) == "match"]
             truths.setdefault(f"{window}", {"matches": int(matches.sum())})
-    strategies = [{"name": PSPICE, "label": PSPICE, "reference": False}]
-    targets = [f"{window}" for window in MODEL_WINDOWS]
-    return {
-        "events": events,
-        "truth": truths[targets[0]],
-        "truths": truths,
-        "rows": rows,
-        "series": [],
-        "check": "",
-        "setting": {
-            "mode": "time",
-            "targets": targets,
-            "strategies": strategies,
-            "seeds": list(range(seeds)),
-            "cost_table": EVERY["cost_table"].name,
-        },
-    }
+    first = next(iter(truths.values()))["matches"]
+    return measured_part(rows, events, first, cost_table=EVERY["cost_table"].name) | {"truths": truths}
 
 
 def _seconds(function: Any) -> float:

@@ -15,6 +15,7 @@ from bench.papers.pspice.counting import constant_engine
 from bench.papers.pspice.findings import overheads_on_the_wall
 from bench.papers.pspice.overhead import QUOTED_SYMBOLS
 from bench.papers.pspice.streams import q1, quotes
+from bench.papers.results import measured_part
 from bench.papers.strategies import PSPICE
 from fastcep.overload.episodes import without_warnings
 from fastcep.shedding import PSpice
@@ -44,20 +45,7 @@ def decision_times(window: int, events: int, seeds: int) -> dict[str, Any]:
         share, nanoseconds, found = _run(query, model, quotes(events, SEED + 100 * seed, QUOTED_SYMBOLS))
         rows.append({"shedder": PSPICE, "target": label, "seed": seed, "overhead": round(share, 6),
                      "seconds": round(nanoseconds / 1e9, 9), "why": ""})  # fmt: skip
-    return {
-        "events": events,
-        "truth": {"matches": found},
-        "rows": rows,
-        "series": [],
-        "check": "",
-        "setting": {
-            "mode": "demands",
-            "targets": [label],
-            "strategies": [{"name": PSPICE, "label": PSPICE, "reference": False}],
-            "seeds": list(range(seeds)),
-            "cost_table": "measured",
-        },
-    }
+    return measured_part(rows, events, found, mode="demands")
 
 
 def _run(query: fc.Query, model: fc.Model, table: pa.Table) -> tuple[float, float, int]:

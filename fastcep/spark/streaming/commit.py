@@ -178,16 +178,16 @@ class Commits:
                 return commit
         return None
 
-    def check_offsets(self, latest: Commit | None) -> None:
-        """Check that Spark's checkpoint has the batch of the last commit.
+    def prepare_offsets(self, latest: Commit | None) -> None:
+        """Check that Spark's checkpoint has the batch of the last commit; remove an unfinished file of the first batch.
 
-        Without it, Spark would begin again with batches whose numbers are committed, so their rows would be lost. An
-        unfinished file of the first batch, of a driver that was killed, is removed: Spark would refuse to start.
+        Without the batch, Spark would begin again with numbers that are committed, so the rows of new batches would be
+        lost. If a driver is killed while it writes its first batch, Spark does not start beside the unfinished file.
 
         Raises
         ------
         SnapshotError
-            If it has not.
+            If Spark's checkpoint does not have the batch.
         """
         names = self.files.names("spark/offsets")
         if latest is None and names and not any(name.isdigit() for name in names):

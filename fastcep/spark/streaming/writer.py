@@ -113,9 +113,9 @@ def write_matches(
     writer = _writer(stream, trigger, query_name)
     target = sink_of(sink, stream_plan.output.schema)
     description = Description.of(prepared)
-    commits.check_offsets(latest)
     try:
         identity, replaces = description.check(commits.files, latest, stream_plan)
+        commits.prepare_offsets(latest)  # now that the folder is known to be the checkpoint of this query
         target.prepare(identity)
     except OSError as error:
         raise ValidationError(
