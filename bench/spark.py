@@ -251,6 +251,10 @@ def detections(session: Any, path: Path, limit: float) -> dict[str, Any]:
     def note(name: str, run: Callable[[], int]) -> None:
         rows[name] = limited(session, run, limit)
         print(f"{name:24}", rows[name], flush=True)
+        query, _, method = name.partition(" ")
+        expected = rows.get(f"{query} files in order", {}).get("matches")
+        if method != "to Python" and expected is not None and rows[name].get("matches", expected) != expected:
+            raise AssertionError(f"{name} found {rows[name]['matches']} matches, files in order {expected}")
 
     session.range(1_000_000).selectExpr("sum(id)").collect()  # initialises Spark
     filtered = frame.where("V >= 0")  # all rows
