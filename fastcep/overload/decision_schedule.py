@@ -1,4 +1,8 @@
-"""Schedule of decisions: when enough work was done, or an eighth of a window has passed, since the last one."""
+"""Schedule of decisions: when enough work was done, or an eighth of a window has passed, since the last one.
+
+Decisions, and learning, take a small share of the time: where an event takes a fraction of a microsecond, and no queue
+is known, a decision can be due only after several windows.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,19 @@ from fastcep.stored import AMOUNT, COUNT, sequence, whole
 
 __all__ = ["MOST_EVENTS", "DecisionSchedule", "RestSchedule"]
 
-#: Decisions in a window (ALGORITHMS: hybrid, decisions), and smallest and largest number of events between two.
+#: Decisions in a window (ALGORITHMS: hybrid, decisions), and smallest number of events between two.
 _BY_WINDOW = 8
-_LEAST, MOST_EVENTS = 32, 1 << 15
+_LEAST = 32
 
-#: Share of the time that decisions may take. With a queue: shares of the latency bound that the engine may work, and in
-#: which events may arrive, between two decisions; with a tenth of the bound it is held less often, because a decision
-#: costs about 0.6 ms on the wall clock. The interval is at least `_NEAREST` times the cost of a decision.
-_OVERHEAD = 0.02
+#: Number of events after which a decision is due even if the window is longer, unless decisions would take more than
+#: their share of the time; and number after which it is due in any case. With a memory limit the first always holds.
+MOST_EVENTS, _RAREST = 1 << 15, 1 << 20
+
+#: Share of the time that decisions may take, on the virtual and on the wall clock. With a queue: shares of the latency
+#: bound that the engine may work, and in which events may arrive, between two decisions; with a tenth of the bound it
+#: is held less often, because a decision costs about 0.6 ms on the wall clock. The interval is at least `_NEAREST` times
+#: the cost of a decision.
+_OVERHEAD, _WALL_OVERHEAD = 0.02, 0.01
 _BOUND_SHARE, _ARRIVALS_SHARE = 0.25, 0.25
 _NEAREST = 4
 
@@ -43,7 +52,7 @@ _GROWTH_DECAY = 0.9
 _REST_OVERHEAD = 0.005
 _REST_WAIT, _REST_CHECK = 0.25, 0.125
 
-_EVENTS = whole(1, MOST_EVENTS)
+_EVENTS = whole(1, _RAREST)
 _STATE = sequence(
     _EVENTS, _EVENTS, AMOUNT, AMOUNT, AMOUNT, sequence(COUNT, AMOUNT, AMOUNT), COUNT, AMOUNT, COUNT
 )  # fmt: skip
@@ -80,8 +89,9 @@ class DecisionSchedule:
     def __init__(self, decides: bool, often: bool, bound: float, decision: float | None) -> None:
         self._decides, self._often, self._bound = decides, often, bound
         self._wall, self._cost = decision is None, decision or 0.0
+        self._share = _WALL_OVERHEAD if self._wall else _OVERHEAD
         self.check = _LEAST if decides else MOST_EVENTS
-        self._most = MOST_EVENTS
+        self._most = _RAREST if decides else MOST_EVENTS
         self.last_cost, self.overhead = 0.0, 0.0
         self._costs = (0, 0.0, 0.0)  #: number, total and largest cost of decisions that shed or stopped to
         self._frequent = _FREQUENT
@@ -110,9 +120,9 @@ class DecisionSchedule:
 
     def _progress(self, meter: LoadMeter, windows: float, window: float) -> float:
         """Return the share of the way to the next decision that is done; at least 1 if the decision is due."""
-        least = self._cost * _NEAREST if self._often or self._frequent else self._cost / _OVERHEAD
+        least = self._cost * _NEAREST if self._often or self._frequent else self._cost / self._share
         by_cost = meter.spent / least if least > 0 else inf
-        by_window = windows * _BY_WINDOW
+        by_window = max(windows * _BY_WINDOW, meter.events / MOST_EVENTS)
         if meter.first_arrival is None:  # no queue is known: an eighth of a window, or of its work within the bound
             due = self._bound * window / _BY_WINDOW
             return min(max(by_window, meter.spent / due if due > 0 else 0.0), by_cost)
@@ -170,7 +180,7 @@ class DecisionSchedule:
         """
         if self._decides:
             self._frequent = max(0, self._frequent - 1)
-            self._most = MOST_EVENTS
+            self._most = _RAREST
             if free is not None:
                 until_full = self._events_until_full(events, *free()) * _FREE_SHARE
                 self._most = int(min(max(until_full, _LEAST), MOST_EVENTS))

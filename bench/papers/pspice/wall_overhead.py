@@ -81,8 +81,8 @@ FIG9_WALL = Figure(
     "events, in which the drop order is computed. A decision measures the load, learns, chooses what to drop, and "
     "visits live partial matches if it drops some; that the matcher looks up what to refuse is not part of it. An "
     "event takes "
-    "less than a microsecond here, a thousandth of what it takes in the paper, so a window passes in milliseconds; at "
-    "least one decision is made every 32,768 events.",
+    "less than a microsecond here, a thousandth of what it takes in the paper, so a window passes in milliseconds, and "
+    "a decision is made after several windows.",
     (_PART,),
     (),
     (
