@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from fastcep.errors import ModelError
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Classes, Floats, QueryView, Shedder, Tree
+from fastcep.overload.protocols import Classes, Floats, QueryView, Tree
 from fastcep.overload.renewal import EngineSetting
 from fastcep.query import ast
-from fastcep.query.patterns import is_monotonic
-from fastcep.shedding.auto.trial import has_isolated_windows, shedder_of
+from fastcep.shedding.auto.by_model import ByModel
+from fastcep.shedding.auto.trial import has_isolated_windows
 from fastcep.shedding.espice import ESpice
-from fastcep.shedding.events import RandomEvents
-from fastcep.shedding.hybrid import Hybrid
-from fastcep.shedding.matches import RandomMatches
 from fastcep.shedding.model import Model, models_of
-from fastcep.shedding.pspice import PSpice
 from fastcep.shedding.refit.shedder import FIT_STATE, RefittingShedder
 from fastcep.shedding.refit.stored import check_model, dump_model, load_stored_model
-from fastcep.shedding.state_paths import state_paths
 from fastcep.stored import anything, by_name, record
 
 __all__ = ["Auto"]
@@ -31,13 +24,8 @@ __all__ = ["Auto"]
 class Auto(RefittingShedder):
     """Sheds at random at first, and by a model as soon as a better one is fitted on the stream.
 
-    Before there is a model, events are dropped as by `RandomEvents` if the query is monotonic. That saves all the work
-    for an event, so it holds more bounds than `RandomMatches`. Other queries could report false matches without some
-    events, so partial matches are dropped as by `RandomMatches`.
-
-    The shedder records the last events, fits a model of `Hybrid`, one of `PSpice`, and one of `ESpice` if the query
-    isolates its windows, on their first two thirds, and compares them on the rest with random shedding and with the
-    model in use. The best one is used from then on. The fit is repeated when the stream has changed from the model, and
+    `ByModel` sheds by these models, and at random before there are any. The shedder records the last events, and
+    chooses models on them as `try_models` describes. The fit is repeated when the stream has changed from a model, and
     after `renew` events. See `RefittingShedder`.
 
     Parameters
@@ -62,14 +50,10 @@ class Auto(RefittingShedder):
     name = "auto"
     fit_task = "fastcep.shedding.auto.trial:try_models"
 
-    def __init__(
-        self, seed: int = 0, model: Any = None, *, history: int = 50_000, renew: int = 1_000_000
-    ) -> None:
+    def __init__(self, seed: int = 0, model: Any = None, *, history: int = 50_000, renew: int = 1_000_000) -> None:
         models = [] if model is None else models_of("shedder 'auto'", model)
         super().__init__(seed, history, renew, waits=bool(models))
-        self._rows, self._events = RandomMatches(seed), RandomEvents(seed)
-        self._models = {item.query.name: item for item in models}
-        self._shedders = self._new_shedders()
+        self._by_model = ByModel(seed, {item.query.name: item for item in models})
         self._given = {item.query.name: item.hash for item in models}
 
     def begin(self, setting: EngineSetting) -> None:
@@ -83,7 +67,7 @@ class Auto(RefittingShedder):
     def check(self, query: ast.Query) -> None:
         """Take note of a query; a model for an earlier query of this name is not used for it."""
         self._queries[query.name] = query
-        model = self._models.get(query.name)
+        model = self._by_model.models.get(query.name)
         if model is None:
             return
         try:
@@ -96,78 +80,58 @@ class Auto(RefittingShedder):
         except ModelError:
             if query.name in self._given:
                 raise
-            del self._models[query.name], self._shedders[query.name]
+            self._by_model.remove(query.name)
 
     def classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
         """Return the classes of partial matches of the model in use."""
-        return self._shedders[query.name].classes(query) if query.name in self._shedders else {}
+        return self._by_model.classes(query)
 
     def event_classes(self, query: ast.Query) -> Mapping[str, Classes | Tree]:
         """Return the classes of events of the model in use."""
-        return self._shedders[query.name].event_classes(query) if query.name in self._shedders else {}
+        return self._by_model.event_classes(query)
 
     def slices_of(self, query: ast.Query) -> int:
         """Return the number of slices of the model in use."""
-        return self._shedders[query.name].slices_of(query) if query.name in self._shedders else 1
+        return self._by_model.slices_of(query)
 
     def learn(self, views: Sequence[QueryView]) -> None:
         """Adapt the models in use."""
-        for view in views:
-            if view.plan.query.name in self._shedders:
-                self._shedders[view.plan.query.name].learn([view])
+        self._by_model.learn(views)
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         """Return the drop plan of each query, by its model or at random."""
-        plans: list[DropPlan] = []
-        for view in views:
-            shedder = self._shedders.get(view.plan.query.name, self._baseline(view))
-            plans += [DropPlan()] if shedder is None else shedder.decide(demand, before, [view])
-        return plans
+        return self._by_model.decide(demand, before, views)
 
     def utility(self, view: QueryView) -> Floats | None:
         """Return the utility by the model in use."""
-        shedder = self._shedders.get(view.plan.query.name)
-        return None if shedder is None else shedder.utility(view)
-
-    def _baseline(self, view: QueryView) -> Shedder | None:
-        """Return what to shed a query with at random; None if nothing is sound."""
-        if is_monotonic(view.plan.query):
-            return self._events
-        return self._rows if view.plan.store == "rows" and bool(np.any(state_paths(view.plan).stored)) else None
+        return self._by_model.utility(view)
 
     def stop_shedding(self) -> None:
         """Reset the states of the models."""
-        for shedder in self._shedders.values():
-            shedder.stop_shedding()
+        self._by_model.stop_shedding()
 
     # -------------------------------------------------------------- renewal
 
     @property
     def models_in_use(self) -> Mapping[str, Model]:
         """Models in use, by name of the query."""
-        return self._models
+        return self._by_model.models
 
     def take_models(self, models: Mapping[str, Model]) -> bool:
         """Use new models; the queries have to be planned again for their classes."""
-        self._models |= models
-        self._shedders |= {name: shedder_of(model, self.seed) for name, model in models.items()}
+        self._by_model.use(models)
         return True
 
     def has_changed(self) -> bool:
         """Return whether a model reports a change of the stream."""
-        return any(shedder.has_changed() for shedder in self._shedders.values())
-
-    def _new_shedders(self) -> dict[str, Hybrid | PSpice | ESpice]:
-        return {name: shedder_of(model, self.seed) for name, model in self._models.items()}
+        return self._by_model.has_changed()
 
     # ---------------------------------------------------- metrics and state
 
     def metrics(self) -> dict[str, Any]:
         """Return the state of the next fit, and by query what it sheds by, with the metrics of the model."""
-        queries: dict[str, dict[str, Any]] = {name: {"shedder": "random"} for name in self._queries}
-        for name, shedder in self._shedders.items():
-            queries[name] = {"shedder": shedder.name, **shedder.metrics()["queries"][name]}
-        return self.fit_metrics() | {"queries": queries}
+        names = dict.fromkeys((*self._queries, *self._by_model.models))
+        return self.fit_metrics() | {"queries": {name: self._by_model.metrics_of(name) for name in names}}
 
     def spec(self) -> dict[str, Any]:
         """Return its name and options as JSON values."""
@@ -176,8 +140,8 @@ class Auto(RefittingShedder):
     def state(self) -> dict[str, Any]:
         """Return the models in use, what they have learned, and the recorded history as JSON values."""
         return self.fit_state() | {
-            "models": {name: dump_model(model) for name, model in self._models.items()},
-            "shedders": {name: shedder.state() for name, shedder in self._shedders.items()},
+            "models": {name: dump_model(model) for name, model in self._by_model.models.items()},
+            "shedders": self._by_model.state(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -185,10 +149,11 @@ class Auto(RefittingShedder):
         record({
             **FIT_STATE, "models": by_name(check_model), "shedders": by_name(by_name(anything)),
         })(dict(state), "control.shedder")  # fmt: skip
-        self._models = {name: load_stored_model(model) for name, model in state["models"].items()}
-        self._shedders = self._new_shedders()
-        for name, learned in state["shedders"].items():
-            self._shedders[name].restore(learned)
+        models = {name: load_stored_model(model) for name, model in state["models"].items()}
+        kinds = {model.kind: by_name(anything) for model in models.values()}
+        record(kinds)(state["shedders"], "control.shedder.shedders")
+        self._by_model = ByModel(self.seed, models)
+        self._by_model.restore(state["shedders"])
         self.restore_fit(state)
 
     def __repr__(self) -> str:

@@ -1,8 +1,9 @@
-"""Fit models on the earlier part of a recorded history, and compare their recall with others on the later part."""
+"""Choose models for queries by what they find in a part of a recorded history that they were not fitted on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,20 +16,17 @@ from fastcep.events.batch import as_table
 from fastcep.overload.protocols import Floats, Shedder
 from fastcep.plan import make_plan
 from fastcep.query import ast
-from fastcep.query.patterns import is_monotonic
+from fastcep.shedding.auto.by_model import ByModel
 from fastcep.shedding.espice import ESpice
-from fastcep.shedding.events import RandomEvents
 from fastcep.shedding.fit import fit
-from fastcep.shedding.hybrid import Hybrid
-from fastcep.shedding.matches import RandomMatches
 from fastcep.shedding.model import Model
-from fastcep.shedding.pspice import PSpice
 from fastcep.shedding.refit.result import FitJob, FitResult
 
-__all__ = ["has_isolated_windows", "shedder_of", "try_models"]
+__all__ = ["has_isolated_windows", "try_models"]
 
-#: Share of the history that models are fitted on; the rest is held out. Share of the mean latency that is the bound.
-_FITTED, _BOUND = 2 / 3, 0.5
+#: Share of the history that models are fitted on for the trial; the rest is held out. Shares of the mean latency that
+#: are the bounds of the trial.
+_FITTED, _BOUNDS = 2 / 3, (0.8, 0.5, 0.25)
 
 #: Largest mean latency, as a share of the bound, with which the bound counts as held. What it is above that counts as
 #: much as a share of the recall. The first events, in which a shedder finds its level, are not judged.
@@ -37,15 +35,15 @@ _HELD, _START = 1.02, 0.25
 #: Kinds of models to fit, and whether their fit depends on a seed.
 _KINDS = {"hybrid": True, "pspice": False, "espice": False}
 
-#: Number of matches that the held-out part must have; with fewer, a recall is mostly chance.
+#: Number of matches that a query must have in the held-out part; with fewer, a recall is mostly chance.
 _LEAST_MATCHES = 20
 
+#: Names of what is compared with models of one kind: random shedding, the models in use, and for several queries the
+#: kind that is best for each of them alone.
+_BASELINE, _CURRENT, _MIXED = "baseline", "current", "mixed"
 
-def shedder_of(model: Model, seed: int) -> Hybrid | PSpice | ESpice:
-    """Return the shedder for a model."""
-    if model.kind == ESpice.name:
-        return ESpice(model, seed)
-    return PSpice(model, seed) if model.kind == PSpice.name else Hybrid(model, seed)
+#: Models by name of the query.
+Models = Mapping[str, Model]
 
 
 def has_isolated_windows(query: ast.Query) -> bool:
@@ -58,68 +56,158 @@ def has_isolated_windows(query: ast.Query) -> bool:
     return windows is not None and windows.isolated
 
 
+@dataclass(frozen=True)
+class _Outcome:
+    """Held-out recall of models, as a mean over the bounds; by how much they exceed a bound, as a share of it; and what
+    both are worth, by which models are compared.
+    """
+
+    recall: float
+    excess: float
+    value: float
+
+
 def try_models(job: FitJob) -> dict[str, FitResult]:
-    """Fit models for each query, and return the best one, by name of the query, if it is better than what there is."""
-    return {query.name: _try_models(query, job) for query in job.queries}
+    """Choose models for the queries, and return them by name of the query, if they are better than what there is.
 
-
-def _try_models(query: ast.Query, job: FitJob) -> FitResult:
-    current, seed = job.current.get(query.name), job.seed
-    options: dict[str, Any] = {"cost_table": job.costs, "index": job.index}
+    1. For each query, a model of each kind is fitted on the first two thirds of the history.
+    2. The rest is matched with random shedding, with the models in use, and with the models of each kind, under bounds
+       of 80, 50 and 25 % of the mean latency. Decisions are free there: a history is short compared with the stream, and
+       expensive decisions would be rare in it. Several queries share an engine and its bound, as they do later; the kind
+       that is best for each query alone is tried, too.
+    3. The models with the largest recall are fitted again, on the whole history. A latency above a bound counts as much
+       as the same share of the recall.
+    """
+    queries = {query.name: query for query in job.queries}
     table = as_table(job.history, "history")
     end = int(len(table) * _FITTED)
-    later = table.slice(end)
-    models, errors = _fitted(query, table.slice(0, end), options, seed)
-    if not models:
-        return FitResult(why="; ".join(errors))
+    fitted, why = _fitted(queries, table.slice(0, end), job)
+    if not any(fitted.values()):
+        return {name: FitResult(why=why[name]) for name in queries}
     try:
-        truth, mean = _run(query, later, None, None, options)
-        if len(truth) < _LEAST_MATCHES:
-            few = f"the later part of the history has {len(truth)} matches, fewer than {_LEAST_MATCHES}"
-            return FitResult(why=few)
-        bound = max(_BOUND * mean, 1.01 * job.costs.event)
-        shedders: dict[str, Shedder] = {"baseline": RandomEvents(seed) if is_monotonic(query) else RandomMatches(seed)}
-        if current is not None:
-            shedders["current"] = shedder_of(current, seed)
-        shedders |= {kind: shedder_of(model, seed) for kind, model in models.items()}
-        recall, excess = {}, {}
-        for name, shedder in shedders.items():
-            matches, latency = _run(query, later, shedder, bound, options)
-            recall[name] = count_found(matches, truth) / len(truth)
-            excess[name] = max(0.0, latency / bound - _HELD)
+        trial = _Trial(list(queries.values()), table.slice(end), job)
+        for name, number in trial.matches.items():
+            if number < _LEAST_MATCHES:
+                why[name] = f"the later part of the history has {number} matches, fewer than {_LEAST_MATCHES}"
+                fitted = {kind: {key: models[key] for key in models if key != name} for kind, models in fitted.items()}
+        current = {name: model for name, model in job.current.items() if name in queries}
+        candidates = {kind: models for kind, models in fitted.items() if models}
+        if not candidates:
+            return {name: FitResult(why=why[name]) for name in queries}
+        if len(queries) > 1:
+            candidates[_MIXED] = _best_of_each(queries, candidates, table.slice(end), job)
+        known: dict[str, Models] = {_BASELINE: {}, **({_CURRENT: current} if current else {})}
+        outcomes = {name: trial.run(current | dict(models)) for name, models in candidates.items()}
+        before = {name: trial.run(models) for name, models in known.items()}
     except FastcepError as error:
-        return FitResult(why=str(error))
-    value = {name: recall[name] - excess[name] for name in recall}
-    best = max(models, key=lambda kind: value[kind])
-    known = max((name for name in value if name not in models), key=lambda name: value[name])
-    if value[best] > value[known]:
-        return FitResult(models[best], recall)
-    missed = f", with a latency {excess[best]:.0%} above the bound" if excess[best] > 0 else ""
-    return FitResult(None, recall, f"its held-out recall is {recall[best]:.3f}{missed}, without it {recall[known]:.3f}")
+        return {name: FitResult(why=str(error)) for name in queries}
+    best = max(outcomes, key=lambda name: outcomes[name].value)
+    other = max(before.values(), key=lambda outcome: outcome.value)
+    recall = {name: outcome.recall for name, outcome in (before | outcomes).items()}
+    if outcomes[best].value <= other.value:
+        missed = f", with a latency {outcomes[best].excess:.0%} above the bound" if outcomes[best].excess > 0 else ""
+        text = f"its held-out recall is {outcomes[best].recall:.3f}{missed}, without it {other.recall:.3f}"
+        return {name: FitResult(None, recall, why.get(name, text)) for name in queries}
+    chosen, without = candidates[best], "other queries gain more if it is shed at random"
+    return {
+        name: FitResult(_fitted_on_all(query, chosen[name], table, job), recall)
+        if name in chosen else FitResult(None, recall, why.get(name, without))
+        for name, query in queries.items()
+    }  # fmt: skip
 
 
 def _fitted(
-    query: ast.Query, history: pa.Table, options: Mapping[str, Any], seed: int
-) -> tuple[dict[str, Model], list[str]]:
-    """Fit a model of each kind that the query allows; return them by kind, and the errors of the others."""
-    models, errors = {}, []
-    for kind, more in _KINDS.items():
-        if kind == ESpice.name and not has_isolated_windows(query):
-            continue
-        try:
-            models[kind] = fit(query, history, kind=kind, **options, **({"seed": seed} if more else {}))
-        except FastcepError as error:
-            errors.append(str(error))
-    return models, errors
+    queries: Mapping[str, ast.Query], history: pa.Table, job: FitJob
+) -> tuple[dict[str, Models], dict[str, str]]:
+    """Fit a model of each kind that a query allows; return them by kind and query, and the errors by query."""
+    fitted: dict[str, dict[str, Model]] = {kind: {} for kind in _KINDS}
+    errors: dict[str, list[str]] = {}
+    for name, query in queries.items():
+        for kind in _KINDS:
+            if kind == ESpice.name and not has_isolated_windows(query):
+                continue
+            try:
+                fitted[kind][name] = _fit(query, kind, history, job)
+            except FastcepError as error:
+                errors.setdefault(name, []).append(str(error))
+    return dict(fitted), {name: "; ".join(texts) for name, texts in errors.items()}
+
+
+def _fit(query: ast.Query, kind: str, history: pa.Table, job: FitJob) -> Model:
+    seed = {"seed": job.seed} if _KINDS[kind] else {}
+    return fit(query, history, kind=kind, cost_table=job.costs, index=job.index, **seed)
+
+
+def _fitted_on_all(query: ast.Query, model: Model, history: pa.Table, job: FitJob) -> Model:
+    """Return a model of the same kind, fitted on the whole history; the given one if that fails."""
+    try:
+        return _fit(query, model.kind, history, job)
+    except FastcepError:
+        return model
+
+
+def _best_of_each(
+    queries: Mapping[str, ast.Query], candidates: Mapping[str, Models], events: pa.Table, job: FitJob
+) -> dict[str, Model]:
+    """Return for each query, tried alone, the model of the best kind; none if random shedding is better."""
+    best: dict[str, Model] = {}
+    for name, query in queries.items():
+        trial = _Trial([query], events, job)
+        value = trial.run({}).value
+        for models in candidates.values():
+            if name in models and (new := trial.run({name: models[name]}).value) > value:
+                best[name], value = models[name], new
+    return best
+
+
+class _Trial:
+    """Queries and events that shedders are tried on.
+
+    Attributes
+    ----------
+    matches
+        Number of matches without shedding, by name of the query.
+    """
+
+    def __init__(self, queries: Sequence[ast.Query], events: pa.Table, job: FitJob) -> None:
+        costs = replace(job.costs, name=f"{job.costs.name}, decisions free", decision=0.0)
+        self._queries, self._events, self._seed = queries, events, job.seed
+        self._options: dict[str, Any] = {"cost_table": costs, "index": job.index}
+        self._truth, mean = _run(queries, events, None, None, self._options)
+        self._bounds = [max(share * mean, 1.01 * costs.event) for share in _BOUNDS]
+        self.matches = {query.name: len(truth) for query, truth in zip(queries, self._truth, strict=True)}
+
+    def run(self, models: Models) -> _Outcome:
+        """Shed by these models, and at random for queries without one."""
+        recalls, excesses = [], []
+        every = sum(query.weight * len(truth) for query, truth in zip(self._queries, self._truth, strict=True))
+        for bound in self._bounds:
+            shedder = ByModel(self._seed, models)
+            matches, latency = _run(self._queries, self._events, shedder, bound, self._options)
+            found = sum(
+                query.weight * count_found(own, truth)
+                for query, own, truth in zip(self._queries, matches, self._truth, strict=True)
+            )
+            recalls.append(found / every if every else 0.0)
+            excesses.append(max(0.0, latency / bound - _HELD))
+        values = [max(0.0, recall - excess) for recall, excess in zip(recalls, excesses, strict=True)]
+        return _Outcome(*(float(np.mean(numbers)) for numbers in (recalls, excesses, values)))
 
 
 def _run(
-    query: ast.Query, events: pa.Table, shedder: Shedder | None, bound: float | None, options: Mapping[str, Any]
-) -> tuple[Identities, float]:
-    """Return the identities of the matches, sorted, and the mean latency of an event after the start, in ns."""
-    engine = Engine(query, clock="virtual", store="rows", shedder=shedder, latency_bound=bound, **options)
+    queries: Sequence[ast.Query], events: pa.Table, shedder: Shedder | None, bound: float | None,
+    options: Mapping[str, Any],
+) -> tuple[list[Identities], float]:  # fmt: skip
+    """Return the identities of the matches of each query, sorted, and the mean latency of an event after the start, in
+    ns.
+    """
+    engine = Engine(queries, clock="virtual", store="rows", shedder=shedder, latency_bound=bound, **options)
     latencies: list[Floats] = []
     engine.listen(lambda processing, _: latencies.append(processing.copy()))
-    parts = [identities_of(matches.to_arrow(), query) for matches in (engine.process(events), engine.flush())]
+    results = [engine.process(events), engine.flush()]
+    identities = [
+        np.sort(np.concatenate([identities_of(matches.query(query.name).to_arrow(), query) for matches in results]))
+        for query in queries
+    ]
     judged = np.concatenate(latencies)[int(_START * len(events)) :]
-    return np.sort(np.concatenate(parts)), float(judged.mean())
+    return identities, float(judged.mean())
