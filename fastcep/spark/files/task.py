@@ -26,7 +26,7 @@ __all__ = ["FILE_NUMBER", "FileDetection", "sorted_batches"]
 #: Column of the position of an event in the stream, if events have no sequence numbers.
 FILE_NUMBER = "fastcep.number"
 #: Number of rows that the engine processes at a time: with fewer, calls cost more; with more, it needs more memory.
-_BATCH_ROWS = 10_000
+_BATCH_ROWS = 65_536
 
 
 @dataclass(frozen=True)
