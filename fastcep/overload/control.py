@@ -35,7 +35,7 @@ from fastcep.overload.load_meter import LoadMeter
 from fastcep.overload.protocols import Detector, Load, QueryView, Shedder
 from fastcep.overload.query_shedding import QueryShedding
 from fastcep.overload.recall import RecallEstimate
-from fastcep.overload.renewal import Renewal
+from fastcep.overload.renewal import Renewal, RenewingShedder
 from fastcep.overload.shedder_change import ShedderChange, check_control_state
 from fastcep.overload.sleep import Sleep
 from fastcep.overload.validation import checked_classes, checked_drop_plans, checked_json, checked_utility
@@ -167,6 +167,8 @@ class Control(ShedderChange):
                     if same_shedder:
                         query.follow_counts(by_name[plan.query.name])
             self.queries.append(query)
+        if isinstance(self.shedder, RenewingShedder):
+            self.shedder.run([query.plan.query for query in self.queries])
         if replanned:
             events, rows = (old - new for old, new in zip(before, self._dropped_counts(), strict=True))
             self._dropped_before = self._dropped_before[0] + events, self._dropped_before[1] + rows

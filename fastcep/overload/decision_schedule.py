@@ -20,14 +20,15 @@ __all__ = ["MOST_EVENTS", "DecisionSchedule", "RestSchedule"]
 _BY_WINDOW = 8
 _LEAST = 32
 
-#: Number of events after which a decision is due even if the window is longer, unless decisions would take more than
-#: their share of the time; and number after which it is due in any case. With a memory limit the first always holds.
+#: Number of events after which a decision is due even if the window is longer, and largest number between two checks.
+#: On the wall clock, decisions are rarer if they would take more than their share of the time, down to the second
+#: number; not so with a memory limit.
 MOST_EVENTS, _RAREST = 1 << 15, 1 << 20
 
 #: Share of the time that decisions may take, on the virtual and on the wall clock. With a queue: shares of the latency
 #: bound that the engine may work, and in which events may arrive, between two decisions; with a tenth of the bound it
-#: is held less often, because a decision costs about 0.6 ms on the wall clock. The interval is at least `_NEAREST` times
-#: the cost of a decision.
+#: is held less often, because a decision costs about 0.7 ms on the wall clock. The interval is at least `_NEAREST`
+#: times the cost of a decision.
 _OVERHEAD, _WALL_OVERHEAD = 0.02, 0.01
 _BOUND_SHARE, _ARRIVALS_SHARE = 0.25, 0.25
 _NEAREST = 4
@@ -91,7 +92,8 @@ class DecisionSchedule:
         self._wall, self._cost = decision is None, decision or 0.0
         self._share = _WALL_OVERHEAD if self._wall else _OVERHEAD
         self.check = _LEAST if decides else MOST_EVENTS
-        self._most = _RAREST if decides else MOST_EVENTS
+        self._rarest = _RAREST if self._wall else MOST_EVENTS
+        self._most = MOST_EVENTS
         self.last_cost, self.overhead = 0.0, 0.0
         self._costs = (0, 0.0, 0.0)  #: number, total and largest cost of decisions that shed or stopped to
         self._frequent = _FREQUENT
@@ -115,7 +117,9 @@ class DecisionSchedule:
         if done >= 1 or events >= self._most:
             return True
         expected = ceil(min(events / done - 1e-6, self._most)) if done > 0 else self._most
-        self.check = min(max(expected, events + events // _NEXT_CHECK + 1), 2 * events, self._most)
+        self.check = min(
+            max(expected, events + events // _NEXT_CHECK + 1), 2 * events, events + MOST_EVENTS, self._most
+        )
         return False
 
     def _progress(self, meter: LoadMeter, windows: float, window: float) -> float:
@@ -180,11 +184,11 @@ class DecisionSchedule:
         """
         if self._decides:
             self._frequent = max(0, self._frequent - 1)
-            self._most = _RAREST
+            self._most = self._rarest
             if free is not None:
                 until_full = self._events_until_full(events, *free()) * _FREE_SHARE
                 self._most = int(min(max(until_full, _LEAST), MOST_EVENTS))
-            self.check = min(max(_LEAST, events // _FIRST_CHECK), self._most)
+            self.check = min(max(_LEAST, events // _FIRST_CHECK), MOST_EVENTS, self._most)
 
     def _events_until_full(self, events: int, held: int, limit: int) -> float:
         """Return the number of events until memory is full, at the recent growth rate.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from fastcep.events import EventBatch
 from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.overload.protocols import Shedder
+from fastcep.query import ast
 
 __all__ = ["EngineSetting", "Renewal", "RenewingShedder"]
 
@@ -50,6 +51,10 @@ class RenewingShedder(Shedder):
     @abstractmethod
     def begin(self, setting: EngineSetting) -> None:
         """Take note of the options of the engine that it sheds for, before the queries are planned."""
+
+    @abstractmethod
+    def run(self, queries: Sequence[ast.Query]) -> None:
+        """Take note of the queries that run from now on, in the order of the engine."""
 
     @abstractmethod
     def next_renewal(self) -> int:

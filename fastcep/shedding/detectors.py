@@ -18,8 +18,9 @@ __all__ = ["MemoryUse", "QueueLength", "SmoothedLatency", "rounded"]
 
 #: Share of the events that a bound on a percentile allows above it, and the share of these that is aimed at.
 _ALLOWED, _AIMED = {"p95": 0.05, "p99": 0.01}, 0.96
-#: Time constant of the account in events; factor by which an overdrawn share lowers the set point; largest reduction.
-_TIME_CONSTANT, _REPAYMENT, _MOST_REPAID = 50_000.0, 6.0, 0.5
+#: Time constant of the account in events, and at least in intervals between decisions; factor by which an overdrawn
+#: share lowers the set point; largest reduction.
+_TIME_CONSTANT, _INTERVALS, _REPAYMENT, _MOST_REPAID = 50_000.0, 1.5, 6.0, 0.5
 #: Share of the room for memory at which everything is demanded; the rest is for growth until the next decision. Largest
 #: share of that part that is distinguished.
 _ROOM, _MOST_USED = 0.75, 0.999
@@ -83,7 +84,7 @@ class SmoothedLatency(Detector):
             used = load.events * load.recent / load.bound
         else:
             used = load.events * load.over / (_AIMED * self.allowed)
-        decay = math.exp(-load.events / _TIME_CONSTANT)
+        decay = math.exp(-load.events / max(_TIME_CONSTANT, _INTERVALS * load.events))
         self._events = decay * self._events + load.events
         self._used = decay * self._used + used
         return self._used / self._events - 1 if self._events > 0 else 0.0

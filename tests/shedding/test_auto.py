@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from fastcep.datasets import ds1
 from fastcep.shedding import Auto, by_name
 from fastcep.shedding.auto.trial import try_models
 from fastcep.shedding.refit.process import FitProcess
-from fastcep.shedding.refit.result import FitJob
+from fastcep.shedding.refit.result import FitJob, FitResult
 
 SCHEMA = fc.Schema({name: {"ID": "int64", "V": "int64"} for name in "ABCD"}, time="ts", type="type", time_unit="us")
 Q1 = fc.parse("PATTERN SEQ(A a, B b, C c) WHERE [ID] AND a.V + b.V = c.V WITHIN 4ms", SCHEMA, name="q1")
@@ -274,16 +276,20 @@ def test_a_model_that_misses_the_bound_counts_for_less(monkeypatch: pytest.Monke
     job = FitJob([Q1], EVENTS, {}, fc.CostTable.named("paper"), "key", 0)
     result = try_models(job)["q1"]
     assert result.model is not None and result.model.kind == "pspice"
-    assert result.measured == {"baseline": 0.5, "hybrid": 0.9, "pspice": 0.7}
+    assert dict(result.measured) == pytest.approx({"baseline": 0.5, "hybrid": 0.9, "pspice": 0.7})
     recalls["pspice"] = (0.7, 1.3)
     assert try_models(job)["q1"].model.kind == "hybrid"  # type: ignore[union-attr]
     recalls["hybrid"] = (0.4, 1.0)
     recalls["pspice"] = (0.7, 1.5)
-    why = try_models(job)["q1"].why
-    assert why == "its held-out recall is 0.400, without it 0.500"
+    result = try_models(job)["q1"]
+    assert result.why == "its held-out recall is 0.400, without it 0.500" and not result.random
+    current = fc.fit(Q1, EVENTS.slice(0, 9_000), kind="pspice", cost_table="paper", index="key")
+    assert try_models(replace(job, current={"q1": current}))["q1"].random
+    recalls["random"] = (0.1, 1.0)
+    assert not try_models(replace(job, current={"q1": current}))["q1"].random
 
 
-def test_several_queries_are_shed_by_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_queries_are_shed_by_one_order() -> None:
     """Many partial matches of one query hardly ever complete: with models of one kind, most of the work is saved there.
 
     The models are chosen by what they find together.
@@ -297,14 +303,15 @@ def test_several_queries_are_shed_by_one_order(monkeypatch: pytest.MonkeyPatch) 
     results = try_models(job)
     assert results["many"].measured == results["few"].measured
     measured = dict(results["many"].measured)
-    assert {"baseline", "hybrid", "pspice", "mixed"} == set(measured) and max(measured, key=measured.get) != "baseline"  # type: ignore[arg-type]
+    assert {"baseline", "hybrid", "pspice"} <= set(measured) <= {"baseline", "hybrid", "pspice", "mixed"}
+    assert max(measured.values()) > measured["baseline"] + 0.05
     models = {name: fc.fit(query, EVENTS, kind="pspice", cost_table="paper", index="key")
               for name, query in zip(texts, queries, strict=True)}  # fmt: skip
     joint, of_auto = fc.shedding.PSpice(list(models.values())), Auto(model=list(models.values()))
     found = []
     for shedder in (joint, of_auto):
         live = fc.Engine(queries, latency_bound=measured_mean(queries) / 2, shedder=shedder, store="rows", **OPTIONS)
-        found.append(live.process(EVENTS).counts)
+        found.append(live.process(EVENTS).counts())
     assert found[0] == found[1]
 
 
@@ -315,6 +322,55 @@ def measured_mean(queries: list[fc.Query]) -> float:
     return float(live.metrics()["shedding"]["processing_latency"]["mean"])
 
 
+def test_removed_queries_have_no_part_in_a_fit() -> None:
+    other = fc.parse("PATTERN SEQ(A a, B b) WHERE [ID] AND a.V > b.V WITHIN 1ms", SCHEMA, name="q2")
+    measured = []
+    for queries in ([Q1], [Q1, other]):
+        live = fc.Engine(queries, latency_bound="1s", shedder=Auto(history=9_000), **OPTIONS)
+        live.process(EVENTS.slice(0, 5_000))
+        if len(queries) > 1:
+            live.remove("q2")
+        live.process(EVENTS.slice(5_000, 5_000))
+        measured.append(live.metrics()["shedding"]["model"]["trials"])
+    assert measured[0] == measured[1] and set(measured[0]) == {"q1"}
+    live.remove("q1")
+    live.process(EVENTS.slice(10_000))
+    assert live.metrics()["shedding"]["model"]["queries"] == {}  # the model of a removed query is not kept
+
+
+def test_another_query_does_not_change_what_a_model_has_learned() -> None:
+    other = fc.parse("PATTERN SEQ(A a, B b) WHERE [ID] AND a.V > b.V WITHIN 1ms", SCHEMA, name="q2")
+    for kind in ("hybrid", "pspice"):
+        models = [fc.fit(query, EVENTS, kind=kind, cost_table="paper", index="key") for query in (Q1, other)]
+        auto = Auto(model=models)
+        fc.Engine([Q1, other], latency_bound="1s", shedder=auto, **OPTIONS)
+        shedder = auto._by_model.shedder_of("q1")
+        auto.take_models({"q2": models[1]})
+        assert auto._by_model.shedder_of("q1") is shedder
+        auto.shed_at_random(["q2"])
+        assert auto._by_model.shedder_of("q1") is shedder and auto._by_model.shedder_of("q2") is None
+
+
+def test_an_old_model_gives_way_to_random_shedding(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = fc.fit(Q1, EVENTS.slice(0, 9_000), cost_table="paper", index="key")
+    live = engine(1e9, shedder=Auto(model=model, history=3_000, renew=3_000))
+    worse = FitResult(None, {"baseline": 0.5, "current": 0.3}, "worse", random=True)
+    monkeypatch.setattr("fastcep.shedding.refit.shedder.fit_function", lambda task: lambda job: {"q1": worse})
+    live.process(EVENTS.slice(0, 5_000))
+    assert live.metrics()["shedding"]["model"]["queries"]["q1"]["shedder"] == "hybrid"
+    live.process(EVENTS.slice(5_000, 2_000))
+    model_metrics = live.metrics()["shedding"]["model"]
+    assert model_metrics["queries"]["q1"] == {"shedder": "random"} and model_metrics["changes"] == 1
+
+
+def test_models_of_other_kinds_are_rejected() -> None:
+    model = fc.fit(Q1, EVENTS.slice(0, 9_000), cost_table="paper", index="key")
+    monkey = copy.copy(model)
+    object.__setattr__(monkey, "kind", "own")
+    with pytest.raises(fc.ModelError, match="shedder 'auto' takes models of kind 'hybrid', 'pspice', 'espice'; found"):
+        Auto(model=monkey)
+
+
 def test_the_model_is_fitted_on_the_whole_history() -> None:
     job = FitJob([Q1], EVENTS.slice(0, 12_000), {}, fc.CostTable.named("paper"), "key", 0)
     model = try_models(job)["q1"].model
@@ -323,7 +379,8 @@ def test_the_model_is_fitted_on_the_whole_history() -> None:
 
 
 def test_a_query_with_few_matches_gets_no_model() -> None:
-    rare = fc.parse("PATTERN SEQ(A a, B b, C c) WHERE [ID] AND a.V + b.V = c.V AND a.V = 2 WITHIN 1ms", SCHEMA, name="r")
+    text = "PATTERN SEQ(A a, B b, C c) WHERE [ID] AND a.V + b.V = c.V AND a.V = 2 WITHIN 50us"
+    rare = fc.parse(text, SCHEMA, name="r")
     job = FitJob([Q1, rare], EVENTS.slice(0, 9_000), {}, fc.CostTable.named("paper"), "key", 0)
     results = try_models(job)
     assert results["q1"].model is not None and results["r"].model is None

@@ -53,20 +53,20 @@ class Auto(RefittingShedder):
     def __init__(self, seed: int = 0, model: Any = None, *, history: int = 50_000, renew: int = 1_000_000) -> None:
         models = [] if model is None else models_of("shedder 'auto'", model)
         super().__init__(seed, history, renew, waits=bool(models))
-        self._by_model = ByModel(seed, {item.query.name: item for item in models})
+        self._by_model = ByModel(self.name, seed, {item.query.name: item for item in models})
         self._given = {item.query.name: item.hash for item in models}
 
     def begin(self, setting: EngineSetting) -> None:
         """Take note of the options of the engine, before the queries are planned."""
         super().begin(setting)
+        self._by_model.begin(setting)
         self.drops_matches: bool = setting.store != "factorised"
         self.cuts: bool = self.drops_matches
 
     # ------------------------------------------------------------- shedding
 
     def check(self, query: ast.Query) -> None:
-        """Take note of a query; a model for an earlier query of this name is not used for it."""
-        self._queries[query.name] = query
+        """Raise `ModelError` for a query that a given model does not fit; do not use a later model of another query."""
         model = self._by_model.models.get(query.name)
         if model is None:
             return
@@ -122,6 +122,18 @@ class Auto(RefittingShedder):
         self._by_model.use(models)
         return True
 
+    def shed_at_random(self, names: Sequence[str]) -> bool:
+        """Use no model for these queries any more; they have to be planned again without its classes."""
+        for name in names:
+            self._by_model.remove(name)
+        return True
+
+    def run(self, queries: Sequence[ast.Query]) -> None:
+        """Take note of the queries that run from now on; fitted models of other queries are not kept."""
+        super().run(queries)
+        for name in self._by_model.models.keys() - self._queries.keys() - self._given.keys():
+            self._by_model.remove(name)
+
     def has_changed(self) -> bool:
         """Return whether a model reports a change of the stream."""
         return self._by_model.has_changed()
@@ -147,12 +159,12 @@ class Auto(RefittingShedder):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`."""
         record({
-            **FIT_STATE, "models": by_name(check_model), "shedders": by_name(by_name(anything)),
+            **FIT_STATE, "models": by_name(check_model), "shedders": by_name(anything),
         })(dict(state), "control.shedder")  # fmt: skip
         models = {name: load_stored_model(model) for name, model in state["models"].items()}
-        kinds = {model.kind: by_name(anything) for model in models.values()}
-        record(kinds)(state["shedders"], "control.shedder.shedders")
-        self._by_model = ByModel(self.seed, models)
+        self._by_model = ByModel(self.name, self.seed, models)
+        if self._setting is not None:
+            self._by_model.begin(self._setting)
         self._by_model.restore(state["shedders"])
         self.restore_fit(state)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -67,14 +68,18 @@ class _Outcome:
     value: float
 
 
+#: Outcome if nothing can be compared.
+_NOTHING = _Outcome(0.0, 0.0, 0.0)
+
+
 def try_models(job: FitJob) -> dict[str, FitResult]:
     """Choose models for the queries, and return them by name of the query, if they are better than what there is.
 
     1. For each query, a model of each kind is fitted on the first two thirds of the history.
     2. The rest is matched with random shedding, with the models in use, and with the models of each kind, under bounds
-       of 80, 50 and 25 % of the mean latency. Decisions are free there: a history is short compared with the stream, and
-       expensive decisions would be rare in it. Several queries share an engine and its bound, as they do later; the kind
-       that is best for each query alone is tried, too.
+       of 80, 50 and 25 % of the mean latency. Decisions are free there: a history is short compared with the stream,
+       and expensive decisions would be rare in it. Several queries share an engine and its bound, as they do later; the
+       kind that is best for each query alone is tried, too.
     3. The models with the largest recall are fitted again, on the whole history. A latency above a bound counts as much
        as the same share of the recall.
     """
@@ -95,7 +100,9 @@ def try_models(job: FitJob) -> dict[str, FitResult]:
         if not candidates:
             return {name: FitResult(why=why[name]) for name in queries}
         if len(queries) > 1:
-            candidates[_MIXED] = _best_of_each(queries, candidates, table.slice(end), job)
+            mixed = _best_of_each(queries, candidates, current, table.slice(end), job)
+            if mixed not in candidates.values():
+                candidates[_MIXED] = mixed
         known: dict[str, Models] = {_BASELINE: {}, **({_CURRENT: current} if current else {})}
         outcomes = {name: trial.run(current | dict(models)) for name, models in candidates.items()}
         before = {name: trial.run(models) for name, models in known.items()}
@@ -107,13 +114,19 @@ def try_models(job: FitJob) -> dict[str, FitResult]:
     if outcomes[best].value <= other.value:
         missed = f", with a latency {outcomes[best].excess:.0%} above the bound" if outcomes[best].excess > 0 else ""
         text = f"its held-out recall is {outcomes[best].recall:.3f}{missed}, without it {other.recall:.3f}"
-        return {name: FitResult(None, recall, why.get(name, text)) for name in queries}
-    chosen, without = candidates[best], "other queries gain more if it is shed at random"
+        tried = {name for models in candidates.values() for name in models}
+        is_random = before[_BASELINE].value > max(outcomes[best].value, before.get(_CURRENT, _NOTHING).value)
+        return {
+            name: FitResult(None, recall, text if name in tried else why[name], is_random and name in current)
+            for name in queries
+        }
+    chosen = candidates[best]
     return {
         name: FitResult(_fitted_on_all(query, chosen[name], table, job), recall)
-        if name in chosen else FitResult(None, recall, why.get(name, without))
+        if name in chosen
+        else FitResult(None, recall, why.get(name, "what sheds it now is better"))
         for name, query in queries.items()
-    }  # fmt: skip
+    }
 
 
 def _fitted(
@@ -147,16 +160,19 @@ def _fitted_on_all(query: ast.Query, model: Model, history: pa.Table, job: FitJo
 
 
 def _best_of_each(
-    queries: Mapping[str, ast.Query], candidates: Mapping[str, Models], events: pa.Table, job: FitJob
+    queries: Mapping[str, ast.Query], candidates: Mapping[str, Models], current: Models, events: pa.Table, job: FitJob
 ) -> dict[str, Model]:
-    """Return for each query, tried alone, the model of the best kind; none if random shedding is better."""
+    """Return for each query, tried alone, the model of the best kind; none if what sheds it now is better."""
     best: dict[str, Model] = {}
     for name, query in queries.items():
+        own = [models[name] for models in candidates.values() if name in models]
+        if not own:
+            continue
         trial = _Trial([query], events, job)
-        value = trial.run({}).value
-        for models in candidates.values():
-            if name in models and (new := trial.run({name: models[name]}).value) > value:
-                best[name], value = models[name], new
+        value = trial.run({name: current[name]} if name in current else {}).value
+        for model in own:
+            if (new := trial.run({name: model}).value) > value:
+                best[name], value = model, new
     return best
 
 
@@ -174,15 +190,18 @@ class _Trial:
         self._queries, self._events, self._seed = queries, events, job.seed
         self._options: dict[str, Any] = {"cost_table": costs, "index": job.index}
         self._truth, mean = _run(queries, events, None, None, self._options)
-        self._bounds = [max(share * mean, 1.01 * costs.event) for share in _BOUNDS]
+        bounds = [max(share * mean, 1.01 * costs.event) for share in _BOUNDS]
+        self._bounds = [bound for bound in dict.fromkeys(bounds) if bound > 0]  # none if matching costs nothing
         self.matches = {query.name: len(truth) for query, truth in zip(queries, self._truth, strict=True)}
 
     def run(self, models: Models) -> _Outcome:
         """Shed by these models, and at random for queries without one."""
+        if not self._bounds:
+            return _NOTHING
         recalls, excesses = [], []
         every = sum(query.weight * len(truth) for query, truth in zip(self._queries, self._truth, strict=True))
         for bound in self._bounds:
-            shedder = ByModel(self._seed, models)
+            shedder = ByModel("auto", self._seed, models)
             matches, latency = _run(self._queries, self._events, shedder, bound, self._options)
             found = sum(
                 query.weight * count_found(own, truth)
@@ -191,7 +210,7 @@ class _Trial:
             recalls.append(found / every if every else 0.0)
             excesses.append(max(0.0, latency / bound - _HELD))
         values = [max(0.0, recall - excess) for recall, excess in zip(recalls, excesses, strict=True)]
-        return _Outcome(*(float(np.mean(numbers)) for numbers in (recalls, excesses, values)))
+        return _Outcome(*(fmean(numbers) for numbers in (recalls, excesses, values)))
 
 
 def _run(

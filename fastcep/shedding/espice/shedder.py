@@ -128,7 +128,6 @@ class ESpice(RefittingShedder):
                 f"shedder {self.name!r}: f='auto' requires the queue detector of this shedder; leave "
                 "out the detector, give detector=shedder.detector('queue'), or a number as f"
             )
-        self._queries[query.name] = query
         if query.name not in self._tables:  # now, as an overloaded engine has no time to spare
             self._new_table(query.name, self._sizes[query.name].size)
 

@@ -147,7 +147,6 @@ class PSpice(RefittingShedder):
     def check(self, query: ast.Query) -> None:
         """Raise `ModelError` for a query without a model."""
         model_for(f"shedder {self.name!r}", self._stored_models, query)
-        self._queries[query.name] = query
 
     def slices_of(self, query: ast.Query) -> int:
         """Return the number of slices for the windows of a query; 1 where the matcher does not know the age."""
@@ -246,9 +245,7 @@ class PSpice(RefittingShedder):
     def _order_of(self, views: Sequence[QueryView]) -> DropOrder:
         """Return the drop order for these queries."""
         learned = self._learning.take()
-        key = tuple(
-            (view.plan.query.name, view.plan.query.weight, _is_shared(view.plan)) for view in views
-        )
+        key = tuple((view.plan.query.name, view.plan.query.weight, _is_shared(view.plan)) for view in views)
         if learned is not None:
             self._order, self._saved = learned, 0.0
         if self._order is not None and self._order[0] != key:
@@ -304,6 +301,13 @@ class PSpice(RefittingShedder):
             self._order, self._saved = None, 0.0
         return False
 
+    def remove_model(self, name: str) -> None:
+        """Remove the model of a query, which is shed by this shedder no longer."""
+        self._learning.take(wait=True)
+        self._stored_models = [item for item in self._stored_models if item.query.name != name]
+        for by_query in (self._models, self._new_models, self._windows, self._drifts, self._counted, self._per_event):
+            by_query.pop(name, None)
+
     def has_changed(self) -> bool:
         """Return whether the stream differs from a model."""
         return any((drift.value or 0.0) > _MUCH_DRIFT for drift in self._drifts.values())
@@ -346,8 +350,14 @@ class PSpice(RefittingShedder):
     def spec(self) -> dict[str, Any]:
         """Return its name and options as JSON values."""
         models = {item.query.name: item.hash for item in self._stored_models}
-        return super().spec() | {"models": models, "slices": self.slices, "explore": self._explore, "cut": self.cuts,
-            "history": self._size, "renew": self._renew_after}
+        return super().spec() | {
+            "models": models,
+            "slices": self.slices,
+            "explore": self._explore,
+            "cut": self.cuts,
+            "history": self._size,
+            "renew": self._renew_after,
+        }
 
     def state(self) -> dict[str, Any]:
         """Return the state as JSON values."""

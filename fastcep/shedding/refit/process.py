@@ -95,9 +95,11 @@ class FitProcess:
             if "error" in result:
                 return {name: FitResult(why=result["error"]) for name in self._names}
             return {
-                name: FitResult(load_model(folder / of["model"]) if of["model"] else None, of["measured"], of["why"])
+                name: FitResult(
+                    load_model(folder / of["model"]) if of["model"] else None, of["measured"], of["why"], of["random"]
+                )
                 for name, of in result.items()
-            }
+            }  # fmt: skip
         except (OSError, ValueError, LookupError, FastcepError) as error:
             code = self._process.returncode
             why = f"the fitting process ended with code {code}: {error}"
@@ -139,7 +141,9 @@ def run_job(folder: Path) -> None:
             place = f"model-{number}" if fitted.model is not None else ""
             if fitted.model is not None:
                 fitted.model.save(folder / place)
-            result[name] = {"model": place, "measured": dict(fitted.measured), "why": fitted.why}
+            result[name] = {
+                "model": place, "measured": dict(fitted.measured), "why": fitted.why, "random": fitted.random
+            }  # fmt: skip
     except Exception as error:
         result = {"error": f"{type(error).__name__}: {error}"}
     (folder / "part").write_text(json.dumps(result))

@@ -54,11 +54,14 @@ class FitResult:
         What the fit measured, by name, such as the held-out recall of the model.
     why
         The reason why there is no model, or empty.
+    random
+        Whether random shedding is better than the model in use, which is to be used no longer.
     """
 
     model: Model | None = None
     measured: Mapping[str, float] = field(default_factory=dict)
     why: str = ""
+    random: bool = False
 
 
 #: Function that fits models, and returns a result for each query by name.

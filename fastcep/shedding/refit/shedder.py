@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -84,6 +84,10 @@ class RefittingShedder(Baseline, RenewingShedder):
             raise ValidationError(f"shedder {self.name!r} belongs to another engine; make a new one for each engine")
         self._setting = setting
 
+    def run(self, queries: Sequence[ast.Query]) -> None:
+        """Take note of the queries that run from now on: later models are fitted for them."""
+        self._queries = {query.name: query for query in queries}
+
     # ------------------------------------------------------------------ hooks
 
     @property
@@ -94,6 +98,13 @@ class RefittingShedder(Baseline, RenewingShedder):
     @abstractmethod
     def take_models(self, models: Mapping[str, Model]) -> bool:
         """Use new models, by name of the query; return whether the queries have to be planned again for them."""
+
+    def shed_at_random(self, names: Sequence[str]) -> bool:
+        """Use no model for these queries any more; return whether the queries have to be planned again.
+
+        Called only for results that are `FitResult.random`. By default there are none.
+        """
+        return False
 
     def has_changed(self) -> bool:
         """Return whether the stream is known to have changed from the models; the default knows nothing."""
@@ -149,6 +160,8 @@ class RefittingShedder(Baseline, RenewingShedder):
     def _fit(self) -> bool:
         assert self._setting is not None
         history, self._history = pa.concat_tables(self._history), []
+        if not self._queries:
+            return self._take({})
         self._fits += 1
         queries, setting = list(self._queries.values()), self._setting
         job = FitJob(queries, history, self.models_in_use, setting.costs, setting.index, self.seed)
@@ -177,10 +190,12 @@ class RefittingShedder(Baseline, RenewingShedder):
                 _LOG.info("query %r: shedding by a new model of kind %r: %s", name, result.model.kind, measured)
             else:
                 _LOG.info("query %r: no new model: %s", name, result.why)
-        if not new:
+        worse = [name for name, result in results.items() if result.random and name in self.models_in_use]
+        if not new and not worse:
             return False
         self._taken += 1
-        return self.take_models(new)
+        changed = self.shed_at_random(worse) if worse else False
+        return self.take_models(new) or changed if new else changed
 
     # ------------------------------------------------------ metrics and state
 
