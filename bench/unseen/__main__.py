@@ -48,6 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1, help="seed of random streams and of the shedders (default: 1)")
     parser.add_argument("--events", type=int, help="number of events of a case")
     parser.add_argument("--cases", nargs="+", help="names of real cases, or numbers of random ones (default: all)")
+    parser.add_argument(
+        "--shedders", nargs="+", help="on the virtual clock: run only these, and keep the stored runs of the others"
+    )
     parser.add_argument("--seconds", type=float, default=5.0, help="length of a run on the wall clock (default: 5)")
     parser.add_argument("--jobs", type=int, default=1, help="number of cases to run in parallel on the virtual clock")
     parser.add_argument("--shared", type=Path, default=SHARED, help=f"folder of the data sets (default: {SHARED})")
@@ -69,7 +72,8 @@ def _virtual(part: str, options: argparse.Namespace) -> None:
     """Run the cases of a part, in several processes if there are several jobs, and store each when it is done."""
     names = list(REAL) if part == "real" else kind_names() if part == "kinds" else [str(n) for n in range(CASES)]
     names = [name for name in names if not options.cases or name in options.cases]
-    settings = {"part": part, "seed": options.seed, "events": options.events, "shared": options.shared}
+    settings = {"part": part, "seed": options.seed, "events": options.events, "shared": options.shared,
+                "shedders": options.shedders}  # fmt: skip
     if options.jobs == 1:
         for name in names:
             _store(part, options.seed, run_named(name, **settings))
@@ -91,7 +95,7 @@ def _store(part: str, seed: int, named: tuple[str, dict[str, Any] | None]) -> No
 
 
 def run_named(
-    name: str, *, part: str, seed: int, events: int | None, shared: Path
+    name: str, *, part: str, seed: int, events: int | None, shared: Path, shedders: Sequence[str] | None = None
 ) -> tuple[str, dict[str, Any] | None]:
     """Run a case of the virtual clock; return its name, and its result or None if its data is missing."""
     logging.getLogger("fastcep.shedding").setLevel(logging.ERROR)
@@ -101,7 +105,8 @@ def run_named(
         case = real_case(name, shared, events) if name in WINDOWED else kind_case(seed, name, events)
         if case is None:
             return name, None
-        chosen = [*COMPARED[:-1], AutoOfHistory()]
+        compared = [*COMPARED[:-1], AutoOfHistory()]
+        chosen = [item for item in compared if not shedders or _name(item) in shedders]
         result = run_case(case, (seed, seed + 1), chosen, costs=("free",), statistics=("mean",), bounds=BOUNDS[:3])
         return case.name, {**result, "seconds": time.perf_counter() - begin}
     if part == "real":
@@ -110,7 +115,11 @@ def run_named(
         case = random_case(seed, int(name), events or RANDOM_EVENTS)
     if case is None:
         return name, None
-    return case.name, {**run_case(case, (seed,)), "seconds": time.perf_counter() - begin}
+    return case.name, {**run_case(case, (seed,), shedders or ()), "seconds": time.perf_counter() - begin}
+
+
+def _name(shedder: str | AutoOfHistory) -> str:
+    return shedder if isinstance(shedder, str) else shedder.name
 
 
 if __name__ == "__main__":

@@ -149,6 +149,23 @@ def test_stored_rows_are_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert list(rows_of(read(), "real")) == [row("rs", 0.5)] * 2
 
 
+def test_rows_of_other_shedders_on_the_same_stream_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+
+    def save(recall: float, *names: str, events: int = 7) -> None:
+        rows = [{key: value for key, value in row(name, recall).items() if key != "case"} for name in names]
+        save_case("real", 1, "case", {"events": events, "fit_seconds": dict.fromkeys(names, recall), "rows": rows})
+
+    save(0.5, "rs", "pspice")
+    save(0.7, "pspice")
+    assert sorted((one["shedder"], one["recall"]) for one in rows_of(read(), "real")) == [("pspice", 0.7), ("rs", 0.5)]
+    assert read()["parts"]["real"]["1"]["case"]["fit_seconds"] == {"rs": 0.5, "pspice": 0.7}
+    with pytest.raises(ValueError, match="real case: stored runs of other shedders are of another stream"):
+        save(0.8, "rs", events=8)
+    save(0.9, "rs", "pspice", events=8)
+    assert {one["recall"] for one in rows_of(read(), "real")} == {0.9}
+
+
 def test_a_repeated_stream_has_ascending_times() -> None:
     table = pa.table({"v": [1, 2, 3], "ts": pa.array([10, 10, 30], pa.timestamp("us"))})
     repeated = pa.Table.from_batches(list(wall.Repeated(table, "ts", 8, block=2)))

@@ -101,7 +101,7 @@ def try_models(job: FitJob) -> dict[str, FitResult]:
             return {name: FitResult(why=why[name]) for name in queries}
         if len(queries) > 1:
             mixed = _best_of_each(queries, candidates, current, table.slice(end), job)
-            if mixed not in candidates.values():
+            if mixed and mixed not in candidates.values():
                 candidates[_MIXED] = mixed
         known: dict[str, Models] = {_BASELINE: {}, **({_CURRENT: current} if current else {})}
         outcomes = {name: trial.run(current | dict(models)) for name, models in candidates.items()}
