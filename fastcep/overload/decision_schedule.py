@@ -29,7 +29,7 @@ MOST_EVENTS, _RAREST = 1 << 15, 1 << 20
 #: bound that the engine may work, and in which events may arrive, between two decisions; with a tenth of the bound it
 #: is held less often, because a decision costs about 0.7 ms on the wall clock. The interval is at least `_NEAREST`
 #: times the cost of a decision.
-_OVERHEAD, _WALL_OVERHEAD = 0.02, 0.01
+_OVERHEAD, _WALL_OVERHEAD = 0.02, 0.005
 _BOUND_SHARE, _ARRIVALS_SHARE = 0.25, 0.25
 _NEAREST = 4
 
@@ -39,8 +39,8 @@ _FREQUENT = 8
 #: First check, as a share of the last interval, and least distance of two checks, as a share of the events so far.
 _FIRST_CHECK, _NEXT_CHECK = 8, 32
 
-#: Share of the time that shedders may use for learning, and for counting the children of partial matches; and the time
-#: that counting one child takes (ns). On the virtual clock both cost nothing.
+#: Share of the time that shedders may use for learning, in addition to decisions, and for counting the children of
+#: partial matches; and the time that counting one child takes (ns). On the virtual clock both cost nothing.
 _LEARNING, _COUNTING = 0.005, 0.0075
 _COUNT = 12.0
 

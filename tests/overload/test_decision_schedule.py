@@ -51,9 +51,9 @@ def test_eight_times_a_window(window: float, step: int) -> None:
 
 @pytest.mark.parametrize("window", [100.0, 1e5, 1e9])
 def test_decisions_about_fast_events_are_rare(window: float) -> None:
-    """On the wall clock: 1 % of the time, however many events that are."""
+    """On the wall clock: half a percent of the time, however many events that are."""
     schedule = DecisionSchedule(True, False, 0.0, None)
-    schedule.record_cost(300_000.0)
+    schedule.record_cost(150_000.0)
     stream = Stream(schedule, window)
     assert stream.later(100.0) == almost(150_000)
     assert np.diff(stream.checks).max() <= MOST_EVENTS
@@ -143,10 +143,10 @@ def test_what_they_cost_is_measured_on_the_wall_clock() -> None:
     stream = Stream(schedule)
     assert stream.later(1_000.0) == 100
     schedule.record_cost(80_000.0, learned=20_000.0)
-    assert stream.until_decision(1_000.0) == almost(3_000)
+    assert stream.until_decision(1_000.0) == almost(6_000)
     for _ in range(99):
         schedule.record_cost(10_000.0)
-    assert stream.until_decision(1_000.0) == almost(1_000)
+    assert stream.until_decision(1_000.0) == almost(2_000)
     assert (schedule.overhead, schedule.last_cost) == (1_070_000.0, 10_000.0)
     schedule.record_cost(500.0, decided=False)
     assert schedule.decision_time() == {"mean": 10_700.0, "max": 80_000.0}

@@ -23,7 +23,7 @@ from fastcep.shedding import PSpice
 __all__ = ["FIG9_WALL", "decision_times"]
 
 WINDOWS = (3_500, 10_000)
-EVENTS = 2_000_000
+EVENTS = 6_000_000
 #: Share of the events at the start, in which the drop order is computed.
 _WARM = 0.4
 
