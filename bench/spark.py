@@ -247,6 +247,7 @@ def detections(session: Any, path: Path, limit: float) -> dict[str, Any]:
     frame = session.read.parquet(str(path))
     frame.createOrReplaceTempView("events")
     rows: dict[str, Any] = {}
+    differences: list[str] = []
 
     def note(name: str, run: Callable[[], int]) -> None:
         rows[name] = limited(session, run, limit)
@@ -254,7 +255,7 @@ def detections(session: Any, path: Path, limit: float) -> dict[str, Any]:
         query, _, method = name.partition(" ")
         expected = rows.get(f"{query} files in order", {}).get("matches")
         if method != "to Python" and expected is not None and rows[name].get("matches", expected) != expected:
-            raise AssertionError(f"{name} found {rows[name]['matches']} matches, files in order {expected}")
+            differences.append(f"{name} found {rows[name]['matches']} matches, files in order {expected}")
 
     session.range(1_000_000).selectExpr("sum(id)").collect()  # initialises Spark
     filtered = frame.where("V >= 0")  # all rows
@@ -278,6 +279,8 @@ def detections(session: Any, path: Path, limit: float) -> dict[str, Any]:
             note(f"{name} join", lambda n=name: session.sql(join(n)).count())
     both = [fc.parse(TEXTS[name], NUMBERED, name=name) for name in ("QS", "Q1s")]
     note("QS+Q1s in one pass", lambda: fastcep.spark.detect(anywhere, both).count())
+    if differences:
+        raise AssertionError("; ".join(differences))
     return rows
 
 

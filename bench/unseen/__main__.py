@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.unseen import wall
-from bench.unseen.cells import BOUNDS, run_case
+from bench.unseen.cells import BOUNDS, available_shedders, run_case
 from bench.unseen.kinds import COMPARED, AutoOfHistory, kind_case, kind_names
 from bench.unseen.kinds import EVENTS as KIND_EVENTS
 from bench.unseen.page import main as write_page
@@ -55,6 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="number of cases to run in parallel on the virtual clock")
     parser.add_argument("--shared", type=Path, default=SHARED, help=f"folder of the data sets (default: {SHARED})")
     options = parser.parse_args(arguments)
+    if unknown := [name for name in options.shedders or () if name not in {*available_shedders(), *COMPARED}]:
+        parser.error(f"--shedders: unknown {', '.join(unknown)}; known: {', '.join(available_shedders())}, espice")
     for part in options.part or PARTS:
         if part in ("real", "random", "kinds"):
             _virtual(part, options)
@@ -107,6 +109,8 @@ def run_named(
             return name, None
         compared = [*COMPARED[:-1], AutoOfHistory()]
         chosen = [item for item in compared if not shedders or _name(item) in shedders]
+        if not chosen:
+            return name, None
         result = run_case(case, (seed, seed + 1), chosen, costs=("free",), statistics=("mean",), bounds=BOUNDS[:3])
         return case.name, {**result, "seconds": time.perf_counter() - begin}
     if part == "real":

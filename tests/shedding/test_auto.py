@@ -351,6 +351,52 @@ def test_another_query_does_not_change_what_a_model_has_learned() -> None:
         assert auto._by_model.shedder_of("q1") is shedder and auto._by_model.shedder_of("q2") is None
 
 
+@pytest.mark.parametrize("clock", ["wall", "virtual"])
+def test_models_of_pspice_are_replaced_while_it_sheds(clock: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order of all its queries follows; on the wall clock a thread computes it."""
+    other = fc.parse("PATTERN SEQ(A a, B b) WHERE [ID] AND a.V > b.V WITHIN 1ms", SCHEMA, name="q2")
+    hybrid, pspice = (
+        {query.name: FitResult(fc.fit(query, EVENTS, kind=kind, cost_table="paper", index="key"))
+         for query in (Q1, other)}
+        for kind in ("hybrid", "pspice")
+    )  # fmt: skip
+    results = iter([
+        {"q1": hybrid["q1"], "q2": pspice["q2"]}, {"q2": pspice["q2"]}, pspice,
+        {"q1": pspice["q1"], "q2": FitResult(None, {}, "worse", random=True)}, hybrid,
+    ])  # fmt: skip
+
+    class Fitted:
+        """Fit that is over at once."""
+
+        process = 0
+
+        def __init__(self, task: str, job: FitJob) -> None:
+            self.poll = lambda: next(results)
+
+    monkeypatch.setattr("fastcep.shedding.refit.shedder.FitProcess", Fitted)
+    monkeypatch.setattr("fastcep.shedding.refit.shedder.fit_function", lambda task: lambda job: next(results))
+    monkeypatch.setattr("fastcep.shedding.refit.shedder._POLL", 500)
+    models = [pspice[name].model for name in ("q1", "q2")]
+    options = {**OPTIONS, "clock": clock, "store": "rows"}
+    auto = Auto(model=models, history=1_000, renew=1_000)
+    live = fc.Engine([Q1, other], latency_bound="5ns", shedder=auto, **options)
+    seen: list[tuple[str, str]] = []
+    for batch in EVENTS.to_batches(max_chunksize=250):
+        live.process(batch)
+        shedding = live.metrics()["shedding"]
+        kinds = tuple(shedding["model"]["queries"][name]["shedder"] for name in ("q1", "q2"))
+        if not seen or seen[-1] != kinds:
+            seen.append(kinds)
+        if shedding["model"]["fits"] == 5 and shedding["model"]["phase"] == "waiting":
+            break
+        if clock == "virtual":
+            live = fc.Engine.restore(live.snapshot())
+    assert shedding["decisions"] > 3 and shedding["demand"] > 0
+    assert seen == [
+        ("pspice", "pspice"), ("hybrid", "pspice"), ("pspice", "pspice"), ("pspice", "random"), ("hybrid", "hybrid"),
+    ]  # fmt: skip
+
+
 def test_an_old_model_gives_way_to_random_shedding(monkeypatch: pytest.MonkeyPatch) -> None:
     model = fc.fit(Q1, EVENTS.slice(0, 9_000), cost_table="paper", index="key")
     live = engine(1e9, shedder=Auto(model=model, history=3_000, renew=3_000))

@@ -208,6 +208,8 @@ class ByModel(Baseline):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`, given the same models; raise `Misfit` if it is not one."""
+        if not state and not self.models:  # of an earlier version
+            return
         alone = record({name: by_name(anything) for name in self._alone})
         record({"alone": alone, "joint": by_name(anything) if self._joint is not None else one_of(None)})(
             dict(state), "control.shedder.shedders"

@@ -146,7 +146,7 @@ class PSpice(RefittingShedder):
 
     def check(self, query: ast.Query) -> None:
         """Raise `ModelError` for a query without a model."""
-        model_for(f"shedder {self.name!r}", self._stored_models, query)
+        model_for(f"shedder {self.name!r}", list(self.models_in_use.values()), query)
 
     def slices_of(self, query: ast.Query) -> int:
         """Return the number of slices for the windows of a query; 1 where the matcher does not know the age."""
@@ -304,6 +304,7 @@ class PSpice(RefittingShedder):
     def remove_model(self, name: str) -> None:
         """Remove the model of a query, which is shed by this shedder no longer."""
         self._learning.take(wait=True)
+        self._order, self._saved = None, 0.0  # it has cells of the query
         self._stored_models = [item for item in self._stored_models if item.query.name != name]
         for by_query in (self._models, self._new_models, self._windows, self._drifts, self._counted, self._per_event):
             by_query.pop(name, None)

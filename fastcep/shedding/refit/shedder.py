@@ -160,8 +160,8 @@ class RefittingShedder(Baseline, RenewingShedder):
     def _fit(self) -> bool:
         assert self._setting is not None
         history, self._history = pa.concat_tables(self._history), []
-        if not self._queries:
-            return self._take({})
+        if not self._queries:  # one that is added later needs a model as soon as possible
+            return False
         self._fits += 1
         queries, setting = list(self._queries.values()), self._setting
         job = FitJob(queries, history, self.models_in_use, setting.costs, setting.index, self.seed)
@@ -194,6 +194,8 @@ class RefittingShedder(Baseline, RenewingShedder):
         if not new and not worse:
             return False
         self._taken += 1
+        for name in worse:
+            _LOG.info("query %r: shedding at random, which is better than by the model in use", name)
         changed = self.shed_at_random(worse) if worse else False
         return self.take_models(new) or changed if new else changed
 
