@@ -35,6 +35,8 @@ _REAL = (
     "players, with any three team mates near a fast player. "
 )
 _MOST = 12  #: number of cells in a list
+#: Seed of the streams on which the way in which `auto` chooses was developed; others are judged if there are any.
+_DEVELOPED = "1"
 _FIRST = "STRATEGY skip_till_next\nSELECT first\nLIMIT 1 PER WINDOW\n"
 
 #: By kind: traits of the stream and the query, and the text of a window of n events.
@@ -127,12 +129,15 @@ def _auto(models: list[Any], seed: int) -> Auto:
 
 def kinds(results: dict[str, Any]) -> list[str]:
     """Return the section; none without results."""
-    every = cells_of(rows_of(results, "kinds"))
+    stored = results["parts"].get("kinds", {})
+    unseen = {seed: cases for seed, cases in stored.items() if seed != _DEVELOPED}
+    every = _cells(unseen or stored)
     cells = [cell for cell in every if _best(cell) is not None]
     left_out = [cell for cell in every if _best(cell) is None]
     if not cells:
         return []
     close = [cell for cell in cells if _is_close(cell)]
+    developed = _judged(_cells({_DEVELOPED: stored[_DEVELOPED]})) if unseen and _DEVELOPED in stored else ""
     others = sorted((cell for cell in cells if not _is_close(cell)), key=_distance, reverse=True)
     return [
         "## Kinds of queries\n",
@@ -145,19 +150,31 @@ def kinds(results: dict[str, Any]) -> list[str]:
         "the cells in which the shedder holds the bound, so they are over different cells: compare them with the "
         "number of cells in which a shedder is *best*, to 0.005, of those that hold the bound, `auto` aside. In "
         "parentheses: the number of cells in which it does not hold it. A dash: the shedder has no model for these "
-        f"queries. A cell is a stream with a bound and a seed of the shedders; {DRAWS} streams are drawn for each "
-        f"kind. {len(left_out)} more cells are left out, because no shedder holds their bound, or the stream has too "
-        "few matches.\n",
+        f"queries. A cell is a stream with a bound and a seed of the shedders; {DRAWS} streams are drawn for each kind "
+        f"(`--seed {', '.join(unseen or stored)}`). {len(left_out)} more cells are left out, because no shedder holds "
+        "their bound, or the stream has too few matches.\n",
         table_text(("kind", "cells", *(f"`{name}`" for name in COMPARED)), [
             [kind, str(len(group)), *(_recall(group, name) for name in COMPARED)]
             for kind in (*KINDS, REAL_KIND) if (group := [cell for cell in cells if _kind(cell) == kind])
         ]),
         f"`auto` is within {_CLOSE} of the best shedder that holds the bound in {len(close)} of {len(cells)} cells, "
-        f"{len(close) / len(cells):.0%} (goal ≥ 90 %: {'met' if len(close) >= 0.9 * len(cells) else 'NOT met'}).\n",
+        f"{len(close) / len(cells):.0%} (goal ≥ 90 %: {'met' if len(close) >= 0.9 * len(cells) else 'NOT met'})."
+        + (f" How it chooses was developed on other streams (`--seed {_DEVELOPED}`): {developed}." if developed else "")
+        + "\n",
         *(["The other cells, with the recall of the best shedder and that of `auto`: " + "; ".join(
             _described(cell) for cell in others[:_MOST]
         ) + ("" if len(others) <= _MOST else f"; and {len(others) - _MOST} more") + ".\n"] if others else []),
     ]  # fmt: skip
+
+
+def _cells(by_seed: dict[str, Any]) -> list[Cell]:
+    return cells_of(rows_of({"parts": {"kinds": by_seed}}, "kinds"))
+
+
+def _judged(every: Sequence[Cell]) -> str:
+    """Return the number of cells in which `auto` is close to the best shedder, as text."""
+    cells = [cell for cell in every if _best(cell) is not None]
+    return f"{sum(map(_is_close, cells))} of {len(cells)} cells there"
 
 
 def _kind(cell: Cell) -> str:
