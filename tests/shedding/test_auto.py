@@ -409,6 +409,20 @@ def test_an_old_model_gives_way_to_random_shedding(monkeypatch: pytest.MonkeyPat
     assert model_metrics["queries"]["q1"] == {"shedder": "random"} and model_metrics["changes"] == 1
 
 
+def test_a_given_model_is_kept_for_a_query_that_is_added_later() -> None:
+    """Also after a snapshot; a fitted model of a removed query is not."""
+    other = fc.parse("PATTERN SEQ(A a, B b) WHERE [ID] AND a.V > b.V WITHIN 1ms", SCHEMA, name="q2")
+    models = [fc.fit(query, EVENTS.slice(0, 9_000), cost_table="paper", index="key") for query in (Q1, other)]
+    live = fc.Engine(Q1, latency_bound="1s", shedder=Auto(model=models), **OPTIONS)
+    live.process(EVENTS.slice(0, 1_000))
+    live = fc.Engine.restore(live.snapshot())
+    live.add(fc.parse("PATTERN SEQ(A a, C c) WHERE [ID] WITHIN 1ms", SCHEMA, name="q3"))
+    live.add(other)
+    live.process(EVENTS.slice(1_000, 1_000))
+    of_query = live.metrics()["shedding"]["model"]["queries"]
+    assert {name: of["shedder"] for name, of in of_query.items()} == {"q1": "hybrid", "q2": "hybrid", "q3": "random"}
+
+
 def test_models_of_other_kinds_are_rejected() -> None:
     model = fc.fit(Q1, EVENTS.slice(0, 9_000), cost_table="paper", index="key")
     monkey = copy.copy(model)

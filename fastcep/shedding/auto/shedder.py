@@ -16,7 +16,7 @@ from fastcep.shedding.espice import ESpice
 from fastcep.shedding.model import Model, models_of
 from fastcep.shedding.refit.shedder import FIT_STATE, RefittingShedder
 from fastcep.shedding.refit.stored import check_model, dump_model, load_stored_model
-from fastcep.stored import anything, by_name, record
+from fastcep.stored import TEXT, anything, by_name, listed, record
 
 __all__ = ["Auto"]
 
@@ -54,7 +54,7 @@ class Auto(RefittingShedder):
         models = [] if model is None else models_of("shedder 'auto'", model)
         super().__init__(seed, history, renew, waits=bool(models))
         self._by_model = ByModel(self.name, seed, {item.query.name: item for item in models})
-        self._given = {item.query.name: item.hash for item in models}
+        self._given = frozenset(item.query.name for item in models)
 
     def begin(self, setting: EngineSetting) -> None:
         """Take note of the options of the engine, before the queries are planned."""
@@ -131,7 +131,7 @@ class Auto(RefittingShedder):
     def run(self, queries: Sequence[ast.Query]) -> None:
         """Take note of the queries that run from now on; fitted models of other queries are not kept."""
         super().run(queries)
-        for name in self._by_model.models.keys() - self._queries.keys() - self._given.keys():
+        for name in self._by_model.models.keys() - self._queries.keys() - self._given:
             self._by_model.remove(name)
 
     def has_changed(self) -> bool:
@@ -153,19 +153,19 @@ class Auto(RefittingShedder):
         """Return the models in use, what they have learned, and the recorded history as JSON values."""
         return self.fit_state() | {
             "models": {name: dump_model(model) for name, model in self._by_model.models.items()},
-            "shedders": self._by_model.state(),
-        }
+            "shedders": self._by_model.state(), "given": sorted(self._given),
+        }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`."""
-        record({
-            **FIT_STATE, "models": by_name(check_model), "shedders": by_name(anything),
-        })(dict(state), "control.shedder")  # fmt: skip
+        checks = {**FIT_STATE, "models": by_name(check_model), "shedders": by_name(anything)}
+        record(checks, {"given": listed(TEXT)})(dict(state), "control.shedder")
         models = {name: load_stored_model(model) for name, model in state["models"].items()}
         self._by_model = ByModel(self.name, self.seed, models)
         if self._setting is not None:
             self._by_model.begin(self._setting)
         self._by_model.restore(state["shedders"])
+        self._given = frozenset(state.get("given", ()))
         self.restore_fit(state)
 
     def __repr__(self) -> str:

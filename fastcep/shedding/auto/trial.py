@@ -115,10 +115,10 @@ def try_models(job: FitJob) -> dict[str, FitResult]:
         missed = f", with a latency {outcomes[best].excess:.0%} above the bound" if outcomes[best].excess > 0 else ""
         text = f"its held-out recall is {outcomes[best].recall:.3f}{missed}, without it {other.recall:.3f}"
         tried = {name for models in candidates.values() for name in models}
-        is_random = before[_BASELINE].value > max(outcomes[best].value, before.get(_CURRENT, _NOTHING).value)
+        is_best = before[_BASELINE].value > max(outcomes[best].value, before.get(_CURRENT, _NOTHING).value)
+        random = tried & current.keys() if is_best else set()
         return {
-            name: FitResult(None, recall, text if name in tried else why[name], is_random and name in current)
-            for name in queries
+            name: FitResult(None, recall, text if name in tried else why[name], name in random) for name in queries
         }
     chosen = candidates[best]
     return {
