@@ -299,13 +299,13 @@ def test_several_queries_are_shed_by_one_order() -> None:
         "few": "PATTERN SEQ(A a, D d) WHERE [ID] AND a.V = d.V WITHIN 1ms",
     }
     queries = [fc.parse(text, SCHEMA, name=name) for name, text in texts.items()]
-    job = FitJob(queries, EVENTS, {}, fc.CostTable.named("paper"), "key", 0)
+    job = FitJob(queries, EVENTS.slice(0, 12_000), {}, fc.CostTable.named("paper"), "key", 0)
     results = try_models(job)
     assert results["many"].measured == results["few"].measured
     measured = dict(results["many"].measured)
     assert {"baseline", "hybrid", "pspice"} <= set(measured) <= {"baseline", "hybrid", "pspice", "mixed"}
     assert max(measured.values()) > measured["baseline"] + 0.05
-    models = {name: fc.fit(query, EVENTS, kind="pspice", cost_table="paper", index="key")
+    models = {name: fc.fit(query, EVENTS.slice(0, 9_000), kind="pspice", cost_table="paper", index="key")
               for name, query in zip(texts, queries, strict=True)}  # fmt: skip
     joint, of_auto = fc.shedding.PSpice(list(models.values())), Auto(model=list(models.values()))
     found = []
@@ -341,7 +341,8 @@ def test_removed_queries_have_no_part_in_a_fit() -> None:
 def test_another_query_does_not_change_what_a_model_has_learned() -> None:
     other = fc.parse("PATTERN SEQ(A a, B b) WHERE [ID] AND a.V > b.V WITHIN 1ms", SCHEMA, name="q2")
     for kind in ("hybrid", "pspice"):
-        models = [fc.fit(query, EVENTS, kind=kind, cost_table="paper", index="key") for query in (Q1, other)]
+        history = EVENTS.slice(0, 9_000)
+        models = [fc.fit(query, history, kind=kind, cost_table="paper", index="key") for query in (Q1, other)]
         auto = Auto(model=models)
         fc.Engine([Q1, other], latency_bound="1s", shedder=auto, **OPTIONS)
         shedder = auto._by_model.shedder_of("q1")
@@ -356,7 +357,7 @@ def test_models_of_pspice_are_replaced_while_it_sheds(clock: str, monkeypatch: p
     """The order of all its queries follows; on the wall clock a thread computes it."""
     other = fc.parse("PATTERN SEQ(A a, B b) WHERE [ID] AND a.V > b.V WITHIN 1ms", SCHEMA, name="q2")
     hybrid, pspice = (
-        {query.name: FitResult(fc.fit(query, EVENTS, kind=kind, cost_table="paper", index="key"))
+        {query.name: FitResult(fc.fit(query, EVENTS.slice(0, 9_000), kind=kind, cost_table="paper", index="key"))
          for query in (Q1, other)}
         for kind in ("hybrid", "pspice")
     )  # fmt: skip
@@ -381,7 +382,7 @@ def test_models_of_pspice_are_replaced_while_it_sheds(clock: str, monkeypatch: p
     auto = Auto(model=models, history=1_000, renew=1_000)
     live = fc.Engine([Q1, other], latency_bound="5ns", shedder=auto, **options)
     seen: list[tuple[str, str]] = []
-    for batch in EVENTS.to_batches(max_chunksize=250):
+    for batch in EVENTS.to_batches(max_chunksize=500):
         live.process(batch)
         shedding = live.metrics()["shedding"]
         kinds = tuple(shedding["model"]["queries"][name]["shedder"] for name in ("q1", "q2"))
