@@ -33,6 +33,9 @@ _OVERHEAD, _WALL_OVERHEAD = 0.02, 0.005
 _BOUND_SHARE, _ARRIVALS_SHARE = 0.25, 0.25
 _NEAREST = 4
 
+#: Largest cost of a decision that counts, as a multiple of the mean: one that was interrupted does not delay the next.
+_LARGEST_RISE = 2.0
+
 #: Number of first decisions that are frequent whatever they cost: otherwise it would take long to drop enough.
 _FREQUENT = 8
 
@@ -162,9 +165,11 @@ class DecisionSchedule:
         decided
             Whether there is a demand or was one before.
         """
-        if self._wall:
+        if self._wall and self._frequent < _FREQUENT:  # the first one computes what later ones use
             decision_cost = cost - learned
-            rises = decision_cost > self._cost  # slowly: the first decision, and an interrupted one, are no measure
+            if self._cost:
+                decision_cost = min(decision_cost, _LARGEST_RISE * self._cost)
+            rises = decision_cost > self._cost  # slowly, as an interrupted decision is no measure
             self._cost += (decision_cost - self._cost) / (8 if rises and self._cost else 2)
         self.overhead += cost
         self.last_cost = cost

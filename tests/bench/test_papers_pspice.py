@@ -247,13 +247,14 @@ def test_a_bound_that_is_used_little_is_explained() -> None:
     assert "0.300 and 0.970 of the bound (goal ≥ 0.95: NOT met)" in used and "at least 100.0% of the time" in used
 
 
-def test_the_time_for_decisions_is_judged_on_the_wall_clock() -> None:
+def test_the_time_for_decisions_is_judged_on_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row("pspice", label, None, None, overhead=share, seconds=2e-6) for label, share in
             (("3500", 0.009), ("10000", 0.011))]  # fmt: skip
     (first,) = overheads_on_the_wall({"wall": result(*rows)})
     assert "0.90% at windows of 3,500 events (goal ≤ 1%: met)" in first and "up to 2.0 us" in first
     assert "1.10% at windows of 10,000 events (goal ≤ 1%: NOT met)" in first
-    stored = PartResult(wall_overhead.decision_times(100, 300_000, 1))
+    monkeypatch.setattr("fastcep.overload.decision_schedule._WALL_OVERHEAD", 1e9)  # however short the stream
+    stored = PartResult(wall_overhead.decision_times(100, 100_000, 1))
     assert 0 < stored.values("pspice", "overhead")[0] < 1 and stored.values("pspice", "seconds")[0] > 0
     assert stored.truth("100")["matches"] > 0
 

@@ -53,8 +53,9 @@ def test_eight_times_a_window(window: float, step: int) -> None:
 def test_decisions_about_fast_events_are_rare(window: float) -> None:
     """On the wall clock: half a percent of the time, however many events that are."""
     schedule = DecisionSchedule(True, False, 0.0, None)
-    schedule.record_cost(150_000.0)
     stream = Stream(schedule, window)
+    stream.later(100.0)
+    schedule.record_cost(150_000.0)
     assert stream.later(100.0) == almost(150_000)
     assert np.diff(stream.checks).max() <= MOST_EVENTS
     assert stream.later(0.1) == 1 << 20  # but not rarer
@@ -64,7 +65,8 @@ def test_decisions_about_fast_events_are_rare(window: float) -> None:
 
 def test_decisions_about_memory_are_not_rare() -> None:
     schedule = DecisionSchedule(True, False, 0.0, None)
-    schedule.record_cost(300_000.0)
+    Stream(schedule).later(100.0)
+    schedule.record_cost(150_000.0)
     for _ in range(60):  # memory does not grow
         schedule.schedule_next(1_000, lambda: (1_000_000, 3_000_000))
     assert Stream(schedule).until_decision(100.0) == MOST_EVENTS
@@ -150,6 +152,19 @@ def test_what_they_cost_is_measured_on_the_wall_clock() -> None:
     assert (schedule.overhead, schedule.last_cost) == (1_070_000.0, 10_000.0)
     schedule.record_cost(500.0, decided=False)
     assert schedule.decision_time() == {"mean": 10_700.0, "max": 80_000.0}
+
+
+def test_a_long_decision_does_not_delay_the_next_one() -> None:
+    """Neither the first one, which computes an order, nor one that was interrupted for half a second."""
+    schedule = DecisionSchedule(True, False, 0.0, None)
+    stream = Stream(schedule)
+    schedule.record_cost(5e8)
+    assert stream.until_decision(1_000.0) == 100
+    stream.later(1_000.0)
+    schedule.record_cost(80_000.0)
+    assert (before := stream.until_decision(1_000.0)) == almost(8_000)
+    schedule.record_cost(5e8)
+    assert stream.until_decision(1_000.0) <= 1.2 * before
 
 
 def test_busy_is_all_but_waiting() -> None:

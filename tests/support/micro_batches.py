@@ -67,6 +67,24 @@ def pieces(events: int, batches: int, *, disorder: int = 0, seed: int = 7) -> li
     return parts
 
 
+def with_one_watermark(checkpoint: Path, tables: Sequence[pa.Table]) -> list[pa.Table]:
+    """Join micro-batches after which Spark's watermark did not rise with the ones that follow.
+
+    It does not rise after a batch that Spark's file sink has recorded when the driver is killed: Spark skips the batch
+    when it starts again, and does not see its times.
+    """
+    joined: list[pa.Table] = []
+    joins = False
+    for number, table in enumerate(tables):
+        joined.append(pa.concat_tables([joined.pop(), table]) if joins else table)
+        before, after = (
+            [int(found) for found in re.findall(rf'"{name}":(\d+)', (checkpoint / folder / f"{number}").read_text())]
+            for folder, name in (("offsets", "batchWatermarkMs"), ("commits", "nextBatchWatermarkMs"))
+        )
+        joins = before == after
+    return joined
+
+
 def write(folder: Path, tables: Iterable[pa.Table], first: int = 0) -> None:
     """Write a file per micro-batch; Spark reads them in the order of their times."""
     folder.mkdir(parents=True, exist_ok=True)

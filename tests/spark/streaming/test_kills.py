@@ -21,6 +21,7 @@ from support.micro_batches import (
     rows_in_sink,
     rows_of_one_engine,
     slow_query,
+    with_one_watermark,
     write,
 )
 from support.waiting import LIMIT
@@ -58,7 +59,8 @@ def test_killed_drivers(tmp_path: Path) -> None:
     for name, (_, types) in QUERIES.items():
         of_query = batches_of(tmp_path / name / "state" / "spark", tables)
         if name == "detect":
-            expected = rows_of_one_engine(slow_query("kleene"), in_milliseconds(of_query), "500ms", types)
+            together = with_one_watermark(tmp_path / name / "state" / "spark", of_query)
+            expected = rows_of_one_engine(slow_query("kleene"), in_milliseconds(together), "500ms", types)
             found = rows_in_sink(tmp_path / name / "out")
         else:
             expected = rows_of_one_engine(query(name), of_query, "500us", types)
