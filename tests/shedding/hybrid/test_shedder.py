@@ -24,6 +24,7 @@ from fastcep.datasets import ds1
 from fastcep.overload.controller import Controller
 from fastcep.overload.protocols import DetectorReading
 from fastcep.shedding import Hybrid, HybridInput, HybridState, Model
+from fastcep.shedding.background import Background
 from fastcep.shedding.hybrid.adaptation import AdaptedFlow
 from fastcep.shedding.hybrid.flow import Flow
 from fastcep.shedding.hybrid.model import HybridModel
@@ -350,6 +351,8 @@ def test_a_thread_adapts_on_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> N
     threads.clear()
     monkeypatch.setattr("fastcep.overload.protocols.QueryView.on_wall_clock", True)
     monkeypatch.setattr("fastcep.shedding.background._SHARE", 1.0)
+    take = Background.take  # wait for each computation, however busy the machine is
+    monkeypatch.setattr(Background, "take", lambda self, *, wait=False: take(self, wait=True))
     shedder = Hybrid(model(LONG))
     _, live = shed(shedder, 0.6, changing(), query(LONG))
     state = shedder.state()
