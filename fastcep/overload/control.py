@@ -168,7 +168,7 @@ class Control(ShedderChange):
                         query.follow_counts(by_name[plan.query.name])
             self.queries.append(query)
         if isinstance(self.shedder, RenewingShedder):
-            self.shedder.run([query.plan.query for query in self.queries])
+            self.shedder.set_queries([query.plan.query for query in self.queries])
         if replanned:
             events, rows = (old - new for old, new in zip(before, self._dropped_counts(), strict=True))
             self._dropped_before = self._dropped_before[0] + events, self._dropped_before[1] + rows

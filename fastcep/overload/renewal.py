@@ -53,7 +53,7 @@ class RenewingShedder(Shedder):
         """Take note of the options of the engine that it sheds for, before the queries are planned."""
 
     @abstractmethod
-    def run(self, queries: Sequence[ast.Query]) -> None:
+    def set_queries(self, queries: Sequence[ast.Query]) -> None:
         """Take note of the queries that run from now on, in the order of the engine."""
 
     @abstractmethod

@@ -267,8 +267,11 @@ def test_it_sheds_by_a_model_of_espice() -> None:
 def test_a_model_that_misses_the_bound_counts_for_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """A latency of 1.32 of the bound counts as much as 0.3 less recall."""
     recalls = {"hybrid": (0.9, 1.32), "pspice": (0.7, 1.0), "random": (0.5, 1.0)}
+    bounds = set()
 
     def run(queries: Any, events: Any, shedder: Any, bound: Any, options: Any) -> tuple[Any, float]:
+        bounds.add(bound)
+        assert options["cost_table"].decision == 0.0  # a decision would cost as much as hundreds of events
         recall, latency = (1.0, 2.0) if shedder is None else recalls[shedder.metrics_of("q1")["shedder"]]
         return [np.arange(round(1000 * recall), dtype=np.uint64)], latency * (bound or 1000.0)
 
@@ -276,6 +279,7 @@ def test_a_model_that_misses_the_bound_counts_for_less(monkeypatch: pytest.Monke
     job = FitJob([Q1], EVENTS, {}, fc.CostTable.named("paper"), "key", 0)
     result = try_models(job)["q1"]
     assert result.model is not None and result.model.kind == "pspice"
+    assert bounds == {None, 1_600.0, 1_000.0, 500.0}  # shares of the mean latency, 2,000 ns
     assert dict(result.measured) == pytest.approx({"baseline": 0.5, "hybrid": 0.9, "pspice": 0.7})
     recalls["pspice"] = (0.7, 1.3)
     assert try_models(job)["q1"].model.kind == "hybrid"  # type: ignore[union-attr]
@@ -336,6 +340,17 @@ def test_removed_queries_have_no_part_in_a_fit() -> None:
     live.remove("q1")
     live.process(EVENTS.slice(10_000))
     assert live.metrics()["shedding"]["model"]["queries"] == {}  # the model of a removed query is not kept
+
+
+def test_a_query_that_is_added_to_an_empty_engine_gets_a_model() -> None:
+    """What was recorded while there was no query does not delay it."""
+    live = fc.Engine(Q1, latency_bound="1s", shedder=Auto(history=5_000), **OPTIONS)
+    live.remove("q1")
+    live.process(EVENTS.slice(0, 6_000))
+    assert live.metrics()["shedding"]["model"]["fits"] == 0
+    live.add(Q1)
+    live.process(EVENTS.slice(6_000, 6_000))
+    assert live.metrics()["shedding"]["model"]["queries"]["q1"]["shedder"] == "hybrid"
 
 
 def test_another_query_does_not_change_what_a_model_has_learned() -> None:
@@ -426,10 +441,10 @@ def test_a_given_model_is_kept_for_a_query_that_is_added_later() -> None:
 
 def test_models_of_other_kinds_are_rejected() -> None:
     model = fc.fit(Q1, EVENTS.slice(0, 9_000), cost_table="paper", index="key")
-    monkey = copy.copy(model)
-    object.__setattr__(monkey, "kind", "own")
+    other = copy.copy(model)
+    object.__setattr__(other, "kind", "own")
     with pytest.raises(fc.ModelError, match="shedder 'auto' takes models of kind 'hybrid', 'pspice', 'espice'; found"):
-        Auto(model=monkey)
+        Auto(model=other)
 
 
 def test_the_model_is_fitted_on_the_whole_history() -> None:

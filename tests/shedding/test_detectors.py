@@ -28,6 +28,16 @@ def test_percentiles_are_smoothed_ones() -> None:
     assert detector.read(Load(BOUND, smoothed=750_000, recent=1)).excess == pytest.approx(0.5)
 
 
+def test_intervals_longer_than_the_time_constant_are_remembered() -> None:
+    """An interval at the bound follows one that was 4 % above it: a third of the excess still counts, for any length."""
+    for events in (100_000, 1_000_000):
+        detector = SmoothedLatency(set_point=1.0)
+        detector.read(Load(BOUND, recent=BOUND, events=1, shedding=True))
+        detector.read(Load(BOUND, recent=1.04 * BOUND, events=events, shedding=True))
+        left = detector._overdrawn_share(Load(BOUND, recent=BOUND, events=events))
+        assert left == pytest.approx(0.04 * 0.5134 / 1.5134, rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("statistic", "at", "above"),
     [("mean", {"recent": BOUND}, {"recent": 1.02 * BOUND}), ("p95", {"over": 0.048}, {"over": 0.048 * 1.02})],

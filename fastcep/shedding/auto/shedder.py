@@ -128,9 +128,9 @@ class Auto(RefittingShedder):
             self._by_model.remove(name)
         return True
 
-    def run(self, queries: Sequence[ast.Query]) -> None:
+    def set_queries(self, queries: Sequence[ast.Query]) -> None:
         """Take note of the queries that run from now on; fitted models of other queries are not kept."""
-        super().run(queries)
+        super().set_queries(queries)
         for name in self._by_model.models.keys() - self._queries.keys() - self._given:
             self._by_model.remove(name)
 

@@ -245,7 +245,9 @@ class PSpice(RefittingShedder):
     def _order_of(self, views: Sequence[QueryView]) -> DropOrder:
         """Return the drop order for these queries."""
         learned = self._learning.take()
-        key = tuple((view.plan.query.name, view.plan.query.weight, _is_shared(view.plan)) for view in views)
+        key = tuple(
+            (view.plan.query.name, view.plan.query.weight, _is_shared(view.plan)) for view in views
+        )
         if learned is not None:
             self._order, self._saved = learned, 0.0
         if self._order is not None and self._order[0] != key:
@@ -351,14 +353,8 @@ class PSpice(RefittingShedder):
     def spec(self) -> dict[str, Any]:
         """Return its name and options as JSON values."""
         models = {item.query.name: item.hash for item in self._stored_models}
-        return super().spec() | {
-            "models": models,
-            "slices": self.slices,
-            "explore": self._explore,
-            "cut": self.cuts,
-            "history": self._size,
-            "renew": self._renew_after,
-        }
+        return super().spec() | {"models": models, "slices": self.slices, "explore": self._explore, "cut": self.cuts,
+            "history": self._size, "renew": self._renew_after}
 
     def state(self) -> dict[str, Any]:
         """Return the state as JSON values."""

@@ -84,7 +84,7 @@ class RefittingShedder(Baseline, RenewingShedder):
             raise ValidationError(f"shedder {self.name!r} belongs to another engine; make a new one for each engine")
         self._setting = setting
 
-    def run(self, queries: Sequence[ast.Query]) -> None:
+    def set_queries(self, queries: Sequence[ast.Query]) -> None:
         """Take note of the queries that run from now on: later models are fitted for them."""
         self._queries = {query.name: query for query in queries}
 
