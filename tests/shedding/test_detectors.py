@@ -29,7 +29,7 @@ def test_percentiles_are_smoothed_ones() -> None:
 
 
 def test_intervals_longer_than_the_time_constant_are_remembered() -> None:
-    """An interval at the bound follows one that was 4 % above it: a third of the excess still counts, for any length."""
+    """An interval at the bound follows one that was 4 % above it: a third of the excess still counts."""
     for events in (100_000, 1_000_000):
         detector = SmoothedLatency(set_point=1.0)
         detector.read(Load(BOUND, recent=BOUND, events=1, shedding=True))
