@@ -1,20 +1,23 @@
 """pytest-benchmark suites of the start before the first event, imports and kernels: ``make bench``.
 
-Each measurement is a new process. ``test_import[numpy, pyarrow]`` is the reference.
+Each measurement of imports and kernels is a new process. ``test_import[numpy, pyarrow]`` is the reference.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import fastcep as fc
 from bench.kernels import environment
-from bench.queries import QUERIES
+from bench.queries import QUERIES, SCHEMA
 
 IMPORTS = {
     "nothing": "pass",
@@ -51,3 +54,17 @@ def test_kernels_in_use(benchmark: Any, tmp_path: Path, cache: str) -> None:
                 path.unlink()
 
     benchmark.pedantic(start, (COMPILE, environ), setup=clear_cache, rounds=3, warmup_rounds=1)
+
+
+@pytest.mark.parametrize("start", ["new query", "same query", "snapshot"])
+def test_engine(benchmark: Any, start: str) -> None:
+    """Measure the start of an engine, with a plan that the process has kept or without one, and with its state."""
+    query, numbers = fc.parse(QUERIES["QS"], SCHEMA), itertools.count()
+    snapshot = fc.Engine(query).snapshot()
+
+    def make() -> fc.Engine:
+        if start == "snapshot":
+            return fc.Engine.restore(snapshot, query)
+        return fc.Engine(replace(query, name=f"QS{next(numbers)}") if start == "new query" else query)
+
+    benchmark.pedantic(make, rounds=100, warmup_rounds=3)

@@ -35,6 +35,7 @@ class Mutant:
 TESTS = {
     "by unit tests of plans": [
         "tests/plan/test_factorised.py", "tests/plan/test_partition_key.py", "tests/plan/test_slicing.py",
+        "tests/plan/test_make.py",
     ],
     "by the matrix": ["tests/test_matrix.py", "-k", "test_focus or test_bytecode"],
     "by tests of the path": [

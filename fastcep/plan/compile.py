@@ -51,7 +51,7 @@ class _IndexWork:
     forall: tuple[int, ...]
 
 
-def make_plan(
+def compile_plan(
     query: ast.Query,
     timed_out: bool = False,
     store: str = "auto",
@@ -63,36 +63,7 @@ def make_plan(
     weighed: bool = False,
     earlier: EarlierColumns | None = None,
 ) -> Plan:
-    """Plan a query.
-
-    Parameters
-    ----------
-    query
-        A checked query.
-    timed_out
-        Whether partial matches that time out can be reported.
-    store
-        ``"rows"``; ``"factorised"``, which falls back to rows if it is not possible; or ``"auto"``, which lets the
-        engine choose (`Plan.other`).
-    index
-        Equalities that become keys of the row indexes, one of `joins.INDEXES`: all (``"full"``), those between plain
-        attributes (``"key"``) or none (``"off"``). The others are tested row by row. Contiguity is always part of the
-        keys, and events of negated variables are always found by their keys. Any value but ``"full"`` requires rows.
-    classes
-        Features of each partial match, computed before it is created, by the variable that it bound last
-        (:mod:`fastcep.plan.classes`). The store is rows, so that single partial matches can be shed. None: partial
-        matches are not shed.
-    isolated
-        Whether explicit windows have their own rows because events are dropped from single windows.
-    observed
-        Whether the lineage of partial matches can be recorded; the store is rows.
-    event_classes
-        Features of each event, computed before it is tried for a variable, by that variable.
-    weighed
-        Whether partial matches have weights, from which the recall is estimated; always true with ``classes``.
-    earlier
-        The columns of attributes of earlier events that the engine computes; columns that the query needs are added.
-    """
+    """Plan a query; the parameters are those of `fastcep.plan.make_plan`."""
     return _Planner(query, timed_out, index, classes, isolated, observed, event_classes, weighed, earlier).plan(store)
 
 
@@ -237,7 +208,7 @@ class _Planner:
             after_match=ast.AFTER_MATCH.index(query.after_match),
             limit=query.limit or 0,
             per_partition=per_partition,
-            windows=plan_windows(query, edge_negation, timed_out, self.isolated, make_plan),
+            windows=plan_windows(query, edge_negation, timed_out, self.isolated, compile_plan),
             timed_out=timed_out,
             sheds=self.sheds,
             key=self._key(),
@@ -491,4 +462,4 @@ class _Planner:
         return "" if guard == TRUE else self._show(guard)
 
 
-__all__ = ["make_plan"]
+__all__ = ["compile_plan"]

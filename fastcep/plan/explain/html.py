@@ -6,10 +6,10 @@ from html import escape
 
 from fastcep.errors import FastcepError
 from fastcep.events import Schema
-from fastcep.plan.compile import make_plan
 from fastcep.plan.explain.facts import facts
 from fastcep.plan.explain.svg import svg
 from fastcep.plan.explain.text_helpers import shown
+from fastcep.plan.make import make_plan
 from fastcep.query import ast, to_text
 from fastcep.query.printer import name_text
 

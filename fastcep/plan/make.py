@@ -1,0 +1,105 @@
+"""Make the plan of a query, or return one that the process has kept."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from functools import lru_cache
+
+from fastcep.plan.classes import Classes
+from fastcep.plan.compile import compile_plan
+from fastcep.plan.earlier import EarlierColumns
+from fastcep.plan.plan import Plan
+from fastcep.query import ast
+from fastcep.query.previous import previous_attributes
+
+#: Number of plans that a process keeps, and the length of a pickled query up to which its plan is kept. The plan of a
+#: query of 3 kB takes 20 to 40 kB.
+KEPT_PLANS, MAX_KEPT_BYTES = 256, 1 << 16
+
+
+def make_plan(
+    query: ast.Query,
+    timed_out: bool = False,
+    store: str = "auto",
+    index: str = "full",
+    classes: Classes | None = None,
+    isolated: bool = False,
+    observed: bool = False,
+    event_classes: Classes | None = None,
+    weighed: bool = False,
+    earlier: EarlierColumns | None = None,
+) -> Plan:
+    """Plan a query.
+
+    The latest plans of the process are kept: planning the same query with the same options again takes a tenth of the
+    time. Plans with classes or attributes of earlier events depend on more than that and are always made anew, as are
+    those of queries whose pickle is longer than `MAX_KEPT_BYTES`.
+
+    Parameters
+    ----------
+    query
+        A checked query.
+    timed_out
+        Whether partial matches that time out can be reported.
+    store
+        ``"rows"``; ``"factorised"``, which falls back to rows if it is not possible; or ``"auto"``, which lets the
+        engine choose (`Plan.other`).
+    index
+        Equalities that become keys of the row indexes, one of `joins.INDEXES`: all (``"full"``), those between plain
+        attributes (``"key"``) or none (``"off"``). The others are tested row by row. Contiguity is always part of the
+        keys, and events of negated variables are always found by their keys. Any value but ``"full"`` requires rows.
+    classes
+        Features of each partial match, computed before it is created, by the variable that it bound last
+        (:mod:`fastcep.plan.classes`). The store is rows, so that single partial matches can be shed. None: partial
+        matches are not shed.
+    isolated
+        Whether explicit windows have their own rows because events are dropped from single windows.
+    observed
+        Whether the lineage of partial matches can be recorded; the store is rows.
+    event_classes
+        Features of each event, computed before it is tried for a variable, by that variable.
+    weighed
+        Whether partial matches have weights, from which the recall is estimated; always true with ``classes``.
+    earlier
+        The columns of attributes of earlier events that the engine computes; columns that the query needs are added.
+    """
+    key = _Key(query)
+    classified = classes is not None or event_classes is not None
+    reads_earlier = (earlier is not None and earlier.columns) or any(previous_attributes(query))
+    if classified or reads_earlier or key.length > MAX_KEPT_BYTES:
+        return compile_plan(
+            query, timed_out, store, index, classes, isolated, observed, event_classes, weighed, earlier
+        )
+    plan = _kept(key, timed_out, store, index, isolated, observed, weighed)
+    other = plan.other and replace(plan.other, query=query)
+    return replace(plan, query=query, other=other)  # engines distinguish plans by identity
+
+
+class _Key:
+    """A query as a key, compared as its pickled bytes.
+
+    Equal queries can have plans that differ: ``0.0`` equals ``-0.0``, and spans of the text are not compared.
+    """
+
+    __slots__ = ("_bytes", "query")
+
+    def __init__(self, query: ast.Query) -> None:
+        self.query = query
+        self._bytes = pickle.dumps(query)
+
+    @property
+    def length(self) -> int:
+        """Number of bytes."""
+        return len(self._bytes)
+
+    def __hash__(self) -> int:
+        return hash(self._bytes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self._bytes == other._bytes
+
+
+@lru_cache(maxsize=KEPT_PLANS)
+def _kept(key: _Key, timed_out: bool, store: str, index: str, isolated: bool, observed: bool, weighed: bool) -> Plan:
+    return compile_plan(key.query, timed_out, store, index, isolated=isolated, observed=observed, weighed=weighed)
