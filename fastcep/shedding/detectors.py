@@ -19,8 +19,9 @@ __all__ = ["MemoryUse", "QueueLength", "SmoothedLatency", "rounded"]
 #: Share of the events that a bound on a percentile allows above it, and the share of these that is aimed at.
 _ALLOWED, _AIMED = {"p95": 0.05, "p99": 0.01}, 0.96
 #: Time constant of the account in events, and at least in intervals between decisions; factor by which an overdrawn
-#: share lowers the set point; largest reduction.
-_TIME_CONSTANT, _INTERVALS, _REPAYMENT, _MOST_REPAID = 50_000.0, 1.5, 6.0, 0.5
+#: share lowers the set point; largest reduction. A mean is paid back slowly, because each further reduction costs more.
+_TIME_CONSTANT, _INTERVALS, _REPAYMENT = 50_000.0, 1.5, 6.0
+_MOST_REPAID = {"mean": 0.25, "p95": 0.5, "p99": 0.5}
 #: Share of the room for memory at which everything is demanded; the rest is for growth until the next decision. Largest
 #: share of that part that is distinguished.
 _ROOM, _MOST_USED = 0.75, 0.999
@@ -33,9 +34,11 @@ class SmoothedLatency(Detector):
 
     Holding each measurement at the set point is not enough. After a change of the stream the excess would never be
     compensated, and percentiles of short stretches can all be within the bound while the percentile of all events is
-    not. The detector therefore keeps an account (not in the paper) of what the bound allows and what was used: the sum
-    of the latencies for the mean, the number of events above the bound for a percentile. An overdrawn account lowers
-    the set point. The account starts when the latency first reaches its set point; earlier excess is not compensated.
+    not. The detector therefore keeps an account (not in the paper) of what the set point allows and what was used: the
+    sum of the latencies for the mean, the number of events above the bound for a percentile. An overdrawn account
+    lowers the set point. For the mean, the account starts when load is first shed. For percentiles it starts when the
+    latency first reaches its set point, because a start in which all events are above the bound would use up what is
+    allowed for many later ones.
 
     If the work for single events is limited to the bound (`Load.cut`), the excess is positive only if more events than
     allowed were above the bound recently and the account is overdrawn.
@@ -68,7 +71,7 @@ class SmoothedLatency(Detector):
             return DetectorReading(min(recent, overdrawn), why=f"{load.over:.2%} of the events above the bound")
         latency = load.recent if self.statistic == "mean" else load.smoothed
         limit = self.set_point * load.bound
-        self._begun = self._begun or (load.shedding and latency <= limit)
+        self._begun = self._begun or (load.shedding and (self.statistic == "mean" or latency <= limit))
         if self._begun:
             limit *= 1 - self._repayment(load)
         why = f"processing latency ({self.statistic}) {rounded(latency)}, set point {rounded(limit)}"
@@ -76,12 +79,12 @@ class SmoothedLatency(Detector):
 
     def _repayment(self, load: Load) -> float:
         """Return the share by which the set point is lowered."""
-        return min(max(_REPAYMENT * self._overdrawn_share(load), 0.0), _MOST_REPAID)
+        return min(max(_REPAYMENT * self._overdrawn_share(load), 0.0), _MOST_REPAID[self.statistic])
 
     def _overdrawn_share(self, load: Load) -> float:
-        """Update the account; return by what share more was used than the bound allows."""
+        """Update the account; return by what share more was used than the set point allows."""
         if self.statistic == "mean":
-            used = load.events * load.recent / load.bound
+            used = load.events * load.recent / (self.set_point * load.bound)
         else:
             used = load.events * load.over / (_AIMED * self.allowed)
         decay = math.exp(-load.events / max(_TIME_CONSTANT, _INTERVALS * load.events))

@@ -66,10 +66,24 @@ def test_what_was_used_too_much_is_paid_back(statistic: str, at: dict[str, float
     assert other.read(load).why.endswith("set point 500us")
 
 
-def test_no_more_than_half_of_the_set_point_is_paid_back() -> None:
-    detector = SmoothedLatency(set_point=1.0)
-    detector.read(Load(BOUND, recent=BOUND, events=1, shedding=True))
-    assert detector.read(Load(BOUND, recent=9 * BOUND, events=1000, shedding=True)).excess == pytest.approx(17)
+@pytest.mark.parametrize(("statistic", "begun"), [("mean", True), ("p95", False)])
+def test_excess_before_shedding_takes_effect_counts_for_the_mean(statistic: str, begun: bool) -> None:
+    detector = SmoothedLatency(statistic, set_point=0.8)
+    load = Load(BOUND, smoothed=2 * BOUND, recent=2 * BOUND, over=1.0, events=100)
+    detector.read(load)
+    assert detector.state()["begun"] is False  # no load was shed for this
+    load.shedding = True
+    reading = detector.read(load)
+    assert detector.state() == {"begun": begun, "events": 100.0 * begun, "used": begun * 100 * 2 / 0.8}
+    assert reading.excess == pytest.approx(2 / (0.8 * (1 - 0.25 * begun)) - 1)
+
+
+@pytest.mark.parametrize(("statistic", "most"), [("mean", 0.25), ("p95", 0.5), ("p99", 0.5)])
+def test_the_set_point_is_lowered_only_so_far(statistic: str, most: float) -> None:
+    detector = SmoothedLatency(statistic, set_point=1.0)
+    detector.read(Load(BOUND, smoothed=BOUND, recent=BOUND, events=1, shedding=True))
+    load = Load(BOUND, smoothed=9 * BOUND, recent=9 * BOUND, over=1.0, events=1000, shedding=True)
+    assert detector.read(load).excess == pytest.approx(9 / (1 - most) - 1)
 
 
 def test_the_longest_queue_follows_the_service_time_without_shedding() -> None:
