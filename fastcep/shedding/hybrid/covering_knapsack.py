@@ -59,8 +59,8 @@ class CoveringKnapsack:
         """Return 0: the demand that loses least under a work limit is not known here."""
         return 0.0
 
-    def choose(self, demand: float, sizes: TableSizes) -> Selection:
-        """Return the selection that covers a share of the weights."""
+    def choose(self, demand: float, sizes: TableSizes, free: bool = True) -> Selection:
+        """Return the selection that covers a share of the weights; ``free`` has no effect."""
         flow = self._flow
         need = demand * float(self._weights.sum())
         solve = self._knapsack.cover if self._exact else greedy

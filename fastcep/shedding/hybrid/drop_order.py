@@ -1,8 +1,9 @@
 """Drop probabilities for a demand, from the order in which classes are dropped.
 
 Steps that save work only together form a *level*; level 0 drops nothing. A demand selects all levels that save no more
-than the demand, and drops the next level with the probability that saves the remainder. Levels that lose no matches are
-dropped whenever there is any demand. Without a demand nothing is dropped.
+than the demand, and drops the next level with the probability that saves the remainder. Levels that lose no matches by
+the flow are dropped whenever there is any demand, as long as the flow can be relied on. Without a demand nothing is
+dropped.
 
 Everything that a decision needs is computed in advance: for each class, the level from which on it is dropped. A
 decision finds its level by binary search and compares the tables with it.
@@ -58,8 +59,11 @@ class Selection:
 class Selector(Protocol):
     """Chooses what to drop for a demand."""
 
-    def choose(self, demand: float, sizes: TableSizes) -> Selection:
-        """Return a selection that saves a share of the work; its tables have the given sizes."""
+    def choose(self, demand: float, sizes: TableSizes, free: bool = True) -> Selection:
+        """Return a selection that saves a share of the work; its tables have the given sizes.
+
+        With ``free`` it can save more than the demand, if that loses no matches.
+        """
         ...
 
     def optimal_demand(self, loss: float) -> float:
@@ -133,11 +137,11 @@ class DropOrder:
         """Return the demand that loses least under a work limit, see `demand_of_least_loss`."""
         return demand_of_least_loss(self.saved[self.free :], self.kept[self.free :], loss)
 
-    def choose(self, demand: float, sizes: TableSizes) -> Selection:
-        """Return the selection that saves a share of the work."""
+    def choose(self, demand: float, sizes: TableSizes, free: bool = True) -> Selection:
+        """Return the selection that saves a share of the work; with ``free`` at least all that loses no matches."""
         last = len(self.saved) - 1
-        free = self.free if demand > 0 else 0
-        level = min(max(int(self.saved.searchsorted(demand, "right")) - 1, free), last)
+        least = self.free if free and demand > 0 else 0
+        level = min(max(int(self.saved.searchsorted(demand, "right")) - 1, least), last)
         upper, part = min(level + 1, last), 0.0
         if upper > level and demand > self.saved[level]:
             part = float((demand - self.saved[level]) / (self.saved[upper] - self.saved[level]))

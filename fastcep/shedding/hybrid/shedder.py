@@ -126,7 +126,7 @@ class Hybrid(Baseline):
         self._models = {item.query.name: HybridModel.of(item) for item in self._stored_models}
         self.slices: int = max(item.flow.slices for item in self._models.values())
         self._states: dict[str, SheddingState] = {}
-        self._plans: dict[str, tuple[Selector, float, bool, DropPlan]] = {}
+        self._plans: dict[str, tuple[tuple[Selector, float, bool, bool], DropPlan]] = {}
         self._flows = {name: AdaptedFlow(item.flow) for name, item in self._models.items()}
         self._selectors = {name: self._new_selector(name) for name in self._models}
         self._learning: dict[str, Background[Selector | None]] = {name: Background() for name in self._models}
@@ -177,29 +177,31 @@ class Hybrid(Baseline):
         name = view.plan.query.name
         state = self._states.setdefault(name, SheddingState(view.received, view.received))
         self._replace_selector(name, self._learning[name].take())
-        selector, changed = self._selectors[name], self._flows[name].recently_changed
+        adapted = self._flows[name]
+        selector, changed, reliable = self._selectors[name], adapted.recently_changed, adapted.is_reliable
         sizes = TableSizes(view.event_classes, view.classes)
         limited = view.lost > 0 or demand == 0  # without a demand, only a work limit leads to a decision
-        if limited and self._flows[name].is_reliable and not self._models[name].history_is_too_short:
+        if limited and reliable and not self._models[name].history_is_too_short:
             loss = loss_without_drops(view.lost, selector.choose(state.demand, sizes).saved)
             demand = max(demand, selector.optimal_demand(loss))
         current = self._plans.get(name)
-        if current is not None and current[:3] == (selector, demand, changed) and current[3].drops is None:
-            return current[3]
-        selection = selector.choose(demand, sizes)
+        chosen_by = selector, demand, changed, reliable
+        if current is not None and current[0] == chosen_by and current[1].drops is None:
+            return current[1]
+        selection = selector.choose(demand, sizes, free=reliable)
         binds, births = self._drop_probabilities(selection, changed)
         events, kept = self._drop_events(demand, selection, view.plan)
         drop_plan = DropPlan(
             events=events, binds=binds, births=births, steady=True,
-            kept=kept if self._flows[name].is_reliable else None,
+            kept=kept if reliable else None,
             saved=selection.saved if selection.kept >= _ALL else 0.0,
-            counts=self._counted_share(name, view) if self._adapt else 0.0, error=self._flows[name].error,
+            counts=self._counted_share(name, view) if self._adapt else 0.0, error=adapted.error,
         )  # fmt: skip
         state.share = drop_plan.counts
-        self._plans[name] = selector, demand, changed, drop_plan
+        self._plans[name] = chosen_by, drop_plan
         if selection.cells.any() and selection.saved > state.saved + _WORTH * (state.saved > 0):
             drop_plan.drops = drop_plan.births
-            kept_before = selector.choose(before, sizes).kept if before > 0 else 1.0
+            kept_before = selector.choose(before, sizes, free=reliable).kept if before > 0 else 1.0
             drop_plan.left = min(1.0, selection.kept / max(kept_before, 1e-9)) if drop_plan.kept is not None else None
             state.saved = selection.saved
         state.demand, state.saved = demand, min(state.saved, selection.saved)
@@ -229,7 +231,8 @@ class Hybrid(Baseline):
         counted, adapted = view.flows(), self._flows[name]
         if state.since - passed < state.began + view.window_size:  # drop probabilities of older rows are unknown
             return
-        selection = self._selectors[name].choose(state.demand, TableSizes(view.event_classes, view.classes))
+        sizes = TableSizes(view.event_classes, view.classes)
+        selection = self._selectors[name].choose(state.demand, sizes, free=adapted.is_reliable)
         probabilities = self._drop_probabilities(selection, adapted.recently_changed)
 
         def learned() -> Selector | None:

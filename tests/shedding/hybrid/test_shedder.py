@@ -114,6 +114,18 @@ def test_what_is_worth_nothing_goes_first(demand: float) -> None:
     assert live.metrics()["shedding"]["estimated_recall"] > 0.99
 
 
+def test_after_a_change_no_more_is_dropped_than_demanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the model says is worth nothing may be worth something then; the demand alone holds the bound."""
+    plain = fc.Engine(query(), index="key", store="rows")
+    plain.process(stream())
+    work = {}
+    for reliable in (True, False):
+        monkeypatch.setattr(AdaptedFlow, "is_reliable", reliable)
+        _, live = shed(Hybrid(model()), 0.1)
+        work[reliable] = sum(live.metrics()[name] / plain.metrics()[name] for name in ("rows_visited", "rows_created"))
+    assert work[True] / 2 < 0.65 and 0.8 < work[False] / 2 < 0.95
+
+
 def test_of_nothing_that_is_demanded_nothing_is_dropped() -> None:
     matches, live = shed(Hybrid(model()), 0.0)
     assert matches == truth()
