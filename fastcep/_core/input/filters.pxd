@@ -1,8 +1,9 @@
 # The events that each variable may bind, found once for all queries. See filters.pyx.
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from fastcep._core.input.batch cimport Events
-from fastcep._core.program.predicate cimport CHUNK, Code, Input, Machine
+from fastcep._core.program.event_sets cimport SET_WORDS, TypeSet
+from fastcep._core.program.predicate cimport Code, Input, Machine
 
 
 cdef struct Passed:          # the events of a slice of the batch that pass a filter
@@ -21,10 +22,9 @@ cdef struct Screen:
     int64_t function_errors
 
 
-cdef struct TypeRows:        # the events of a chunk whose type is in a set
-    uint8_t* takes           # per type id: 1 if the set has it
-    int32_t rows[CHUNK]
-    int n
+cdef struct TypeEvents:      # the events of a chunk whose type is in a set
+    TypeSet types
+    uint64_t events[SET_WORDS]
 
 
 cdef class Filter:
@@ -40,7 +40,7 @@ cdef class Filters:
     cdef int n_filters, n_sets, n_types
     cdef tuple _type_names
     cdef Screen** screens
-    cdef TypeRows* sets
+    cdef TypeEvents* sets
     cdef Machine* vm
     cdef Input* inputs
     cdef int64_t* codes      # per type id: string code of its name

@@ -6,12 +6,13 @@ share one, also across queries. A filter runs once over a slice of the batch and
 then merges the lists of its variables (``masks``), so that it spends no time on events that none of its variables may
 bind.
 """
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from fastcep._core.input.batch cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Batch, Events
-from fastcep._core.program.code cimport code_free, code_new
+from fastcep._core.program.code cimport code_free, code_new, find_comparisons
+from fastcep._core.program.event_sets cimport SET_WORDS, compare_events, fc_list, fc_of_types, type_set_new
 from fastcep._core.program.predicate cimport CHUNK, Input, Kernel, machine_free, machine_new, run
 
 cdef enum:
@@ -70,7 +71,7 @@ cdef class Filters:
     cdef void _free_tables(self) noexcept:
         cdef int i
         for i in range(self.n_sets):
-            free(self.sets[i].takes)
+            free(self.sets[i].types.has)
         free(self.sets)
         free(self.screens)
         self.sets = NULL
@@ -111,6 +112,7 @@ cdef class Filters:
         created.key, created.program, created.uses = key, program, 1
         if program is not None:
             code_new(&created.screen.program, program, intern)
+            find_comparisons(&created.screen.program)
             created.screen.has_program = True
             created.screen.sources = <int32_t*>calloc(len(sources) + 1, sizeof(int32_t))
             if created.screen.sources == NULL:
@@ -138,17 +140,13 @@ cdef class Filters:
         cdef int i
         self._free_tables()
         self._type_sets = list(dict.fromkeys([key[0] for key in self._by_key]))
-        self.sets = <TypeRows*>calloc(len(self._type_sets) + 1, sizeof(TypeRows))
+        self.sets = <TypeEvents*>calloc(len(self._type_sets) + 1, sizeof(TypeEvents))
         self.screens = <Screen**>calloc(len(self._by_key) + 1, sizeof(void*))
         if self.sets == NULL or self.screens == NULL:
             raise MemoryError("no memory for the filters")
         for types in self._type_sets:
-            self.sets[self.n_sets].takes = <uint8_t*>calloc(self.n_types + 1, 1)
-            if self.sets[self.n_sets].takes == NULL:
-                raise MemoryError("no memory for the filters")
-            for number in types:
-                self.sets[self.n_sets].takes[<int>number] = 1
             self.n_sets += 1
+            type_set_new(&self.sets[self.n_sets - 1].types, types, self.n_types)
         self.reads_number = self.reads_type = False
         for item in self._by_key.values():
             item.screen.types = self._type_sets.index(item.key[0])
@@ -232,19 +230,15 @@ cdef class Filters:
         return True
 
     cdef void _scan_chunk(self, const Events* events, Py_ssize_t base, int m) noexcept nogil:
-        cdef int i, k, n
-        cdef TypeRows* type_rows
+        cdef int i, k, n, passed
         cdef Screen* screen
         cdef int32_t* to
+        cdef uint64_t selected[SET_WORDS]
+        cdef int32_t rows[CHUNK]
         cdef uint8_t keep[CHUNK]
         cdef int64_t nulls, errors
         for i in range(self.n_sets):
-            type_rows = self.sets + i
-            n = 0
-            for k in range(m):
-                type_rows.rows[n] = k
-                n += type_rows.takes[events.types[base + k]]
-            type_rows.n = n
+            fc_of_types(&self.sets[i].types, events.types + base, m, self.sets[i].events)
         if self.reads_number and events.sequence == NULL:
             for k in range(m):
                 self.numbers[k] = events.position + base + k
@@ -253,24 +247,27 @@ cdef class Filters:
                 self.types[k] = self.codes[events.types[base + k]]
         for i in range(self.n_filters):
             screen = self.screens[i]
-            type_rows = self.sets + screen.types
-            if type_rows.n == 0:
+            memcpy(selected, self.sets[screen.types].events, sizeof(selected))
+            if screen.has_program:
+                self._set_inputs(screen, events, base)
+                compare_events(&screen.program, self.inputs, m, selected)
+            n = fc_list(selected, m, rows)
+            if n == 0:
                 continue
             to = screen.passed.rows + screen.passed.size
-            if not screen.has_program:
-                for k in range(type_rows.n):
-                    to[k] = <int32_t>base + type_rows.rows[k]
-                screen.passed.size += type_rows.n
+            if not screen.has_program or screen.program.only_compares:
+                for k in range(n):
+                    to[k] = <int32_t>base + rows[k]
+                screen.passed.size += n
                 continue
-            self._set_inputs(screen, events, base)
-            memset(keep, 1, type_rows.n)
+            memset(keep, 1, n)
             nulls, errors = self.vm.arithmetic_nulls, self.vm.function_errors
-            n = 0
-            if run(self.vm, &screen.program, self.inputs, type_rows.rows, type_rows.n, keep, NULL, NULL, 0) > 0:
-                for k in range(type_rows.n):
-                    to[n] = <int32_t>base + type_rows.rows[k]
-                    n += keep[k] != 0
-            screen.passed.size += n
+            passed = 0
+            if run(self.vm, &screen.program, self.inputs, rows, n, keep, NULL, NULL, 0) > 0:
+                for k in range(n):
+                    to[passed] = <int32_t>base + rows[k]
+                    passed += keep[k] != 0
+            screen.passed.size += passed
             screen.arithmetic_nulls += self.vm.arithmetic_nulls - nulls
             screen.function_errors += self.vm.function_errors - errors
 

@@ -6,10 +6,13 @@ type and by the conditions on the event alone. The bits come from the programs o
 queries, from the lists of the shared ``filters``; then events that no variable of the query may bind are never read.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from fastcep._core.input.batch cimport (
     COLUMN_COMPUTED, COLUMN_POSITION, COLUMN_PREVIOUS, COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Events,
+)
+from fastcep._core.program.event_sets cimport (
+    SET_WORDS, Selection, add_events, compare_events, fc_is_simd, fc_list, fc_of_types, in_set,
 )
 from fastcep._core.program.plan_tables cimport Column
 from fastcep._core.program.predicate cimport CHUNK, run
@@ -29,7 +32,7 @@ cdef int masks(Core* core, uint64_t* bits, int32_t* relevant, const Events* even
     if core.shared:
         n = _merge_filters(core, bits, relevant, base, m)
         if core.parts > 1:
-            n = _select_part(core, bits, relevant, n, events, base)
+            n = _select_part(core, relevant, n, events, base)
         if core.shed.events:
             n = drop_events(core, bits, relevant, n, events.types + base, events.position + base)
         if n > 0 or core.partition != NULL:
@@ -71,17 +74,21 @@ cdef int _merge_filters(Core* core, uint64_t* bits, int32_t* relevant, Py_ssize_
     return n
 
 
-cdef int _select_part(
-        Core* core, uint64_t* bits, int32_t* relevant, int n, const Events* events, Py_ssize_t base) noexcept nogil:
-    """Keep only the events of this part among the relevant ones, and clear the masks of the others."""
+cdef int _select_part(Core* core, int32_t* relevant, int n, const Events* events, Py_ssize_t base) noexcept nogil:
+    """Keep only the events of this part among the relevant ones."""
     cdef int i, k, kept = 0
-    cdef bint in_part
+    cdef const int64_t* keys
+    if core.part_column >= 0 and events.null[core.part_column] == NULL:
+        keys = events.data[core.part_column] + base
+        for i in range(n):
+            k = relevant[i]
+            relevant[kept] = k
+            kept += <uint32_t>(hash_of(keys[k]) - core.part_first) < core.part_size
+        return kept
     for i in range(n):
         k = relevant[i]
-        in_part = is_in_part(core, events, base + k)
         relevant[kept] = k
-        kept += in_part
-        bits[k] &= 0 - <uint64_t>in_part
+        kept += is_in_part(core, events, base + k)
     return kept
 
 
@@ -127,34 +134,57 @@ cdef void _set_columns(Core* core, const Events* events, Py_ssize_t base, int m)
 
 cdef int _run_filters(
         Core* core, uint64_t* bits, int32_t* relevant, const Events* events, Py_ssize_t base, int m) noexcept nogil:
-    """Compute the masks from the event types and the programs of the query."""
-    cdef int i, k, n = 0, n_rows
+    """Compute the masks from the event types and the programs of the query.
+
+    Comparisons with constants are made *early*, before the events are listed, except in two cases: the shedder drops
+    events, which it counts before any condition, or reading the types once per selection would take too long.
+    """
+    cdef int i, k, n, n_rows
     cdef bint filtered = False
     cdef uint64_t variables_of_program
     cdef const uint64_t* variables = core.type_variables
     cdef const uint16_t* types = events.types + base
+    cdef uint64_t selected[SET_WORDS]
+    cdef uint64_t passed[64 * SET_WORDS]  # per selection; 64 is the number of bits of a mask
+    cdef const Selection* selection
     cdef int32_t some_rows[CHUNK]
     cdef const int32_t* rows
     cdef uint8_t keep[CHUNK]
-    cdef const int64_t* keys
-    if core.parts > 1 and core.part_column >= 0 and events.null[core.part_column] == NULL:
-        keys = events.data[core.part_column] + base
-        for k in range(m):
-            bits[k] = variables[types[k]] & (0 - <uint64_t>(<uint32_t>(hash_of(keys[k]) - core.part_first) < core.part_size))
-            relevant[n] = k
-            n += bits[k] != 0
-    else:
-        for k in range(m):
-            bits[k] = variables[types[k]]
-            relevant[n] = k
-            n += bits[k] != 0
-        if core.parts > 1:  # before the conditions, so that only one part evaluates them for an event
-            n = _select_part(core, bits, relevant, n, events, base)
+    cdef uint64_t* of_selection
+    cdef bint early = not core.shed.events and (core.selections.n == 1 or fc_is_simd(&core.selections.types))
+    memset(selected, 0, sizeof(selected))
+    if not early:
+        fc_of_types(&core.selections.types, types, m, selected)
+    for i in range(core.selections.n if early else 0):
+        selection = core.selections.items + i
+        of_selection = passed + i * SET_WORDS
+        fc_of_types(&selection.types, types, m, of_selection)
+        if selection.program != NULL:
+            event_inputs(core, selection.program)
+            compare_events(selection.program, core.inputs, m, of_selection)
+        add_events(selected, of_selection, m)
+    n = fc_list(selected, m, relevant)
+    for i in range(n):
+        bits[relevant[i]] = variables[types[relevant[i]]]
+    if core.parts > 1:  # before the programs, so that only one part runs them for an event
+        n = _select_part(core, relevant, n, events, base)
     if core.shed.events:
         n = drop_events(core, bits, relevant, n, types, events.position + base)
+    for i in range(core.selections.n if not early or core.selections.n > 1 else 0):
+        selection = core.selections.items + i
+        of_selection = passed + i * SET_WORDS
+        if selection.program == NULL:
+            continue
+        if not early:
+            memcpy(of_selection, selected, sizeof(selected))
+            event_inputs(core, selection.program)
+            compare_events(selection.program, core.inputs, m, of_selection)
+        for k in range(n):
+            bits[relevant[k]] &= ~(selection.variables & (<uint64_t>in_set(of_selection, relevant[k]) - 1))
+        filtered = True
     for i in range(core.n_variables):
         variables_of_program = core.local_variables[i]
-        if variables_of_program == 0:
+        if variables_of_program == 0 or core.locals[i].only_compares:
             continue
         if core.local_all[i] and not filtered:
             n_rows, rows = n, relevant

@@ -73,6 +73,7 @@ cdef class QueryState:
         self.core.type_variables, self.core.type_codes = tables.type_variables, tables.type_codes
         self.core.locals, self.core.local_variables = tables.locals, tables.local_variables
         self.core.local_all = tables.local_all
+        self.core.selections = &tables.selections
         unlimited(&self.core.budget)
         self.core.vm = machine_new()
         self.core.inputs = <Input*>calloc(tables.n_inputs + 1, sizeof(Input))

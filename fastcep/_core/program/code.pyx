@@ -3,8 +3,12 @@
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 
-from fastcep._core.program.machine cimport Code
+from fastcep._core.program.machine cimport Code, Comparison
+from fastcep._core.program.opcodes cimport CONST, END, EQ_F, EQ_I, FILTER, LE_F, LOAD, LT_I
 from fastcep._core.program.value_set cimport set_slot
+
+cdef enum:
+    WIDTH = 6                # words of an instruction
 
 
 cdef bint _is_set(object constant):
@@ -91,6 +95,45 @@ cdef int code_new(Code* out, object program, object intern) except -1:
     return 0
 
 
+cdef bint _comparison(const Code* code, const int32_t* ip, Comparison* out) noexcept:
+    """Read the comparison of an input with a constant that four instructions make a condition; False if they do not."""
+    cdef const int32_t* left = ip
+    cdef const int32_t* right = ip + WIDTH
+    cdef const int32_t* compare = ip + 2 * WIDTH
+    cdef const int32_t* test = ip + 3 * WIDTH
+    cdef int kind
+    cdef bint swapped
+    if not EQ_I <= compare[0] <= LE_F or test[0] != FILTER:
+        return False
+    if compare[2] != left[1] or compare[3] != right[1] or test[2] != compare[1]:
+        return False
+    swapped = left[0] == CONST
+    if swapped:
+        left, right = right, left
+    if left[0] != LOAD or right[0] != CONST or code.constant_nulls[right[2]]:
+        return False
+    kind = (compare[0] - EQ_I) % (EQ_F - EQ_I)
+    out.input = left[2]
+    out.constant = code.constants[right[2]]
+    out.operation = kind + 2 * (swapped and kind >= LT_I - EQ_I) + 6 * (compare[0] >= EQ_F)  # 6: those of int64
+    return True
+
+
+cdef int find_comparisons(Code* code) except -1:
+    """Find the conditions of a program that compare an input with a constant, up to the first other condition."""
+    cdef Py_ssize_t size = 0
+    while code.code[size] != END:
+        size += WIDTH
+    code.comparisons = <Comparison*>calloc(size // (4 * WIDTH) + 1, sizeof(Comparison))
+    if code.comparisons == NULL:
+        raise MemoryError("no memory for a program")
+    while ((code.n_comparisons + 1) * 4 * WIDTH <= size
+           and _comparison(code, code.code + code.n_comparisons * 4 * WIDTH, code.comparisons + code.n_comparisons)):
+        code.n_comparisons += 1
+    code.only_compares = code.n_comparisons * 4 * WIDTH == size
+    return 0
+
+
 cdef void code_free(Code* code) noexcept:
     """Free the arrays of a program."""
     free(code.code)
@@ -98,3 +141,4 @@ cdef void code_free(Code* code) noexcept:
     free(code.constant_nulls)
     free(code.input_kind)
     free(code.input_number)
+    free(code.comparisons)

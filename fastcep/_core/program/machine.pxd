@@ -26,6 +26,12 @@ ctypedef int32_t (*Kernel)(int64_t*, void**, const Input*, const int64_t*, const
                            uint8_t*, int64_t**, uint8_t**, int64_t, int64_t*) noexcept nogil
 
 
+cdef struct Comparison:      # a condition that compares an input with a constant
+    int32_t input
+    int32_t operation        # see event_sets.h
+    int64_t constant
+
+
 cdef struct Code:
     int32_t* code            # instructions, six int32 each; NULL = no program
     Kernel kernel            # NULL = interpret (tier 0)
@@ -34,6 +40,9 @@ cdef struct Code:
     int32_t n_inputs
     int32_t* input_kind
     int32_t* input_number
+    Comparison* comparisons  # the conditions before the first other one; NULL = not looked for
+    int32_t n_comparisons
+    bint only_compares       # there is no other condition
 
 
 cdef struct Machine:

@@ -1,6 +1,7 @@
 # A plan as C structs, which are read-only while matchers run. See plan_tables.pyx.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
+from fastcep._core.program.event_sets cimport Selections
 from fastcep._core.program.predicate cimport Code
 from fastcep._core.program.window_relevance cimport WindowRelevance
 
@@ -215,6 +216,7 @@ cdef class Tables:
     cdef Code* locals             # per variable: the conditions on its event alone
     cdef uint8_t* local_all       # per program: 1 if some variable that may bind an event uses it, for every such event
     cdef uint64_t* local_variables  # per program: bit set of the variables that use it; 0 for a copy of an earlier one
+    cdef Selections selections
     cdef int32_t* partition       # per type id and attribute: its column, or -1
     cdef uint8_t* partition_floats  # per attribute: 1 for float64
     cdef Column* columns

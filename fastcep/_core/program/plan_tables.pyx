@@ -8,7 +8,8 @@ from libc.stdlib cimport calloc, free
 
 from collections import Counter
 
-from fastcep._core.program.code cimport code_free, code_new
+from fastcep._core.program.code cimport code_free, code_new, find_comparisons
+from fastcep._core.program.event_sets cimport selections_free, selections_new
 from fastcep._core.program.predicate cimport CHUNK, Code, Kernel
 from fastcep._core.program.window_relevance cimport relevance_free, relevance_new
 
@@ -104,12 +105,14 @@ cdef class Tables:
         for i, program in enumerate(plan.locals):
             if program is not None:
                 code_new(self.locals + i, program, intern)
+                find_comparisons(self.locals + i)
                 # ``repr`` distinguishes 0.0 from -0.0
                 first_use = first_uses.setdefault((program, repr(program.constants)), i)
                 self.local_variables[<int>first_use] |= <uint64_t>1 << i
         self.local_all = <uint8_t*>calloc(self.n_variables, 1)
         for i in range(self.n_variables):
             self.local_all[i] = all(bits == 0 or bits & self.local_variables[i] for bits in plan.type_variables)
+        selections_new(&self.selections, plan.type_variables, self.locals, self.local_variables, self.n_variables)
         self.columns = <Column*>calloc(max(1, self.n_columns), sizeof(Column))
         for i, column in enumerate(plan.columns):
             self.columns[i].source = column.column
@@ -403,6 +406,7 @@ cdef class Tables:
         cdef int i
         for i in range(self.n_variables if self.locals != NULL else 0):
             code_free(self.locals + i)
+        selections_free(&self.selections)
         for i in range(self.n_states if self.states != NULL else 0):
             free(self.states[i].indexes)
             free(self.states[i].accept_forall)

@@ -9,6 +9,7 @@ from fastcep._core.memory.pending_matches cimport Pending
 from fastcep._core.memory.row_store cimport Bucket, Index, Source, column_of
 from fastcep._core.memory.starts cimport Starts
 from fastcep._core.memory.vectors cimport Vec
+from fastcep._core.program.event_sets cimport Selections
 from fastcep._core.program.plan_tables cimport (
     VARIABLE_AT, Absence, Column, Edge, ForAll, IndexInfo, Kept, Negation, State, Step, Variable,
 )
@@ -57,6 +58,7 @@ cdef struct Core:
     Code* locals
     uint64_t* local_variables  # see Tables
     uint8_t* local_all
+    const Selections* selections
     Column* columns
     Edge* edges
     State* states
