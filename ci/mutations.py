@@ -39,6 +39,7 @@ TESTS = {
     ],
     "by the matrix": ["tests/test_matrix.py", "-k", "test_focus or test_bytecode"],
     "by tests of the path": [
+        "tests/_core/program/test_event_sets.py", "tests/engine/test_selection.py",
         "tests/engine/test_silence.py", "tests/engine/test_running_aggregates.py",
         "tests/engine/test_previous.py",
         "tests/engine/test_timestamp_attributes.py",
@@ -113,7 +114,7 @@ def outcome(mutant: Mutant) -> str | None:
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fastcep-mutant-") as folder:
         tree = Path(folder) / "tree"
-        compiled = mutant.file.endswith((".pyx", ".pxd"))
+        compiled = mutant.file.endswith((".pyx", ".pxd", ".h"))
         ignored = shutil.ignore_patterns(".git", ".venv", "bench", "docs", ".*_cache", *([] if compiled else ["build"]))
         shutil.copytree(ROOT, tree, ignore=ignored)
         path = tree / mutant.file

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from support.shedding.drop_plans import Quiet, controlled, made
 
 import fastcep as fc
+from fastcep.shedding import DropPlan
 
 Event = dict[str, Any]
 ATTRIBUTES = {"i": "int64", "x": "float64", "s": "string"}
@@ -77,14 +81,14 @@ def test_events_that_pass_are_found(width: int, n_types: int, queries: int, size
     schema, events = schema_of(n_types), stream(n_types, 3_000 if size > 1 else 700)
     table = batch(events)
     for number in range(len(CONDITIONS)):
-        made = [alternatives(schema, range(width), number + 5 * other) for other in range(queries)]
-        engine = fc.Engine([query for query, _ in made])
-        found: dict[str, int] = {query.name: 0 for query, _ in made}
+        drawn = [alternatives(schema, range(width), number + 5 * other) for other in range(queries)]
+        engine = fc.Engine([query for query, _ in drawn])
+        found: dict[str, int] = {query.name: 0 for query, _ in drawn}
         for first in range(0, len(events), size):
             matches = engine.process(table.slice(first, size))
             for name in found:
                 found[name] += len(matches.query(name))
-        for query, numbers in made:
+        for query, numbers in drawn:
             expected = sum(event["type"] in numbers and holds(numbers[event["type"]], event) for event in events)
             metrics = engine.metrics()["queries"][query.name]
             assert (found[query.name], metrics["relevant_events"]) == (expected, expected)
@@ -99,3 +103,39 @@ def test_only_events_that_pass_the_comparisons_before_it_reach_a_condition(queri
     engine.process(batch(events))
     expected = sum(event["type"] == "T0" and event["i"] is not None and 4 < event["i"] < 7 for event in events)
     assert {metrics["arithmetic_nulls"] for metrics in engine.metrics()["queries"].values()} == {expected}
+
+
+@pytest.mark.parametrize("width", [1, 3], ids="{} alternatives".format)
+def test_dropped_events_are_counted_before_any_condition(width: int) -> None:
+    schema, events = schema_of(4), stream(4, 500)
+    query, numbers = alternatives(schema, range(width), 0)
+    engine = made(query, Quiet())
+    controlled(engine).apply(DropPlan(events=np.array([1.0, 0.0, 0.0, 1.0])), 0)
+    found = len(engine.process(batch(events)))
+    dropped = controlled(engine).shedding.counted()["dropped_events"].tolist()
+    assert dropped == [sum(event["type"] == "T0" for event in events), 0, 0, 0], "T3 is not relevant"
+    left = [event for event in events if event["type"] in set(numbers) - {"T0"}]
+    assert found == sum(holds(numbers[event["type"]], event) for event in left)
+
+
+def test_no_event_passes_a_comparison_with_a_null_constant() -> None:
+    with pytest.warns(fc.QueryWarning, match="always unknown"):
+        query = fc.parse("PATTERN SEQ(T0 a) WHERE a.i = NULL WITHIN 1ns", schema_of(1), name="q")
+    assert len(fc.Engine(query).process(batch(stream(1, 100)))) == 0
+
+
+@pytest.mark.parametrize("queries", [1, 2])
+@pytest.mark.parametrize("conditions", [("a.i > 5", "b.x = 1.5"), ("a.i > 5", "b.i % 2 = 0"), ("a.i > 5", "true")])
+def test_one_type_for_variables_with_different_conditions(conditions: tuple[str, str], queries: int) -> None:
+    events = stream(1, 1_000)
+    text = f"PATTERN SEQ(T0 a, T0 b) WHERE {' AND '.join(conditions)} WITHIN 1ns"
+    engine = fc.Engine([fc.parse(text, schema_of(1), name=f"q{number}") for number in range(queries)])
+    passes: dict[str, Callable[[Event], bool]] = {
+        "b.x = 1.5": lambda event: event["x"] == 1.5,
+        "b.i % 2 = 0": lambda event: event["i"] is not None and event["i"] % 2 == 0,
+        "true": lambda event: True,
+    }
+    pairs = itertools.pairwise(events)
+    expected = sum(a["i"] is not None and a["i"] > 5 and passes[conditions[1]](b) for a, b in pairs)
+    matches = engine.process(batch(events))
+    assert [len(matches.query(f"q{number}")) for number in range(queries)] == [expected] * queries
