@@ -17,7 +17,7 @@ fi
 
 export PYTHONPATH=$work
 tests=(
-    tests/_core tests/engine/test_quiet_stream.py tests/engine/test_memory*.py
+    tests/_core tests/engine/test_selection.py tests/engine/test_quiet_stream.py tests/engine/test_memory*.py
     tests/engine/state/test_forged*.py tests/shedding/hybrid/test_forged_models.py tests/cli/test_forged_checkpoints.py
     tests/shedding/test_shedding_properties.py tests/shedding/test_lineage.py tests/overload/test_shed_operators.py
     tests/overload/test_event_classes.py tests/overload/test_work_limit.py tests/overload/test_trees.py

@@ -13,9 +13,9 @@ from fastcep.plan.plan import Plan
 from fastcep.query import ast
 from fastcep.query.previous import previous_attributes
 
-#: Number of plans that a process keeps, and the length of a pickled query up to which its plan is kept. The plan of a
-#: query of 3 kB takes 20 to 40 kB.
-KEPT_PLANS, MAX_KEPT_BYTES = 256, 1 << 16
+#: Number of plans that a process keeps; largest length of their pickled queries, and number of their states and edges.
+#: Together they take 40 MB at most; a plan of three variables takes 20 to 40 kB.
+KEPT_PLANS, MAX_QUERY_BYTES, MAX_PARTS = 256, 1 << 16, 100
 
 
 def make_plan(
@@ -34,7 +34,7 @@ def make_plan(
 
     The latest plans of the process are kept: planning the same query with the same options again takes a tenth of the
     time. Plans with classes or attributes of earlier events depend on more than that and are always made anew, as are
-    those of queries whose pickle is longer than `MAX_KEPT_BYTES`.
+    large ones.
 
     Parameters
     ----------
@@ -64,42 +64,27 @@ def make_plan(
     earlier
         The columns of attributes of earlier events that the engine computes; columns that the query needs are added.
     """
-    key = _Key(query)
     classified = classes is not None or event_classes is not None
     reads_earlier = (earlier is not None and earlier.columns) or any(previous_attributes(query))
-    if classified or reads_earlier or key.length > MAX_KEPT_BYTES:
+    # Equal queries can have plans that differ: 0.0 equals -0.0, and spans of the text are not compared.
+    pickled = b"" if classified or reads_earlier else pickle.dumps(query)
+    if not 0 < len(pickled) <= MAX_QUERY_BYTES:
         return compile_plan(
             query, timed_out, store, index, classes, isolated, observed, event_classes, weighed, earlier
         )
-    plan = _kept(key, timed_out, store, index, isolated, observed, weighed)
+    kept = _kept(pickled, bool(timed_out), store, index, isolated, observed, weighed)
+    plan = kept[0] if kept else compile_plan(
+        query, timed_out, store, index, isolated=isolated, observed=observed, weighed=weighed
+    )  # fmt: skip
+    if not kept and len(plan.states) + len(plan.edges) <= MAX_PARTS:
+        kept.append(plan)
     other = plan.other and replace(plan.other, query=query)
     return replace(plan, query=query, other=other)  # engines distinguish plans by identity
 
 
-class _Key:
-    """A query as a key, compared as its pickled bytes.
-
-    Equal queries can have plans that differ: ``0.0`` equals ``-0.0``, and spans of the text are not compared.
-    """
-
-    __slots__ = ("_bytes", "query")
-
-    def __init__(self, query: ast.Query) -> None:
-        self.query = query
-        self._bytes = pickle.dumps(query)
-
-    @property
-    def length(self) -> int:
-        """Number of bytes."""
-        return len(self._bytes)
-
-    def __hash__(self) -> int:
-        return hash(self._bytes)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self._bytes == other._bytes
-
-
 @lru_cache(maxsize=KEPT_PLANS)
-def _kept(key: _Key, timed_out: bool, store: str, index: str, isolated: bool, observed: bool, weighed: bool) -> Plan:
-    return compile_plan(key.query, timed_out, store, index, isolated=isolated, observed=observed, weighed=weighed)
+def _kept(
+    pickled: bytes, timed_out: bool, store: str, index: str, isolated: bool, observed: bool, weighed: bool
+) -> list[Plan]:
+    """Return the list with the plan that is kept for a query and options; it is empty if there is none."""
+    return []

@@ -24,6 +24,8 @@ CONDITIONS: list[tuple[str, Callable[[Event], bool]]] = [
     ("v.i = 3", lambda event: event["i"] == 3),
     ("v.i != 3", lambda event: event["i"] != 3),
     ("v.i < 3", lambda event: event["i"] < 3),
+    ("3 = v.i", lambda event: event["i"] == 3),
+    ("3 != v.i", lambda event: event["i"] != 3),
     ("3 >= v.i", lambda event: event["i"] <= 3),
     ("3 < v.i AND v.i <= 6", lambda event: 3 < event["i"] <= 6),
     ("v.x > 0.0 AND v.i >= 2", lambda event: event["x"] > 0 and event["i"] >= 2),

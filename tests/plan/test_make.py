@@ -14,7 +14,8 @@ from fastcep.plan.earlier import EarlierColumns
 
 SCHEMA = fc.Schema({kind: {"id": "int64", "v": "float64"} for kind in "ABC"}, type="type")
 TEXT = "PATTERN SEQ(A a, B b, C c) WHERE [id] AND a.v + b.v = c.v AND b.v > 2 WITHIN 1 ms"
-OPTIONS = [
+WINDOWS = "PATTERN SEQ(A a, B b) WINDOW OPEN ON A o CLOSE AFTER 10 EVENTS SELECT first"
+OPTIONS: list[dict[str, Any]] = [
     {}, {"timed_out": True}, {"store": "rows"}, {"store": "factorised"}, {"index": "key"}, {"isolated": True},
     {"observed": True}, {"weighed": True},
 ]  # fmt: skip
@@ -33,7 +34,7 @@ def no_plans() -> None:
 def test_planned_once() -> None:
     first, second = fc.parse(TEXT, SCHEMA), fc.parse(TEXT, SCHEMA)
     plans = make_plan(first), make_plan(second)
-    assert make._kept.cache_info()[:2] == (1, 1)
+    assert make._kept.cache_info()[:2] == (1, 1)  # one hit, one miss
     assert plans[0].edges is plans[1].edges
     for plan, query in zip(plans, (first, second), strict=True):
         assert plan.query is query
@@ -41,9 +42,10 @@ def test_planned_once() -> None:
     assert plans[0] is not plans[1] and plans[0].other is not plans[1].other
 
 
+@pytest.mark.parametrize("text", [TEXT, WINDOWS])
 @pytest.mark.parametrize("options", OPTIONS, ids=repr)
-def test_each_option_has_its_own_plan(options: dict[str, Any]) -> None:
-    query = fc.parse(TEXT, SCHEMA)
+def test_each_option_has_its_own_plan(options: dict[str, Any], text: str) -> None:
+    query = fc.parse(text, SCHEMA)
     alone = parts(make_plan(query, **options))
     make._kept.cache_clear()
     for others in OPTIONS:
@@ -86,7 +88,14 @@ def test_a_process_keeps_a_limited_number() -> None:
 
 
 def test_plans_of_large_queries_are_not_kept() -> None:
-    for size in (10, 20_000):
-        constants = ", ".join(map(str, range(size)))
-        make_plan(fc.parse(f"PATTERN SEQ(A a) WHERE a.id IN {{{constants}}} WITHIN 1 ms", SCHEMA))
-    assert make._kept.cache_info().currsize == 1
+    constants = ", ".join(map(str, range(20_000)))
+    make_plan(fc.parse(f"PATTERN SEQ(A a) WHERE a.id IN {{{constants}}} WITHIN 1 ms", SCHEMA))
+    assert make._kept.cache_info().currsize == 0
+
+
+@pytest.mark.parametrize(("parts", "kept"), [(4, True), (6, False)])
+def test_plans_with_many_states_are_not_kept(parts: int, kept: bool) -> None:
+    """An AND has a state for each subset of its parts."""
+    text = f"PATTERN AND({', '.join(f'A a{number}' for number in range(parts))}) WITHIN 1 ms"
+    first, second = (make_plan(fc.parse(text, SCHEMA)) for _ in range(2))
+    assert (first.edges is second.edges) == kept

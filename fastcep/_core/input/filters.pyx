@@ -12,7 +12,7 @@ from libc.string cimport memcpy, memset
 
 from fastcep._core.input.batch cimport COLUMN_SEQ, COLUMN_TIME, COLUMN_TYPE, Batch, Events
 from fastcep._core.program.code cimport code_free, code_new, find_comparisons
-from fastcep._core.program.event_sets cimport SET_WORDS, compare_events, fc_list, fc_of_types, type_set_new
+from fastcep._core.program.event_sets cimport SET_WORDS, compare_events, fc_list, fc_of_types, is_empty, type_set_new
 from fastcep._core.program.predicate cimport CHUNK, Input, Kernel, machine_free, machine_new, run
 
 cdef enum:
@@ -247,6 +247,8 @@ cdef class Filters:
                 self.types[k] = self.codes[events.types[base + k]]
         for i in range(self.n_filters):
             screen = self.screens[i]
+            if is_empty(self.sets[screen.types].events, m):
+                continue
             memcpy(selected, self.sets[screen.types].events, sizeof(selected))
             if screen.has_program:
                 self._set_inputs(screen, events, base)

@@ -151,7 +151,8 @@ cdef int _run_filters(
     cdef const int32_t* rows
     cdef uint8_t keep[CHUNK]
     cdef uint64_t* of_selection
-    cdef bint early = not core.shed.events and (core.selections.n == 1 or fc_is_simd(&core.selections.types))
+    cdef bint is_fast = m >= 64 and fc_is_simd(&core.selections.types)
+    cdef bint early = not core.shed.events and (core.selections.n == 1 or is_fast)
     memset(selected, 0, sizeof(selected))
     if not early:
         fc_of_types(&core.selections.types, types, m, selected)
@@ -170,6 +171,8 @@ cdef int _run_filters(
         n = _select_part(core, relevant, n, events, base)
     if core.shed.events:
         n = drop_events(core, bits, relevant, n, types, events.position + base)
+    if n == 0:
+        return 0
     for i in range(core.selections.n if not early or core.selections.n > 1 else 0):
         selection = core.selections.items + i
         of_selection = passed + i * SET_WORDS

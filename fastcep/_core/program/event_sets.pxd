@@ -44,6 +44,15 @@ cdef inline void add_events(uint64_t* events, const uint64_t* others, int m) noe
         events[i] |= others[i]
 
 
+cdef inline bint is_empty(const uint64_t* events, int m) noexcept nogil:
+    """Return whether a set of the ``m`` events has none of them."""
+    cdef uint64_t some = 0
+    cdef int i
+    for i in range((m + 63) >> 6):
+        some |= events[i]
+    return some == 0
+
+
 cdef inline bint in_set(const uint64_t* events, int k) noexcept nogil:
     """Return whether a set has event ``k``."""
     return events[k >> 6] >> (k & 63) & 1

@@ -97,14 +97,23 @@ def select(const uint16_t[::1] types, members, int n_types, comparisons, bint si
 
     A comparison is ``(operation, values, constant, nulls)`` with int64 values, or the bits of float64, and null flags
     or None. ``simd``: by AVX2, if the processor and the build have it.
+
+    Raises
+    ------
+    ValueError
+        If there are more events than a chunk has, or a column has another length.
+    AssertionError
+        If numbers were written past the room that `fc_list` needs.
     """
     cdef TypeSet chosen
     cdef uint64_t events[SET_WORDS]
     cdef int n = <int>types.shape[0]
     cdef const int64_t[::1] values
     cdef const uint8_t[::1] nulls
-    cdef int32_t[::1] rows = np.zeros(CHUNK, np.int32)
+    cdef int32_t[::1] rows = np.full(CHUNK + 8, -1, np.int32)
     cdef const uint16_t* first = &types[0] if n else NULL
+    if n > CHUNK or any(len(column) != n for _, column, _, _ in comparisons):
+        raise ValueError(f"expected columns of the same length, at most {CHUNK}")
     type_set_new(&chosen, members, n_types)
     simd = simd and FC_HAS_SIMD
     (fc_of_types_simd if simd and fc_is_simd(&chosen) else fc_of_types_any)(&chosen, first, n, events)
@@ -113,5 +122,7 @@ def select(const uint16_t[::1] types, members, int n_types, comparisons, bint si
         (fc_compare_simd if simd else fc_compare_any)(&values[0], n, operation, constant, events)
         if nulls is not None:
             (fc_without_nulls_simd if simd else fc_without_nulls_any)(&nulls[0], n, events)
-    n = (fc_list_simd if simd else fc_list_any)(events, n, &rows[0])
-    return np.asarray(rows[:n])
+    found = (fc_list_simd if simd else fc_list_any)(events, n, &rows[0])
+    if (np.asarray(rows)[(n + 7) // 8 * 8:] != -1).any():
+        raise AssertionError("fc_list wrote past its room")
+    return np.asarray(rows[:found])

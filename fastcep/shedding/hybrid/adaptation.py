@@ -100,10 +100,11 @@ class AdaptedFlow:
     @property
     def recently_changed(self) -> bool:
         """True in the first windows after a change of the stream, and until enough matches were counted since."""
-        if self._since_change is None:
+        since = self._since_change  # a thread that learns may set it to None
+        if since is None:
             return False
         weight, square = self._matches
-        return self._since_change < _ALERT or weight**2 < _SEEN * square or not weight
+        return since < _ALERT or weight**2 < _SEEN * square or not weight
 
     @property
     def is_reliable(self) -> bool:

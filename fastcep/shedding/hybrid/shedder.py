@@ -180,11 +180,12 @@ class Hybrid(Baseline):
         adapted = self._flows[name]
         selector, changed, reliable = self._selectors[name], adapted.recently_changed, adapted.is_reliable
         sizes = TableSizes(view.event_classes, view.classes)
+        current = self._plans.get(name)
         limited = view.lost > 0 or demand == 0  # without a demand, only a work limit leads to a decision
         if limited and reliable and not self._models[name].history_is_too_short:
-            loss = loss_without_drops(view.lost, selector.choose(state.demand, sizes).saved)
+            was_reliable = current is None or current[0][3]
+            loss = loss_without_drops(view.lost, selector.choose(state.demand, sizes, free=was_reliable).saved)
             demand = max(demand, selector.optimal_demand(loss))
-        current = self._plans.get(name)
         chosen_by = selector, demand, changed, reliable
         if current is not None and current[0] == chosen_by and current[1].drops is None:
             return current[1]
