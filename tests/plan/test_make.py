@@ -14,7 +14,7 @@ from fastcep.plan.earlier import EarlierColumns
 
 SCHEMA = fc.Schema({kind: {"id": "int64", "v": "float64"} for kind in "ABC"}, type="type")
 TEXT = "PATTERN SEQ(A a, B b, C c) WHERE [id] AND a.v + b.v = c.v AND b.v > 2 WITHIN 1 ms"
-WINDOWS = "PATTERN SEQ(A a, B b) WINDOW OPEN ON A o CLOSE AFTER 10 EVENTS SELECT first"
+WINDOWS = "PATTERN SEQ(A a, B b) WINDOW OPEN ON A o CLOSE AFTER 10 EVENTS"
 OPTIONS: list[dict[str, Any]] = [
     {}, {"timed_out": True}, {"store": "rows"}, {"store": "factorised"}, {"index": "key"}, {"isolated": True},
     {"observed": True}, {"weighed": True},
