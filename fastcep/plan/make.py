@@ -14,8 +14,8 @@ from fastcep.query import ast
 from fastcep.query.previous import previous_attributes
 
 #: Number of plans that a process keeps; largest length of their pickled queries, and number of their states and edges.
-#: Together they take 40 MB at most; a plan of three variables takes 20 to 40 kB.
-KEPT_PLANS, MAX_QUERY_BYTES, MAX_PARTS = 256, 1 << 16, 100
+#: A plan of three variables takes 20 to 40 kB, one of the largest 200 kB, so all together take 50 MB at most.
+KEPT_PLANS, MAX_QUERY_BYTES, MAX_PARTS = 256, 1 << 14, 100
 
 
 def make_plan(
@@ -65,14 +65,14 @@ def make_plan(
         The columns of attributes of earlier events that the engine computes; columns that the query needs are added.
     """
     classified = classes is not None or event_classes is not None
-    reads_earlier = (earlier is not None and earlier.columns) or any(previous_attributes(query))
-    # Equal queries can have plans that differ: 0.0 equals -0.0, and spans of the text are not compared.
-    pickled = b"" if classified or reads_earlier else pickle.dumps(query)
-    if not 0 < len(pickled) <= MAX_QUERY_BYTES:
+    if classified or (earlier is not None and earlier.columns) or any(previous_attributes(query)):
         return compile_plan(
             query, timed_out, store, index, classes, isolated, observed, event_classes, weighed, earlier
         )
-    kept = _kept(pickled, bool(timed_out), store, index, isolated, observed, weighed)
+    # Equal queries can have plans that differ: 0.0 equals -0.0, and spans of the text are not compared.
+    pickled = pickle.dumps(query)
+    is_short = len(pickled) <= MAX_QUERY_BYTES
+    kept = _kept(pickled, bool(timed_out), store, index, isolated, observed, weighed) if is_short else []
     plan = kept[0] if kept else compile_plan(
         query, timed_out, store, index, isolated=isolated, observed=observed, weighed=weighed
     )  # fmt: skip

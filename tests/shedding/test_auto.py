@@ -343,7 +343,7 @@ def test_removed_queries_have_no_part_in_a_fit() -> None:
 
 
 def test_a_query_that_is_added_to_an_empty_engine_gets_a_model() -> None:
-    """What was recorded while there was no query does not delay it."""
+    """Events that were recorded while the engine had no query do not delay the first fit."""
     live = fc.Engine(Q1, latency_bound="1s", shedder=Auto(history=5_000), **OPTIONS)
     live.remove("q1")
     live.process(EVENTS.slice(0, 6_000))

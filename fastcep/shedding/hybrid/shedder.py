@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,15 @@ _ENOUGH = 1e-3
 _ALL = 1 - 1e-6
 
 Floats = npt.NDArray[np.float64]
+
+
+class _Situation(NamedTuple):
+    """What a drop plan is chosen by; ``changed`` and ``reliable`` as in `AdaptedFlow`."""
+
+    selector: Selector
+    demand: float
+    changed: bool
+    reliable: bool
 
 
 @dataclass(slots=True)
@@ -126,7 +135,7 @@ class Hybrid(Baseline):
         self._models = {item.query.name: HybridModel.of(item) for item in self._stored_models}
         self.slices: int = max(item.flow.slices for item in self._models.values())
         self._states: dict[str, SheddingState] = {}
-        self._plans: dict[str, tuple[tuple[Selector, float, bool, bool], DropPlan]] = {}
+        self._plans: dict[str, tuple[_Situation, DropPlan]] = {}
         self._flows = {name: AdaptedFlow(item.flow) for name, item in self._models.items()}
         self._selectors = {name: self._new_selector(name) for name in self._models}
         self._learning: dict[str, Background[Selector | None]] = {name: Background() for name in self._models}
@@ -183,11 +192,11 @@ class Hybrid(Baseline):
         current = self._plans.get(name)
         limited = view.lost > 0 or demand == 0  # without a demand, only a work limit leads to a decision
         if limited and reliable and not self._models[name].history_is_too_short:
-            was_reliable = current is None or current[0][3]
+            was_reliable = current is None or current[0].reliable
             loss = loss_without_drops(view.lost, selector.choose(state.demand, sizes, free=was_reliable).saved)
             demand = max(demand, selector.optimal_demand(loss))
-        chosen_by = selector, demand, changed, reliable
-        if current is not None and current[0] == chosen_by and current[1].drops is None:
+        situation = _Situation(selector, demand, changed, reliable)
+        if current is not None and current[0] == situation and current[1].drops is None:
             return current[1]
         selection = selector.choose(demand, sizes, free=reliable)
         binds, births = self._drop_probabilities(selection, changed)
@@ -199,7 +208,7 @@ class Hybrid(Baseline):
             counts=self._counted_share(name, view) if self._adapt else 0.0, error=adapted.error,
         )  # fmt: skip
         state.share = drop_plan.counts
-        self._plans[name] = chosen_by, drop_plan
+        self._plans[name] = situation, drop_plan
         if selection.cells.any() and selection.saved > state.saved + _WORTH * (state.saved > 0):
             drop_plan.drops = drop_plan.births
             kept_before = selector.choose(before, sizes, free=reliable).kept if before > 0 else 1.0

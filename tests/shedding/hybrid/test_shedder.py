@@ -115,7 +115,7 @@ def test_what_is_worth_nothing_goes_first(demand: float) -> None:
 
 
 def test_after_a_change_no_more_is_dropped_than_demanded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the model says is worth nothing may be worth something then; the demand alone holds the bound."""
+    """Drops that lose no match by the model may lose matches once the stream has changed."""
     plain = fc.Engine(query(), index="key", store="rows")
     plain.process(stream())
     work = {}
