@@ -51,7 +51,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class _Situation(NamedTuple):
-    """What a drop plan is chosen by; ``changed`` and ``reliable`` as in `AdaptedFlow`."""
+    """The inputs of a drop plan; ``changed`` and ``reliable`` as in `AdaptedFlow`."""
 
     selector: Selector
     demand: float
