@@ -125,13 +125,15 @@ def grid(check: Check, *sizes: int) -> Check:
     return check
 
 
-def sequence(*checks: Check) -> Check:
-    """Check for a list with one entry for each check."""
+def sequence(*checks: Check, optional: int = 0) -> Check:
+    """Check for a list with one entry for each check; the last ``optional`` entries may be missing, all of them."""
     check_length = listed(anything, len(checks))
+    shorter = len(checks) - optional
 
     def each(value: Any, name: str) -> None:
-        check_length(value, name)
-        for index, (check, entry) in enumerate(zip(checks, value, strict=True)):
+        if type(value) is not list or len(value) != shorter:
+            check_length(value, name)
+        for index, (check, entry) in enumerate(zip(checks, value, strict=False)):
             check(entry, f"{name}[{index}]")
 
     return each

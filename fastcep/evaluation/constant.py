@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Classes, Detector, DetectorReading, Load, QueryView, Shedder, Tree
+from fastcep.overload.protocols import Classes, Detector, DetectorReading, Load, MatchRate, QueryView, Shedder, Tree
 from fastcep.query import ast
 
 __all__ = ["ConstantDemand", "SameDemand"]
@@ -61,6 +61,10 @@ class ConstantDemand(Shedder):
         before = self.demand if self._decided else 0.0
         self._decided = True
         return self.inner.decide(self.demand, before, views)
+
+    def match_rate(self, query: ast.Query) -> MatchRate | None:
+        """Return the match rate of the inner shedder."""
+        return self.inner.match_rate(query)
 
     def stop_shedding(self) -> None:
         """Stop the inner shedder."""

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from fastcep.overload.recall import Estimate, RecallEstimate, total
+from fastcep.overload.match_counts import Estimate, total
+from fastcep.overload.recall import RecallEstimate
 from fastcep.stored import COUNT, FLAG, INT64, NUMBER, TEXT, or_null, record, sequence
 
 __all__ = ["Episodes", "without_warnings"]

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,9 @@ from fastcep.query import ast
 if TYPE_CHECKING:
     from fastcep._core.matcher.shedding_controls import Flows
 
-__all__ = ["NEED_BOUND", "Classes", "Detector", "DetectorReading", "Load", "QueryView", "Shedder", "Tree"]
+__all__ = [
+    "NEED_BOUND", "Classes", "Detector", "DetectorReading", "Load", "MatchRate", "QueryView", "Shedder", "Tree",
+]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -254,6 +256,21 @@ class QueryView:
         return self._shedding.event_stride
 
 
+class MatchRate(NamedTuple):
+    """Number of matches without load shedding in a number of events.
+
+    Attributes
+    ----------
+    events
+        Number of events, above 0.
+    matches
+        Number of matches in them.
+    """
+
+    events: float
+    matches: float
+
+
 class Shedder(Protocol):
     """Chooses what to drop. A subclass has to implement only `decide`, `detector` and `spec`.
 
@@ -333,6 +350,13 @@ class Shedder(Protocol):
         """Return the utility of partial matches: float64[states, classes, slices]; None: unknown, the default.
 
         Partial matches with a larger utility are dropped later. `Engine.partial_matches` shows it.
+        """
+        return None
+
+    def match_rate(self, query: ast.Query) -> MatchRate | None:
+        """Return the match rate of the history of its model, to estimate the recall.
+
+        None, the default: it has no model, the rate is unknown, or the stream has changed from the history.
         """
         return None
 

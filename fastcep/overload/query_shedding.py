@@ -13,7 +13,7 @@ from xxhash import xxh64_hexdigest
 from fastcep._core.matcher.matcher import Matcher
 from fastcep._core.matcher.shedding_controls import FLOW_FIELDS, FLOW_SET, Shedding
 from fastcep.overload.drop_plan import DropPlan, drops, drops_anything, largest_weights
-from fastcep.overload.protocols import Classes, Shedder, Tree
+from fastcep.overload.protocols import Classes, MatchRate, Shedder, Tree
 from fastcep.overload.recall import RecallEstimate
 from fastcep.overload.survival import survival
 from fastcep.overload.tree_grid import grid_of
@@ -186,7 +186,7 @@ class QueryShedding:
         elif self._weighs:
             self._weighs_until = self.received + round(_WEIGHED * self.window_size)
 
-    def record_decision(self, events: int, lost: float) -> None:
+    def record_decision(self, events: int, lost: float, rate: MatchRate | None) -> None:
         """Update the estimate of the recall at a decision, after `apply`.
 
         Parameters
@@ -195,9 +195,11 @@ class QueryShedding:
             Number of events since the last decision.
         lost
             Estimated number of matches lost by the work limit since the last decision.
+        rate
+            Match rate of the history of its model; None: unknown.
         """
         plan = self.drop_plan
-        if self.recall.advance(events, lost, self.window_size):
+        if self.recall.advance(events, lost, self.window_size, rate):
             self._count(self.recall, self.window_size)
             self._weighed = self.shedding.weighed
         if self._largest is None:
@@ -207,11 +209,11 @@ class QueryShedding:
             self._weighs, self._weighs_until = False, None
             self.shedding.weigh(False)
 
-    def recall_until_now(self, events: int, lost: float) -> RecallEstimate:
+    def recall_until_now(self, events: int, lost: float, rate: MatchRate | None) -> RecallEstimate:
         """Return the estimate of the recall with the events since the last decision; see `record_decision`."""
         recall = deepcopy(self.recall)
         if events:
-            recall.advance(events, lost, self.window_size)
+            recall.advance(events, lost, self.window_size, rate)
             self._count(recall, max(self.window_size, events))
         return recall
 

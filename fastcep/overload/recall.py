@@ -1,37 +1,22 @@
-"""Estimate the recall of a query under load shedding, with a confidence interval.
+"""Estimate the recall of a query under load shedding from its drop plans, its matches and their weights.
 
-Two estimates of the number of matches without shedding are combined:
-
-* The *weighted* one (Horvitz and Thompson): each match found counts as the inverse of the probability with which all
-  its events and partial matches were kept. The matcher carries these weights (``_core/shed/flows.pyx``). It needs no
-  assumption about the stream, but it is noisy if much is dropped with a probability near 1.
-* The *modelled* one: the matches found, divided by the share that the drop plans keep according to the shedder. The
-  smaller that share, the more the number of matches per event before counts instead.
-
-If they differ by more than chance, the weighted estimate counts, otherwise both do, as in a random-effects
-meta-analysis (DerSimonian and Laird): the variance of the model is estimated by the excess of the squared difference
-over the sampling variance.
-
-The sampling variance of the weighted estimate is the sum of ``w * (w - 1)`` over matches of weight ``w``, if matches
-are kept independently of each other. Matches that share events are not. So the same sum is also taken over *blocks* of
-some windows: the weights of a block, times the excess of these weights over the matches found. The quotient of both
-is the *design effect*.
+The matches are counted about twelve times in a window. How the counts give an estimate is described in
+`fastcep.overload.match_counts`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from math import sqrt
 from typing import Any
 
+from fastcep.overload.match_counts import DESIGN_EFFECT, Counts, Estimate, estimate
+from fastcep.overload.protocols import MatchRate
 from fastcep.stored import COUNT, INT64, NUMBER, listed, or_null, record, sequence
 
-__all__ = ["CONFIDENCE", "Counts", "Estimate", "RecallEstimate", "total"]
-
-#: Probability with which the interval covers the truth, and the quantile of the normal distribution for it.
-CONFIDENCE, _QUANTILE = 0.95, 1.96
+__all__ = ["RecallEstimate"]
 
 #: Least share of a window between two counts of the matches; decisions in between are combined.
 _COUNTED = 1 / 12
@@ -51,130 +36,9 @@ _FORGOTTEN = 1 / 16
 #: Length of a block in windows; matches at its borders belong to two blocks, which should be few.
 _BLOCK = 4
 
-#: Number of pairs of blocks from which on the design effect is taken as measured, and the least one before that.
-_PAIRS, _DESIGN_EFFECT = 8, 10.0
-
-#: If none of n equal units is seen, each kept with probability p, then n is below 3 / p (95 %).
-_UNSEEN = 3.0
-
-
-@dataclass(slots=True)
-class Counts:
-    """Counted and estimated numbers of matches of a stretch of the stream.
-
-    Attributes
-    ----------
-    found
-        Number of matches found.
-    modelled, weighted
-        Number of matches without shedding, by the model and by the weights.
-    variance
-        Variance of `weighted`, if matches were kept independently of each other.
-    unseen
-        Variance that the modelled number of lost matches would give `weighted`.
-    largest
-        Largest weight of a single event or partial match.
-    error
-        Standard deviation of `modelled` that the shedder reports.
-    unknown
-        Number of decisions with drops of a loss that the model does not show, either.
-    passed
-        Estimated number of matches lost by the work limit, and its standard deviation: partial matches that are passed
-        over are not a random sample.
-    """
-
-    found: float = 0.0
-    modelled: float = 0.0
-    weighted: float = 0.0
-    variance: float = 0.0
-    unseen: float = 0.0
-    largest: float = 1.0
-    error: float = 0.0
-    unknown: float = 0.0
-    passed: float = 0.0
-
-    def add(self, other: Counts) -> None:
-        """Add the counts of another stretch."""
-        self.found += other.found
-        self.modelled += other.modelled
-        self.weighted += other.weighted
-        self.variance += other.variance
-        self.unseen += other.unseen
-        self.largest = max(self.largest, other.largest)
-        self.error += other.error
-        self.unknown += other.unknown
-        self.passed += other.passed
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """Number of matches without shedding.
-
-    Attributes
-    ----------
-    found
-        Number of matches found.
-    expected
-        Estimated number of matches without shedding.
-    low, high
-        Bounds of the confidence interval of `expected`; None: unknown.
-    """
-
-    found: float
-    expected: float
-    low: float | None
-    high: float | None
-
-    @property
-    def recall(self) -> float | None:
-        """Estimated share of the matches that were found; None if none is expected."""
-        return self.found / self.expected if self.expected > 0 else None
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Bounds of the confidence interval of the `recall`."""
-        if self.low is None or self.high is None or self.expected <= 0:
-            return None
-        return self.found / self.high, self.found / self.low if self.low > 0 else 1.0
-
-    def metrics(self) -> dict[str, Any]:
-        """Return the numbers as JSON values."""
-        bounds = None if self.low is None or self.high is None else [self.low, self.high]
-        return {
-            "found": self.found, "expected": self.expected, "expected_interval": bounds,
-            "estimated_recall": self.recall,
-            "estimated_recall_interval": None if self.interval is None else list(self.interval),
-        }  # fmt: skip
-
-
-def total(estimates: Iterable[Estimate]) -> Estimate:
-    """Return the estimate for several queries; their errors are taken to be independent."""
-    found = expected = below = above = 0.0
-    known = True
-    for item in estimates:
-        found, expected = found + item.found, expected + item.expected
-        known &= item.low is not None and item.high is not None
-        below += (item.expected - (item.low or 0.0)) ** 2
-        above += ((item.high or 0.0) - item.expected) ** 2
-    if not known:
-        return Estimate(found, expected, None, None)
-    return Estimate(found, expected, max(found, expected - sqrt(below)), expected + sqrt(above))
-
-
-def estimate(counts: Counts, design_effect: float) -> Estimate:
-    """Return the estimate for a stretch of the stream."""
-    found = counts.found
-    if counts.unknown:
-        return Estimate(found, 0.0, None, None)
-    missing, difference = counts.weighted - found, counts.modelled - counts.weighted
-    sampling = max(counts.variance * design_effect, counts.unseen)
-    excess = max(difference**2 - sampling, counts.error**2)
-    share = sampling / (sampling + excess) if sampling + excess > 0 else 0.0  # weight of the model
-    expected = found + max(0.0, missing + share * difference)
-    spread = _QUANTILE * sqrt(sampling + (share * counts.error) ** 2 + counts.passed**2)
-    if counts.largest > 1:
-        spread += _UNSEEN * (counts.largest - 1)
-    return Estimate(found, expected, max(found, expected - spread), expected + spread)
+#: Number of pairs of blocks from which on the design effect is taken as measured; before that, it is not taken as less
+#: than the usual one.
+_PAIRS = 8
 
 
 @dataclass(slots=True)
@@ -192,6 +56,9 @@ class _Interval:
         Estimated number of matches lost by the work limit.
     error
         Sum over events of the standard deviation of the share kept.
+    historical, historical_error
+        Sums over events of the match rate of the history, and of its standard deviation if matches were independent;
+        -1: unknown.
     largest
         Two largest weights of types, variables or states, of the drop plan where their product was largest.
     plan
@@ -203,16 +70,23 @@ class _Interval:
     left: float = 1.0
     lost: float = 0.0
     error: float = 0.0
+    historical: float = 0.0
+    historical_error: float = 0.0
     largest: tuple[float, float] = (1.0, 1.0)
     plan: tuple[float, float, float, float] = (1.0, 0.0, 1.0, 1.0)
 
-    def advance(self, events: int, lost: float) -> None:
+    def advance(self, events: int, lost: float, rate: MatchRate | None) -> None:
         """Add events under the drop plan in force."""
         kept, error, *_ = self.plan
         self.events += events
         self.kept = _UNKNOWN if kept < 0 or self.kept < 0 else self.kept + kept * events
         self.error += error * events
         self.lost += lost
+        if rate is None or self.historical < 0:
+            self.historical = _UNKNOWN
+        else:
+            self.historical += rate.matches * (events / rate.events)
+            self.historical_error += sqrt(rate.matches) * (events / rate.events)
 
     def follow(self, kept: float, left: float, largest: tuple[float, float], error: float) -> None:
         """Follow a new drop plan."""
@@ -222,7 +96,7 @@ class _Interval:
 
     def start(self) -> None:
         """Start a new interval with the drop plan in force."""
-        self.events = self.kept = self.lost = self.error = 0.0
+        self.events = self.kept = self.lost = self.error = self.historical = self.historical_error = 0.0
         self.left, self.largest = 1.0, self.plan[2:]
 
     def shares(self) -> tuple[float, float]:
@@ -236,13 +110,20 @@ class _Interval:
 
     def state(self) -> list[float]:
         """Return the state for a snapshot."""
-        return [self.events, self.kept, self.left, self.lost, self.error, *self.largest, *self.plan]
+        return [
+            self.events, self.kept, self.left, self.lost, self.error, *self.largest, *self.plan, self.historical,
+            self.historical_error,
+        ]  # fmt: skip
 
     @classmethod
     def of(cls, state: Sequence[float]) -> _Interval:
         """Restore a `state`."""
         events, kept, left, lost, error, largest, second, *plan = state
-        return cls(events, kept, left, lost, error, (largest, second), (plan[0], plan[1], plan[2], plan[3]))
+        historical = plan[4:] or [_UNKNOWN, 0.0]  # older snapshots lack it
+        return cls(
+            events, kept, left, lost, error, historical[0], historical[1], (largest, second),
+            (plan[0], plan[1], plan[2], plan[3]),
+        )  # fmt: skip
 
 
 class RecallEstimate:
@@ -266,7 +147,7 @@ class RecallEstimate:
         self._pairs = 0
         self._together = self._apart = 0.0  # sampling variance of the blocks, if drawn as a whole, and by match
 
-    def advance(self, events: int, lost: float, window: float) -> bool:
+    def advance(self, events: int, lost: float, window: float, rate: MatchRate | None = None) -> bool:
         """Record that the drop plan in force was so for some events; return whether `count` is due.
 
         Parameters
@@ -277,8 +158,10 @@ class RecallEstimate:
             Estimated number of matches lost by the work limit among these.
         window
             Number of events in a window.
+        rate
+            Match rate of the history; None: unknown.
         """
-        self._interval.advance(events, lost)
+        self._interval.advance(events, lost, rate)
         return self._interval.events >= window * _COUNTED
 
     def count(
@@ -354,6 +237,11 @@ class RecallEstimate:
                 counts.modelled = counts.weighted
             else:
                 counts.unseen = max(0.0, counts.modelled - new) * (largest[0] * largest[1] - 1)
+        loses = weighed is None or probability is None or probability < 1 or lost > 0
+        if loses and self._interval.historical >= 0:
+            counts.above_modelled = self._interval.historical - counts.modelled
+            counts.above_weighted = self._interval.historical - counts.weighted
+            counts.historical_error = self._interval.historical_error
         if not counts.unknown:
             self._usual = (
                 (1 - _FORGOTTEN) * self._usual[0] + share * counts.modelled,
@@ -379,11 +267,11 @@ class RecallEstimate:
     def design_effect(self) -> float:
         """Factor on the sampling variance because matches share events."""
         if self._apart <= 0:
-            return _DESIGN_EFFECT
+            return DESIGN_EFFECT
         effect = max(1.0, self._together / self._apart)
         effect *= (1 + 2 / max(self._pairs, 1)) ** 2  # as Student's t, for two thirds as many degrees of freedom
         weight = min(1.0, self._pairs / _PAIRS)
-        return weight * effect + (1 - weight) * max(effect, _DESIGN_EFFECT)
+        return weight * effect + (1 - weight) * max(effect, DESIGN_EFFECT)
 
     def _keep_probability(self, by_window: float) -> float | None:
         """Return the probability that a match that ends now has been kept, by the drop plans of the last window.
@@ -446,10 +334,10 @@ class RecallEstimate:
         self._usual = matches, events
 
 
-_COUNTS = sequence(*[NUMBER] * 9)
+_COUNTS = sequence(*[NUMBER] * 12, optional=3)  # older snapshots lack the historical numbers
 _STATE = record({
-    "matches": INT64, "missed": INT64, "interval": sequence(*[NUMBER] * 11), "counts": _COUNTS,
-    "shares": listed(sequence(NUMBER, NUMBER)),
+    "matches": INT64, "missed": INT64, "interval": sequence(*[NUMBER] * 13, optional=2),
+    "counts": _COUNTS, "shares": listed(sequence(NUMBER, NUMBER)),
     "recent": listed(_COUNTS), "block": _COUNTS, "size": COUNT, "last": or_null(_COUNTS),
     "effect": sequence(COUNT, NUMBER, NUMBER),
 }, {"usual": sequence(NUMBER, NUMBER)})  # fmt: skip

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from math import isnan
+from math import isfinite, isnan
 from typing import Any, NoReturn
 
 import numpy as np
 
 from fastcep.errors import ValidationError
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Classes, Detector, DetectorReading, Floats, QueryView, Shedder, Tree
+from fastcep.overload.protocols import Classes, Detector, DetectorReading, Floats, MatchRate, QueryView, Shedder, Tree
 from fastcep.query import ast
 from fastcep.query.patterns import pattern_variables
 
@@ -26,8 +26,8 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_SLICES = 64
-_METHODS = ("check", "classes", "event_classes", "detector", "slices_of", "learn", "decide", "utility", "stop_shedding",
-            "spec", "metrics", "state", "restore")  # fmt: skip
+_METHODS = ("check", "classes", "event_classes", "detector", "slices_of", "learn", "decide", "utility", "match_rate",
+            "stop_shedding", "spec", "metrics", "state", "restore")  # fmt: skip
 _FLAGS = ("drops_matches", "in_windows", "often", "observes", "cuts")
 _SHARES = ("whole_windows", "kept", "left", "saved", "counts", "error")
 _UNKNOWN = ("kept", "left")  # shares that may be None
@@ -182,6 +182,18 @@ def checked_utility(shedder: Shedder, view: QueryView) -> Floats | None:
 
 
 # ------------------------------------------------------------ at each decision
+
+
+def checked_match_rate(shedder: Shedder, query: ast.Query) -> MatchRate | None:
+    """Return the match rate that a shedder knows for a query, checked."""
+    rate = shedder.match_rate(query)
+    if rate is None:
+        return None
+    is_valid = isinstance(rate, MatchRate) and all(_is_number(value) and isfinite(value) for value in rate)
+    if not is_valid or rate.events <= 0 or rate.matches < 0:
+        expected = "None or a MatchRate: a number of events above 0, and a number of matches from 0 on"
+        _refuse(shedder, f"match_rate(), query {query.name!r}", _describe(rate), expected)
+    return rate
 
 
 def checked_reading(detector: Detector, reading: object) -> DetectorReading:

@@ -63,6 +63,8 @@ class Lineage:
     tried, tried_for, event_values
         Per event and variable that it was tried for, in order: its position, the variable and, for variables with
         features, the features as in `values`.
+    reported
+        Number of matches that the query reported. A record can be reported in several windows, or in none.
     """
 
     plan: Plan
@@ -81,6 +83,7 @@ class Lineage:
     tried: Ints
     tried_for: Ints
     event_values: Ints
+    reported: int
 
     def features(self, state: int) -> tuple[Ints, Floats, Bits]:
         """Return the records of a state that have features, the features [record, feature], and the mask of nulls."""
@@ -237,5 +240,8 @@ def observe(
     matches = engine.process(events).to_arrow()
     control = engine._stream.queries.control
     assert control is not None
-    records = tuple(Lineage(query.plan, **query.shedding.observed()) for query in control.queries)
+    records = tuple(
+        Lineage(query.plan, **query.shedding.observed(), reported=int(query.matcher.matches))
+        for query in control.queries
+    )
     return LineageRun(records, np.concatenate(costs) if costs else np.empty(0), matches)

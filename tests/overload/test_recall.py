@@ -13,10 +13,12 @@ from support.shedding.shed_runs import SAME, engine, mean, query
 
 import fastcep as fc
 from fastcep.datasets import ds1
+from fastcep.overload.protocols import MatchRate
 from fastcep.overload.recall import RecallEstimate
 from fastcep.query import ast
 from fastcep.shedding import Detector, DropPlan, QueryView, Shedder
 from fastcep.shedding.names import by_name
+from fastcep.stored import Misfit
 
 KLEENE = "PATTERN SEQ(A a, B+ k[], C c) WHERE a.ID = k[i].ID AND a.ID = c.ID AND k[i].V < a.V WITHIN 500us"
 NEGATION = "PATTERN SEQ(A a, NEG B b, C c, D d) WHERE a.ID = b.ID AND a.ID = c.ID AND a.ID = d.ID WITHIN 1ms"
@@ -30,9 +32,10 @@ SURE = (1.0, 1.0)
 def decide(
     one: RecallEstimate, matches: int, kept: float, left: float, by_window: float = 8, *, missed: int = 0,
     weighed: tuple[float, float, float] = (0.0, 0.0, 0.0), largest: tuple[float, float] = SURE, error: float = 0.0,
+    lost: float = 0.0, rate: MatchRate | None = None,
 ) -> None:  # fmt: skip
     """Count the matches so far at a decision, which puts a drop plan with these shares in force."""
-    assert one.advance(round(WINDOW / by_window), 0.0, WINDOW)
+    assert one.advance(round(WINDOW / by_window), lost, WINDOW, rate)
     one.count(matches, 1000, missed, WINDOW, weighed)
     one.follow_plan(kept, left, largest, error)
 
@@ -135,6 +138,86 @@ def test_an_uncertain_model_widens_the_interval() -> None:
         return one.total.interval[1] - one.total.interval[0]
 
     assert width(0.0) < width(0.3)
+
+
+def estimate_with(rate: MatchRate | None, decisions: int = 41, **options: Any) -> RecallEstimate:
+    """Return the estimate after decisions that keep a half, with 100 matches of 150 events at each."""
+    one = RecallEstimate()
+    for number in range(1, decisions):
+        decide(one, 100 * number, 0.5, 1.0, rate=rate, **options)
+    return one
+
+
+UNCERTAIN: dict[str, Any] = {"weighed": (100.0, 200.0, 1e6), "largest": (100.0, 100.0)}
+PRECISE: dict[str, Any] = {"weighed": (100.0, 200.0, 400.0), "largest": (2.0, 2.0)}
+
+
+@pytest.mark.parametrize("rate", [0.5, 1.0, 2.0])
+def test_the_match_rate_of_the_history_counts_where_all_else_is_uncertain(rate: float) -> None:
+    one, without = (estimate_with(given, **UNCERTAIN) for given in (MatchRate(15_000, 15_000 * rate), None))
+    first = 100 / 150  # nothing is dropped until the first decision
+    assert one.total.recall == pytest.approx(min(1.0, 40 * first / (39 * rate + first)), abs=0.03)
+    assert one.total.interval is not None and without.total.interval is not None
+    widths = [high - low for low, high in (one.total.interval, without.total.interval)]
+    assert widths[0] >= 0.5 * widths[1]  # the stream may have changed
+
+
+def test_the_match_rate_counts_while_no_match_is_found() -> None:
+    """Intervals without a match count like the others; else the rate would look too low."""
+    one = RecallEstimate()
+    for number in range(1, 81):
+        decide(one, 200 * (number // 2), 0.5, 1.0, rate=MatchRate(150, 200), **UNCERTAIN)
+    assert one.total.expected == pytest.approx(80 * 200, rel=0.05)
+
+
+def test_a_match_rate_that_the_weights_contradict_is_ignored() -> None:
+    for rate in (0.2, 5.0):
+        one, without = (estimate_with(given, **PRECISE) for given in (MatchRate(15_000, 15_000 * rate), None))
+        assert one.total.recall == pytest.approx(without.total.recall, abs=0.01)
+
+
+def test_a_history_with_few_matches_counts_less() -> None:
+    few, many = (estimate_with(MatchRate(events, 2 * events), **UNCERTAIN).total.expected for events in (3, 300_000))
+    without = estimate_with(None, **UNCERTAIN).total.expected
+    assert without < few < many
+
+
+def test_losses_of_the_work_limit_are_uncertain() -> None:
+    """They are estimated from the matches that were found, which are not a random sample."""
+    one, without = (
+        estimate_with(rate, weighed=(100.0, 100.0, 100.0), lost=300.0) for rate in (MatchRate(150, 150), None)
+    )
+    assert without.total.expected > 15_000 and one.total.expected == pytest.approx(40 * 150, rel=0.05)
+
+
+def test_nothing_is_expected_beside_what_was_found_before_anything_is_dropped() -> None:
+    one = RecallEstimate()
+    for number in range(1, 41):
+        decide(one, 100 * number, 1.0, 1.0, rate=MatchRate(150, 1000))
+    assert one.total.recall == 1.0 and one.total.interval == (1.0, 1.0)
+
+
+def test_a_rate_that_is_unknown_for_some_time_counts_for_the_rest() -> None:
+    one = RecallEstimate()
+    for number in range(1, 81):
+        decide(one, 100 * number, 0.5, 1.0, rate=MatchRate(150, 150) if number > 40 else None, **UNCERTAIN)
+    half = estimate_with(None, **UNCERTAIN).total.expected
+    assert one.total.expected == pytest.approx(half + 40 * 150, rel=0.05)
+
+
+def test_states_without_match_rates_are_restored() -> None:
+    """Snapshots of earlier versions."""
+    one, other = estimate_with(None, **UNCERTAIN), RecallEstimate()
+    state = one.state()
+    counted = [state["counts"], *state["recent"], state["block"], *([state["last"]] if state["last"] else [])]
+    for counts in counted:
+        del counts[9:]
+    del state["interval"][11:]
+    other.restore(state)
+    assert (other.total, other.recent) == (one.total, one.recent)
+    del state["interval"][10:]
+    with pytest.raises(Misfit, match="interval"):
+        other.restore(state)
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ import fastcep as fc
 from fastcep.datasets import ds1
 from fastcep.errors import ValidationError
 from fastcep.query import ast
-from fastcep.shedding import Classes, Detector, DetectorReading, DropPlan, Load, QueryView, Shedder
+from fastcep.shedding import Classes, Detector, DetectorReading, DropPlan, Load, MatchRate, QueryView, Shedder
 
 STREAM = ds1(events=600, seed=3)
 
@@ -133,6 +133,15 @@ def test_other_fields(field: str, value: Any) -> None:
 )  # fmt: skip
 def test_other_than_a_list_of_drop_plans(drop_plans: Any, words: str) -> None:
     refused(words, Broken(drop_plans))
+
+
+@pytest.mark.parametrize("rate", [0.5, (1.0, 2.0), MatchRate(0, 1), MatchRate(1, -1), MatchRate(float("nan"), 1)])
+def test_match_rates(rate: Any) -> None:
+    class Own(Broken):
+        def match_rate(self, query: Any) -> Any:
+            return rate
+
+    refused("match_rate(), query 'q1': found ", Own())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 
 from fastcep.errors import ModelError
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Classes, Floats, QueryView, Tree
+from fastcep.overload.protocols import Classes, Floats, MatchRate, QueryView, Tree
 from fastcep.overload.renewal import EngineSetting
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic
@@ -181,6 +181,11 @@ class ByModel(Baseline):
         """Return the utility of partial matches by the model."""
         shedder = self.shedder_of(view.plan.query.name)
         return None if shedder is None else shedder.utility(view)
+
+    def match_rate(self, query: ast.Query) -> MatchRate | None:
+        """Return the match rate of the history of the model."""
+        shedder = self.shedder_of(query.name)
+        return None if shedder is None else shedder.match_rate(query)
 
     def stop_shedding(self) -> None:
         """Reset the states of the models."""

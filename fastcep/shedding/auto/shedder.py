@@ -7,7 +7,7 @@ from typing import Any
 
 from fastcep.errors import ModelError
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Classes, Floats, QueryView, Tree
+from fastcep.overload.protocols import Classes, Floats, MatchRate, QueryView, Tree
 from fastcep.overload.renewal import EngineSetting
 from fastcep.query import ast
 from fastcep.shedding.auto.by_model import ByModel
@@ -105,6 +105,10 @@ class Auto(RefittingShedder):
     def utility(self, view: QueryView) -> Floats | None:
         """Return the utility by the model in use."""
         return self._by_model.utility(view)
+
+    def match_rate(self, query: ast.Query) -> MatchRate | None:
+        """Return the match rate of the history of the model in use."""
+        return self._by_model.match_rate(query)
 
     def stop_shedding(self) -> None:
         """Reset the states of the models."""

@@ -61,7 +61,7 @@ class PieceSummary:
     summaries
         Summary of the members of each kind.
     events, stored, matches
-        Number of owned events, and of the partial matches and the matches that they created.
+        Number of owned events, of the partial matches that they created, and of the matches reported at them.
     reach
         See `Account.reach`.
     variables
@@ -156,9 +156,11 @@ class Observer:
     def summarise(self, account: Account) -> PieceSummary:
         """Summarise a piece."""
         summaries = {kind: Summary.of(self.remembered(account, kind), self.seed) for kind in self.kinds(account)}
-        stored, matched = (int((flags & account.is_owned).sum()) for flags in (account.stored, account.matched))
+        stored, matches = (int((flags & account.is_owned).sum()) for flags in (account.stored, account.matched))
+        if account.owned == (0, len(account.times)):
+            matches = account.record.reported  # a query that can be cut into pieces reports every match once
         events = account.owned[1] - account.owned[0]
-        return PieceSummary(summaries, events, stored, matched, account.reach, account.variables)
+        return PieceSummary(summaries, events, stored, matches, account.reach, account.variables)
 
     def count(self, account: Account, raw: Mapping[Kind, Raw]) -> dict[Kind, Counts]:
         """Count the values of members in each class."""
@@ -274,7 +276,7 @@ def fit_pieces(
         pa.concat_tables([_labelled(result.values, name, kind) for (kind, name), result in fitted.items()]),
         summary.variables, costs,
         {"slices": slices, "index": index, "consumption": consumption, "exclude": list(exclude), **options},
-        validation=None if validation is None else validation.report,
+        validation=None if validation is None else validation.report, matches=summary.matches,
     )  # fmt: skip
     return affordable(model, *limits)
 

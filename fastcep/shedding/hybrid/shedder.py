@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from fastcep.errors import ValidationError
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Classes, QueryView, Tree
+from fastcep.overload.protocols import Classes, MatchRate, QueryView, Tree
 from fastcep.overload.survival import survival
 from fastcep.plan import Plan
 from fastcep.query import ast
@@ -177,6 +177,10 @@ class Hybrid(Baseline):
         selector = self._selectors.get(view.plan.query.name)
         sizes = TableSizes(view.event_classes, view.classes)
         return selector.utility(sizes) if isinstance(selector, DropOrder) else None
+
+    def match_rate(self, query: ast.Query) -> MatchRate | None:
+        """Return the match rate of the history, until the stream has changed from it."""
+        return None if self._flows[query.name].changes else self._models[query.name].match_rate
 
     def stop_shedding(self) -> None:
         """Reset the state; nothing is counted until load is shed again."""

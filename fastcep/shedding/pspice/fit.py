@@ -15,8 +15,6 @@ from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.query import ast
 from fastcep.shedding.counts import transition_counts, window_size
-from fastcep.shedding.counts.lifetimes import MATCH
-from fastcep.shedding.counts.tables import metadata_of
 from fastcep.shedding.fixed_plan import latest
 from fastcep.shedding.history_size import warn_short
 from fastcep.shedding.model import Model
@@ -88,10 +86,8 @@ def fit_model(query: ast.Query, history: Any, **options: Any) -> Model:
 
 def warn_short_counts(model: PSpiceModel) -> None:
     """Log a warning if the counts of a model are of too short a history."""
-    counts = model.counts
-    observations, target = counts["observations"].to_numpy(), counts["target"].to_numpy()
-    events = int(metadata_of("fit", counts, "transitions")["stream"]["events"])
-    warn_short("pspice", model.query.name, events, int(observations[target == MATCH].sum()), events / model.window)
+    events, matches = map(int, model.match_rate)
+    warn_short("pspice", model.query.name, events, matches, events / model.window)
 
 
 def check_window(query: ast.Query, bin: int | None) -> None:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep.errors import ModelError, ValidationError
+from fastcep.overload.protocols import MatchRate
 from fastcep.query import ast
 from fastcep.shedding.counts import matrix, mean_times, state_names
 from fastcep.shedding.counts.chain_states import ChainStates
@@ -162,6 +163,13 @@ class PSpiceModel:
         """Return whether the matcher knows the age of a partial match; under CLOSE ON it does not."""
         window = self.query.window
         return not isinstance(window, ast.ExplicitWindow) or not window.closing.types
+
+    @cached_property
+    def match_rate(self) -> MatchRate:
+        """Match rate of the history."""
+        events = metadata_of("match_rate", self.counts, "transitions")["stream"]["events"]
+        is_match = self.counts["target"].to_numpy() == MATCH
+        return MatchRate(events, int(self.counts["observations"].to_numpy()[is_match].sum()))
 
     def match_time(self) -> float:
         """Return the time in ns that a match takes alone."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from fastcep.errors import ValidationError
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Classes, Floats, QueryView
+from fastcep.overload.protocols import Classes, Floats, MatchRate, QueryView
 from fastcep.overload.validation import MOST_SLICES
 from fastcep.plan import Plan
 from fastcep.query import ast
@@ -261,6 +261,11 @@ class PSpice(RefittingShedder):
         models, windows = [self._models[name] for name in names], [self._windows[name] for name in names]
         slices = [self.slices_of(model.query) for model in models]
         return key, DropOrder(models, weights, windows, slices, by_time=self._by_time, shared=shared)
+
+    def match_rate(self, query: ast.Query) -> MatchRate | None:
+        """Return the match rate of the history, unless the stream differs from it."""
+        differs = (self._drifts[query.name].value or 0.0) > _MUCH_DRIFT
+        return None if differs else self._models[query.name].match_rate
 
     def stop_shedding(self) -> None:
         """Nothing is dropped or counted until there is a demand again."""

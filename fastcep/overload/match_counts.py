@@ -1,0 +1,189 @@
+"""Combine estimates of the number of matches without load shedding, with a confidence interval.
+
+Three estimates of the number of matches without shedding are combined:
+
+* The *weighted* one (Horvitz and Thompson): each match found counts as the inverse of the probability with which all
+  its events and partial matches were kept. The matcher carries these weights (``_core/shed/flows.pyx``). It needs no
+  assumption about the stream, but it is noisy if much is dropped with a probability near 1.
+* The *modelled* one: the matches found, divided by the share that the drop plans keep according to the shedder. The
+  smaller that share, the more the number of matches per event before counts instead.
+* The *historical* one: the number of events, times the matches per event in the history of the shedder's model. It does
+  not depend on what is dropped, but the stream may differ from the history.
+
+If the first two differ by more than chance, the weighted estimate counts, otherwise both do, as in a random-effects
+meta-analysis (DerSimonian and Laird): the variance of the model is estimated by the excess of the squared difference
+over the sampling variance. The result is combined with the historical estimate in the same way. The interval does not
+become narrower by the latter, because the stream may change in a way that the matches found do not show.
+
+The sampling variance of the weighted estimate is the sum of ``w * (w - 1)`` over matches of weight ``w``, if matches
+are kept independently of each other. Matches that share events are not. So the same sum is also taken over *blocks* of
+some windows: the weights of a block, times the excess of these weights over the matches found. The quotient of both
+is the *design effect*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+__all__ = ["CONFIDENCE", "DESIGN_EFFECT", "Counts", "Estimate", "estimate", "total"]
+
+#: Probability with which the interval covers the truth, and the quantile of the normal distribution for it.
+CONFIDENCE, _QUANTILE = 0.95, 1.96
+
+#: Design effect where it is not measured.
+DESIGN_EFFECT = 10.0
+
+#: If none of n equal units is seen, each kept with probability p, then n is below 3 / p (95 %).
+_UNSEEN = 3.0
+
+
+@dataclass(slots=True)
+class Counts:
+    """Counted and estimated numbers of matches of a stretch of the stream.
+
+    Attributes
+    ----------
+    found
+        Number of matches found.
+    modelled, weighted
+        Number of matches without shedding, by the model and by the weights.
+    variance
+        Variance of `weighted`, if matches were kept independently of each other.
+    unseen
+        Variance that the modelled number of lost matches would give `weighted`.
+    largest
+        Largest weight of a single event or partial match.
+    error
+        Standard deviation of `modelled` that the shedder reports.
+    unknown
+        Number of decisions with drops of a loss that the model does not show, either.
+    passed
+        Estimated number of matches lost by the work limit, and its standard deviation: partial matches that are passed
+        over are not a random sample.
+    above_modelled, above_weighted
+        Number of matches without shedding by the match rate of the history, minus `modelled` and minus `weighted`,
+        where matches may have been lost and the rate is known.
+    historical_error
+        Standard deviation of that number of matches, if they were independent of each other.
+    """
+
+    found: float = 0.0
+    modelled: float = 0.0
+    weighted: float = 0.0
+    variance: float = 0.0
+    unseen: float = 0.0
+    largest: float = 1.0
+    error: float = 0.0
+    unknown: float = 0.0
+    passed: float = 0.0
+    above_modelled: float = 0.0
+    above_weighted: float = 0.0
+    historical_error: float = 0.0
+
+    def add(self, other: Counts) -> None:
+        """Add the counts of another stretch."""
+        self.found += other.found
+        self.modelled += other.modelled
+        self.weighted += other.weighted
+        self.variance += other.variance
+        self.unseen += other.unseen
+        self.largest = max(self.largest, other.largest)
+        self.error += other.error
+        self.unknown += other.unknown
+        self.passed += other.passed
+        self.above_modelled += other.above_modelled
+        self.above_weighted += other.above_weighted
+        self.historical_error += other.historical_error
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Number of matches without shedding.
+
+    Attributes
+    ----------
+    found
+        Number of matches found.
+    expected
+        Estimated number of matches without shedding.
+    low, high
+        Bounds of the confidence interval of `expected`; None: unknown.
+    """
+
+    found: float
+    expected: float
+    low: float | None
+    high: float | None
+
+    @property
+    def recall(self) -> float | None:
+        """Estimated share of the matches that were found; None if none is expected."""
+        return self.found / self.expected if self.expected > 0 else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Bounds of the confidence interval of the `recall`."""
+        if self.low is None or self.high is None or self.expected <= 0:
+            return None
+        return self.found / self.high, self.found / self.low if self.low > 0 else 1.0
+
+    def metrics(self) -> dict[str, Any]:
+        """Return the numbers as JSON values."""
+        bounds = None if self.low is None or self.high is None else [self.low, self.high]
+        return {
+            "found": self.found, "expected": self.expected, "expected_interval": bounds,
+            "estimated_recall": self.recall,
+            "estimated_recall_interval": None if self.interval is None else list(self.interval),
+        }  # fmt: skip
+
+
+def total(estimates: Iterable[Estimate]) -> Estimate:
+    """Return the estimate for several queries; their errors are taken to be independent."""
+    found = expected = below = above = 0.0
+    known = True
+    for item in estimates:
+        found, expected = found + item.found, expected + item.expected
+        known &= item.low is not None and item.high is not None
+        below += (item.expected - (item.low or 0.0)) ** 2
+        above += ((item.high or 0.0) - item.expected) ** 2
+    if not known:
+        return Estimate(found, expected, None, None)
+    return Estimate(found, expected, max(found, expected - sqrt(below)), expected + sqrt(above))
+
+
+def estimate(counts: Counts, design_effect: float) -> Estimate:
+    """Return the estimate for a stretch of the stream."""
+    found = counts.found
+    if counts.unknown:
+        return Estimate(found, 0.0, None, None)
+    sampling = max(counts.variance * design_effect, counts.unseen)
+    difference = counts.modelled - counts.weighted
+    share = _weight_of_second(sampling, difference, counts.error**2)
+    expected = max(found, counts.weighted + share * difference)
+    variance = sampling + (share * counts.error) ** 2 + counts.passed**2
+    difference = share * counts.above_modelled + (1 - share) * counts.above_weighted
+    expected += _weight_of_second(variance, difference, DESIGN_EFFECT * counts.historical_error**2) * difference
+    expected = max(found, expected)
+    spread = _QUANTILE * sqrt(variance)
+    if counts.largest > 1:
+        spread += _UNSEEN * (counts.largest - 1)
+    return Estimate(found, expected, max(found, expected - spread), expected + spread)
+
+
+def _weight_of_second(variance: float, difference: float, least: float) -> float:
+    """Return the weight of the second of two estimates in their mean.
+
+    Parameters
+    ----------
+    variance
+        Variance of the first estimate.
+    difference
+        Second estimate minus the first one. The part of its square above ``variance`` estimates the second variance.
+    least
+        Smallest variance of the second estimate.
+    """
+    second = max(difference**2 - variance, least)
+    return variance / (variance + second) if variance + second > 0 else 0.0

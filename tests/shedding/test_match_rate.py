@@ -1,0 +1,78 @@
+"""The match rate that shedders report: as many matches as an engine finds in the history of the model."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pyarrow as pa
+import pytest
+from support.shedding.markov_models import TABLE, letters, shedding
+from support.shedding.shed_runs import query
+
+import fastcep as fc
+from fastcep.shedding import Auto, Hybrid, MatchRate, Model, PSpice, Shedder, by_name
+
+ABC = "PATTERN SEQ(A a, B b, C c)"
+PLAIN = {
+    f"{ABC} WITHIN 40 EVENTS", f"{ABC} WITHIN 400us STRATEGY skip_till_next", "PATTERN AND(A a, B b) WITHIN 30 EVENTS",
+    "PATTERN SEQ(A a, B+ b[], C c) WITHIN 9 EVENTS", f"{ABC} WINDOW OPEN EVERY 50 EVENTS CLOSE AFTER 50 EVENTS",
+    f"{ABC} WINDOW OPEN ON D d CLOSE AFTER 80 EVENTS", f"{ABC} WINDOW OPEN EVERY 8 EVENTS CLOSE AFTER 64 EVENTS",
+    f"{ABC} WINDOW OPEN EVERY 8 EVENTS CLOSE AFTER 64 EVENTS STRATEGY skip_till_next",
+}  # fmt: skip
+WITH_POLICIES = {
+    f"{ABC} WITHIN 40 EVENTS SELECT first", f"{ABC} WITHIN 40 EVENTS CONSUME consumed",
+    f"{ABC} WINDOW OPEN EVERY 50 EVENTS CLOSE AFTER 50 EVENTS LIMIT 1 PER WINDOW",
+    f"{ABC} WINDOW OPEN EVERY 8 EVENTS CLOSE AFTER 64 EVENTS LIMIT 1 PER WINDOW",
+}  # fmt: skip
+CASES = sorted([*((text, kind) for text in PLAIN for kind in ("hybrid", "pspice")),
+                *((text, "hybrid") for text in WITH_POLICIES)])  # fmt: skip
+
+
+@cache
+def model(text: str, kind: str) -> Model:
+    return fc.fit(query(text), letters(), kind=kind, cost_table=TABLE)
+
+
+@cache
+def matches_of(text: str) -> fc.Matches:
+    return fc.Engine(query(text)).process(letters())
+
+
+@pytest.mark.parametrize(("text", "kind"), CASES)
+def test_it_counts_what_an_engine_finds(text: str, kind: str) -> None:
+    """Matches of overlapping windows count once in each, and policies discard some."""
+    found = len(matches_of(text))
+    shedder: Shedder = Hybrid(model(text, kind)) if kind == "hybrid" else PSpice(model(text, kind))
+    assert found > 100 and shedder.match_rate(query(text)) == MatchRate(len(letters()), found)
+
+
+@pytest.mark.parametrize("kind", ["hybrid", "pspice", "espice"])
+def test_auto_has_that_of_its_model(kind: str) -> None:
+    text = f"{ABC} WINDOW OPEN EVERY 50 EVENTS CLOSE AFTER 50 EVENTS LIMIT 1 PER WINDOW"
+    text = text.removesuffix(" LIMIT 1 PER WINDOW") if kind == "pspice" else text
+    shedder = Auto(model=model(text, kind))
+    alone = {"hybrid": Hybrid, "pspice": PSpice}.get(kind)
+    expected = None if alone is None else alone(model(text, kind)).match_rate(query(text))
+    assert shedder.match_rate(query(text)) == expected and (expected is None) == (kind == "espice")
+    assert Auto().match_rate(query(text)) is None is by_name("rs").match_rate(query(text))
+
+
+def test_a_model_of_an_earlier_version_has_none() -> None:
+    text = f"{ABC} WITHIN 40 EVENTS"
+    stored = model(text, "hybrid")
+    numbers = {name: value for name, value in stored.numbers.items() if name != "matches"}
+    old = Model(stored.kind, stored.query, stored.parameters, numbers, stored.parts)
+    assert Hybrid(old).match_rate(query(text)) is None
+
+
+@pytest.mark.parametrize("kind", ["hybrid", "pspice"])
+def test_it_is_unknown_after_a_change_of_the_stream(kind: str) -> None:
+    text = f"{ABC} WITHIN 40 EVENTS"
+    live = shedding(query(text), by_name(kind, model=model(text, kind)), 0.5)
+    control, same = live._stream.queries.control, letters(seed=3)
+    live.process(same)
+    assert control.shedder.match_rate(query(text)) == MatchRate(len(letters()), len(matches_of(text)))
+    other = letters(seed=4, types="AAAAAABCD")
+    late = pa.array(other["ts"].to_numpy() + same["ts"][-1].as_py())
+    live.process(other.set_column(other.column_names.index("ts"), "ts", late))
+    assert control.shedder.match_rate(query(text)) is None
