@@ -32,19 +32,13 @@ from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.episodes import Episodes
 from fastcep.overload.latency import LatencyMonitor
 from fastcep.overload.load_meter import LoadMeter
-from fastcep.overload.protocols import Detector, Load, MatchRate, QueryView, Shedder
+from fastcep.overload.protocols import Detector, Load, QueryView, Shedder
 from fastcep.overload.query_shedding import QueryShedding
 from fastcep.overload.recall import RecallEstimate
 from fastcep.overload.renewal import Renewal, RenewingShedder
 from fastcep.overload.shedder_change import ShedderChange, check_control_state
 from fastcep.overload.sleep import Sleep
-from fastcep.overload.validation import (
-    checked_classes,
-    checked_drop_plans,
-    checked_json,
-    checked_match_rate,
-    checked_utility,
-)
+from fastcep.overload.validation import checked_classes, checked_drop_plans, checked_json, checked_utility
 from fastcep.overload.work_limit import WorkLimit
 from fastcep.plan import Plan
 from fastcep.query import ast
@@ -339,7 +333,7 @@ class Control(ShedderChange):
     def _report(self, sheds: bool, dropped_before: tuple[int, int], by_window: float) -> None:
         """Record the decision for the episodes, the estimated recall and the log."""
         for query in self.queries:
-            query.record_decision(self._meter.events, self._work_limit.lost_by.get(query, 0.0), self._match_rate(query))
+            query.record_decision(self._meter.events, self._work_limit.lost_by.get(query, 0.0))
         self._report_estimates([query.recall for query in self.queries])
         if sheds or self.episodes.active:
             why = self._demand.why if self.demand > 0 else "single events would cost more than the bound"
@@ -347,9 +341,6 @@ class Control(ShedderChange):
                 self.clock.now(), sheds, why, 1 / by_window, dropped_before, self._dropped_counts
             )
         self.episodes.check_bound(self._demand.bound_missed, self._meter.per_event, self.bound, by_window)
-
-    def _match_rate(self, query: QueryShedding) -> MatchRate | None:
-        return None if self.shedder is None else checked_match_rate(self.shedder, query.plan.query)
 
     def _report_estimates(self, recalls: Sequence[RecallEstimate]) -> None:
         self.episodes.record_estimates(recalls, self._work_limit.passed_over(self.queries) > 0)
@@ -409,10 +400,7 @@ class Control(ShedderChange):
         """Return latencies, decisions and drop counts, see `Engine.metrics`."""
         events, partial_matches = self._dropped_counts()
         lost = self._work_limit.lost_since(self.queries)
-        recalls = [
-            query.recall_until_now(self._meter.events, lost.get(query, 0.0), self._match_rate(query))
-            for query in self.queries
-        ]
+        recalls = [query.recall_until_now(self._meter.events, lost.get(query, 0.0)) for query in self.queries]
         self._report_estimates(recalls)
         return {
             "clock": "virtual" if isinstance(self.clock, VirtualClock) else "wall",

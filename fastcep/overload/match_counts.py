@@ -26,9 +26,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["CONFIDENCE", "DESIGN_EFFECT", "Counts", "Estimate", "estimate", "total"]
+__all__ = ["CONFIDENCE", "DESIGN_EFFECT", "Counts", "Estimate", "MatchRate", "estimate", "total"]
 
 #: Probability with which the interval covers the truth, and the quantile of the normal distribution for it.
 CONFIDENCE, _QUANTILE = 0.95, 1.96
@@ -38,6 +38,21 @@ DESIGN_EFFECT = 10.0
 
 #: If none of n equal units is seen, each kept with probability p, then n is below 3 / p (95 %).
 _UNSEEN = 3.0
+
+
+class MatchRate(NamedTuple):
+    """Number of matches without load shedding in a number of events.
+
+    Attributes
+    ----------
+    events
+        Number of events, above 0.
+    matches
+        Number of matches in them.
+    """
+
+    events: float
+    matches: float
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,15 +23,14 @@ from fastcep._core.matcher.shedding_controls import Shedding
 from fastcep._core.shed.classify import NODE
 from fastcep.errors import ValidationError
 from fastcep.overload.drop_plan import DropPlan
+from fastcep.overload.match_counts import MatchRate
 from fastcep.plan import Plan
 from fastcep.query import ast
 
 if TYPE_CHECKING:
     from fastcep._core.matcher.shedding_controls import Flows
 
-__all__ = [
-    "NEED_BOUND", "Classes", "Detector", "DetectorReading", "Load", "MatchRate", "QueryView", "Shedder", "Tree",
-]  # fmt: skip
+__all__ = ["NEED_BOUND", "Classes", "Detector", "DetectorReading", "Load", "QueryView", "Shedder", "Tree"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -254,21 +253,6 @@ class QueryView:
     def event_classes(self) -> int:
         """Largest number of event classes of a variable."""
         return self._shedding.event_stride
-
-
-class MatchRate(NamedTuple):
-    """Number of matches without load shedding in a number of events.
-
-    Attributes
-    ----------
-    events
-        Number of events, above 0.
-    matches
-        Number of matches in them.
-    """
-
-    events: float
-    matches: float
 
 
 class Shedder(Protocol):

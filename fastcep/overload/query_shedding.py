@@ -13,11 +13,12 @@ from xxhash import xxh64_hexdigest
 from fastcep._core.matcher.matcher import Matcher
 from fastcep._core.matcher.shedding_controls import FLOW_FIELDS, FLOW_SET, Shedding
 from fastcep.overload.drop_plan import DropPlan, drops, drops_anything, largest_weights
-from fastcep.overload.protocols import Classes, MatchRate, Shedder, Tree
+from fastcep.overload.match_counts import MatchRate
+from fastcep.overload.protocols import Classes, Shedder, Tree
 from fastcep.overload.recall import RecallEstimate
 from fastcep.overload.survival import survival
 from fastcep.overload.tree_grid import grid_of
-from fastcep.overload.validation import Shape, check_drop_plan, checked_classes, checked_slices
+from fastcep.overload.validation import Shape, check_drop_plan, checked_classes, checked_match_rate, checked_slices
 from fastcep.plan import Plan
 from fastcep.plan.plan import AFTER_EVENTS, AFTER_TIME
 from fastcep.query import ast
@@ -86,7 +87,7 @@ class QueryShedding:
     """
 
     def __init__(self, plan: Plan, matcher: Matcher, shedder: Shedder | None) -> None:
-        self.plan, self.matcher, self.weight = plan, matcher, plan.query.weight
+        self.plan, self.matcher, self.weight, self._shedder = plan, matcher, plan.query.weight, shedder
         self.shedding = Shedding(matcher)
         self.drop_plan = DropPlan()
         self._largest: tuple[float, float] | None = (1.0, 1.0)  # weights of the drop plan, see `largest_weights`
@@ -186,7 +187,7 @@ class QueryShedding:
         elif self._weighs:
             self._weighs_until = self.received + round(_WEIGHED * self.window_size)
 
-    def record_decision(self, events: int, lost: float, rate: MatchRate | None) -> None:
+    def record_decision(self, events: int, lost: float) -> None:
         """Update the estimate of the recall at a decision, after `apply`.
 
         Parameters
@@ -195,11 +196,9 @@ class QueryShedding:
             Number of events since the last decision.
         lost
             Estimated number of matches lost by the work limit since the last decision.
-        rate
-            Match rate of the history of its model; None: unknown.
         """
         plan = self.drop_plan
-        if self.recall.advance(events, lost, self.window_size, rate):
+        if self.recall.advance(events, lost, self.window_size, self._match_rate()):
             self._count(self.recall, self.window_size)
             self._weighed = self.shedding.weighed
         if self._largest is None:
@@ -209,13 +208,16 @@ class QueryShedding:
             self._weighs, self._weighs_until = False, None
             self.shedding.weigh(False)
 
-    def recall_until_now(self, events: int, lost: float, rate: MatchRate | None) -> RecallEstimate:
+    def recall_until_now(self, events: int, lost: float) -> RecallEstimate:
         """Return the estimate of the recall with the events since the last decision; see `record_decision`."""
         recall = deepcopy(self.recall)
         if events:
-            recall.advance(events, lost, self.window_size, rate)
+            recall.advance(events, lost, self.window_size, self._match_rate())
             self._count(recall, max(self.window_size, events))
         return recall
+
+    def _match_rate(self) -> MatchRate | None:
+        return None if self._shedder is None else checked_match_rate(self._shedder, self.plan.query)
 
     def _count(self, recall: RecallEstimate, window: float) -> None:
         """Count the matches since the last count."""

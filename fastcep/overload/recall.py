@@ -12,8 +12,7 @@ from dataclasses import astuple, dataclass
 from math import sqrt
 from typing import Any
 
-from fastcep.overload.match_counts import DESIGN_EFFECT, Counts, Estimate, estimate
-from fastcep.overload.protocols import MatchRate
+from fastcep.overload.match_counts import DESIGN_EFFECT, Counts, Estimate, MatchRate, estimate
 from fastcep.stored import COUNT, INT64, NUMBER, listed, or_null, record, sequence
 
 __all__ = ["RecallEstimate"]

@@ -16,7 +16,8 @@ import numpy as np
 
 from fastcep.errors import ValidationError
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Classes, Detector, DetectorReading, Floats, MatchRate, QueryView, Shedder, Tree
+from fastcep.overload.match_counts import MatchRate
+from fastcep.overload.protocols import Classes, Detector, DetectorReading, Floats, QueryView, Shedder, Tree
 from fastcep.query import ast
 from fastcep.query.patterns import pattern_variables
 

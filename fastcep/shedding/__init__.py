@@ -5,7 +5,8 @@ Detectors report overload. `fastcep.overload.protocols` defines their interfaces
 """
 
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Classes, Detector, DetectorReading, Load, MatchRate, QueryView, Shedder
+from fastcep.overload.match_counts import MatchRate
+from fastcep.overload.protocols import Classes, Detector, DetectorReading, Load, QueryView, Shedder
 from fastcep.shedding.auto import Auto
 from fastcep.shedding.classes import FixedClasses
 from fastcep.shedding.detectors import MemoryUse, QueueLength, SmoothedLatency

@@ -13,7 +13,7 @@ from support.shedding.shed_runs import SAME, engine, mean, query
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.overload.protocols import MatchRate
+from fastcep.overload.match_counts import MatchRate
 from fastcep.overload.recall import RecallEstimate
 from fastcep.query import ast
 from fastcep.shedding import Detector, DropPlan, QueryView, Shedder

@@ -9,7 +9,8 @@ import numpy as np
 
 from fastcep.errors import ModelError
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Classes, Floats, MatchRate, QueryView, Tree
+from fastcep.overload.match_counts import MatchRate
+from fastcep.overload.protocols import Classes, Floats, QueryView, Tree
 from fastcep.overload.renewal import EngineSetting
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic

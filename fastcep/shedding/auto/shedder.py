@@ -7,7 +7,8 @@ from typing import Any
 
 from fastcep.errors import ModelError
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Classes, Floats, MatchRate, QueryView, Tree
+from fastcep.overload.match_counts import MatchRate
+from fastcep.overload.protocols import Classes, Floats, QueryView, Tree
 from fastcep.overload.renewal import EngineSetting
 from fastcep.query import ast
 from fastcep.shedding.auto.by_model import ByModel

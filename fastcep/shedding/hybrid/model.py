@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from fastcep.errors import ModelError, ValidationError
 from fastcep.overload.costs import OPERATIONS, CostTable
-from fastcep.overload.protocols import Classes, MatchRate, Tree
+from fastcep.overload.match_counts import MatchRate
+from fastcep.overload.protocols import Classes, Tree
 from fastcep.query import ast
 from fastcep.shedding.hybrid.flow import Flow, Step
 from fastcep.shedding.hybrid.stored_classes import classes_from_table, classes_to_table

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from fastcep.errors import ValidationError
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Classes, MatchRate, QueryView, Tree
+from fastcep.overload.match_counts import MatchRate
+from fastcep.overload.protocols import Classes, QueryView, Tree
 from fastcep.overload.survival import survival
 from fastcep.plan import Plan
 from fastcep.query import ast

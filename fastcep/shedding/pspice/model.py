@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep.errors import ModelError, ValidationError
-from fastcep.overload.protocols import MatchRate
+from fastcep.overload.match_counts import MatchRate
 from fastcep.query import ast
 from fastcep.shedding.counts import matrix, mean_times, state_names
 from fastcep.shedding.counts.chain_states import ChainStates

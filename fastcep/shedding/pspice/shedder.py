@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from fastcep.errors import ValidationError
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Classes, Floats, MatchRate, QueryView
+from fastcep.overload.match_counts import MatchRate
+from fastcep.overload.protocols import Classes, Floats, QueryView
 from fastcep.overload.validation import MOST_SLICES
 from fastcep.plan import Plan
 from fastcep.query import ast
