@@ -36,6 +36,9 @@ __all__ = [
 Int64s = npt.NDArray[np.int64]
 Nulls = npt.NDArray[np.uint8] | None
 
+#: Length up to which it takes less time to allocate an array of nulls than to wrap another one.
+_SHORT = 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -164,7 +167,9 @@ def from_numpy(values: npt.NDArray[Any], kind: Any = None, nulls: npt.NDArray[An
 
 
 def all_null(values: npt.NDArray[np.int64]) -> Any:
-    """Return an int64 array of nulls that shares the memory of `values` (``pa.nulls`` would allocate new memory)."""
+    """Return an int64 array of nulls; if it is long, it shares the memory of `values`."""
+    if len(values) <= _SHORT:
+        return pa.nulls(len(values), pa.int64())
     bits: Any = np.zeros((len(values) + 7) // 8, np.uint8)
     data: Any = values
     buffers: Any = [pa.py_buffer(bits), pa.py_buffer(data)]

@@ -36,6 +36,10 @@ CONFIDENCE, _QUANTILE = 0.95, 1.96
 #: Design effect where it is not measured.
 DESIGN_EFFECT = 10.0
 
+#: Standard deviation of the estimated number of matches lost by the work limit, as a multiple of that number. On 28
+#: streams the number was between a fifth and ten times the truth.
+_PASSED_ERROR = 2.0
+
 #: If none of n equal units is seen, each kept with probability p, then n is below 3 / p (95 %).
 _UNSEEN = 3.0
 
@@ -76,8 +80,8 @@ class Counts:
     unknown
         Number of decisions with drops of a loss that the model does not show, either.
     passed
-        Estimated number of matches lost by the work limit, and its standard deviation: partial matches that are passed
-        over are not a random sample.
+        Estimated number of matches lost by the work limit. Its standard deviation is taken to be twice the number, as
+        partial matches that are passed over are not a random sample.
     above_modelled, above_weighted
         Number of matches without shedding by the match rate of the history, minus `modelled` and minus `weighted`,
         where matches may have been lost and the rate is known.
@@ -178,7 +182,7 @@ def estimate(counts: Counts, design_effect: float) -> Estimate:
     difference = counts.modelled - counts.weighted
     share = _weight_of_second(sampling, difference, counts.error**2)
     expected = max(found, counts.weighted + share * difference)
-    variance = sampling + (share * counts.error) ** 2 + counts.passed**2
+    variance = sampling + (share * counts.error) ** 2 + (_PASSED_ERROR * counts.passed) ** 2
     difference = share * counts.above_modelled + (1 - share) * counts.above_weighted
     expected += _weight_of_second(variance, difference, DESIGN_EFFECT * counts.historical_error**2) * difference
     expected = max(found, expected)

@@ -25,6 +25,9 @@ __all__ = [
 
 Ints = npt.NDArray[np.int64]
 
+#: Number of matches up to which the column of the query's name is a slice of an array that is kept.
+_FEW = 256
+
 
 class VariableColumn(NamedTuple):
     """The column of a variable in matches of a query.
@@ -94,9 +97,7 @@ class QueryMatches:
 
     def table(self, variables: Sequence[VariableColumn] | None = None) -> pa.Table:
         """Return all columns as a table; ``variables`` as for `columns`."""
-        codes = from_numpy(np.zeros(self.bindings.n, np.int8), pa.int8())
-        names = pa.DictionaryArray.from_arrays(codes, _one_text(self.query.name))
-        return pa.table({"query": names} | self.columns(variables))
+        return pa.table({"query": _repeated_name(self.query.name, self.bindings.n)} | self.columns(variables))
 
     def columns(self, variables: Sequence[VariableColumn] | None = None) -> dict[str, Any]:
         """Return Arrow arrays by column name, without the column of the query's name.
@@ -137,10 +138,17 @@ class ReceivedMatches(QueryMatches):
         return {name: one_array(self.received[name]) for name in self.received.column_names}
 
 
+def _repeated_name(name: str, n: int) -> Any:
+    """Return a dictionary array with the name of a query, n times."""
+    if n <= _FEW:
+        return _few_names(name).slice(0, n)
+    return pa.DictionaryArray.from_arrays(from_numpy(np.zeros(n, np.int8), pa.int8()), from_texts([name]))
+
+
 @lru_cache(maxsize=1000)
-def _one_text(text: str) -> Any:
-    """Return a string array with one entry: the dictionary of the names of one query."""
-    return from_texts([text])
+def _few_names(name: str) -> Any:
+    """Return a dictionary array with the name of a query, to slice: that takes a sixth of the time of a new array."""
+    return pa.DictionaryArray.from_arrays(from_numpy(np.zeros(_FEW, np.int8), pa.int8()), from_texts([name]))
 
 
 def received_matches(query: ast.Query, columns: pa.Table, detected: Ints, times: Ints) -> ReceivedMatches:
