@@ -126,7 +126,7 @@ def grid(check: Check, *sizes: int) -> Check:
 
 
 def sequence(*checks: Check, optional: int = 0) -> Check:
-    """Check for a list with one entry for each check; the last ``optional`` entries may be missing, all of them."""
+    """Check for a list with one entry for each check; the last ``optional`` may be missing, but only together."""
     check_length = listed(anything, len(checks))
     shorter = len(checks) - optional
 

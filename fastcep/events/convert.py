@@ -36,6 +36,10 @@ __all__ = [
 Int64s = npt.NDArray[np.int64]
 Nulls = npt.NDArray[np.uint8] | None
 
+_BOOL, _INT64 = pa.bool_(), pa.int64()
+#: Arrow types by the character of a dtype; for all others, int64.
+_ARROW = {"?": _BOOL, "d": pa.float64()}
+
 #: Length up to which it takes less time to allocate an array of nulls than to wrap another one.
 _SHORT = 1024
 
@@ -155,10 +159,10 @@ def from_numpy(values: npt.NDArray[Any], kind: Any = None, nulls: npt.NDArray[An
         uint8[n] or bool[n], true = null; None = no null.
     """
     data: Any = values  # the stubs do not declare arrays as buffers
-    if values.dtype == np.bool_:
-        kind, data = pa.bool_(), np.packbits(values, bitorder="little")
-    elif kind is None:
-        kind = pa.float64() if values.dtype == np.float64 else pa.int64()
+    if kind is None:
+        kind = _ARROW.get(values.dtype.char, _INT64)
+        if kind is _BOOL:
+            data = np.packbits(values, bitorder="little")
     validity = None
     if nulls is not None and nulls.any():
         bits: Any = np.packbits(nulls == 0, bitorder="little")

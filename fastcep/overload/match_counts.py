@@ -12,8 +12,9 @@ Three estimates of the number of matches without shedding are combined:
 
 If the first two differ by more than chance, the weighted estimate counts, otherwise both do, as in a random-effects
 meta-analysis (DerSimonian and Laird): the variance of the model is estimated by the excess of the squared difference
-over the sampling variance. The result is combined with the historical estimate in the same way. The interval does not
-become narrower by the latter, because the stream may change in a way that the matches found do not show.
+over the sampling variance. The result is combined with the historical estimate in the same way, where matches may have
+been lost. The interval does not become narrower by the latter, because the stream may change in a way that the matches
+found do not show.
 
 The sampling variance of the weighted estimate is the sum of ``w * (w - 1)`` over matches of weight ``w``, if matches
 are kept independently of each other. Matches that share events are not. So the same sum is also taken over *blocks* of
@@ -36,9 +37,12 @@ CONFIDENCE, _QUANTILE = 0.95, 1.96
 #: Design effect where it is not measured.
 DESIGN_EFFECT = 10.0
 
-#: Standard deviation of the estimated number of matches lost by the work limit, as a multiple of that number. On 28
-#: streams the number was between a fifth and ten times the truth.
+#: Standard deviation of the estimated number of matches lost by the work limit, as a multiple of that number, which was
+#: found to be too low by a factor of up to five, and too high by one of up to ten (streams of ``bench.unseen``).
 _PASSED_ERROR = 2.0
+
+#: Relative standard deviation of the match rate of a history from that of the stream after it.
+_HISTORY_ERROR = 0.1
 
 #: If none of n equal units is seen, each kept with probability p, then n is below 3 / p (95 %).
 _UNSEEN = 3.0
@@ -53,10 +57,14 @@ class MatchRate(NamedTuple):
         Number of events, above 0.
     matches
         Number of matches in them.
+    window
+        Mean number of events in a window, as the matches per event depend on it; 0: unknown. Then the rate counts only
+        for windows of a fixed number of events.
     """
 
     events: float
     matches: float
+    window: float
 
 
 @dataclass(slots=True)
@@ -82,11 +90,9 @@ class Counts:
     passed
         Estimated number of matches lost by the work limit. Its standard deviation is taken to be twice the number, as
         partial matches that are passed over are not a random sample.
-    above_modelled, above_weighted
-        Number of matches without shedding by the match rate of the history, minus `modelled` and minus `weighted`,
-        where matches may have been lost and the rate is known.
-    historical_error
-        Standard deviation of that number of matches, if they were independent of each other.
+    historical, historical_error
+        Number of matches without shedding by the match rate of the history, and its standard deviation if matches were
+        independent of each other. Both are 0 where no match can have been lost, and where the rate is unknown.
     """
 
     found: float = 0.0
@@ -98,8 +104,7 @@ class Counts:
     error: float = 0.0
     unknown: float = 0.0
     passed: float = 0.0
-    above_modelled: float = 0.0
-    above_weighted: float = 0.0
+    historical: float = 0.0
     historical_error: float = 0.0
 
     def add(self, other: Counts) -> None:
@@ -113,8 +118,7 @@ class Counts:
         self.error += other.error
         self.unknown += other.unknown
         self.passed += other.passed
-        self.above_modelled += other.above_modelled
-        self.above_weighted += other.above_weighted
+        self.historical += other.historical
         self.historical_error += other.historical_error
 
 
@@ -173,23 +177,44 @@ def total(estimates: Iterable[Estimate]) -> Estimate:
     return Estimate(found, expected, max(found, expected - sqrt(below)), expected + sqrt(above))
 
 
-def estimate(counts: Counts, design_effect: float) -> Estimate:
-    """Return the estimate for a stretch of the stream."""
-    found = counts.found
+def estimate(counts: Counts, rated: Counts, design_effect: float) -> Estimate:
+    """Return the estimate for a stretch of the stream.
+
+    Parameters
+    ----------
+    counts, rated
+        Counts of the stretch, and of those parts of it for which there is a historical number.
+    design_effect
+        Factor on the sampling variance because matches share events.
+    """
     if counts.unknown:
-        return Estimate(found, 0.0, None, None)
-    sampling = max(counts.variance * design_effect, counts.unseen)
-    difference = counts.modelled - counts.weighted
-    share = _weight_of_second(sampling, difference, counts.error**2)
-    expected = max(found, counts.weighted + share * difference)
-    variance = sampling + (share * counts.error) ** 2 + (_PASSED_ERROR * counts.passed) ** 2
-    difference = share * counts.above_modelled + (1 - share) * counts.above_weighted
-    expected += _weight_of_second(variance, difference, DESIGN_EFFECT * counts.historical_error**2) * difference
-    expected = max(found, expected)
+        return Estimate(counts.found, 0.0, None, None)
+    first, variance = _of_matches_found(counts, design_effect)
     spread = _QUANTILE * sqrt(variance)
     if counts.largest > 1:
         spread += _UNSEEN * (counts.largest - 1)
-    return Estimate(found, expected, max(found, expected - spread), expected + spread)
+    expected = max(counts.found, first + _correction(rated, design_effect))
+    low, high = max(counts.found, min(first, expected) - spread), max(first, expected) + spread
+    return Estimate(counts.found, expected, low, high)
+
+
+def _of_matches_found(counts: Counts, design_effect: float) -> tuple[float, float]:
+    """Return the number of matches by the weighted and the modelled estimate, and its variance."""
+    sampling = max(counts.variance * design_effect, counts.unseen)
+    difference = counts.modelled - counts.weighted
+    share = _weight_of_second(sampling, difference, counts.error**2)
+    expected = max(counts.found, counts.weighted + share * difference)
+    return expected, sampling + (share * counts.error) ** 2 + (_PASSED_ERROR * counts.passed) ** 2
+
+
+def _correction(rated: Counts, design_effect: float) -> float:
+    """Return what the history adds to the number of matches; 0 if fewer than found were expected by it."""
+    if rated.historical <= rated.found:
+        return 0.0
+    first, variance = _of_matches_found(rated, design_effect)
+    difference = rated.historical - first
+    least = DESIGN_EFFECT * rated.historical_error**2 + (_HISTORY_ERROR * rated.historical) ** 2
+    return _weight_of_second(variance, difference, least) * difference
 
 
 def _weight_of_second(variance: float, difference: float, least: float) -> float:

@@ -340,7 +340,8 @@ class Shedder(Protocol):
     def match_rate(self, query: ast.Query) -> MatchRate | None:
         """Return the match rate of the history of its model, to estimate the recall.
 
-        None, the default: it has no model, the rate is unknown, or the stream has changed from the history.
+        It is called after `decide`. None, the default: it has no model, the rate is unknown, or the stream has changed
+        from the history or could have changed unnoticed.
         """
         return None
 

@@ -87,7 +87,8 @@ class QueryShedding:
     """
 
     def __init__(self, plan: Plan, matcher: Matcher, shedder: Shedder | None) -> None:
-        self.plan, self.matcher, self.weight, self._shedder = plan, matcher, plan.query.weight, shedder
+        self.plan, self.matcher, self.weight = plan, matcher, plan.query.weight
+        self._rate: MatchRate | None = None
         self.shedding = Shedding(matcher)
         self.drop_plan = DropPlan()
         self._largest: tuple[float, float] | None = (1.0, 1.0)  # weights of the drop plan, see `largest_weights`
@@ -129,7 +130,14 @@ class QueryShedding:
         return fingerprints if any(fingerprints) else []
 
     def check(self, drop_plan: DropPlan, shedder: Shedder) -> None:
-        """Raise an error for a drop plan that does not fit the matcher. The plan in force has already been checked."""
+        """Raise an error for a drop plan that does not fit the matcher, and note the match rate of the shedder.
+
+        The plan in force has already been checked.
+        """
+        rate = checked_match_rate(shedder, self.plan.query)
+        if rate is None and self._rate is not None:
+            self.recall.withdraw_history()
+        self._rate = rate
         if drop_plan is self.drop_plan:
             return
         types, cells = len(self.plan.type_variables), (len(self.plan.states), self.shedding.stride)
@@ -217,7 +225,11 @@ class QueryShedding:
         return recall
 
     def _match_rate(self) -> MatchRate | None:
-        return None if self._shedder is None else checked_match_rate(self._shedder, self.plan.query)
+        """Return the match rate of the history; None if it is unknown, or the size of windows is."""
+        length, span = self._window_length()
+        if self._rate is None or length <= 0 >= span:
+            return None
+        return self._rate._replace(window=length) if length > 0 else self._rate
 
     def _count(self, recall: RecallEstimate, window: float) -> None:
         """Count the matches since the last count."""

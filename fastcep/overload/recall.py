@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from math import sqrt
 from typing import Any
 
@@ -31,6 +31,10 @@ _RARE = 0.1
 
 #: Share that the sums for the usual number of matches per event lose at each count.
 _FORGOTTEN = 1 / 16
+
+#: Number of windows over which their mean number of events is taken, and relative difference up to which they have as
+#: many events as in the history.
+_AVERAGED, _SIMILAR = 4, 0.1
 
 #: Length of a block in windows; matches at its borders belong to two blocks, which should be few.
 _BLOCK = 4
@@ -85,7 +89,7 @@ class _Interval:
             self.historical = _UNKNOWN
         else:
             self.historical += rate.matches * (events / rate.events)
-            self.historical_error += sqrt(rate.matches) * (events / rate.events)
+            self.historical_error += sqrt(max(rate.matches, 1.0)) * (events / rate.events)
 
     def follow(self, kept: float, left: float, largest: tuple[float, float], error: float) -> None:
         """Follow a new drop plan."""
@@ -140,7 +144,10 @@ class RecallEstimate:
         self._interval = _Interval()
         self._kept_shares: deque[tuple[float, float]] = deque(maxlen=_PAST)
         self._usual = 0.0, 0.0  # expected matches and events, where the former could be estimated
-        self._recent: deque[Counts] = deque(maxlen=_PAST)
+        self._recent: deque[Counts] = deque()
+        self._rated = Counts()  # counts with historical numbers, but for the recent ones
+        self._rate: MatchRate | None = None
+        self._window = 0.0  # mean number of events in a window, of late
         self._block, self._block_size = Counts(), 0
         self._last_block: Counts | None = None
         self._pairs = 0
@@ -160,6 +167,8 @@ class RecallEstimate:
         rate
             Match rate of the history; None: unknown.
         """
+        self._rate = rate
+        self._window += (window - self._window) * (min(1.0, events / (_AVERAGED * window)) if self._window > 0 else 1.0)
         self._interval.advance(events, lost, rate)
         return self._interval.events >= window * _COUNTED
 
@@ -193,6 +202,8 @@ class RecallEstimate:
         counts.passed = self._interval.lost
         self.counts.add(counts)
         self._recent.append(counts)
+        if len(self._recent) > _PAST and (old := self._recent.popleft()).historical_error > 0:
+            self._rated.add(old)
         self._add_to_block(counts, by_window)
         self._interval.start()
 
@@ -237,16 +248,25 @@ class RecallEstimate:
             else:
                 counts.unseen = max(0.0, counts.modelled - new) * (largest[0] * largest[1] - 1)
         loses = weighed is None or probability is None or probability < 1 or lost > 0
-        if loses and self._interval.historical >= 0:
-            counts.above_modelled = self._interval.historical - counts.modelled
-            counts.above_weighted = self._interval.historical - counts.weighted
-            counts.historical_error = self._interval.historical_error
+        # What the work limit loses is lost where there are most matches, so the intervals between count as well.
+        loses = loses or any(item.passed > 0 for item in self._recent)
+        if loses and self._interval.historical >= 0 and self._windows_are_similar():
+            counts.historical, counts.historical_error = self._interval.historical, self._interval.historical_error
         if not counts.unknown:
             self._usual = (
                 (1 - _FORGOTTEN) * self._usual[0] + share * counts.modelled,
                 (1 - _FORGOTTEN) * self._usual[1] + share * self._interval.events,
             )
         return counts
+
+    def _windows_are_similar(self) -> bool:
+        """Return whether windows have about as many events as in the history."""
+        return self._rate is not None and abs(self._window - self._rate.window) <= _SIMILAR * self._rate.window
+
+    def withdraw_history(self) -> None:
+        """Discard the recent historical numbers: the stream has changed some time before this was noticed."""
+        for item in self._recent:
+            item.historical = item.historical_error = 0.0
 
     def _add_to_block(self, counts: Counts, by_window: float) -> None:
         """Add counts to the block; update the design effect if it is complete."""
@@ -297,15 +317,22 @@ class RecallEstimate:
     @property
     def total(self) -> Estimate:
         """Estimate since the query was added."""
-        return estimate(self.counts, self.design_effect)
+        rated = replace(self._rated)
+        rated.add(self._recent_counts(rated=True))
+        return estimate(self.counts, rated, self.design_effect)
 
     @property
     def recent(self) -> Estimate:
         """Estimate for the last 64 counts, of at least a twelfth of a window each."""
+        return estimate(self._recent_counts(), self._recent_counts(rated=True), self.design_effect)
+
+    def _recent_counts(self, *, rated: bool = False) -> Counts:
+        """Return the sum of the recent counts; ``rated``: of those with historical numbers."""
         counts = Counts()
         for item in self._recent:
-            counts.add(item)
-        return estimate(counts, self.design_effect)
+            if not rated or item.historical_error > 0:
+                counts.add(item)
+        return counts
 
     def state(self) -> dict[str, Any]:
         """Return the state for a snapshot as JSON values."""
@@ -317,6 +344,8 @@ class RecallEstimate:
             "block": list(astuple(self._block)), "size": self._block_size,
             "last": None if self._last_block is None else list(astuple(self._last_block)),
             "effect": [self._pairs, self._together, self._apart], "usual": list(self._usual),
+            "rated": list(astuple(self._rated)), "rate": None if self._rate is None else list(self._rate),
+            "window": self._window,
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -325,18 +354,24 @@ class RecallEstimate:
         self._matches, self._missed, self.counts = state["matches"], state["missed"], Counts(*state["counts"])
         self._interval = _Interval.of(state["interval"])
         self._kept_shares = deque(((kept, left) for kept, left in state["shares"]), _PAST)
-        self._recent = deque((Counts(*item) for item in state["recent"]), _PAST)
+        self._recent = deque(Counts(*item) for item in state["recent"])
         self._block, self._block_size = Counts(*state["block"]), state["size"]
         self._last_block = None if state["last"] is None else Counts(*state["last"])
         self._pairs, self._together, self._apart = state["effect"]
         matches, events = state.get("usual", (0.0, 0.0))  # older snapshots lack it
         self._usual = matches, events
+        self._rated = Counts(*state["rated"]) if "rated" in state else Counts()
+        rate = state.get("rate")
+        self._rate = None if rate is None else MatchRate(*rate)
+        self._window = state.get("window", 0.0)
 
 
-_COUNTS = sequence(*[NUMBER] * 12, optional=3)  # older snapshots lack the historical numbers
+_COUNTS = sequence(*[NUMBER] * 11, optional=2)  # older snapshots lack the historical numbers
 _STATE = record({
     "matches": INT64, "missed": INT64, "interval": sequence(*[NUMBER] * 13, optional=2),
     "counts": _COUNTS, "shares": listed(sequence(NUMBER, NUMBER)),
     "recent": listed(_COUNTS), "block": _COUNTS, "size": COUNT, "last": or_null(_COUNTS),
     "effect": sequence(COUNT, NUMBER, NUMBER),
-}, {"usual": sequence(NUMBER, NUMBER)})  # fmt: skip
+}, {
+    "usual": sequence(NUMBER, NUMBER), "rated": _COUNTS, "rate": or_null(sequence(*[NUMBER] * 3)), "window": NUMBER,
+})  # fmt: skip

@@ -23,7 +23,7 @@ from fastcep.query.patterns import pattern_variables
 
 __all__ = [
     "MOST_SLICES", "check_detector", "check_shedder", "checked_classes", "checked_drop_plans", "checked_json",
-    "checked_reading", "checked_slices", "checked_utility",
+    "checked_match_rate", "checked_reading", "checked_slices", "checked_utility",
 ]  # fmt: skip
 
 MOST_SLICES = 64
@@ -191,8 +191,8 @@ def checked_match_rate(shedder: Shedder, query: ast.Query) -> MatchRate | None:
     if rate is None:
         return None
     is_valid = isinstance(rate, MatchRate) and all(_is_number(value) and isfinite(value) for value in rate)
-    if not is_valid or rate.events <= 0 or rate.matches < 0:
-        expected = "None or a MatchRate: a number of events above 0, and a number of matches from 0 on"
+    if not is_valid or rate.events <= 0 or min(rate.matches, rate.window) < 0:
+        expected = "None or a MatchRate: a number of events above 0, of matches and of events in a window from 0 on"
         _refuse(shedder, f"match_rate(), query {query.name!r}", _describe(rate), expected)
     return rate
 

@@ -152,32 +152,64 @@ UNCERTAIN: dict[str, Any] = {"weighed": (100.0, 200.0, 1e6), "largest": (100.0, 
 PRECISE: dict[str, Any] = {"weighed": (100.0, 200.0, 400.0), "largest": (2.0, 2.0)}
 
 
-@pytest.mark.parametrize("rate", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("rate", [0.8, 1.0, 1.5])
 def test_the_match_rate_of_the_history_counts_where_all_else_is_uncertain(rate: float) -> None:
-    one, without = (estimate_with(given, **UNCERTAIN) for given in (MatchRate(15_000, 15_000 * rate), None))
+    one, without = (estimate_with(given, **UNCERTAIN) for given in (MatchRate(15_000, 15_000 * rate, WINDOW), None))
     first = 100 / 150  # nothing is dropped until the first decision
-    assert one.total.recall == pytest.approx(min(1.0, 40 * first / (39 * rate + first)), abs=0.03)
+    assert one.total.recall == pytest.approx(40 * first / (39 * rate + first), abs=0.03)
     assert one.total.interval is not None and without.total.interval is not None
-    widths = [high - low for low, high in (one.total.interval, without.total.interval)]
-    assert widths[0] >= 0.5 * widths[1]  # the stream may have changed
+    (low, high), (low_without, high_without) = one.total.interval, without.total.interval
+    assert low <= low_without and high_without <= high  # the stream may have changed
+
+
+def test_a_history_with_fewer_matches_than_found_is_ignored() -> None:
+    one, without = (estimate_with(given, **UNCERTAIN) for given in (MatchRate(150, 90, WINDOW), None))
+    assert one.total.recall == without.total.recall
+
+
+@pytest.mark.parametrize("factor", [0.8, 1.2])
+def test_a_history_whose_windows_have_another_number_of_events_is_ignored(factor: float) -> None:
+    one, without = (estimate_with(given, **UNCERTAIN) for given in (MatchRate(150, 150, factor * WINDOW), None))
+    assert one.total.recall == without.total.recall
+
+
+def test_the_recent_history_is_withdrawn_when_the_stream_has_changed() -> None:
+    one, without = (estimate_with(given, 61, **UNCERTAIN) for given in (MatchRate(150, 150, WINDOW), None))
+    assert one.total != without.total
+    one.withdraw_history()
+    assert (one.total, one.recent) == (without.total, without.recent)
+
+
+def test_the_history_counts_also_where_the_work_limit_loses_nothing() -> None:
+    """It loses matches where there are most: nine intervals of ten have fewer than the history."""
+    one, found = RecallEstimate(), 0
+    for number in range(1, 201):
+        dense = number % 10 == 0
+        found += 910 if dense else 10
+        made = 910.0 if dense else 10.0
+        decide(
+            one, found, 1.0, 1.0, weighed=(made, made, made), lost=300.0 * dense, rate=MatchRate(150, 130, WINDOW)
+        )
+    assert one.total.recall == pytest.approx(found / (200 * 130), abs=0.035)
 
 
 def test_the_match_rate_counts_while_no_match_is_found() -> None:
     """Intervals without a match count like the others; else the rate would look too low."""
     one = RecallEstimate()
     for number in range(1, 81):
-        decide(one, 200 * (number // 2), 0.5, 1.0, rate=MatchRate(150, 200), **UNCERTAIN)
+        decide(one, 200 * (number // 2), 0.5, 1.0, rate=MatchRate(150, 200, WINDOW), **UNCERTAIN)
     assert one.total.expected == pytest.approx(80 * 200, rel=0.05)
 
 
 def test_a_match_rate_that_the_weights_contradict_is_ignored() -> None:
     for rate in (0.2, 5.0):
-        one, without = (estimate_with(given, **PRECISE) for given in (MatchRate(15_000, 15_000 * rate), None))
+        one, without = (estimate_with(given, **PRECISE) for given in (MatchRate(15_000, 15_000 * rate, WINDOW), None))
         assert one.total.recall == pytest.approx(without.total.recall, abs=0.01)
 
 
 def test_a_history_with_few_matches_counts_less() -> None:
-    few, many = (estimate_with(MatchRate(events, 2 * events), **UNCERTAIN).total.expected for events in (3, 300_000))
+    rates = [MatchRate(events, 2 * events, WINDOW) for events in (3, 300_000)]
+    few, many = (estimate_with(rate, **UNCERTAIN).total.expected for rate in rates)
     without = estimate_with(None, **UNCERTAIN).total.expected
     assert without < few < many
 
@@ -185,7 +217,7 @@ def test_a_history_with_few_matches_counts_less() -> None:
 def test_losses_of_the_work_limit_are_uncertain() -> None:
     """They are estimated from the matches that were found, which are not a random sample."""
     one, without = (
-        estimate_with(rate, weighed=(100.0, 100.0, 100.0), lost=300.0) for rate in (MatchRate(150, 150), None)
+        estimate_with(rate, weighed=(100.0, 100.0, 100.0), lost=300.0) for rate in (MatchRate(150, 150, WINDOW), None)
     )
     assert without.total.expected > 15_000 and one.total.expected == pytest.approx(40 * 150, rel=0.05)
 
@@ -193,14 +225,14 @@ def test_losses_of_the_work_limit_are_uncertain() -> None:
 def test_nothing_is_expected_beside_what_was_found_before_anything_is_dropped() -> None:
     one = RecallEstimate()
     for number in range(1, 41):
-        decide(one, 100 * number, 1.0, 1.0, rate=MatchRate(150, 1000))
+        decide(one, 100 * number, 1.0, 1.0, rate=MatchRate(150, 1000, WINDOW))
     assert one.total.recall == 1.0 and one.total.interval == (1.0, 1.0)
 
 
 def test_a_rate_that_is_unknown_for_some_time_counts_for_the_rest() -> None:
     one = RecallEstimate()
     for number in range(1, 81):
-        decide(one, 100 * number, 0.5, 1.0, rate=MatchRate(150, 150) if number > 40 else None, **UNCERTAIN)
+        decide(one, 100 * number, 0.5, 1.0, rate=MatchRate(150, 150, WINDOW) if number > 40 else None, **UNCERTAIN)
     half = estimate_with(None, **UNCERTAIN).total.expected
     assert one.total.expected == pytest.approx(half + 40 * 150, rel=0.05)
 
@@ -212,7 +244,7 @@ def test_states_without_match_rates_are_restored() -> None:
     counted = [state["counts"], *state["recent"], state["block"], *([state["last"]] if state["last"] else [])]
     for counts in counted:
         del counts[9:]
-    del state["interval"][11:]
+    del state["interval"][11:], state["rated"], state["rate"], state["window"]
     other.restore(state)
     assert (other.total, other.recent) == (one.total, one.recent)
     del state["interval"][10:]

@@ -135,7 +135,9 @@ def test_other_than_a_list_of_drop_plans(drop_plans: Any, words: str) -> None:
     refused(words, Broken(drop_plans))
 
 
-@pytest.mark.parametrize("rate", [0.5, (1.0, 2.0), MatchRate(0, 1), MatchRate(1, -1), MatchRate(float("nan"), 1)])
+@pytest.mark.parametrize("rate", [
+    0.5, (1.0, 2.0, 3.0), MatchRate(0, 1, 1), MatchRate(1, -1, 1), MatchRate(float("nan"), 1, 1), MatchRate(1, 1, -1),
+])  # fmt: skip
 def test_match_rates(rate: Any) -> None:
     class Own(Broken):
         def match_rate(self, query: Any) -> Any:

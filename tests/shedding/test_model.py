@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from reference.user_functions import own_registry
+from support.shedding.markov_models import letters
 from support.shedding.shed_runs import Q1, SCHEMA, query
 from xxhash import xxh64
 
@@ -331,3 +333,15 @@ def test_a_model_does_not_depend_on_what_is_returned(kind: str) -> None:
     model = fc.fit(pair, events, kind=kind, **({"validate": False} if kind == "hybrid" else {}))
     engine = fc.Engine(pair, attributes=True, latency_bound="1h", shedder=kind, model=model)
     assert "a.V" in engine.process(events).to_arrow().column_names
+
+
+@pytest.mark.parametrize("kind", ["hybrid", "pspice", "espice"])
+def test_rows_of_ignored_types_have_no_effect_on_a_fit(kind: str) -> None:
+    types = {name: {"ID": "int64", "V": "int64"} for name in "ABC"}
+    schema = fc.Schema(types, time="ts", type="type", time_unit="us", other_types="ignore")
+    window = "WINDOW OPEN EVERY 30 EVENTS CLOSE AFTER 30 EVENTS" if kind == "espice" else "WITHIN 400us"
+    query = fc.parse(f"PATTERN SEQ(A a, B b, C c) WHERE a.V <= b.V {window}", schema)
+    history = letters(types="ABCZZ")
+    declared = history.filter(pc.not_equal(history["type"], "Z"))
+    assert len(declared) < len(history)
+    assert fc.fit(query, history, kind=kind).hash == fc.fit(query, declared, kind=kind).hash

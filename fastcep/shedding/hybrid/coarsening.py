@@ -89,7 +89,7 @@ def merged(model: HybridModel, count: int) -> HybridModel:
         {name: _relabelled(classes, labels["partial match", name]) for name, classes in model.classes.items()},
         {name: _relabelled(classes, labels["event", name]) for name, classes in model.event_classes.items()},
         merged_groups(model.flow, by_state, by_variable), _merged_values(model.values, labels), model.variables,
-        model.costs, model.parameters, validation=model.validation, matches=model.matches,
+        model.costs, model.parameters, validation=model.validation, match_rate=model.match_rate,
     )  # fmt: skip
 
 

@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from fastcep.events import EventBatch, StringTable
 from fastcep.events.batch import as_table
+from fastcep.events.convert import from_numpy
 from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.query import ast
@@ -83,7 +85,7 @@ def fit_hybrid(
         If an option is invalid, or the history has no events or no partial match.
     """
     check_fit(slices=slices, clusters=clusters, per=per, percentile=percentile, consumption=consumption)
-    piece = _last_part(query, as_table(history, "history"), index)
+    piece = _last_part(query, _declared(query, as_table(history, "history")), index)
     pieces = Pieces([Piece(piece, 0, (0, len(piece)))])
     return fit_pieces(
         query, pieces, slices=slices, clusters=clusters, per=per, percentile=percentile,
@@ -96,6 +98,14 @@ def fit_hybrid(
 def fit_model(query: ast.Query, history: Any, **options: Any) -> Model:
     """Fit a model for a query, see `fit_hybrid`, in the form in which it is stored."""
     return fit_hybrid(query, history, **options).stored()
+
+
+def _declared(query: ast.Query, history: pa.Table) -> pa.Table:
+    """Return the rows of the history that are events of the stream; rows of other types may be ignored."""
+    if query.schema.other_types != "ignore":
+        return history
+    rows = EventBatch.from_data(query.schema, history, StringTable(), "history").rows
+    return history if rows is None else history.take(from_numpy(rows))
 
 
 def _last_part(query: ast.Query, history: pa.Table, index: Index) -> pa.Table:

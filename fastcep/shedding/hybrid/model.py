@@ -33,7 +33,10 @@ _NUMBERS = record({
     "events": number(1e-9), "states": whole(1, 1 << 12), "stride": _CLASSES, "members": whole(1, 64),
     "event_stride": _CLASSES, "slices": _CLASSES, "memory": FLAG, "prices": record(dict.fromkeys(OPERATIONS, AMOUNT)),
     "cost_table": TEXT, "variables": listed(TEXT),
-}, {"validation": by_name(anything), "matches": AMOUNT})  # fmt: skip
+}, {
+    "validation": by_name(anything),
+    "match_rate": record({"events": number(1e-9), "matches": AMOUNT, "window": AMOUNT}),
+})  # fmt: skip
 _MOST = 1e100  # largest count, so that sums and products of a few counts are finite
 _ALL = 1 + 1e-6  # largest share, up to rounding
 _COUNTS = {"events": pa.float64()}
@@ -80,8 +83,8 @@ class HybridModel:
         Measured times in ns, see `Model.measured`.
     validation
         Report of the validation, see `Model.validation`; None if there was none.
-    matches
-        Number of matches in the history; None for models of older versions.
+    match_rate
+        Match rate of the history; None for older models.
     """
 
     query: ast.Query
@@ -94,18 +97,13 @@ class HybridModel:
     parameters: Mapping[str, Any]
     measured: Mapping[str, float] = field(default_factory=dict)
     validation: Mapping[str, Any] | None = None
-    matches: float | None = None
+    match_rate: MatchRate | None = None
     _orders: dict[tuple[bool, bool], Sequence[Step]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def history_is_too_short(self) -> bool:
         """True if the history was too short to validate the model."""
         return self.validation is not None and "held_out_recall" not in self.validation
-
-    @property
-    def match_rate(self) -> MatchRate | None:
-        """Match rate of the history; None if it is unknown."""
-        return None if self.matches is None else MatchRate(self.flow.events, self.matches)
 
     def steps(self, events: bool, rows: bool) -> Sequence[Step]:
         """Return the order of dropping events, partial matches, or both; it is computed once, if it is not stored."""
@@ -145,7 +143,7 @@ class HybridModel:
         numbers |= {"prices": self.costs.nanoseconds, "cost_table": self.costs.name}
         numbers["variables"] = list(self.variables)
         numbers |= {} if self.validation is None else {"validation": dict(self.validation)}
-        numbers |= {} if self.matches is None else {"matches": self.matches}
+        numbers |= {} if self.match_rate is None else {"match_rate": self.match_rate._asdict()}
         return Model("hybrid", self.query, dict(self.parameters), numbers, parts, dict(self.measured))
 
     @classmethod
@@ -174,8 +172,8 @@ class HybridModel:
             result = cls(
                 model.query, _named(parts, _MATCHES), _named(parts, _EVENTS), flow, parts["values"],
                 tuple(numbers["variables"]), costs,
-                model.parameters, model.measured, numbers.get("validation"), numbers.get("matches"),
-                _orders(parts, flow),
+                model.parameters, model.measured, numbers.get("validation"),
+                MatchRate(**numbers["match_rate"]) if "match_rate" in numbers else None, _orders(parts, flow),
             )  # fmt: skip
             result._check()
         except (LookupError, TypeError, ValueError, ArithmeticError, ValidationError, AssertionError) as error:

@@ -24,6 +24,7 @@ from fastcep.errors import ValidationError
 from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.overload.costs import cost_table as cost_table_of
+from fastcep.overload.match_counts import MatchRate
 from fastcep.overload.protocols import Classes, Tree
 from fastcep.query import ast
 from fastcep.shedding.history_size import warn_short
@@ -276,7 +277,8 @@ def fit_pieces(
         pa.concat_tables([_labelled(result.values, name, kind) for (kind, name), result in fitted.items()]),
         summary.variables, costs,
         {"slices": slices, "index": index, "consumption": consumption, "exclude": list(exclude), **options},
-        validation=None if validation is None else validation.report, matches=summary.matches,
+        validation=None if validation is None else validation.report,
+        match_rate=MatchRate(summary.events, summary.matches, windows.length if summary.reach > 0 else 0.0),
     )  # fmt: skip
     return affordable(model, *limits)
 

@@ -52,6 +52,8 @@ class Drift:
         Expected number of children per event.
     is_known
         False if there is nothing to compare with, or if the matcher does not know ages.
+    value
+        Relative difference from the history; None: unknown, or too few windows yet.
     """
 
     def __init__(self, model: PSpiceModel, window: float, slices: int) -> None:
@@ -69,6 +71,7 @@ class Drift:
         #: squares and products.
         self._sums: Floats = np.zeros((6, states + 1, states))
         self._windows = 0
+        self.value: float | None = None
         self._dropped = np.zeros((2, states, slices), bool)  # cells dropped in the window before, and in this one
 
     def expect(self, window: float) -> None:
@@ -125,6 +128,7 @@ class Drift:
         self._sums[3:] *= _KEPT**2
         self._sums += np.stack([found, wanted, error, found * found, found * wanted, wanted * wanted])
         self._windows += 1
+        self.value = self._difference()
 
     def _joined(self, children: Floats) -> Floats:
         """Join the columns of states that only report matches, and leave out matches of single events."""
@@ -136,8 +140,7 @@ class Drift:
         joined[0, self._reports] = 0.0
         return joined
 
-    @property
-    def value(self) -> float | None:
+    def _difference(self) -> float | None:
         """Relative difference from the history, see `relative_difference`. None: unknown.
 
         The standard error has two parts: how much the stream varies between windows, and that of the history, which is
@@ -160,6 +163,7 @@ class Drift:
         record({"sums": sums, "windows": COUNT, "dropped": dropped})(dict(state), "drifts")
         self._sums, self._windows = np.array(state["sums"], float), state["windows"]
         self._dropped = np.array(state["dropped"], bool)
+        self.value = self._difference()
 
 
 def _parents(model: PSpiceModel, window: float, slices: int) -> Floats:

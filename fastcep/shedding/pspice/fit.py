@@ -86,7 +86,7 @@ def fit_model(query: ast.Query, history: Any, **options: Any) -> Model:
 
 def warn_short_counts(model: PSpiceModel) -> None:
     """Log a warning if the counts of a model are of too short a history."""
-    events, matches = map(int, model.match_rate)
+    events, matches = (int(number) for number in model.match_rate[:2])
     warn_short("pspice", model.query.name, events, matches, events / model.window)
 
 

@@ -169,7 +169,7 @@ class PSpiceModel:
         """Match rate of the history."""
         events = metadata_of("match_rate", self.counts, "transitions")["stream"]["events"]
         is_match = self.counts["target"].to_numpy() == MATCH
-        return MatchRate(events, int(self.counts["observations"].to_numpy()[is_match].sum()))
+        return MatchRate(events, int(self.counts["observations"].to_numpy()[is_match].sum()), self.window)
 
     def match_time(self) -> float:
         """Return the time in ns that a match takes alone."""
