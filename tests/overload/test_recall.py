@@ -181,14 +181,16 @@ def test_the_recent_history_is_withdrawn_when_the_stream_has_changed() -> None:
 
 
 def test_the_history_counts_also_where_the_work_limit_loses_nothing() -> None:
-    """It loses matches where there are most: nine intervals of ten have fewer than the history."""
+    """It loses matches where there are most: nine intervals of ten have fewer than the history. Three times as many
+    losses are reported as there are.
+    """
     one, found = RecallEstimate(), 0
     for number in range(1, 201):
         dense = number % 10 == 0
         found += 910 if dense else 10
         made = 910.0 if dense else 10.0
         decide(
-            one, found, 1.0, 1.0, weighed=(made, made, made), lost=300.0 * dense, rate=MatchRate(150, 130, WINDOW)
+            one, found, 1.0, 1.0, weighed=(made, made, made), lost=900.0 * dense, rate=MatchRate(150, 130, WINDOW)
         )
     assert one.total.recall == pytest.approx(found / (200 * 130), abs=0.035)
 
@@ -197,8 +199,8 @@ def test_the_match_rate_counts_while_no_match_is_found() -> None:
     """Intervals without a match count like the others; else the rate would look too low."""
     one = RecallEstimate()
     for number in range(1, 81):
-        decide(one, 200 * (number // 2), 0.5, 1.0, rate=MatchRate(150, 200, WINDOW), **UNCERTAIN)
-    assert one.total.expected == pytest.approx(80 * 200, rel=0.05)
+        decide(one, 200 * (number // 2), 0.5, 1.0, rate=MatchRate(150, 150, WINDOW), **UNCERTAIN)
+    assert one.total.expected == pytest.approx(80 * 150, rel=0.05)
 
 
 def test_a_match_rate_that_the_weights_contradict_is_ignored() -> None:
@@ -227,6 +229,16 @@ def test_nothing_is_expected_beside_what_was_found_before_anything_is_dropped() 
     for number in range(1, 41):
         decide(one, 100 * number, 1.0, 1.0, rate=MatchRate(150, 1000, WINDOW))
     assert one.total.recall == 1.0 and one.total.interval == (1.0, 1.0)
+
+
+def test_matches_that_are_found_without_drops_do_not_count_against_the_history() -> None:
+    """Before load was shed, a third fewer were found than in the history."""
+    one, rate = RecallEstimate(), MatchRate(150, 150, WINDOW)
+    for number in range(1, 401):
+        decide(one, 100 * number, 1.0, 1.0, rate=rate, weighed=(100.0, 100.0, 100.0))
+    for number in range(401, 442):
+        decide(one, 100 * number, 0.5, 1.0, rate=rate, **UNCERTAIN)
+    assert one.total.expected == pytest.approx(401 * 100 + 40 * 150, rel=0.03)
 
 
 def test_a_rate_that_is_unknown_for_some_time_counts_for_the_rest() -> None:
