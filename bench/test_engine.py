@@ -41,3 +41,10 @@ def test_send(benchmark: Any) -> None:
 
 def test_parse_and_plan(benchmark: Any) -> None:
     benchmark(lambda: fc.Engine(fc.parse(QUERIES["QK"], SCHEMA)))
+
+
+def test_few_matches_to_arrow(benchmark: Any, table: Any) -> None:
+    engine = fc.Engine(fc.parse(QUERIES["Q1"], SCHEMA))
+    batches = table.slice(0, 100_000).to_batches(max_chunksize=256)
+    matches = next(found for found in map(engine.process, batches) if 3 <= len(found) <= 20)
+    assert len(benchmark(matches.to_arrow)) == len(matches)
