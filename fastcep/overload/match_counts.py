@@ -208,7 +208,7 @@ def _of_matches_found(counts: Counts, design_effect: float) -> tuple[float, floa
 
 
 def _correction(rated: Counts, design_effect: float) -> float:
-    """Return what the history adds to the number of matches; 0 if fewer than found were expected by it."""
+    """Return what the history adds to the number of matches; 0 if it has fewer than were found."""
     if rated.historical <= rated.found:
         return 0.0
     first, variance = _of_matches_found(rated, design_effect)

@@ -387,6 +387,7 @@ class QueryShedding:
             self.shedding.resume_weighed(weighed, self._weighs)
             self._weighed = tuple(before)
             self.recall.restore(state["recall"])
+            self._rate = self.recall.rate
         if "flows" in state:
             keys, counts, squares, lost, asked = state["flows"]
             self.shedding.resume_flows(

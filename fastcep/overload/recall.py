@@ -136,17 +136,19 @@ class RecallEstimate:
     ----------
     counts
         Counts since the query was added.
+    rate
+        Match rate of the history at the last decision; None: unknown.
     """
 
     def __init__(self, matches: int = 0) -> None:
         self.counts = Counts()
+        self.rate: MatchRate | None = None
         self._matches, self._missed = matches, 0
         self._interval = _Interval()
         self._kept_shares: deque[tuple[float, float]] = deque(maxlen=_PAST)
         self._usual = 0.0, 0.0  # expected matches and events, where the former could be estimated
         self._recent: deque[Counts] = deque()
         self._rated = Counts()  # counts with historical numbers, but for the recent ones
-        self._rate: MatchRate | None = None
         self._window = 0.0  # mean number of events in a window, of late
         self._block, self._block_size = Counts(), 0
         self._last_block: Counts | None = None
@@ -167,7 +169,7 @@ class RecallEstimate:
         rate
             Match rate of the history; None: unknown.
         """
-        self._rate = rate
+        self.rate = rate
         self._window += (window - self._window) * (min(1.0, events / (_AVERAGED * window)) if self._window > 0 else 1.0)
         self._interval.advance(events, lost, rate)
         return self._interval.events >= window * _COUNTED
@@ -261,7 +263,7 @@ class RecallEstimate:
 
     def _windows_are_similar(self) -> bool:
         """Return whether windows have about as many events as in the history."""
-        return self._rate is not None and abs(self._window - self._rate.window) <= _SIMILAR * self._rate.window
+        return self.rate is not None and abs(self._window - self.rate.window) <= _SIMILAR * self.rate.window
 
     def withdraw_history(self) -> None:
         """Discard the recent historical numbers: the stream has changed some time before this was noticed."""
@@ -344,7 +346,7 @@ class RecallEstimate:
             "block": list(astuple(self._block)), "size": self._block_size,
             "last": None if self._last_block is None else list(astuple(self._last_block)),
             "effect": [self._pairs, self._together, self._apart], "usual": list(self._usual),
-            "rated": list(astuple(self._rated)), "rate": None if self._rate is None else list(self._rate),
+            "rated": list(astuple(self._rated)), "rate": None if self.rate is None else list(self.rate),
             "window": self._window,
         }  # fmt: skip
 
@@ -362,7 +364,7 @@ class RecallEstimate:
         self._usual = matches, events
         self._rated = Counts(*state["rated"]) if "rated" in state else Counts()
         rate = state.get("rate")
-        self._rate = None if rate is None else MatchRate(*rate)
+        self.rate = None if rate is None else MatchRate(*rate)
         self._window = state.get("window", 0.0)
 
 

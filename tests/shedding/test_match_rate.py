@@ -10,6 +10,7 @@ from support.shedding.markov_models import TABLE, letters, shedding
 from support.shedding.shed_runs import query
 
 import fastcep as fc
+from fastcep.evaluation.constant import ConstantDemand, SameDemand
 from fastcep.shedding import Auto, Hybrid, Model, PSpice, Shedder, by_name
 
 ABC = "PATTERN SEQ(A a, B b, C c)"
@@ -79,3 +80,19 @@ def test_it_is_unknown_after_a_change_of_the_stream(kind: str) -> None:
     late = pa.array(other["ts"].to_numpy() + same["ts"][-1].as_py())
     live.process(other.set_column(other.column_names.index("ts"), "ts", late))
     assert control.shedder.match_rate(query(text)) is None
+
+
+@pytest.mark.parametrize("kind", ["hybrid", "pspice"])
+def test_an_engine_that_is_restored_has_the_same_estimate(kind: str) -> None:
+    text = f"{ABC} WITHIN 40 EVENTS"
+
+    def shedder() -> ConstantDemand:
+        return ConstantDemand(by_name(kind, model=model(text, kind)), 0.8)
+
+    live = shedding(query(text), by_name(kind, model=model(text, kind)), 0.8)
+    live.process(letters(seed=3).slice(0, 7_777))
+    again = fc.Engine.restore(live.snapshot(), shedder=shedder(), detector=SameDemand(0.8))
+    keys = ("matches", "recent_matches", "estimated_recall", "estimated_recall_interval")
+    one, other = (engine.metrics()["shedding"] for engine in (live, again))
+    assert [one[key] for key in keys] == [other[key] for key in keys]
+    assert live._stream.queries.control.queries[0].recall._recent[-1].historical > 0
