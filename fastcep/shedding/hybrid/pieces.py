@@ -278,7 +278,7 @@ def fit_pieces(
         summary.variables, costs,
         {"slices": slices, "index": index, "consumption": consumption, "exclude": list(exclude), **options},
         validation=None if validation is None else validation.report,
-        match_rate=MatchRate(summary.events, summary.matches, windows.length if summary.reach > 0 else 0.0),
+        match_rate=MatchRate(summary.events, summary.matches, max(0.0, summary.reach / summary.events)),
     )  # fmt: skip
     return affordable(model, *limits)
 

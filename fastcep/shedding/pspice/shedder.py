@@ -264,10 +264,10 @@ class PSpice(RefittingShedder):
         return key, DropOrder(models, weights, windows, slices, by_time=self._by_time, shared=shared)
 
     def match_rate(self, query: ast.Query) -> MatchRate | None:
-        """Return the match rate of the history, unless the stream differs from it; None if that is not noticed."""
-        drift = self._drifts[query.name]
-        differs = (drift.value or 0.0) > _MUCH_DRIFT
-        return self._models[query.name].match_rate if drift.is_known and not differs else None
+        """Return the match rate of the history, unless the stream differs from it; None if that is not counted."""
+        differs = (self._drifts[query.name].value or 0.0) > _MUCH_DRIFT
+        is_counted = query.name in self._counted
+        return self._models[query.name].match_rate if is_counted and not differs else None
 
     def stop_shedding(self) -> None:
         """Nothing is dropped or counted until there is a demand again."""
