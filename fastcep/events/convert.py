@@ -36,9 +36,7 @@ __all__ = [
 Int64s = npt.NDArray[np.int64]
 Nulls = npt.NDArray[np.uint8] | None
 
-_BOOL, _INT64 = pa.bool_(), pa.int64()
-#: Arrow types by the character of a dtype; for all others, int64.
-_ARROW = {"?": _BOOL, "d": pa.float64()}
+_INT64, _FLOAT64 = pa.int64(), pa.float64()
 
 #: Length up to which it takes less time to allocate an array of nulls than to wrap another one.
 _SHORT = 1024
@@ -159,10 +157,10 @@ def from_numpy(values: npt.NDArray[Any], kind: Any = None, nulls: npt.NDArray[An
         uint8[n] or bool[n], true = null; None = no null.
     """
     data: Any = values  # the stubs do not declare arrays as buffers
-    if kind is None:
-        kind = _ARROW.get(values.dtype.char, _INT64)
-        if kind is _BOOL:
-            data = np.packbits(values, bitorder="little")
+    if values.dtype.char == "?":
+        kind, data = pa.bool_(), np.packbits(values, bitorder="little")
+    elif kind is None:
+        kind = _FLOAT64 if values.dtype.char == "d" else _INT64
     validity = None
     if nulls is not None and nulls.any():
         bits: Any = np.packbits(nulls == 0, bitorder="little")

@@ -180,7 +180,10 @@ class Hybrid(Baseline):
         return selector.utility(sizes) if isinstance(selector, DropOrder) else None
 
     def match_rate(self, query: ast.Query) -> MatchRate | None:
-        """Return the match rate of the history, until the stream has changed from it; None if that is not noticed."""
+        """Return the match rate of the history.
+
+        None after a change of the stream, and without ``adapt``, as no change would be noticed.
+        """
         adapted = self._flows[query.name]
         is_known = self._adapt and adapted.is_reliable and not adapted.changes
         return self._models[query.name].match_rate if is_known else None

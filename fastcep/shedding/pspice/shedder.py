@@ -264,7 +264,10 @@ class PSpice(RefittingShedder):
         return key, DropOrder(models, weights, windows, slices, by_time=self._by_time, shared=shared)
 
     def match_rate(self, query: ast.Query) -> MatchRate | None:
-        """Return the match rate of the history, unless the stream differs from it; None if that is not counted."""
+        """Return the match rate of the history.
+
+        None if the stream differs from the history, or if nothing is counted that would show this.
+        """
         differs = (self._drifts[query.name].value or 0.0) > _MUCH_DRIFT
         is_counted = query.name in self._counted
         return self._models[query.name].match_rate if is_counted and not differs else None
