@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from fastcep._core.matcher.signals import Signals
 from fastcep.cli.inputs import each
-from fastcep.engine.signals import Signals
 from fastcep.errors import InstanceError
 from fastcep.io import Live
 from fastcep.parallel import ParallelEngine

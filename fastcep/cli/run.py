@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from fastcep._core.matcher.signals import Signals
 from fastcep.cli.display import Display, display
 from fastcep.cli.inputs import InputOptions, feed
 from fastcep.cli.interruption import terminable
@@ -19,7 +20,6 @@ from fastcep.cli.shedding import SheddingOptions
 from fastcep.cli.sink import LateEvents, Sink
 from fastcep.cli.summary import Summary
 from fastcep.engine import Engine
-from fastcep.engine.signals import Signals
 from fastcep.errors import ValidationError
 from fastcep.io import MatchWriter
 from fastcep.io.formats import of_name

@@ -222,11 +222,13 @@ class Engine(QueryMethods, RunMethods, StateMethods):
         the batch were processed, and the next call returns the matches that they completed. With ``allowed_lateness``
         the engine keeps the remaining events of the batch and matches them in the next call.
         """
+        matches: Matches | None = None
         if rows is None and source is None and arrivals is None:
-            matches: Matches | None = self._loop.process(data, self._stream)
-            if matches is not None:
-                return matches
-        return self._stream.process(data, origin, first_row, rows, source, arrivals)
+            matches = self._loop.process(data, self._stream)
+        if matches is None:
+            matches = self._stream.process(data, origin, first_row, rows, source, arrivals)
+        self._loop.unreturned = None
+        return matches
 
     @compiled
     def send(self, type: str, /, **values: Any) -> Matches:
@@ -297,7 +299,9 @@ class Engine(QueryMethods, RunMethods, StateMethods):
                 if not self._loop.matches_wait:  # no signal ended the call before all held events were matched
                     self._loop.time = moment
                     self._stream.queries.sweep(moment, self._loop.position)
-            return self._stream.handed(matches)
+            self._stream.deliver_after_call()
+        self._loop.unreturned = None
+        return matches
 
     def poll(self) -> Matches:
         """Return the matches of held events if no input has come for ``idle_timeout``, otherwise no matches.
@@ -312,7 +316,9 @@ class Engine(QueryMethods, RunMethods, StateMethods):
         with self._stream.exclusive():
             if self._stream.reorder is None or self._stream.reorder.idle_seconds is None:
                 raise ValidationError('poll() needs a time to wait: Engine(…, idle_timeout="2s")')
-            return self._stream.take(self._stream.reorder.poll())
+            matches = self._stream.take(self._stream.reorder.poll())
+        self._loop.unreturned = None
+        return matches
 
     def late(self) -> pa.Table:
         """Return the late events since the last call, also after :meth:`flush`.
@@ -366,22 +372,29 @@ class Engine(QueryMethods, RunMethods, StateMethods):
 
         ``complete=False`` means that the stream broke off: matches that wait for a time after its last event are lost.
         """
-        with self._stream.exclusive(ended=self._loop.matches_wait):
+        with self._stream.exclusive(ended=self._loop.matches_wait or self._loop.unreturned is not None):
             if self._loop.ended:  # a signal ended the call that found these matches
-                return self._stream.give()
-            batch = self._stream.reorder.finish() if self._stream.reorder is not None else None
-            self._loop.ended = True
-            try:
-                matches = self._stream.take(batch, complete=complete)
-            finally:
-                if self._loop.matches_wait:  # a signal ended this call; it can be repeated
-                    self._loop.ended = False
-                else:
-                    self._stream.queries.end(self._loop.position, complete=complete)
-                    self._loop.close()
-                    if self._stream.queries.control is not None:
-                        self._stream.queries.control.end()
-            return self._stream.handed(matches)
+                matches = self._stream.give()
+            else:
+                matches = self._end(complete)
+        self._loop.unreturned = None
+        return matches
+
+    def _end(self, complete: bool) -> Matches:
+        batch = self._stream.reorder.finish() if self._stream.reorder is not None else None
+        self._loop.ended = True
+        try:
+            matches = self._stream.take(batch, complete=complete)
+        finally:
+            if self._loop.matches_wait:  # a signal ended this call; it can be repeated
+                self._loop.ended = False
+            else:
+                self._stream.queries.end(self._loop.position, complete=complete)
+                self._loop.close()
+                if self._stream.queries.control is not None:
+                    self._stream.queries.control.end()
+        self._stream.deliver_after_call()
+        return matches
 
     def listen(self, listener: Callable[[npt.NDArray[np.float64], npt.NDArray[np.float64]], None]) -> None:
         """Call a function with the latencies of all events, one stretch of the stream at a time.

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from fastcep._core.input.batch import Batch
 from fastcep._core.matcher.event_loop import EventLoop
+from fastcep._core.matcher.signals import Signals
 from fastcep.engine.faults import Faults
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import shared_bytes as bytes_of_all
@@ -26,7 +27,6 @@ from fastcep.engine.query_set import QuerySet, Replanned
 from fastcep.engine.reorder import Reorderer
 from fastcep.engine.results.matches import Matches
 from fastcep.engine.running_query import RunningQuery
-from fastcep.engine.signals import Signals
 from fastcep.engine.store_trial import TRIED
 from fastcep.engine.strings import UnusedStrings
 from fastcep.engine.thread_pool import ThreadPool
@@ -116,10 +116,10 @@ class Stream:
         self._signals = Signals()
         self._completes = False
         self.suspended = ""  # why no call is possible now, for an error
-        self._waiting: list[Matches] = []  # of a call that goes on, or that the handler of a signal ended
+        self._waiting: list[Matches] = []  # of a call that goes on, or that a signal ended
         self.loop: EventLoop = EventLoop(
             self.queries, self.faults, make_batch_reader(self.schema, self.strings),
-            single_events(self.schema, self.strings), self.strings,
+            single_events(self.schema, self.strings), self.strings, self._signals,
         )  # fmt: skip
         self.loop.string_limit = self.unused.limit
         first = [self.queries.prepare(query, 0) for query in queries]
@@ -404,25 +404,33 @@ class Stream:
         )  # fmt: skip
 
     def give(self) -> Matches:
-        """Return the matches of the call, or raise the error of a query that failed."""
-        with self._signals:
-            matches = self.queries.take_matches(self.faults)
-            if self.unused.due:
-                self.forget_strings()
-            return self.handed(matches)
+        """Return the matches of the call, or raise the error of a query that failed; handlers are delayed."""
+        matches = self.queries.take_matches(self.faults)
+        if self.unused.due:
+            self.forget_strings()
+        return self.handed(matches)
 
     def handed(self, matches: Matches) -> Matches:
         """Return the waiting matches, then these; if the handler of a signal raises, the next call returns them."""
-        matches = Matches.joined([*self._waiting, matches])
-        self._waiting = [matches]
+        earlier = [] if self.loop.unreturned is None else [self.loop.unreturned]
+        matches = self.loop.unreturned = Matches.joined([*earlier, *self._waiting, matches])
+        self._waiting = []
+        self.deliver_after_call()
+        self.loop.matches_wait = False
+        try:
+            return self.faults.settle(matches)
+        except BaseException:
+            self.loop.unreturned = None  # the error has them
+            raise
+
+    def deliver_after_call(self) -> None:
+        """Run the handlers of the signals that have come; what one raises gets a note that the call was carried out."""
         try:
             self._signals.deliver()
         except BaseException as error:
             self.loop.matches_wait = True
             error.add_note("fastcep: the call was carried out; the matches that it found come with the next call")
             raise
-        self._waiting, self.loop.matches_wait = [], False
-        return self.faults.settle(matches)
 
     def deliver(self) -> None:
         """Run the handlers of the signals that have come; what one raises is raised here."""
@@ -434,25 +442,25 @@ class Stream:
             self._waiting.append(self.queries.take_matches(self.faults))
 
     def interrupted(self, error: BaseException, taken: int, batch: Batch | None, size: int) -> None:
-        """Keep the matches of a call that an error ended after ``taken`` of its ``size`` events."""
-        with self._signals:
-            if self.queries.ring is not None:
-                self.queries.ring.cut(self.loop.position)
-            self.read_events()
-            self.loop.matches_wait = True
-            rest = f"hand over the other {size - taken:,} again"
-            if self.reorder is not None and batch is not None:
-                rest = f"the other {size - taken:,} are held back and come first in the next call"
-                if taken < size:
-                    self.reorder.put_back(self.queries.earlier.original(batch.source.slice(taken, size)))
-            error.add_note(
-                f"fastcep: {taken:,} of {size:,} events were taken; {rest if taken < size else 'these are all'}. The "
-                "matches that were found come with the next call"
-            )
+        """Keep the matches of a call that an error ended after ``taken`` of its ``size`` events; handlers are delayed."""
+        if self.queries.ring is not None:
+            self.queries.ring.cut(self.loop.position)
+        self.read_events()
+        self.loop.matches_wait = True
+        rest = f"hand over the other {size - taken:,} again"
+        if self.reorder is not None and batch is not None:
+            rest = f"the other {size - taken:,} are held back and come first in the next call"
+            if taken < size:
+                self.reorder.put_back(self.queries.earlier.original(batch.source.slice(taken, size)))
+        error.add_note(
+            f"fastcep: {taken:,} of {size:,} events were taken; {rest if taken < size else 'these are all'}. The "
+            "matches that were found come with the next call"
+        )
 
     def check_given(self) -> None:
         """Refuse to move state while matches wait: they are not part of the state."""
-        if any(map(len, self._waiting)) or any(matcher.output_pending for matcher in self.queries.matchers):
+        waiting = [*self._waiting, self.loop.unreturned or ()]
+        if any(map(len, waiting)) or any(matcher.output_pending for matcher in self.queries.matchers):
             raise ValidationError(
                 "matches of a call that a signal ended are waiting, and they are not part of the state; take them "
                 "first: process() the rest of the events, or an empty batch"

@@ -24,11 +24,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fastcep._core.matcher.signals import Signals
 from fastcep.engine import Engine, Matches
 from fastcep.engine.instance_pool import InstanceCounts
 from fastcep.engine.order import check_order, one_event
 from fastcep.engine.queries import Buildable, built_queries
-from fastcep.engine.signals import Signals
 from fastcep.errors import InstanceError, ValidationError
 from fastcep.events import EventBatch, StringTable, parse_duration
 from fastcep.extras import load
@@ -342,6 +342,11 @@ class ParallelEngine:
             raise ValidationError("the engine is closed; create a new ParallelEngine")
         if self._scheduler.is_forked:
             raise ValidationError("the engine belongs to the parent of this process; create a new ParallelEngine")
+        if self._signals.torn or self._scheduler.is_torn:
+            raise ValidationError(
+                "a signal that came twice ended an earlier call of the engine while it took or sent events; create a "
+                "new ParallelEngine"
+            )
 
     def _check_open(self) -> None:
         self._check_not_closed()
@@ -350,14 +355,10 @@ class ParallelEngine:
 
     def _next_matches(self) -> Matches:
         """Return the matches that are ready; if the handler of a signal raises, the next call returns them."""
-        matches = None
-        try:
-            with self._signals:
-                matches = self._merger.take()
-        except BaseException:
-            if matches is not None:
-                self._merger.put_back()
-            raise
+        merger = self._merger
+        with self._signals:
+            matches = merger.take()
+        merger.taken = []  # no handler runs from here to the caller of the engine
         return matches
 
     def _take(self, batch: EventBatch, strings: StringTable) -> None:

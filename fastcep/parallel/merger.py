@@ -47,6 +47,8 @@ class Merger:
         Number of the oldest slice that has not ended.
     waiting
         Number of matches that wait for older slices.
+    taken
+        What the last call of `take` has returned; who uses it empties this list, unless they have to be returned again.
     """
 
     def __init__(self, queries: Sequence[ast.Query], nothings: Sequence[QueryMatches]) -> None:
@@ -54,7 +56,7 @@ class Merger:
         self._layout = Layout(self._nothings)
         self._slices: dict[int, _Answers] = {}
         self._ready: list[list[pa.Table]] = []
-        self._taken: list[list[pa.Table]] = []
+        self.taken: list[list[pa.Table]] = []
         self.oldest = self.waiting = 0
 
     def restart(self, number: int) -> None:
@@ -85,19 +87,13 @@ class Merger:
             self.oldest += 1
 
     def take(self) -> Matches:
-        """Return the matches that are next in order, and that were not returned yet."""
-        answers = self._ready
-        parts = self._nothings if not answers else [
-            _received(query, pa.concat_tables([tables[number] for tables in answers]))
+        """Return the matches that are next in order, and those in `taken`, to which they are added."""
+        self.taken, self._ready = self.taken + self._ready, []
+        parts = self._nothings if not self.taken else [
+            _received(query, pa.concat_tables([tables[number] for tables in self.taken]))
             for number, query in enumerate(self._queries)
         ]
-        matches = Matches(parts, self._layout)
-        self._taken, self._ready = answers, []
-        return matches
-
-    def put_back(self) -> None:
-        """Undo the last call of `take`."""
-        self._taken, self._ready = [], self._taken + self._ready
+        return Matches(parts, self._layout)
 
 
 def _received(query: ast.Query, table: pa.Table) -> QueryMatches:

@@ -18,8 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from fastcep._core.matcher.signals import Signals
 from fastcep.engine.instance_pool import InstanceCounts
-from fastcep.engine.signals import Signals
 from fastcep.errors import InstanceError
 from fastcep.parallel.channel import PAUSE, packed, unpacked
 from fastcep.parallel.instances import Instance, Starter
@@ -104,6 +104,11 @@ class Scheduler:
     def is_forked(self) -> bool:
         """True in a forked process."""
         return os.getpid() != self._owner
+
+    @property
+    def is_torn(self) -> bool:
+        """True if the handler of a signal has ended a call in the middle, see `Signals.torn`."""
+        return self._signals.torn
 
     @property
     def is_idle(self) -> bool:
@@ -215,12 +220,13 @@ class Scheduler:
         InstanceError
             If a query failed, or if instances die repeatedly.
         """
-        crowded = [instance for instance in self.instances if instance.channel.is_crowded and instance.has_unsent]
-        for instance in self.instances:
-            writes = instance.has_unsent and instance not in crowded
-            self._selector.modify(
-                instance.channel, selectors.EVENT_READ | (selectors.EVENT_WRITE if writes else 0), instance
-            )
+        with self._signals:
+            crowded = [instance for instance in self.instances if instance.channel.is_crowded and instance.has_unsent]
+            for instance in self.instances:
+                writes = instance.has_unsent and instance not in crowded
+                self._selector.modify(
+                    instance.channel, selectors.EVENT_READ | (selectors.EVENT_WRITE if writes else 0), instance
+                )
         if crowded:
             timeout = PAUSE if timeout is None else min(timeout, PAUSE)
         ready = self._selector.select(timeout)

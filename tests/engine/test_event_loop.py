@@ -219,6 +219,7 @@ def test_engines_that_gave_groups_away_take_the_slow_path_until_all_are_back() -
     assert live._loop.process(data, live._stream) is None
     live.merge(part)
     assert live._loop.process(data, live._stream) is not None
+    assert len(live.process(data)) == 1 + 2, "and the match found above, which nobody has yet"
     restored = fc.Engine.restore(live.snapshot())
     assert restored._loop.process(data, restored._stream) is not None
     live.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -11,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from parallel.streams import QUERY, joined_with_interrupts, of_one_engine, stream
 
 import fastcep as fc
 from fastcep._core.matcher.interrupt import set_pause
-from fastcep.engine import signals, stream
-from fastcep.engine.signals import Signals
+from fastcep._core.matcher.signals import Signals
+from fastcep.engine import stream as stream_module
 from fastcep.errors import ValidationError
 
 SCHEMA = fc.Schema({"A": {"k": "int64"}, "B": {"k": "int64"}}, time="ts", type="type", time_unit="ns")
@@ -24,7 +26,7 @@ ALL = np.arange(10)
 
 @pytest.fixture(autouse=True)
 def usual(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(stream, "_PIECE", 1)
+    monkeypatch.setattr(stream_module, "_PIECE", 1)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     set_pause()
@@ -190,35 +192,93 @@ def test_a_handler_that_is_set_meanwhile_stays() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
-def test_a_handler_that_raises_while_handlers_are_restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other handlers are restored as well, and later calls delay them again."""
+def test_interrupts_at_any_moment_leave_the_body_whole() -> None:
+    """A timer interrupts every 20 us: only at the edges of bodies; all handlers are restored, and delayed again."""
+    raised = inside = 0
+    position = "outside"
 
     def stop(*_: object) -> None:
-        raise TimeoutError
+        nonlocal raised, position
+        if position != "outside":
+            raised += 1
+            raise TimeoutError
 
-    def set_and_signal(number: int, handler: Any) -> None:
-        set_handler(number, handler)
-        if handler is stop:
-            signal.raise_signal(number)
-
-    set_handler = signals._set_handler
     before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGALRM, signal.SIGUSR1)}
+    signal.signal(signal.SIGALRM, stop)
+    signal.signal(signal.SIGUSR1, usual := lambda *_: None)
+    waiting = Signals()
+    gc.disable()  # what a handler raises in a callback of the collector is lost
     try:
-        signal.signal(signal.SIGALRM, stop)
-        signal.signal(signal.SIGUSR1, called := lambda *_: None)
-        waiting = Signals()
-        with monkeypatch.context() as patched, pytest.raises(TimeoutError), waiting:
-            patched.setattr(signals, "_set_handler", set_and_signal)
-        assert signal.getsignal(signal.SIGALRM) is stop
-        assert signal.getsignal(signal.SIGUSR1) is called
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        with pytest.raises(TimeoutError), waiting:
-            signal.raise_signal(signal.SIGALRM)
-            reached = True
-        assert reached
+        signal.setitimer(signal.ITIMER_REAL, 2e-5, 2e-5)
+        while raised < 3_000:
+            try:
+                position = "at the edge"
+                with waiting:
+                    position = "inside"
+                    for _ in range(raised % 50):
+                        pass
+                    position = "at the edge"
+                position = "outside"
+            except TimeoutError:
+                inside += position == "inside"
+                position = "outside"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        gc.enable()
+        restored = {number: signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGUSR1, signal.SIGINT)}
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert inside == 0 and not waiting.torn
+    assert restored == {
+        signal.SIGALRM: stop, signal.SIGUSR1: usual, signal.SIGINT: signal.default_int_handler,
+    }  # fmt: skip
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "plain": {}, "rows": {"store": "rows"}, "memory": {"memory_limit": "1GiB"}, "threads": {"threads": 2},
+    "queue": {"shedder": None, "clock": "virtual", "latency_bound": "1h"},
+    "shedder": {"shedder": fc.shedding.by_name("rs"), "clock": "virtual", "latency_bound": "1h"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", OPTIONS)
+@pytest.mark.parametrize("returns", [False, True])
+def test_interrupts_at_any_moment_lose_no_match_and_repeat_none(way: str, returns: bool) -> None:
+    """A timer interrupts every 200 us, also twice within a few instructions."""
+    table = stream(4_000, seed=6)
+    query = QUERY if returns else fc.parse("PATTERN SEQ(A a, B b) WHERE [k] WITHIN 30us", QUERY.schema)
+    found = joined_with_interrupts(fc.Engine(query, **OPTIONS[way]), table, 40, 2e-4, most=400)
+    assert found.equals(of_one_engine(query, table, 40))
+
+
+def test_all_handlers_run_if_one_raises() -> None:
+    called = []
+
+    def stop(number: int, _: FrameType | None) -> None:
+        called.append(number)
+        raise TimeoutError(number)
+
+    numbers = (signal.SIGALRM, signal.SIGUSR1)
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        with pytest.raises(TimeoutError) as caught, Signals():
+            for number in numbers:
+                signal.raise_signal(number)
+            assert not called
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    assert sorted(called) == sorted(numbers)
+    assert isinstance(caught.value.__context__, TimeoutError), "the exception of the other handler"
+
+
+def test_a_handler_that_a_program_has_taken_during_a_call() -> None:
+    """What delays handlers is set by the program as its handler: it runs nothing, and later calls return."""
+    with Signals() as waiting:
+        taken = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, taken)
+    with waiting:
+        signal.raise_signal(signal.SIGINT)
 
 
 def test_other_threads_leave_handlers_alone() -> None:
@@ -234,10 +294,10 @@ def test_other_threads_leave_handlers_alone() -> None:
     assert found == [signal.default_int_handler]
 
 
-def test_a_signal_that_comes_again_ends_what_does_not_return(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_that_comes_again_ends_what_does_not_return() -> None:
     """A listener that hangs can be interrupted; the engine then reports that its state may be inconsistent."""
-    monkeypatch.setattr(signals, "PATIENCE", 0.0)
     engine = made(latency_bound="1h", shedder=None, clock="virtual")
+    engine._stream._signals.patience = 0
 
     def hang(*_: object) -> None:
         while True:

@@ -6,14 +6,17 @@ from fastcep._core.input.batch_reader cimport BatchReader
 from fastcep._core.input.filters cimport Filters
 from fastcep._core.input.ring_writer cimport RingWriter
 from fastcep._core.matcher.interrupt cimport Pieces
+from fastcep._core.matcher.signals cimport Signals
 
 
 cdef class EventLoop:
     cdef public int64_t position     # of the next event
     cdef public bint ended
     cdef public bint matches_wait    # for the next call, because a signal ended the call that found them
+    cdef public object unreturned    # matches of the last call, until its caller has them; None
     cdef public Py_ssize_t string_limit  # with more texts, those that nothing holds are freed
     cdef object queries, faults
+    cdef Signals signals
     cdef int64_t last_time, last_sequence
     cdef bint is_timed, is_numbered  # whether there is a time, and a sequence number, yet
     cdef bint busy
@@ -45,6 +48,8 @@ cdef class EventLoop:
 
     cdef bint in_order(self, const Events* events) noexcept
     cdef object give(self)
+    cdef object _give_by(self, object stream)
+    cdef object _made(self, list matches)
     cdef object match(self, object stream, const Events* events, Batch batch, bint release)
     cdef int take_pieces(self, object stream, Batch batch, Py_ssize_t* taken) except -1
     cdef set take(self, object stream, const Events* events, Batch batch, bint release, Py_ssize_t* taken, set out=*)

@@ -7,6 +7,7 @@ from fastcep._core.input.event_reader import EventReader
 from fastcep._core.input.filters import Filters
 from fastcep._core.matcher.interrupt import Pieces
 from fastcep._core.matcher.matcher import Matcher
+from fastcep._core.matcher.signals import Signals
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -23,6 +24,7 @@ class EventLoop:
     position: int
     ended: bool
     matches_wait: bool
+    unreturned: Any
     string_limit: int
     time: int | None
     sequence: int | None
@@ -36,6 +38,7 @@ class EventLoop:
         batch_reader: BatchReader,
         event_readers: Mapping[str, EventReader],
         strings: object,
+        signals: Signals,
     ) -> None: ...
     def enter(self) -> bool: ...
     def leave(self) -> None: ...

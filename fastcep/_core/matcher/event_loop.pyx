@@ -12,6 +12,10 @@ converted batch to `EventLoop.process_batch`. If only the overload control works
 
 Invariant: when a call ends, also with an error, all queries have taken the same events, and `EventLoop.position` and
 `EventLoop.time` say which. A query that failed or ran out of memory has lost its state instead.
+
+Signal handlers run between the instructions of Python code, so also after the loop and before the caller of an engine's
+method has its matches. So these are kept in `EventLoop.unreturned`, which the method sets to None immediately before it
+returns them, as no handler runs between these two instructions. If a handler raises before, the next call returns them.
 """
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject, PyTypeObject
@@ -27,6 +31,7 @@ from fastcep._core.input.filters cimport Filters
 from fastcep._core.input.ring_writer cimport RingWriter
 from fastcep._core.matcher.interrupt cimport Pieces, always, poll
 from fastcep._core.matcher.matcher cimport Matcher
+from fastcep._core.matcher.signals cimport Signals
 from fastcep._core.state.state_metrics cimport first_position
 
 import inspect
@@ -60,6 +65,8 @@ cdef class EventLoop:
         Readers of batches, and of single events by type name.
     strings
         The string table of the engine.
+    signals
+        Delays signal handlers.
 
     Notes
     -----
@@ -68,8 +75,9 @@ cdef class EventLoop:
     a call (``interrupted``), runs signal handlers (``deliver``) and configures the loop when queries change (``configure``).
     """
 
-    def __init__(self, queries, faults, BatchReader batch_reader not None, dict event_readers not None, strings):
-        self.queries, self.faults = queries, faults
+    def __init__(self, queries, faults, BatchReader batch_reader not None, dict event_readers not None, strings,
+                 Signals signals not None):
+        self.queries, self.faults, self.signals = queries, faults, signals
         self.batch_reader, self.event_readers, self.strings = batch_reader, event_readers, strings
         self.matchers = self.candidates = ()
         self.pieces = Pieces()
@@ -267,11 +275,16 @@ cdef class EventLoop:
                 self.last_time, self.is_timed = events.time[taken - 1], True
                 if events.sequence != NULL:
                     self.last_sequence, self.is_numbered = events.sequence[taken - 1], True
-            stream.interrupted(error, taken, batch, events.size)
-            raise
-        if (not self.is_direct or out is not None or self.matches_wait or (has_matches and not self.is_plain)
+            error = self.signals.enter_after(error)
+            try:
+                stream.interrupted(error, taken, batch, events.size)
+            finally:
+                self.signals.__exit__(None, None, None)
+            raise error
+        if (not self.is_direct or out is not None or self.matches_wait or self.unreturned is not None
+                or (has_matches and not self.is_plain)
                 or (self.batch_reader.has_texts and len(<dict>self.strings.codes) > self.string_limit)):
-            return stream.give()
+            return self._give_by(stream)
         return self.give() if has_matches else self.nothing
 
     cdef int take_pieces(self, object stream, Batch batch, Py_ssize_t* taken) except -1:
@@ -412,8 +425,32 @@ cdef class EventLoop:
                 matches.append(self.nothings[i])
                 self.queries.running[i].lose(error, self.faults)
                 lost = True
-        result = self.make_matches(matches, self.layout)
-        return self.faults.settle(result) if lost else result
+        result = self._made(matches)
+        if lost:
+            return self.faults.settle(result)
+        self.unreturned = result
+        return result
+
+    cdef object _give_by(self, object stream):
+        """Let the stream make the matches; if the handler of a signal raises, the next call returns them."""
+        error = self.signals.enter_after(None)
+        try:
+            matches = stream.give()
+        finally:
+            self.signals.__exit__(None, None, None)
+        if error is not None:
+            raise error
+        return matches
+
+    cdef object _made(self, list matches):
+        """Make the matches of the call; if the handler of a signal raises meanwhile, the next call returns them."""
+        try:
+            return self.make_matches(matches, self.layout)
+        except Exception:
+            raise
+        except BaseException:
+            self.unreturned = self._made(matches)
+            raise
 
     cdef int keep(self, const Events* events) except -1:
         """Write the events to the event ring; where it is full, first free the events that no partial match needs."""
@@ -444,7 +481,9 @@ cdef object _send(PyObject* engine, PyObject** arguments, Py_ssize_t count, PyOb
                 self.busy = True
                 try:
                     if reader.fill(arguments + 1, <tuple>keywords) and self.in_order(&reader.events):
-                        return self.match((<HasEventLoop>engine)._stream, &reader.events, None, False)
+                        matches = self.match((<HasEventLoop>engine)._stream, &reader.events, None, False)
+                        self.unreturned = None
+                        return matches
                 finally:
                     self.busy = False
     return _call_send_by_batch(engine, arguments, count, keywords)
