@@ -373,10 +373,8 @@ class Engine(QueryMethods, RunMethods, StateMethods):
         ``complete=False`` means that the stream broke off: matches that wait for a time after its last event are lost.
         """
         with self._stream.exclusive(ended=self._loop.matches_wait or self._loop.unreturned is not None):
-            if self._loop.ended:  # a signal ended the call that found these matches
-                matches = self._stream.give()
-            else:
-                matches = self._end(complete)
+            # If it has ended, a signal ended the call that found the matches.
+            matches = self._stream.give() if self._loop.ended else self._end(complete)
         self._loop.unreturned = None
         return matches
 

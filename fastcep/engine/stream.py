@@ -442,7 +442,7 @@ class Stream:
             self._waiting.append(self.queries.take_matches(self.faults))
 
     def interrupted(self, error: BaseException, taken: int, batch: Batch | None, size: int) -> None:
-        """Keep the matches of a call that an error ended after ``taken`` of its ``size`` events; handlers are delayed."""
+        """Keep the matches of a call that an error ended after ``taken`` of ``size`` events; handlers are delayed."""
         if self.queries.ring is not None:
             self.queries.ring.cut(self.loop.position)
         self.read_events()

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -249,6 +250,33 @@ def test_interrupts_at_any_moment_lose_no_match_and_repeat_none(way: str, return
     query = QUERY if returns else fc.parse("PATTERN SEQ(A a, B b) WHERE [k] WITHIN 30us", QUERY.schema)
     found = joined_with_interrupts(fc.Engine(query, **OPTIONS[way]), table, 40, 2e-4, most=400)
     assert found.equals(of_one_engine(query, table, 40))
+
+
+@pytest.mark.parametrize("text", ["", "RETURN a.k + b.k AS sum"])
+def test_interrupts_of_short_calls_lose_no_match_and_repeat_none(text: str) -> None:
+    """Calls of a few us: most interrupts come between the loop and the caller."""
+    size, interrupts = 3_000, 0
+    batches = [batch(np.arange(at, at + 2)) for at in range(0, size, 2)]
+
+    def stop(_: int, frame: FrameType | None) -> None:
+        nonlocal interrupts
+        if frame is not None and "/fastcep/" in frame.f_code.co_filename and interrupts < 2_000:
+            interrupts += 1
+            raise TimeoutError
+
+    engine, found = made(text), []
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 3e-5, 3e-5)
+        while (taken := engine._loop.position) < size:
+            with suppress(TimeoutError):
+                found.append(engine.process(batches[taken // 2]))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    found.append(engine.process(batch([size])))
+    truth = made(text)
+    assert [row for part in found for row in rows(part)] == rows(truth.process(batch(np.arange(size + 1))))
 
 
 def test_all_handlers_run_if_one_raises() -> None:

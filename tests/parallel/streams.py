@@ -67,7 +67,7 @@ def without_answers(engine: ParallelEngine) -> Iterator[None]:
 def joined_with_interrupts(
     engine: ParallelEngine | fc.Engine, table: pa.Table, size: int, interval: float, most: int = 60
 ) -> pa.Table:
-    """Return the matches of an engine whose calls are ended by up to ``most`` interrupts, one each ``interval`` seconds.
+    """Return the matches of an engine whose calls ``most`` interrupts end, at most one each ``interval`` seconds.
 
     The next batch begins after the events that the engine has taken.
     """

@@ -52,6 +52,7 @@ cdef extern from "Python.h":
 cdef enum:
     SLICE = 1 << 15          # events that all queries take before the next ones
     RELEASED = 64            # a batch of fewer events is matched without releasing the GIL
+    ATTEMPTS = 100           # to make matches while handlers raise; more only if they cannot be made
 
 
 cdef class EventLoop:
@@ -444,13 +445,19 @@ cdef class EventLoop:
 
     cdef object _made(self, list matches):
         """Make the matches of the call; if the handler of a signal raises meanwhile, the next call returns them."""
-        try:
-            return self.make_matches(matches, self.layout)
-        except Exception:
-            raise
-        except BaseException:
-            self.unreturned = self._made(matches)
-            raise
+        cdef object error = None
+        for _ in range(ATTEMPTS):
+            try:
+                made = self.make_matches(matches, self.layout)
+                break
+            except BaseException as raised:  # a handler may raise anything, and another one while this is repeated
+                error = raised
+        else:
+            raise error
+        if error is not None:
+            self.unreturned = made
+            raise error
+        return made
 
     cdef int keep(self, const Events* events) except -1:
         """Write the events to the event ring; where it is full, first free the events that no partial match needs."""
