@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fastcep._core.matcher.event_loop import compiled
+from fastcep._core.matcher.send import compiled
 from fastcep.engine.memory import MemoryLimit
 from fastcep.engine.metrics import collect
 from fastcep.engine.order import one_event

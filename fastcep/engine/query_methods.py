@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastcep._core.matcher.event_loop import HasEventLoop
+from fastcep._core.matcher.send import HasEventLoop
 from fastcep.engine.queries import Buildable, check_query, warn_unbounded
 from fastcep.engine.results.matches import Matches
 from fastcep.engine.state_transfer import StateTransfer

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, 
 from contextlib import aclosing
 from typing import Any
 
-from fastcep._core.matcher.event_loop import HasEventLoop
+from fastcep._core.matcher.send import HasEventLoop
 from fastcep.engine.results.match import Match
 from fastcep.engine.results.matches import Matches
 from fastcep.engine.stream import Stream

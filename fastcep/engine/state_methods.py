@@ -7,7 +7,7 @@ from typing import Any, NoReturn, Self
 
 import pyarrow as pa
 
-from fastcep._core.matcher.event_loop import HasEventLoop
+from fastcep._core.matcher.send import HasEventLoop
 from fastcep.engine.queries import Buildable
 from fastcep.engine.state_transfer import StateTransfer
 from fastcep.engine.stored_engine import (

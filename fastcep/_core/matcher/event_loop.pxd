@@ -59,8 +59,3 @@ cdef class EventLoop:
     cdef int _swap_kernels(self) except -1
     cdef int _judge(self, object stream, int64_t position, int64_t first_time, int64_t time, set out, set lost) except -1
     cdef int keep(self, const Events* events) except -1
-
-
-cdef class HasEventLoop:
-    cdef public EventLoop _loop
-    cdef public object _stream

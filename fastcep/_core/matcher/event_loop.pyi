@@ -1,5 +1,5 @@
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from fastcep._core.input.batch import Batch
 from fastcep._core.input.batch_reader import BatchReader
@@ -8,8 +8,6 @@ from fastcep._core.input.filters import Filters
 from fastcep._core.matcher.interrupt import Pieces
 from fastcep._core.matcher.matcher import Matcher
 from fastcep._core.matcher.signals import Signals
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 class Stream(Protocol):
     def prepare(self, piece: Batch) -> set[int]: ...
@@ -65,9 +63,3 @@ class EventLoop:
     def process(self, data: object, stream: Stream) -> Any: ...
     def process_held(self, data: Any, stream: Any) -> Any: ...
     def process_batch(self, batch: Batch, stream: Stream) -> Any: ...
-
-class HasEventLoop:
-    _loop: EventLoop
-    _stream: Any
-
-def compiled(function: _Function) -> _Function: ...

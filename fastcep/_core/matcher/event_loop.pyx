@@ -17,37 +17,16 @@ Signal handlers run between the instructions of Python code, so also after the l
 method has its matches. So these are kept in `EventLoop.unreturned`, which the method sets to None immediately before it
 returns them, as no handler runs between these two instructions. If a handler raises before, the next call returns them.
 """
-from cpython.dict cimport PyDict_GetItemWithError
-from cpython.object cimport PyObject, PyTypeObject
-from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport int64_t
-from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy
 
 from fastcep._core.input.batch cimport Batch, Events
 from fastcep._core.input.batch_reader cimport BatchReader
-from fastcep._core.input.event_reader cimport EventReader
 from fastcep._core.input.filters cimport Filters
 from fastcep._core.input.ring_writer cimport RingWriter
 from fastcep._core.matcher.interrupt cimport Pieces, always, poll
 from fastcep._core.matcher.matcher cimport Matcher
 from fastcep._core.matcher.signals cimport Signals
 from fastcep._core.state.state_metrics cimport first_position
-
-import inspect
-
-cdef extern from "Python.h":
-    ctypedef PyObject* (*PyCFunction)(PyObject*, PyObject*)
-    ctypedef struct PyMethodDef:
-        const char* ml_name
-        PyCFunction ml_meth
-        int ml_flags
-        const char* ml_doc
-    enum:
-        METH_FASTCALL
-        METH_KEYWORDS
-    object PyDescr_NewMethod(PyTypeObject*, PyMethodDef*)
-    object PyObject_Vectorcall(object, PyObject**, size_t, PyObject*)
 
 cdef enum:
     SLICE = 1 << 15          # events that all queries take before the next ones
@@ -468,71 +447,3 @@ cdef class EventLoop:
                 oldest = min(oldest, first_position(&matcher.core))
             self.ring_writer.make_room(oldest, events.size)
         return self.ring_writer.write(events)
-
-
-# ---------------------------------------------------------------------- one event
-
-cdef object _send_by_batch = None     # sends an event as a batch of one
-
-
-cdef object _send(PyObject* engine, PyObject** arguments, Py_ssize_t count, PyObject* keywords):
-    """``Engine.send`` with the calling convention that needs no dict of the keywords."""
-    cdef EventLoop self = (<HasEventLoop>engine)._loop
-    cdef PyObject* entry
-    cdef EventReader reader
-    if self.is_direct and not self.busy and not self.ended and count == 1 and keywords != NULL:
-        if PyUnicode_CheckExact(<object>arguments[0]):
-            entry = PyDict_GetItemWithError(self.event_readers, <object>arguments[0])
-            if entry != NULL:
-                reader = <EventReader>entry
-                self.busy = True
-                try:
-                    if reader.fill(arguments + 1, <tuple>keywords) and self.in_order(&reader.events):
-                        matches = self.match((<HasEventLoop>engine)._stream, &reader.events, None, False)
-                        self.unreturned = None
-                        return matches
-                finally:
-                    self.busy = False
-    return _call_send_by_batch(engine, arguments, count, keywords)
-
-
-cdef object _call_send_by_batch(PyObject* engine, PyObject** arguments, Py_ssize_t count, PyObject* keywords):
-    """Call the function that was given to ``compiled``."""
-    cdef Py_ssize_t named = 0 if keywords == NULL else len(<tuple>keywords)
-    cdef PyObject** given = <PyObject**>malloc((1 + count + named) * sizeof(PyObject*))
-    if given == NULL:
-        raise MemoryError("no memory for the call")
-    given[0] = engine
-    memcpy(given + 1, arguments, (count + named) * sizeof(PyObject*))
-    try:
-        return PyObject_Vectorcall(_send_by_batch, given, 1 + count, keywords)
-    finally:
-        free(given)
-
-
-cdef class HasEventLoop:
-    """Base of a class whose ``send`` is compiled: its instances set ``_loop``."""
-
-
-def compiled(function):
-    """Return the compiled ``send`` with this function's name and documentation.
-
-    It calls the function for an event that cannot enter the loop directly. There is one for all engines.
-    """
-    global _send_by_batch
-    cdef PyMethodDef* definition = <PyMethodDef*>calloc(1, sizeof(PyMethodDef))
-    if definition == NULL:
-        raise MemoryError("no memory for a method")
-    parameters = [parameter.replace(annotation=inspect.Parameter.empty)
-                  for parameter in inspect.signature(function).parameters.values()]
-    shown = str(inspect.Signature(parameters)).replace("(self", "($self", 1)
-    texts = f"{function.__name__}{shown}\n--\n\n{inspect.cleandoc(function.__doc__)}".encode(), function.__name__.encode()
-    _kept.append(texts)  # a method is never freed
-    definition.ml_doc, definition.ml_name = <const char*><bytes>texts[0], <const char*><bytes>texts[1]
-    definition.ml_meth = <PyCFunction><void*>_send
-    definition.ml_flags = METH_FASTCALL | METH_KEYWORDS
-    _send_by_batch = function
-    return PyDescr_NewMethod(<PyTypeObject*>HasEventLoop, definition)
-
-
-cdef list _kept = []
