@@ -35,8 +35,8 @@ class _Sink:
 
     def take(self, matches: Matches) -> None:
         """Count, write and print the matches of one call; no interrupt is raised meanwhile."""
-        summary, metrics = self._summary, self._engine.metrics()
         with self._signals:
+            summary, metrics = self._summary, self._engine.metrics()
             summary.matches += len(matches)
             for name, count in matches.counts().items():
                 summary.matches_by_query[name] += count
@@ -65,6 +65,7 @@ def run_in_parallel(
         The summary, and the error or interrupt that ended the run early; None without one.
     """
     summary, ended = job.summary(), None
+    matches: Matches | None = None
     with ExitStack() as stack:
         engine = stack.enter_context(
             ParallelEngine(job.queries, instances=instances, attributes=attributes, index=job.engine["index"])
@@ -72,16 +73,20 @@ def run_in_parallel(
         writer = job.outputs.open()
         if writer is not None:
             stack.enter_context(writer)
-        sink, start = _Sink(engine, summary, writer, display), perf_counter()
+        sink, signals, start = _Sink(engine, summary, writer, display), Signals(), perf_counter()
         live = Live(_QUIET, lambda: sink.take(engine.poll()))
         try:
             source = stack.enter_context(job.open(live))
             for matches in each(engine, source):
-                summary.bad_rows = source.bad_rows
-                sink.take(matches)
+                with signals:
+                    summary.bad_rows = source.bad_rows
+                    sink.take(matches)
+                    matches = None
             summary.bad_rows = source.bad_rows
         except (Exception, KeyboardInterrupt) as error:
             ended = error
+        if matches is not None:  # an interrupt came before they were written
+            sink.take(matches)
         sink.take(ended.matches if isinstance(ended, InstanceError) else engine.flush(complete=ended is None))
         summary.stop(perf_counter() - start)
     return summary, ended

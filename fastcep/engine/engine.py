@@ -218,17 +218,15 @@ class Engine(QueryMethods, RunMethods, StateMethods):
         Notes
         -----
         Signal handlers run between two events, at least about every 25 ms (docs/reliability.md). An exception that a
-        handler raises, such as ``KeyboardInterrupt`` on Ctrl-C, ends the call: a note on it states how many events of
-        the batch were processed, and the next call returns the matches that they completed. With ``allowed_lateness``
-        the engine keeps the remaining events of the batch and matches them in the next call.
+        handler raises, such as ``KeyboardInterrupt`` on Ctrl-C, ends the call, and the next call returns the matches
+        that were found. ``metrics()["events"]`` counts the processed events; if some of the batch were not, a note on
+        the exception states how many were. With ``allowed_lateness`` the engine keeps the remaining events of the batch
+        and matches them in the next call.
         """
-        matches: Matches | None = None
-        if rows is None and source is None and arrivals is None:
-            matches = self._loop.process(data, self._stream)
-        if matches is None:
-            matches = self._stream.process(data, origin, first_row, rows, source, arrivals)
-        self._loop.unreturned = None
-        return matches
+        plain = rows is None and source is None and arrivals is None
+        if not plain or self._loop.process(data, self._stream) is None:
+            self._stream.process(data, origin, first_row, rows, source, arrivals)
+        return self._stream.returned()
 
     @compiled
     def send(self, type: str, /, **values: Any) -> Matches:
@@ -294,14 +292,13 @@ class Engine(QueryMethods, RunMethods, StateMethods):
             elif self._stream.queries.defers:
                 self._loop.time = moment
             try:
-                matches = self._stream.take(batch)
+                self._stream.take(batch)
             finally:
                 if not self._loop.matches_wait:  # no signal ended the call before all held events were matched
                     self._loop.time = moment
                     self._stream.queries.sweep(moment, self._loop.position)
             self._stream.deliver_after_call()
-        self._loop.unreturned = None
-        return matches
+        return self._stream.returned()
 
     def poll(self) -> Matches:
         """Return the matches of held events if no input has come for ``idle_timeout``, otherwise no matches.
@@ -316,9 +313,8 @@ class Engine(QueryMethods, RunMethods, StateMethods):
         with self._stream.exclusive():
             if self._stream.reorder is None or self._stream.reorder.idle_seconds is None:
                 raise ValidationError('poll() needs a time to wait: Engine(…, idle_timeout="2s")')
-            matches = self._stream.take(self._stream.reorder.poll())
-        self._loop.unreturned = None
-        return matches
+            self._stream.take(self._stream.reorder.poll())
+        return self._stream.returned()
 
     def late(self) -> pa.Table:
         """Return the late events since the last call, also after :meth:`flush`.
@@ -373,16 +369,17 @@ class Engine(QueryMethods, RunMethods, StateMethods):
         ``complete=False`` means that the stream broke off: matches that wait for a time after its last event are lost.
         """
         with self._stream.exclusive(ended=self._loop.matches_wait or self._loop.unreturned is not None):
-            # If it has ended, a signal ended the call that found the matches.
-            matches = self._stream.give() if self._loop.ended else self._end(complete)
-        self._loop.unreturned = None
-        return matches
+            if self._loop.ended:  # a signal ended the call that found the matches
+                self._stream.give()
+            else:
+                self._end(complete)
+        return self._stream.returned()
 
-    def _end(self, complete: bool) -> Matches:
+    def _end(self, complete: bool) -> None:
         batch = self._stream.reorder.finish() if self._stream.reorder is not None else None
         self._loop.ended = True
         try:
-            matches = self._stream.take(batch, complete=complete)
+            self._stream.take(batch, complete=complete)
         finally:
             if self._loop.matches_wait:  # a signal ended this call; it can be repeated
                 self._loop.ended = False
@@ -392,7 +389,6 @@ class Engine(QueryMethods, RunMethods, StateMethods):
                 if self._stream.queries.control is not None:
                     self._stream.queries.control.end()
         self._stream.deliver_after_call()
-        return matches
 
     def listen(self, listener: Callable[[npt.NDArray[np.float64], npt.NDArray[np.float64]], None]) -> None:
         """Call a function with the latencies of all events, one stretch of the stream at a time.

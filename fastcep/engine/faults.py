@@ -48,6 +48,11 @@ class Faults:
         """Record an error of a query that does not concern memory; the first one of a query counts."""
         self._errors.setdefault(query, error)
 
+    @property
+    def any(self) -> bool:
+        """True if an error is recorded."""
+        return bool(self._over_limit or self._errors)
+
     def settle(self, matches: Matches) -> Matches:
         """Return ``matches``, or raise the recorded errors.
 

@@ -63,9 +63,8 @@ class QueryMethods(HasEventLoop):
             checked = check_query(query, self._stream.attributes, others, self._stream.schema)
             warn_unbounded(checked)
             new = self._transfer.prepared(checked)
-            matches = self._stream.stop(old, [new if item is old else item for item in self._stream.queries], complete)
-        self._loop.unreturned = None
-        return matches
+            self._stream.stop(old, [new if item is old else item for item in self._stream.queries], complete)
+        return self._stream.returned()
 
     def set_shedder(self, shedder: Shedder | str | None, *, model: Any = None) -> None:
         """Use another shedder from the next event on.
@@ -117,6 +116,5 @@ class QueryMethods(HasEventLoop):
         """
         with self._stream.exclusive():
             old = self._stream.queries[name]
-            matches = self._stream.stop(old, [item for item in self._stream.queries if item is not old], complete)
-        self._loop.unreturned = None
-        return matches
+            self._stream.stop(old, [item for item in self._stream.queries if item is not old], complete)
+        return self._stream.returned()

@@ -404,24 +404,36 @@ class Stream:
         )  # fmt: skip
 
     def give(self) -> Matches:
-        """Return the matches of the call, or raise the error of a query that failed; handlers are delayed."""
+        """Take the matches of the call, for `returned`; handlers are delayed."""
         matches = self.queries.take_matches(self.faults)
         if self.unused.due:
             self.forget_strings()
         return self.handed(matches)
 
     def handed(self, matches: Matches) -> Matches:
-        """Return the waiting matches, then these; if the handler of a signal raises, the next call returns them."""
-        earlier = [] if self.loop.unreturned is None else [self.loop.unreturned]
-        matches = self.loop.unreturned = Matches.joined([*earlier, *self._waiting, matches])
+        """Keep the waiting matches, then these, for `returned`; if a handler raises, the next call returns them."""
+        earlier, self.loop.unreturned = self.loop.unreturned, None  # at once: another thread may be about to take them
+        parts = [*self._waiting, matches] if earlier is None else [earlier, *self._waiting, matches]
+        matches = self.loop.unreturned = Matches.joined(parts)
         self._waiting = []
+        self.loop.failed = self.faults.any
         self.deliver_after_call()
         self.loop.matches_wait = False
-        try:
-            return self.faults.settle(matches)
-        except BaseException:
-            self.loop.unreturned = None  # the error has them
-            raise
+        return matches
+
+    def returned(self) -> Matches:
+        """Return the matches of the call that ends, or raise the error of a query that failed.
+
+        No handler of a signal runs between the instructions that follow the test, up to those of the caller of the
+        engine's method that returns this result. If one raises before, the next call returns the matches.
+        """
+        loop = self.loop
+        if loop.failed:
+            loop.failed = False
+            matches, loop.unreturned = loop.unreturned, None
+            return self.faults.settle(loop.nothing if matches is None else matches)
+        matches, loop.unreturned = loop.unreturned, None
+        return loop.nothing if matches is None else matches  # type: ignore[no-any-return]
 
     def deliver_after_call(self) -> None:
         """Run the handlers of the signals that have come; what one raises gets a note that the call was carried out."""

@@ -357,8 +357,10 @@ class ParallelEngine:
         """Return the matches that are ready; if the handler of a signal raises, the next call returns them."""
         merger = self._merger
         with self._signals:
-            matches = merger.take()
-        merger.taken = []  # no handler runs from here to the caller of the engine
+            matches, taken = merger.take(), merger.taken
+        if merger.taken is not taken:  # a call by a handler has returned them
+            return self._next_matches()
+        merger.taken = []  # no handler runs from the test to the caller of the engine
         return matches
 
     def _take(self, batch: EventBatch, strings: StringTable) -> None:
@@ -410,9 +412,11 @@ class ParallelEngine:
         """Close the engine if an instance fails, or if there is no memory to send something to it."""
         try:
             yield
-        except InstanceError:
-            self.close()
-            raise
         except SharedMemoryError as error:
             self.close()
             raise InstanceError(str(error), self._merger.take()) from None
+        except BaseException as error:
+            # What the handler of a signal raises while an instance's error is raised has this error as its context.
+            if isinstance(error, InstanceError) or isinstance(error.__context__, InstanceError):
+                self.close()
+            raise

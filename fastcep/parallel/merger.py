@@ -48,7 +48,8 @@ class Merger:
     waiting
         Number of matches that wait for older slices.
     taken
-        What the last call of `take` has returned; who uses it empties this list, unless they have to be returned again.
+        Answers in the result of the last call of `take`. The caller sets an empty list when the result is returned;
+        otherwise the next call returns them again.
     """
 
     def __init__(self, queries: Sequence[ast.Query], nothings: Sequence[QueryMatches]) -> None:

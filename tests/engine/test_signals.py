@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from parallel.streams import QUERY, joined_with_interrupts, of_one_engine, stream
 
@@ -19,6 +21,8 @@ import fastcep as fc
 from fastcep._core.matcher.interrupt import set_pause
 from fastcep._core.matcher.signals import Signals
 from fastcep.engine import stream as stream_module
+from fastcep.engine.query_set import QuerySet
+from fastcep.engine.results.returns import Returns
 from fastcep.errors import ValidationError
 
 SCHEMA = fc.Schema({"A": {"k": "int64"}, "B": {"k": "int64"}}, time="ts", type="type", time_unit="ns")
@@ -296,7 +300,8 @@ def test_all_handlers_run_if_one_raises() -> None:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    assert sorted(called) == sorted(numbers)
+    assert called == list(numbers), "in the order in which they came"
+    assert caught.value.args == (signal.SIGUSR1,)
     assert isinstance(caught.value.__context__, TimeoutError), "the exception of the other handler"
 
 
@@ -336,3 +341,111 @@ def test_a_signal_that_comes_again_ends_what_does_not_return() -> None:
         engine.process(batch(ALL))
     with pytest.raises(ValidationError, match="a signal that came twice ended an earlier call"):
         engine.process(batch(ALL))
+
+
+# --------------------------------------------------------------- signals at the end of a call
+
+
+@pytest.fixture
+def at_end(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return a function that lets a signal come once, after the last check of a call and before it returns."""
+    deliver, wanted = stream_module.Stream.deliver_after_call, []
+
+    def deliver_then_signal(self: Any) -> None:
+        deliver(self)
+        if wanted:
+            wanted.pop()
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(stream_module.Stream, "deliver_after_call", deliver_then_signal)
+    return lambda: wanted.append(True)
+
+
+@pytest.mark.parametrize("options", [{}, {"memory_limit": "1GiB"}], ids=["direct", "memory"])
+def test_the_error_of_a_query_comes_with_the_next_call(
+    options: dict[str, Any], at_end: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Any, bindings: Any) -> Any:
+        if self.query.name == "r" and bindings.n:
+            raise ArithmeticError("of r")
+        return columns(self, bindings)
+
+    columns = Returns.columns
+    monkeypatch.setattr(Returns, "columns", fail)
+    engine = made("RETURN a.k AS k", names="qr", **options)
+    at_end()
+    with pytest.raises(KeyboardInterrupt):
+        engine.process(batch(ALL))
+    with pytest.raises(fc.QueryError, match="of r") as caught:
+        engine.process(batch(ALL[:0]))
+    assert rows(caught.value.matches) == rows(made("RETURN a.k AS k").process(batch(ALL)))
+    assert rows(engine.process(batch(ALL[:0]))) == []
+
+
+@pytest.mark.parametrize("way", ["memory", "RETURN, memory", "shedder"])
+def test_a_handler_may_call_the_engine_and_gets_the_matches(way: str, at_end: Callable[[], None]) -> None:
+    engine, found = WAYS[way](), []
+    signal.signal(signal.SIGINT, lambda *_: found.append(rows(engine.process(batch(ALL[:0])))))
+    at_end()
+    own = rows(engine.process(batch(ALL)))
+    assert (own, *found) == ([], rows(WAYS[way]().process(batch(ALL))))
+
+
+def test_an_interrupt_while_stores_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store is chosen, and the loop runs it, or neither."""
+    random, size = np.random.default_rng(1), 30_000
+    query = fc.parse("PATTERN SEQ(A a, B b, A c) WHERE [k] WITHIN 300ns", SCHEMA)
+    types = random.choice(["A", "B"], size)
+    events = pa.table({"type": types, "ts": np.arange(size), "k": random.integers(0, 20, size)})
+    truth = len(fc.Engine(query).process(events))
+    use, interrupts = QuerySet.use, []
+
+    def use_then_signal(self: Any, *arguments: Any) -> None:
+        use(self, *arguments)
+        if self.running and self.trials == 0 and not interrupts:
+            interrupts.append(True)
+            signal.raise_signal(signal.SIGINT)
+
+    engine = fc.Engine(query)
+    monkeypatch.setattr(QuerySet, "use", use_then_signal)
+    with pytest.raises(KeyboardInterrupt):
+        engine.process(events)
+    rest = events.slice(engine.metrics()["events"])
+    assert len(engine.process(rest)) + len(engine.flush()) == truth
+
+
+def test_threads_that_try_again_while_the_engine_is_busy_share_its_matches(interval: float = 1e-6) -> None:
+    engine = fc.Engine(fc.parse("PATTERN SEQ(A a) WITHIN 5ns", SCHEMA))
+    events = pa.RecordBatch.from_pydict({"type": ["A"] * 3, "ts": [0] * 3, "k": [0] * 3})
+    found = [0] * 4
+
+    def work(number: int) -> None:
+        for _ in range(500):
+            while True:
+                try:
+                    matches = engine.process(events)
+                    break
+                except ValidationError:
+                    pass
+            found[number] += len(matches)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(interval)
+    try:
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(len(found))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert sum(found) == 3 * 500 * len(found)
+
+
+def test_a_query_that_was_replaced_by_one_of_its_name_in_a_call_that_a_signal_ended(at_end: Callable[[], None]) -> None:
+    engine = made("RETURN a.k AS k")
+    at_end()
+    with pytest.raises(KeyboardInterrupt):
+        engine.process(batch(ALL))
+    old = engine.replace("q", fc.parse("PATTERN SEQ(A a) WITHIN 3ns RETURN a.k AS k", SCHEMA, name="q"))
+    assert old.counts() == {"q": len(old)} and len(old.query("q")) == len(old) == len(made().process(batch(ALL)))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
 import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
@@ -360,6 +362,45 @@ def test_an_interrupt_before_matches_are_taken_repeats_none() -> None:
         assert sum(map(len, found))
         found.append(engine.flush())
     assert joined(found).equals(of_one_engine(QUERY, table, 500))
+
+
+def test_a_handler_may_call_the_engine_and_gets_the_matches() -> None:
+    class Calling:
+        torn = False
+        calls = 0
+
+        def __enter__(self) -> None:
+            pass
+
+        def __exit__(self, *_: object) -> None:
+            self.calls += 1
+            if self.calls == 1:
+                found.append(engine._next_matches())
+
+    table, found = stream(4_000), []
+    with threads(QUERY, instances=2, slice_events=250) as engine:
+        with without_answers(engine):
+            found.append(engine.process(table))
+        while not any(map(len, itertools.chain(*engine._merger._ready))):
+            engine._scheduler.receive(None)
+        with patch.object(engine, "_signals", Calling()):
+            assert len(engine._next_matches()) == 0
+        assert len(found[-1])
+        found.append(engine.flush())
+    assert joined(found).equals(of_one_engine(QUERY, table, 500))
+
+
+def test_an_interrupt_that_replaces_the_error_of_an_instance_closes_the_engine() -> None:
+    def fail(timeout: float | None) -> None:
+        with ExitStack() as stack:
+            stack.callback(signal.default_int_handler, signal.SIGINT, None)
+            raise fc.InstanceError("instance 0: it failed", None)
+
+    with threads(QUERY) as engine:
+        with patch.object(engine._scheduler, "receive", fail), pytest.raises(KeyboardInterrupt):
+            engine.process(stream(10))
+        with pytest.raises(fc.ValidationError, match="the engine is closed"):
+            engine.flush()
 
 
 def test_an_interrupt_after_matches_are_taken_loses_none() -> None:

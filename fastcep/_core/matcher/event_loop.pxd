@@ -14,6 +14,7 @@ cdef class EventLoop:
     cdef public bint ended
     cdef public bint matches_wait    # for the next call, because a signal ended the call that found them
     cdef public object unreturned    # matches of the last call, until its caller has them; None
+    cdef public bint failed          # a query failed in the call, which ends with an error
     cdef public Py_ssize_t string_limit  # with more texts, those that nothing holds are freed
     cdef object queries, faults
     cdef Signals signals
@@ -40,7 +41,7 @@ cdef class EventLoop:
     cdef dict event_readers  # per name of a type
     cdef object strings
     cdef list nothings       # per query its matches of a call that found none,
-    cdef object nothing      # and what such a call returns
+    cdef readonly object nothing  # and what such a call returns
     cdef object make_matches, layout
     cdef bint is_plain       # matches are what the matchers put out
     cdef object ring
@@ -48,8 +49,8 @@ cdef class EventLoop:
 
     cdef bint in_order(self, const Events* events) noexcept
     cdef object give(self)
-    cdef object _give_by(self, object stream)
-    cdef object _made(self, list matches)
+    cdef object give_in_python(self, object stream)
+    cdef object make(self, list matches)
     cdef object match(self, object stream, const Events* events, Batch batch, bint release)
     cdef int take_pieces(self, object stream, Batch batch, Py_ssize_t* taken) except -1
     cdef set take(self, object stream, const Events* events, Batch batch, bint release, Py_ssize_t* taken, set out=*)

@@ -23,6 +23,9 @@ class EventLoop:
     ended: bool
     matches_wait: bool
     unreturned: Any
+    failed: bool
+    @property
+    def nothing(self) -> Any: ...
     string_limit: int
     time: int | None
     sequence: int | None

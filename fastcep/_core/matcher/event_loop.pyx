@@ -14,8 +14,9 @@ Invariant: when a call ends, also with an error, all queries have taken the same
 `EventLoop.time` say which. A query that failed or ran out of memory has lost its state instead.
 
 Signal handlers run between the instructions of Python code, so also after the loop and before the caller of an engine's
-method has its matches. So these are kept in `EventLoop.unreturned`, which the method sets to None immediately before it
-returns them, as no handler runs between these two instructions. If a handler raises before, the next call returns them.
+method has its matches. So these are kept in `EventLoop.unreturned`. The method takes them from there, sets it to None, and
+returns: no handler runs between these instructions. If a handler raises before, the next call returns the matches; that
+may also be a call by the handler.
 """
 from libc.stdint cimport int64_t
 
@@ -198,8 +199,14 @@ cdef class EventLoop:
 
     cdef int _judge(self, object stream, int64_t position, int64_t first_time, int64_t time, set out, set lost) except -1:
         """Compare candidate stores, and end the trials that are decided, see `QuerySet.judge`."""
-        if self.queries.judge(position, first_time, time, out, lost):
-            stream.configure()
+        error = self.signals.enter_despite(None)
+        try:
+            if self.queries.judge(position, first_time, time, out, lost):
+                stream.configure()
+        finally:
+            self.signals.__exit__(None, None, None)
+        if error is not None:
+            raise error
         return 0
 
     cdef bint in_order(self, const Events* events) noexcept:
@@ -255,7 +262,7 @@ cdef class EventLoop:
                 self.last_time, self.is_timed = events.time[taken - 1], True
                 if events.sequence != NULL:
                     self.last_sequence, self.is_numbered = events.sequence[taken - 1], True
-            error = self.signals.enter_after(error)
+            error = self.signals.enter_despite(error)
             try:
                 stream.interrupted(error, taken, batch, events.size)
             finally:
@@ -264,7 +271,7 @@ cdef class EventLoop:
         if (not self.is_direct or out is not None or self.matches_wait or self.unreturned is not None
                 or (has_matches and not self.is_plain)
                 or (self.batch_reader.has_texts and len(<dict>self.strings.codes) > self.string_limit)):
-            return self._give_by(stream)
+            return self.give_in_python(stream)
         return self.give() if has_matches else self.nothing
 
     cdef int take_pieces(self, object stream, Batch batch, Py_ssize_t* taken) except -1:
@@ -405,15 +412,13 @@ cdef class EventLoop:
                 matches.append(self.nothings[i])
                 self.queries.running[i].lose(error, self.faults)
                 lost = True
-        result = self._made(matches)
-        if lost:
-            return self.faults.settle(result)
-        self.unreturned = result
+        result = self.make(matches)
+        self.unreturned, self.failed = result, lost
         return result
 
-    cdef object _give_by(self, object stream):
+    cdef object give_in_python(self, object stream):
         """Let the stream make the matches; if the handler of a signal raises, the next call returns them."""
-        error = self.signals.enter_after(None)
+        error = self.signals.enter_despite(None)
         try:
             matches = stream.give()
         finally:
@@ -422,7 +427,7 @@ cdef class EventLoop:
             raise error
         return matches
 
-    cdef object _made(self, list matches):
+    cdef object make(self, list matches):
         """Make the matches of the call; if the handler of a signal raises meanwhile, the next call returns them."""
         cdef object error = None
         for _ in range(ATTEMPTS):

@@ -1,6 +1,7 @@
 # cython: language_level=3
 """``Engine.send``: one event to the `EventLoop`, without a dict of its attributes and without Python code."""
 from cpython.dict cimport PyDict_GetItemWithError
+from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdlib cimport calloc, free, malloc
@@ -40,9 +41,14 @@ cdef object _send(PyObject* engine, PyObject** arguments, Py_ssize_t count, PyOb
                 self.busy = True
                 try:
                     if reader.fill(arguments + 1, <tuple>keywords) and self.in_order(&reader.events):
-                        matches = self.match((<HasEventLoop>engine)._stream, &reader.events, None, False)
-                        self.unreturned = None
-                        return matches
+                        self.match((<HasEventLoop>engine)._stream, &reader.events, None, False)
+                        if self.failed:
+                            return (<HasEventLoop>engine)._stream.returned()
+                        if self.unreturned is None:
+                            return self.nothing
+                        PyErr_CheckSignals()
+                        matches, self.unreturned = self.unreturned, None
+                        return self.nothing if matches is None else matches  # a handler may have called the engine
                 finally:
                     self.busy = False
     return _call_send_by_batch(engine, arguments, count, keywords)

@@ -10,6 +10,6 @@ cdef class Signals:
     cdef object bound        # what is set in the handlers' place, while they are delayed
 
     cpdef int deliver(self) except -1
-    cdef object enter_after(self, object error)
+    cdef object enter_despite(self, object error)
     cdef int leave(self, object error) except -1
     cdef int run(self, dict handlers, object error) except -1

@@ -92,7 +92,7 @@ cdef class Signals:
             try:
                 for number in NUMBERS:
                     handler = get_handler(number)
-                    if callable(handler) and handler != self.bound:  # a program can get and set what delays them
+                    if callable(handler) and handler != self.bound:  # a program may have set it
                         set_handler(number, self.bound)
                         self.handlers[number] = handler
             except BaseException as error:
@@ -100,7 +100,7 @@ cdef class Signals:
         self.depth += 1
         return self
 
-    cdef object enter_after(self, object error):
+    cdef object enter_despite(self, object error):
         """Enter also if handlers raise; return the last exception, which is ``error`` if none does."""
         for _ in range(ATTEMPTS):
             try:
@@ -111,7 +111,7 @@ cdef class Signals:
         raise error
 
     def __exit__(self, kind, value, traceback):
-        if not is_main():
+        if not is_main() or self.depth == 0:  # 0: the process was forked by a thread that had entered
             return
         self.depth -= 1
         if self.depth == 0:
@@ -142,7 +142,8 @@ cdef class Signals:
     cdef int run(self, dict handlers, object error) except -1:
         """Run the handlers of all signals that have come, and raise the last exception, if there is one."""
         while self.waiting:
-            number, (_, frame) = self.waiting.popitem()
+            number = next(iter(self.waiting))  # that came first
+            _, frame = self.waiting.pop(number)
             try:
                 handlers[number](number, frame)
             except BaseException as later:

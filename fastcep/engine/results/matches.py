@@ -180,7 +180,10 @@ class Matches:
 
     def counts(self) -> dict[str, int]:
         """Number of matches by query name."""
-        return {part.query.name: part.n for part in self._parts}
+        counts: dict[str, int] = {}
+        for part in self._parts:  # two of a name: a call that a signal ended replaced a query by one of the same name
+            counts[part.query.name] = counts.get(part.query.name, 0) + part.n
+        return counts
 
     def query(self, name: str) -> Matches:
         """Return the matches of one query.
@@ -190,10 +193,10 @@ class Matches:
         ValidationError
             If the engine has no query of this name.
         """
-        for part in self._parts:
-            if part.query.name == name:
-                return Matches([part])
-        raise ValidationError(no_query(name, self.counts()))
+        parts = [part for part in self._parts if part.query.name == name]
+        if not parts:
+            raise ValidationError(no_query(name, self.counts()))
+        return Matches(parts)
 
     def __iter__(self) -> Iterator[Match]:
         """Yield the matches, in order."""
