@@ -170,14 +170,14 @@ class Stream:
             self.queries.settle(stores, position)
             self.configure()
 
-    def stop(self, old: RunningQuery, rest: Sequence[RunningQuery], complete: bool) -> Matches:
-        """Run the rest, without one of the queries; return the matches that this query has left."""
+    def stop(self, old: RunningQuery, rest: Sequence[RunningQuery], complete: bool) -> None:
+        """Run the rest, without one of the queries; keep the matches that this query has left, for `returned`."""
         self.memory.check_queries(rest, self.shared_bytes())
         if complete:
             self.queries.decide_one(old, None, self.loop.position, self.faults)
         matches = Matches([self.queries.take_matches_of(old, self.faults)])
         self.run(rest)
-        return self.handed(matches)
+        self.keep_matches(matches)
 
     def _setting(self, control: Control) -> EngineSetting:
         return EngineSetting(isinstance(control.clock, VirtualClock), control.table, self._store, self._index)
@@ -278,14 +278,12 @@ class Stream:
         rows: npt.NDArray[np.int64] | None,
         source: str | None,
         arrivals: npt.ArrayLike | None,
-    ) -> Matches:
-        """Convert and check a batch, and match it; see `Engine.process`."""
+    ) -> None:
+        """Convert and check a batch, and match it; `returned` has the matches. See `Engine.process`."""
         with self.exclusive():
             self._check_timed_out()
-            if rows is None and source is None and arrivals is None:
-                matches = self._match_buffers(data)
-                if matches is not None:
-                    return matches
+            if rows is None and source is None and arrivals is None and self._match_buffers(data):
+                return
             batch = EventBatch.from_data(self.schema, data, self.strings, origin, first_row, rows)
             held = 0 if self.reorder is None else self.reorder.held_events
             if not self.memory.has_room(len(batch), self.queries.ring, held, self.bytes_beside(batch, held)):
@@ -294,7 +292,8 @@ class Stream:
             if self.reorder is not None:
                 if arrivals is not None:
                     raise ValidationError("arrivals do not go with allowed_lateness: give events in order")
-                return self.take(self.reorder.push(batch, origin, first_row, source))
+                self.take(self.reorder.push(batch, origin, first_row, source))
+                return
             if source is not None:
                 raise ValidationError(f"source={source!r} needs Engine(…, allowed_lateness=…), which merges sources")
             check_order(batch, self.loop.time, self.loop.sequence, origin, first_row)
@@ -302,21 +301,20 @@ class Stream:
                 self.queries.control.arrive(event_arrivals(arrivals, batch, rows))
             elif arrivals is not None:
                 raise ValidationError("arrivals are for latencies: Engine(…, latency_bound='…') measures them")
-            return self.take(batch)
+            self.take(batch)
 
-    def _match_buffers(self, data: Any) -> Matches | None:
-        """Match a batch from its own buffers, if only the overload control needs Python; None if it must be converted.
+    def _match_buffers(self, data: Any) -> bool:
+        """Match a batch from its own buffers, if only the overload control needs Python; False: it must be converted.
 
         A shedder that records events needs converted batches. On the virtual clock it may begin to record within one.
         """
         control = self.queries.control
         if control is None or not (self._only_control and isinstance(control.clock, WallClock)):
-            return None
+            return False
         if control.renewal is not None and control.renewal.records:
-            return None
+            return False
         control.arrive(None)
-        matches: Matches | None = self.loop.process_held(data, self)
-        return matches
+        return self.loop.process_held(data, self) is not None
 
     def _check_timed_out(self) -> None:
         waiting = sum(map(len, self.queries.timed_out))
@@ -326,8 +324,8 @@ class Stream:
                 f"timed_out_limit={self._timed_out_limit:,}; call timed_out(), or raise the limit"
             )
 
-    def take(self, batch: EventBatch | None, *, complete: bool = False) -> Matches:
-        """Match the next events of the stream, if there are any, and return the matches of the call.
+    def take(self, batch: EventBatch | None, *, complete: bool = False) -> None:
+        """Match the next events of the stream, if there are any; `returned` has the matches of the call.
 
         ``complete`` ends the stream: matches that wait for a time are decided.
         """
@@ -339,17 +337,17 @@ class Stream:
             earlier, first = self.queries.earlier, self.loop.position
             events = earlier.extended(batch) if earlier else batch
             try:
-                matches: Matches = self.loop.process_batch(Batch(events, 0), self)
+                self.loop.process_batch(Batch(events, 0), self)
             finally:
                 earlier.advance(batch, self.loop.position - first)
                 if renewal is not None:
                     renewal.end_batch()
-            return matches
+            return
         self.queries.kernels.swap()
         if batch is None:  # events that are held back may have become more
             self.memory.divide(self.queries, self.shared_bytes(), self.loop.position)
         self.decide()
-        return self.give()
+        self.give()
 
     def prepare(self, piece: Batch) -> set[int]:
         """Prepare the queries for the next piece of a batch; return the numbers of those that cannot take it."""
@@ -408,9 +406,9 @@ class Stream:
         matches = self.queries.take_matches(self.faults)
         if self.unused.due:
             self.forget_strings()
-        return self.handed(matches)
+        return self.keep_matches(matches)
 
-    def handed(self, matches: Matches) -> Matches:
+    def keep_matches(self, matches: Matches) -> Matches:
         """Keep the waiting matches, then these, for `returned`; if a handler raises, the next call returns them."""
         earlier, self.loop.unreturned = self.loop.unreturned, None  # at once: another thread may be about to take them
         parts = [*self._waiting, matches] if earlier is None else [earlier, *self._waiting, matches]
@@ -424,16 +422,14 @@ class Stream:
     def returned(self) -> Matches:
         """Return the matches of the call that ends, or raise the error of a query that failed.
 
-        No handler of a signal runs between the instructions that follow the test, up to those of the caller of the
-        engine's method that returns this result. If one raises before, the next call returns the matches.
+        Every method of the engine that returns matches ends with this call. No handler of a signal runs between its
+        instructions and the caller of that method, because they call nothing; if one raises before, the next call
+        returns the matches.
         """
         loop = self.loop
-        if loop.failed:
-            loop.failed = False
-            matches, loop.unreturned = loop.unreturned, None
-            return self.faults.settle(loop.nothing if matches is None else matches)
-        matches, loop.unreturned = loop.unreturned, None
-        return loop.nothing if matches is None else matches  # type: ignore[no-any-return]
+        matches: Matches = loop.nothing if loop.unreturned is None else loop.unreturned
+        failed, loop.failed, loop.unreturned = loop.failed, False, None
+        return self.faults.settle(matches) if failed else matches
 
     def deliver_after_call(self) -> None:
         """Run the handlers of the signals that have come; what one raises gets a note that the call was carried out."""

@@ -197,6 +197,15 @@ def test_a_handler_that_is_set_meanwhile_stays() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    """Turn the garbage collector off: an exception that a handler raises in one of its callbacks is lost."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("without_collector")
 def test_interrupts_at_any_moment_leave_the_body_whole() -> None:
     """A timer interrupts every 20 us: only at the edges of bodies; all handlers are restored, and delayed again."""
     raised = inside = 0
@@ -212,7 +221,6 @@ def test_interrupts_at_any_moment_leave_the_body_whole() -> None:
     signal.signal(signal.SIGALRM, stop)
     signal.signal(signal.SIGUSR1, usual := lambda *_: None)
     waiting = Signals()
-    gc.disable()  # what a handler raises in a callback of the collector is lost
     try:
         signal.setitimer(signal.ITIMER_REAL, 2e-5, 2e-5)
         while raised < 3_000:
@@ -229,7 +237,6 @@ def test_interrupts_at_any_moment_leave_the_body_whole() -> None:
                 position = "outside"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        gc.enable()
         restored = {number: signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGUSR1, signal.SIGINT)}
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -256,6 +263,7 @@ def test_interrupts_at_any_moment_lose_no_match_and_repeat_none(way: str, return
     assert found.equals(of_one_engine(query, table, 40))
 
 
+@pytest.mark.usefixtures("without_collector")
 @pytest.mark.parametrize("text", ["", "RETURN a.k + b.k AS sum"])
 def test_interrupts_of_short_calls_lose_no_match_and_repeat_none(text: str) -> None:
     """Calls of a few us: most interrupts come between the loop and the caller."""
@@ -306,7 +314,7 @@ def test_all_handlers_run_if_one_raises() -> None:
 
 
 def test_a_handler_that_a_program_has_taken_during_a_call() -> None:
-    """What delays handlers is set by the program as its handler: it runs nothing, and later calls return."""
+    """The program sets as its handler what `Signals` had put in its place: a signal then does nothing."""
     with Signals() as waiting:
         taken = signal.getsignal(signal.SIGINT)
     signal.signal(signal.SIGINT, taken)
@@ -414,7 +422,7 @@ def test_an_interrupt_while_stores_are_compared(monkeypatch: pytest.MonkeyPatch)
     assert len(engine.process(rest)) + len(engine.flush()) == truth
 
 
-def test_threads_that_try_again_while_the_engine_is_busy_share_its_matches(interval: float = 1e-6) -> None:
+def test_threads_that_try_again_while_the_engine_is_busy_share_its_matches() -> None:
     engine = fc.Engine(fc.parse("PATTERN SEQ(A a) WITHIN 5ns", SCHEMA))
     events = pa.RecordBatch.from_pydict({"type": ["A"] * 3, "ts": [0] * 3, "k": [0] * 3})
     found = [0] * 4
@@ -430,7 +438,7 @@ def test_threads_that_try_again_while_the_engine_is_busy_share_its_matches(inter
             found[number] += len(matches)
 
     before = sys.getswitchinterval()
-    sys.setswitchinterval(interval)
+    sys.setswitchinterval(1e-6)
     try:
         threads = [threading.Thread(target=work, args=(number,)) for number in range(len(found))]
         for thread in threads:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -81,6 +82,7 @@ def joined_with_interrupts(
             raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, interrupt)
+    gc.disable()  # an exception that a handler raises in a callback of the collector is lost
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.01, interval)
         while True:
@@ -95,4 +97,5 @@ def joined_with_interrupts(
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        gc.enable()
     return joined(found)

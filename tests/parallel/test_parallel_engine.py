@@ -364,6 +364,15 @@ def test_an_interrupt_before_matches_are_taken_repeats_none() -> None:
     assert joined(found).equals(of_one_engine(QUERY, table, 500))
 
 
+def leave_matches_ready(engine: ParallelEngine, table: pa.Table) -> fc.Matches:
+    """Process the table; when this returns, some matches are ready for the next call."""
+    with without_answers(engine):
+        first = engine.process(table)
+    while not any(map(len, itertools.chain(*engine._merger._ready))):
+        engine._scheduler.receive(None)
+    return first
+
+
 def test_a_handler_may_call_the_engine_and_gets_the_matches() -> None:
     class Calling:
         torn = False
@@ -379,10 +388,7 @@ def test_a_handler_may_call_the_engine_and_gets_the_matches() -> None:
 
     table, found = stream(4_000), []
     with threads(QUERY, instances=2, slice_events=250) as engine:
-        with without_answers(engine):
-            found.append(engine.process(table))
-        while not any(map(len, itertools.chain(*engine._merger._ready))):
-            engine._scheduler.receive(None)
+        found.append(leave_matches_ready(engine, table))
         with patch.object(engine, "_signals", Calling()):
             assert len(engine._next_matches()) == 0
         assert len(found[-1])
@@ -413,10 +419,7 @@ def test_an_interrupt_after_matches_are_taken_loses_none() -> None:
 
     table, found = stream(4_000), []
     with threads(QUERY, instances=2, slice_events=250) as engine:
-        with without_answers(engine):
-            found.append(engine.process(table))
-        while not any(map(len, itertools.chain(*engine._merger._ready))):
-            engine._scheduler.receive(None)
+        found.append(leave_matches_ready(engine, table))
         with patch.object(engine, "_signals", Interrupted()), pytest.raises(KeyboardInterrupt):
             engine._next_matches()
         found.append(engine.flush())
