@@ -39,7 +39,7 @@ TESTS = {
     ],
     "by the matrix": ["tests/test_matrix.py", "-k", "test_focus or test_bytecode"],
     "by tests of the path": [
-        "tests/_core/program/test_event_sets.py", "tests/engine/test_selection.py",
+        "tests/_core/program/test_event_sets.py", "tests/_core/factorised", "tests/engine/test_selection.py",
         "tests/engine/test_silence.py", "tests/engine/test_running_aggregates.py",
         "tests/engine/test_previous.py",
         "tests/engine/test_timestamp_attributes.py",

@@ -1,4 +1,5 @@
 """The compiled engine, in folders by stage. Each imports only those before it:
 
-``memory``, ``program``, ``input``, ``state``, ``shed``, ``matches``, ``snapshot``, ``matcher``, ``fit``.
+``memory``, ``program``, ``input``, ``state``, ``shed``, ``matches``, ``snapshot``, ``factorised``, ``matcher``,
+``fit``.
 """

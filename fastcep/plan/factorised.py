@@ -6,8 +6,8 @@ event chosen so far to the events before it, down to the first variable. Buckets
 finds the matches in the order of the row store: by the last event but one, then the one before it, and so on.
 
 Nothing is stored per partial match, so state and work grow with the number of events in the window and not with the
-number of their pairs. In return, a step back can find events that no first event precedes. The engine measures which
-store costs less (:mod:`fastcep.engine.store_trial`).
+number of their pairs. In return, a step back can find events that no first event precedes, unless their own values say
+that there is none. The engine measures which store costs less (:mod:`fastcep.engine.store_trial`).
 
 The store supports a ``SEQ`` of single variables, and of Kleene variables ``+`` between two others, under
 skip-till-any-match, if each condition can be decided from the chosen event and the events after it. Equalities become
@@ -38,7 +38,7 @@ __all__ = ["Factorised", "factorise", "has_choice"]
 #: One 64-bit word holds the null flags of a kept event.
 _MAX_REGISTERS = 64
 
-#: Maximum number of key words of a step for many events at once, see ``_core/matcher/factorised.pxd``.
+#: Maximum number of key words of a step for many events at once, see ``_core/factorised/kept_events.pxd``.
 _MAX_WORDS = 8
 
 _Signed = tuple[int, Op]  # an operand of a sum: its sign (1 or -1) and its value
@@ -163,7 +163,7 @@ class _Factoriser:
             if not draft.again
         }
         kept = tuple(
-            replace(self._kept(*store), predecessor=predecessors.get(number))
+            replace(self._kept(*store), predecessor=predecessors.get(number), counts=store[0] == 1 and drafts[0].joins)
             for number, store in enumerate(self.stores)
         )
         return Factorised(kept, steps, tuple(self.stores))
@@ -304,16 +304,16 @@ class _Factoriser:
         )
 
     def _predecessor(self, draft: _Draft, drafts: Sequence[_Draft]) -> tuple[int, tuple[int, ...]] | None:
-        """Return `KeptPlan.predecessor` of the store that a step to a Kleene variable searches first.
+        """Return `KeptPlan.predecessor` of the store that a step to a Kleene variable, or before a join, searches.
 
-        The key of the step before it must be the same for all elements, and known from one of them: its words are
-        values of the element, or equal to one by the classes of equal values.
+        The key of the step before it must be the same for all elements, and known from the event alone: its words are
+        values of the event, or equal to one by the classes of equal values.
         """
         before = next(other for other in drafts if other.variable == draft.variable - 1 and not other.again)
-        if not self._is_same(before, drafts):
+        if not before.joins and not self._is_same(before, drafts):
             return None
         columns = []
-        for _, terms in before.keys:
+        for _, terms in before.keys[: len(before.hashed)]:
             value = self._value_of(draft.variable, terms)
             if value is None:
                 return None

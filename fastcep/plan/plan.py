@@ -117,7 +117,8 @@ class KeptPlan:
 
     Keys and registers are event columns. ``held`` are the registers that later steps read after the event is chosen,
     each with its slot. ``predecessor`` is the store of the preceding variable, and the event columns of the key that
-    leads to the events there that an event of this store can follow; None if that key depends on other events.
+    leads to the events there that an event of this store can follow; None if that key depends on other events. If it
+    ``counts``, a stored event has their number, otherwise the position of the last of them.
     """
 
     variable: int
@@ -125,6 +126,7 @@ class KeptPlan:
     registers: tuple[int, ...]
     held: tuple[tuple[int, int], ...]
     predecessor: tuple[int, tuple[int, ...]] | None = None
+    counts: bool = False
     key_texts: tuple[str, ...] = ()
     register_texts: tuple[str, ...] = ()
 

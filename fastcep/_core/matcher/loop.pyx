@@ -2,10 +2,10 @@
 """The loop over the events of a batch, chunk by chunk, and the removal of dead rows. Overview: matcher.pyx."""
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
+from fastcep._core.factorised.chunk cimport match_chunk
 from fastcep._core.input.batch cimport Events
 from fastcep._core.matcher.commit cimport commit
 from fastcep._core.matcher.extend cimport begin, extend, probe
-from fastcep._core.matcher.factorised cimport complete_matches, store_event
 from fastcep._core.matcher.interrupt cimport Pause, is_over, monotonic
 from fastcep._core.matcher.masks cimport masks
 from fastcep._core.matcher.window_events cimport advance_windows, enter_first_window, enter_next_window
@@ -256,22 +256,14 @@ cdef int _match_factorised(Core* core, const uint64_t* bits, const int32_t* rele
     The chunk begins at event ``base`` of the batch, event ``number`` of this call. ``measures``: record each event's
     cost.
     """
-    cdef const int64_t* time = events.time
-    cdef int64_t position = events.position
-    cdef int k, r
-    cdef uint64_t stored_variables = (<uint64_t>1 << (core.n_variables - 1)) - 1  # all but the last one
+    cdef int r
+    if not measures:
+        return match_chunk(core, bits, relevant, n, events, base)
     for r in range(n):
-        k = relevant[r]
-        core.now = time[base + k]
-        if measures:
-            begin_measurement(core, events, base + k)
-        expire(&core.starts, core.now, position + base + k, time, position)
-        if bits[k] > stored_variables:
-            complete_matches(core, k, position + base + k)
-        if bits[k] & stored_variables and not core.failed:
-            store_event(core, bits[k] & stored_variables, k, position + base + k)
-        if measures:
-            end_measurement(core, events, base + k, number + k)
+        core.now = events.time[base + relevant[r]]
+        begin_measurement(core, events, base + relevant[r])
+        match_chunk(core, bits, relevant + r, 1, events, base)
+        end_measurement(core, events, base + relevant[r], number + relevant[r])
         if core.failed:
             return r
     return n

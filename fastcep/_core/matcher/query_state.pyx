@@ -16,7 +16,7 @@ from fastcep._core.memory.row_store cimport Index, Source, index_clear, index_in
 from fastcep._core.memory.starts cimport EVENTS, starts_clear, starts_init
 from fastcep._core.memory.vectors cimport Vec, vec_free
 from fastcep._core.program.plan_tables cimport Step, Tables
-from fastcep._core.program.predicate cimport Input, machine_free, machine_new
+from fastcep._core.program.predicate cimport CHUNK, Input, machine_free, machine_new
 from fastcep._core.shed.lineage cimport observe_free
 from fastcep._core.shed.tables_memory cimport shed_free
 from fastcep._core.state.core cimport stores_of
@@ -157,7 +157,9 @@ cdef class QueryState:
         self.core.again = <Step**>calloc(variables, sizeof(void*))
         self.core.held = <int64_t*>calloc(tables.n_held + 1, sizeof(int64_t))
         self.core.held_null = <uint8_t*>calloc(tables.n_held + 1, 1)
+        self.core.zeros = <uint8_t*>calloc(CHUNK, sizeof(int64_t))
         self.core.frames.budget = &self.core.budget
+        self.core.has_pairs = any(len(item.keys) == 2 for item in self.plan.kept)
         for i, item in enumerate(self.plan.kept):
             columns = item.n_columns + (item.predecessor is not None)
             if index_init(self.core.indexes + i, &self.core.budget, len(item.keys), 1, columns) < 0:
@@ -205,6 +207,7 @@ cdef class QueryState:
         free(self.core.again)
         free(self.core.held)
         free(self.core.held_null)
+        free(self.core.zeros)
         vec_free(&self.core.frames)
         free(self.core.timed_values)
         free(self.core.timed_lengths)

@@ -6,6 +6,12 @@ from fastcep._core.memory.allocator cimport Budget
 cdef extern from "check.h":
     void FC_CHECK(bint) noexcept nogil
 
+cdef extern from *:
+    """
+    #define FC_HASH 0x9E3779B97F4A7C15ULL
+    """
+    uint64_t HASH "FC_HASH"  # the golden ratio, for multiplicative hashing
+
 
 cdef struct Bucket:          # the words of its key follow it in memory
     int64_t* data            # block: the fixed words of row r at data[r * fixed], then the columns; see column_of
@@ -13,6 +19,7 @@ cdef struct Bucket:          # the words of its key follow it in memory
     int32_t size             # end of the rows, including dead ones
     int32_t capacity         # rows
     int32_t n_hashed         # leading rows that are also in the index ``Core.hashed``; see join.pyx
+    int64_t removed          # rows that were removed so far; where they die in order, those before row 0
 
 
 cdef struct Index:
@@ -29,6 +36,7 @@ cdef struct Index:
     uint64_t slot_mask       # number of slots - 1
     int slot_shift           # 64 - log2(number of slots)
     int64_t bytes            # bytes of all blocks
+    int64_t removed          # the greatest ``removed`` of any bucket that was removed
     int64_t* scratch         # the words of one key
 
 
@@ -64,7 +72,7 @@ cdef inline uint64_t slot_of(const Index* index, const int64_t* key, int words) 
     cdef uint64_t hashed = 0
     cdef int i
     for i in range(words):
-        hashed = ((hashed << 32 | hashed >> 32) ^ <uint64_t>key[i]) * 0x9E3779B97F4A7C15ULL
+        hashed = ((hashed << 32 | hashed >> 32) ^ <uint64_t>key[i]) * HASH
     return hashed >> index.slot_shift
 
 

@@ -99,6 +99,7 @@ cdef int64_t find_or_add(Index* index, const int64_t* key) noexcept nogil:
         index.bucket_capacity = capacity
     number = index.n_buckets
     memset(bucket_at(index, number), 0, sizeof(Bucket))
+    bucket_at(index, number).removed = index.removed  # if the key had a bucket before, its rows count on
     for i in range(index.words):
         key_of(bucket_at(index, number))[i] = key[i]
     index.n_buckets += 1
@@ -255,6 +256,7 @@ cdef void compact(const Index* index, Bucket* bucket, int64_t first_live) noexce
             live += 1
         row += index.fixed
     bucket.n_hashed = max(0, bucket.n_hashed - (bucket.size - live))  # where this is used, rows die in order
+    bucket.removed += bucket.size - live
     bucket.head = 0
     bucket.size = live
 
@@ -277,6 +279,7 @@ cdef int _enlarge(Index* index, Bucket* bucket, int32_t capacity) noexcept nogil
     bucket.data = block
     bucket.capacity = capacity
     bucket.n_hashed = max(0, bucket.n_hashed - bucket.head)
+    bucket.removed += bucket.head
     bucket.head = 0
     bucket.size = rows
     return 0
@@ -390,6 +393,7 @@ cdef void sweep(Index* index, int64_t first_live) noexcept nogil:
         bucket = bucket_at(index, i)
         compact(index, bucket, first_live)
         if bucket.size == 0:
+            index.removed = max(index.removed, bucket.removed)
             index.bytes -= block_bytes(index, bucket.capacity)
             give_back(index.budget, bucket.data, block_bytes(index, bucket.capacity))
             continue

@@ -31,6 +31,9 @@ cdef int grow(Starts* starts) noexcept nogil:
     cdef int64_t* old_block = starts.time
     if grown == NULL:
         return -1
+    for i in range(capacity):  # the factorised store, which has no chains and no explicit windows, writes neither
+        grown[3 * capacity + i] = -1
+        grown[4 * capacity + i] = starts.newest
     for i in range(starts.kept, starts.next):
         grown[i & (capacity - 1)] = starts.time[i & starts.mask]
         grown[capacity + (i & (capacity - 1))] = starts.position[i & starts.mask]

@@ -50,6 +50,20 @@ cdef inline void gather(int64_t* to, const int64_t* values, int64_t step, const 
             to[i] = values[rows[i] * step]
 
 
+cdef enum:
+    FILL_SLACK = 7           # words that ``fill_blocks`` may write too many
+
+
+cdef inline void fill_blocks(int64_t* to, int64_t value, int64_t n) noexcept nogil:
+    """Write ``value`` to ``n`` items, in blocks of eight: for a few items without a branch on their number."""
+    cdef int64_t i = 0
+    cdef int j
+    while i < n:
+        for j in range(8):
+            to[i + j] = value
+        i += 8
+
+
 cdef inline void fill(int64_t* to, int64_t value, int64_t n) noexcept nogil:
     """Write ``value`` to ``n`` items."""
     cdef int64_t i

@@ -197,21 +197,20 @@ def repeated(const int64_t[::1] values, const int64_t[::1] counts):
     """Return ``np.repeat(values, counts)`` in memory that this module manages."""
     cdef Budget budget
     cdef Vec vec
-    cdef int64_t total = 0, i, j
+    cdef int64_t total = 0, i
     cdef int64_t* to
     for i in range(counts.shape[0]):
         total += counts[i]
     unlimited(&budget)
     memset(&vec, 0, sizeof(Vec))
     vec.budget = &budget
-    if reserve(&vec, total) < 0:
+    if reserve(&vec, total + FILL_SLACK) < 0:
         raise MemoryError("no memory for the matches")
     vec.size = total
     to = vec.data
     with nogil:
         for i in range(counts.shape[0]):
-            for j in range(counts[i]):
-                to[j] = values[i]
+            fill_blocks(to, values[i], counts[i])
             to += counts[i]
     return take(&vec)
 

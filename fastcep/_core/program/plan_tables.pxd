@@ -168,7 +168,9 @@ cdef struct Kept:           # events of a variable that the factorised store kee
     int32_t n_held           # registers that are copied to ``Core.held`` when the event is chosen
     int32_t* held_register
     int32_t* held_place      # their positions in ``Core.held``
-    int32_t predecessor      # column with the position of the last event that it can follow; -1: there is none
+    int32_t predecessor      # column with what precedes an event, see factorised/chunk.pyx; -1: there is none. INT64_MAX in it:
+                             # unknown, because the event comes from a snapshot
+    bint counts              # its value is a number of rows, not a position
     int32_t predecessor_kept  # the store of the variable before,
     int32_t n_predecessor_keys
     const Column** predecessor_keys  # and the key in it
@@ -189,6 +191,9 @@ cdef struct Step:           # from a chosen event to an earlier event of another
     int32_t* n_terms         # per key word
     Term* terms              # terms of all words
     bint same                # see StepPlan
+    bint is_of_event         # the key in the store depends on the last event alone,
+    int32_t n_columns        # and has these columns; 0: it is more than columns, or there is no key
+    const Column** columns
     bint joins               # the step before it is to the first variable and handles many rows at once; see join.pyx
     bint compares            # the last word is not a key word of the store; it is compared with its first register
     int32_t compared         # register of the source's rows that is one more operand of the last word,

@@ -350,6 +350,7 @@ cdef class Tables:
             self.kept[i].predecessor = -1
             if item.predecessor is not None:
                 store, keys = item.predecessor
+                self.kept[i].counts = item.counts
                 self.kept[i].predecessor, self.kept[i].predecessor_kept = item.n_columns, store
                 self.kept[i].n_predecessor_keys, self.kept[i].predecessor_keys = len(keys), self._columns(keys)
             self.n_held += len(item.held)
@@ -363,6 +364,12 @@ cdef class Tables:
                 compared = next(operand for operand in words[len(words) - 1] if operand.kind == "row")
                 words[len(words) - 1].remove(compared)
                 step.compared, step.sign = compared.number, compared.sign
+            hashed_words = words[: len(plan.kept[item.kept].keys)]
+            hashed = [operand for word in hashed_words for operand in word]
+            step.is_of_event = all(operand.kind in ("event", "const") for operand in hashed)
+            if all(len(word) == 1 and word[0].kind == "event" and word[0].sign > 0 for word in hashed_words):
+                step.columns = self._columns([operand.number for operand in hashed])
+                step.n_columns = len(hashed)
             step.n_terms = int_array([len(word) for word in words], &step.n_words)
             operands = [operand for word in words for operand in word]
             step.terms = <Term*>calloc(max(1, len(operands)), sizeof(Term))
@@ -428,6 +435,7 @@ cdef class Tables:
             code_free(&self.steps[i].predicate)
             free(self.steps[i].n_terms)
             free(self.steps[i].terms)
+            free(self.steps[i].columns)
         free(self.kept)
         free(self.steps)
         free(self.first_kept)

@@ -184,8 +184,9 @@ cdef object _to_ordinals(Core* core, int number, rows, int64_t start, int64_t no
     """
     cdef State* state
     cdef int c
-    if core.factorised and core.kept[number].predecessor >= 0:  # unknown: they are found while they are in the window
+    if core.factorised and core.kept[number].predecessor >= 0:  # they are found while they are in the window
         rows = np.vstack([rows, np.full(rows.shape[1], INT64_MAX, np.int64)])
+    core.has_nulls = True
     words = np.ascontiguousarray(rows)
     _check(words.shape[0] == core.indexes[number].fixed + core.indexes[number].columns, "rows")
     if number >= core.n_indexes or core.factorised:

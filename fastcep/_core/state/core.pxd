@@ -65,7 +65,7 @@ cdef struct Core:
     IndexInfo* infos
     ForAll* foralls
     Index* indexes           # the indexes of the rows; with windows of their own, those of the window that is entered
-    bint factorised          # the indexes hold kept events instead of rows; see factorised.pyx
+    bint factorised          # the indexes hold kept events instead of rows; see factorised/chunk.pyx
     Kept* kept               # factorised: per index
     int32_t* first_kept      # factorised: per variable its first index
     Index hashed             # factorised: events of the first variable by the whole key of a join; see join.pyx
@@ -74,6 +74,12 @@ cdef struct Core:
     int64_t* held            # factorised: values of the chosen events that later steps read
     uint8_t* held_null
     Vec frames               # factorised: stack of the search through a Kleene variable
+    uint8_t* zeros           # factorised: a column of zeros, of one chunk
+    bint has_pairs           # factorised: a key has two words
+    bint has_nulls           # factorised: a register of a stored event may be null
+    bint is_moved            # factorised: buckets have been created, which may move the others
+    int32_t joined           # factorised: bucket of the join for the current event, if its key depends on it alone
+    int64_t since            # factorised: position of the oldest start that is live for the current event
     Starts starts
     Stage stage
     Machine* vm

@@ -142,7 +142,8 @@ def _repeated_name(name: str, n: int) -> Any:
     """Return a dictionary array with the name of a query, n times."""
     if n <= _FEW:
         return _few_names(name).slice(0, n)
-    return pa.DictionaryArray.from_arrays(from_numpy(np.zeros(n, np.int8), pa.int8()), from_texts([name]))
+    codes = from_numpy(np.zeros(n, np.int8), pa.int8())
+    return pa.DictionaryArray.from_arrays(codes, from_texts([name]), safe=False)  # the codes need no check
 
 
 @lru_cache(maxsize=1000)

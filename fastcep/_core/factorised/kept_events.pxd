@@ -1,8 +1,8 @@
-# The kept events of the factorised store, and their keys. See factorised.pyx.
+# The kept events of the factorised store, and their keys. See chunk.pyx.
 from libc.stdint cimport int32_t, int64_t
 
 from fastcep._core.memory.row_store cimport Bucket
-from fastcep._core.memory.vectors cimport Vec, fill, gather, reserve
+from fastcep._core.memory.vectors cimport FILL_SLACK, Vec, fill_blocks, gather, reserve
 from fastcep._core.program.plan_tables cimport Step, Term
 from fastcep._core.state.core cimport Core
 
@@ -60,9 +60,11 @@ cdef inline bint read_term(const Core* core, const Term* term, const Bucket* buc
     return True
 
 
-cdef inline int read_words(const Core* core, const Step* step, const Bucket* bucket, int64_t row, int k,
+cdef inline int read_words(const Core* core, const Step* step, int n_words, const Bucket* bucket, int64_t row, int k,
                            int64_t* key) noexcept nogil:
-    """Compute the key of a step from a row of its source, without the operand that a join compares.
+    """Compute the first ``n_words`` words of the key of a step from a row of its source.
+
+    The operand that a join compares is left out.
 
     Returns ``MISSING`` if a word is null or does not fit into int64; ``BEYOND`` if the last word is 2^63, as for
     -INT64_MIN; otherwise ``READ``.
@@ -71,7 +73,7 @@ cdef inline int read_words(const Core* core, const Step* step, const Bucket* buc
     cdef wide sum
     cdef int64_t value = 0
     cdef int w, t
-    for w in range(step.n_words):
+    for w in range(n_words):
         if step.n_terms[w] == 1 and term.sign > 0:
             if not read_term(core, term, bucket, row, k, key + w):
                 return MISSING
@@ -134,8 +136,8 @@ cdef inline void emit_first(Core* core, const int64_t* first, const int32_t* row
 cdef inline void repeat_variable(Core* core, int variable, int64_t position, int64_t n) noexcept nogil:
     """Write the event that ``variable`` binds in each of the last ``n`` matches."""
     cdef Vec* values = core.out_values + variable
-    if values.size + n > values.capacity and reserve(values, values.size + n) < 0:
+    if values.size + n + FILL_SLACK > values.capacity and reserve(values, values.size + n + FILL_SLACK) < 0:
         core.failed = True
         return
-    fill(values.data + values.size, position, n)
+    fill_blocks(values.data + values.size, position, n)
     values.size += n

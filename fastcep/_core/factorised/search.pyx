@@ -1,41 +1,27 @@
 # cython: language_level=3
-"""The factorised store: store events in buckets, and enumerate the matches that an event of the last variable completes.
+"""The enumeration of the matches that an event of the last variable completes, in the factorised store.
 
-A stored event is a row of one word, its position, with the registers that later steps read. An event of the first
-variable is also a *start*, which defines its window and its memory. A stored event is dead when it is older than the
-oldest live start, because no match can hold it any more. So all dead rows of a bucket are before its ``head``, and the
-rows that may be chosen before a given event are one range (``_find_range``).
+It chooses an event of each variable, from the last but one to the first, in ascending order. The rows that a bucket has
+for the first variable are matches, which are written in runs (``join``). The events of each later variable are written
+when the recursion returns. In a Kleene variable the enumeration is a depth-first search with an explicit stack
+(``frames``): an element is preceded by another element or by an event of the previous variable, whichever comes first in
+the stream.
 
-The enumeration chooses an event of each variable, from the last but one to the first, in ascending order. The rows
-that a bucket has for the first variable are matches, which are written in runs (``join``). The events of each later
-variable are written when the recursion returns. In a Kleene variable the enumeration is a depth-first search with an
-explicit stack (``frames``): an element is preceded by another element or by an event of the previous variable,
-whichever comes first in the stream. If the key of the step back is the same for all elements, an event is stored only
-if an event that it can follow is in the window, and found only as long as the last of these, its *predecessor*, is.
 Matches have the order of the row store: they are compared by the last event but one, then by the one before it, and so
 on (``plan/factorised.py``).
-
-Invariants: no event is stored during an enumeration; buckets ascend by position; an event is stored after it has
-completed matches, so a match never contains it twice.
 """
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 
-from fastcep._core.matcher.join cimport join
+from fastcep._core.factorised.join cimport join
+from fastcep._core.factorised.kept_events cimport (
+    READ, emit_first, end_before, first_from, kept_column, read_words, repeat_variable,
+)
 from fastcep._core.matches.emit cimport end_event
-from fastcep._core.memory.row_store cimport (
-    Bucket, Index, bucket_at, column_of, find, find_or_add, find_words, make_room,
-)
-from fastcep._core.memory.starts cimport Starts, start_of
+from fastcep._core.memory.row_store cimport Bucket, Index, bucket_at, find
 from fastcep._core.memory.vectors cimport Vec, fill, push, reserve
-from fastcep._core.program.plan_tables cimport Column, Kept, Step, Term
+from fastcep._core.program.plan_tables cimport Kept, Step
 from fastcep._core.program.predicate cimport CHUNK, run
-from fastcep._core.state.core cimport EVENT, ROW, Core, copy_event, read_key
-from fastcep._core.state.kept_events cimport (
-    READ, emit_first, end_before, first_from, first_live, kept_column, read_words, repeat_variable,
-)
-
-cdef extern from *:
-    int __builtin_ctzll(unsigned long long) noexcept nogil
+from fastcep._core.state.core cimport EVENT, ROW, Core
 
 cdef enum:                  # words of a frame of the search: an element, and the candidates for the event before it
     ELEMENT                 # bucket and row of the element
@@ -49,113 +35,22 @@ cdef enum:                  # words of a frame of the search: an element, and th
     FRAME                   # number of words
 
 
-cdef void complete_matches(Core* core, int k, int64_t position) noexcept nogil:
-    """Emit the matches whose last event is event ``k`` of the chunk."""
-    cdef int last = core.n_variables - 1, end
-    cdef Bucket* candidates
+cdef void enumerate_matches(Core* core, Bucket* candidates, int end, int k, int64_t position) noexcept nogil:
+    """Emit the matches of event ``k`` of the chunk with the rows of the last variable but one before row ``end``."""
+    cdef int last = core.n_variables - 1
     cdef const Step* step = core.back[last - 1]
-    if core.starts.first == core.starts.next:
+    candidates.head = first_from(candidates.data, candidates.head, candidates.size, core.since)
+    if candidates.head >= end:
         return
-    candidates = _find_range(core, step, NULL, 0, k, position, &end)
-    if candidates == NULL:
-        return
+    core.rows_visited += end - candidates.head
     core.emitted = 0
-    _enumerate(core, step, candidates, candidates.head, end, k)
+    if step.joins and not step.has_predicate and end - candidates.head <= CHUNK and core.kept[step.kept].counts:
+        join(core, step, candidates, candidates.head, NULL, end - candidates.head, k)
+    else:
+        _enumerate(core, step, candidates, candidates.head, end, k)
     if core.emitted:
         repeat_variable(core, last, position, core.emitted)
         end_event(core, position, core.now)
-
-
-cdef void store_event(Core* core, uint64_t variables, int k, int64_t position) noexcept nogil:
-    """Store event ``k`` of the chunk for later events, in all stores of these variables."""
-    cdef Starts* starts = &core.starts
-    cdef int variable, store
-    cdef int64_t predecessor
-    cdef bint stored
-    while True:
-        variable = __builtin_ctzll(variables)
-        store, stored, predecessor = core.first_kept[variable], False, INT64_MAX
-        if core.kept[store].predecessor >= 0:
-            predecessor = _predecessor(core, core.kept + store, k, position)
-        if variable == 0 or (starts.first < starts.next and predecessor >= first_live(core)):
-            while store < core.first_kept[variable + 1]:
-                stored |= _append(core, core.kept + store, core.indexes + store, variable, k, position, predecessor)
-                store += 1
-        if stored:
-            starts.rows[(starts.next - 1) & starts.mask] += 1
-            starts.live += 1
-            core.rows_created += 1
-            if starts.live > core.peak:
-                core.peak = starts.live
-        variables &= variables - 1
-        if variables == 0 or core.failed:
-            return
-
-
-cdef inline bint _append(
-        Core* core, const Kept* kept, Index* index, int variable, int k, int64_t position,
-        int64_t predecessor) noexcept nogil:
-    """Append event ``k`` of the chunk to a store; returns False if no later event can find it, or if memory ran out."""
-    cdef Bucket* bucket
-    cdef const Column* column
-    cdef int64_t* data
-    cdef int64_t bucket_number, row, key = 0
-    if kept.n_keys == 1:
-        column = kept.keys[0]
-        if column.null != NULL and column.null[k]:
-            return False
-        key = core.key[0] = column.data[k]
-    elif not read_key(kept.keys, kept.n_keys, k, core.key):
-        return False
-    if kept.compares and kept.registers[0].null != NULL and kept.registers[0].null[k]:
-        return False
-    if variable == 0:
-        if start_of(&core.starts, core.now, position) < 0:
-            core.failed = True
-            return False
-    bucket_number = find_words(index, &key, 1) if kept.n_keys == 1 else find(index, core.key)
-    if bucket_number < 0:
-        bucket_number = find_or_add(index, core.key)
-        if bucket_number < 0:
-            core.failed = True
-            return False
-    bucket = bucket_at(index, bucket_number)
-    if bucket.size == bucket.capacity and make_room(index, bucket, first_live(core)) < 0:
-        core.failed = True
-        return False
-    row = bucket.size
-    bucket.size += 1
-    data = bucket.data + row
-    data[0] = position
-    if kept.n_registers == 1:
-        column = kept.registers[0]
-        data += bucket.capacity
-        data[0] = column.null != NULL and column.null[k]
-        data += bucket.capacity
-        data[0] = column.data[k]
-    elif kept.n_registers > 1:
-        copy_event(index, bucket, row, kept.registers, kept.n_registers, k)
-    if kept.predecessor >= 0:
-        column_of(index, bucket, kept.predecessor)[row] = predecessor
-    return True
-
-
-cdef inline int64_t _predecessor(Core* core, const Kept* kept, int k, int64_t position) noexcept nogil:
-    """Return the position of the last stored event that event ``k`` of the chunk can follow; -1 if there is none."""
-    cdef const Index* index = core.indexes + kept.predecessor_kept
-    cdef const Bucket* bucket
-    cdef int64_t number
-    cdef int last
-    if not read_key(kept.predecessor_keys, kept.n_predecessor_keys, k, core.key) or index.n_buckets == 0:
-        return -1
-    number = find(index, core.key)
-    if number < 0:
-        return -1
-    bucket = bucket_at(index, number)
-    last = bucket.size - 1
-    if last >= 0 and bucket.data[last] == position:  # the event itself, which both variables may bind
-        last -= 1
-    return bucket.data[last] if last >= 0 else -1
 
 
 # ---------------------------------------------------------------------- one step
@@ -171,9 +66,9 @@ cdef inline Bucket* _find_range(Core* core, const Step* step, const Bucket* sour
     cdef Index* index = core.indexes + step.kept
     cdef Bucket* bucket
     cdef const int64_t* data
-    cdef int64_t bucket_number, since = first_live(core)
+    cdef int64_t bucket_number, since = core.since
     cdef int head, last
-    if read_words(core, step, source, row, k, core.key) != READ:
+    if read_words(core, step, step.n_words, source, row, k, core.key) != READ:
         return NULL
     if index.n_buckets == 0:
         return NULL
@@ -197,12 +92,12 @@ cdef void _enumerate(Core* core, const Step* step, const Bucket* bucket, int fir
     cdef int32_t rows[CHUNK]
     cdef uint8_t keep[CHUNK]
     cdef int i, n, m
-    cdef int predecessor = core.kept[step.kept].predecessor
+    cdef int predecessor = -1 if core.kept[step.kept].counts else core.kept[step.kept].predecessor
     while first < end and not core.failed:
         m = min(CHUNK, end - first)
         n = _filter_rows(core, step, bucket, first, m, k, rows, keep) if step.has_predicate else m
         if predecessor >= 0:
-            n = _filter_preceded(kept_column(bucket, predecessor) + first, first_live(core), rows, n, n == m)
+            n = _filter_preceded(kept_column(bucket, predecessor) + first, core.since, rows, n, n == m)
         if step.variable == 0:
             emit_first(core, bucket.data + first, NULL if n == m else rows, n)
         elif step.joins:

@@ -8,19 +8,21 @@ incrementally and on demand: each event is inserted at most once.
 
 The hash index can be rebuilt from the stores, so it is not part of a snapshot.
 """
-from libc.stdint cimport INT64_MIN, int32_t, int64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t
 
+from fastcep._core.factorised.kept_events cimport (
+    BEYOND, MOST_WORDS, READ, emit_first, end_before, first_from, kept_column, read_words, repeat_variable,
+)
 from fastcep._core.memory.row_store cimport Bucket, Index, append, bucket_at, find, find_or_add, key_of
 from fastcep._core.memory.vectors cimport Vec, reserve
 from fastcep._core.program.plan_tables cimport Step
+from fastcep._core.program.predicate cimport CHUNK
 from fastcep._core.state.core cimport Core
-from fastcep._core.state.kept_events cimport (
-    BEYOND, MOST_WORDS, READ, emit_first, end_before, first_from, first_live, kept_column, read_words, repeat_variable,
-)
 
 cdef extern from "join.h":
-    int FC_PROBE_ROWS
-    int64_t fc_join(const int64_t*, const int64_t*, int, const int64_t*, const int64_t*, int, int64_t, int,
+    int FC_JOIN_SLACK
+    int64_t fc_join(const int64_t*, const int64_t*, int, const int64_t*, const int64_t*, const int64_t*, int64_t,
+                    int, int64_t, int,
                     int64_t*, int64_t*) noexcept nogil
 
 cdef extern from *:
@@ -43,34 +45,43 @@ cdef void join(Core* core, const Step* step, const Bucket* bucket, int first, co
     cdef const int64_t* positions = bucket.data + first
     cdef const int64_t* bits = NULL
     cdef const int64_t* values = NULL
-    cdef const int64_t* first_positions
     cdef int64_t key[MOST_WORDS]
     cdef int64_t bucket_number, null_bit = 0, any_null = 0, zero = 0
     cdef Bucket* target
-    cdef int i, row, head, size, done = 0, m
-    cdef int read = read_words(core, back, bucket, first, k, key)
+    cdef int64_t ends[CHUNK]
+    cdef const int64_t* counts = ends
+    cdef int i, row, size, done = 0, m
+    cdef int64_t offset = 0
+    cdef int read = read_words(core, back, back.n_words, bucket, first, k, key)
     cdef bint beyond = read == BEYOND and back.compares and back.sign > 0
     if read != READ and not beyond:
         return
-    bucket_number = find(index, key)
+    bucket_number = core.joined if back.is_of_event and step.variable == core.n_variables - 2 else find(index, key)
     if bucket_number < 0:
         return
     target = bucket_at(index, bucket_number)
-    head = target.head = first_from(target.data, target.head, target.size, first_live(core))
-    size = target.size - head
-    first_positions = target.data + head
+    target.head = first_from(target.data, target.head, target.size, core.since)
+    if core.kept[step.kept].counts and kept_column(bucket, core.kept[step.kept].predecessor)[first] != INT64_MAX:
+        counts, offset = kept_column(bucket, core.kept[step.kept].predecessor) + first, target.removed + target.head
+    else:
+        for i in range(n):
+            row = i if rows == NULL else rows[i]
+            ends[row] = end_before(target.data + target.head, 0, target.size - target.head, positions[row])
+    size = <int>max(<int64_t>0, counts[n - 1 if rows == NULL else rows[n - 1]] - offset)  # the counts ascend
     if size == 0:
         return
     if back.compares:
         values = kept_column(bucket, 1 + back.compared) + first
-        bits = kept_column(bucket, 0) + first
-        null_bit = <int64_t>1 << back.compared
-        for i in range(n):
-            any_null |= bits[i if rows == NULL else rows[i]] & null_bit
+        if core.has_nulls:
+            bits = kept_column(bucket, 0) + first
+            null_bit = <int64_t>1 << back.compared
+            for i in range(n):
+                any_null |= bits[i if rows == NULL else rows[i]] & null_bit
     if back.compares and size <= COMPARED and rows == NULL and any_null == 0 and not beyond:
         while done < n and not core.failed:
             m = n - done if (n - done) * <int64_t>size <= OUTPUT_ROWS else max(1, OUTPUT_ROWS // size)
-            _compare(core, step, back, target, positions + done, values + done, m, key[back.n_words - 1])
+            _compare(core, step, back, target, size, positions + done, values + done, counts + done, offset, m,
+                     key[back.n_words - 1])
             done += m
         return
     for i in range(n):
@@ -78,36 +89,42 @@ cdef void join(Core* core, const Step* step, const Bucket* bucket, int first, co
         if any_null and bits[row] & null_bit:
             continue
         if not back.compares:
-            m = end_before(first_positions, 0, size, positions[row])
-            _write(core, step.variable, first_positions, m, positions[row])
+            m = <int>(counts[row] - offset)
+            _write(core, step.variable, target.data + target.head, m, positions[row])
         elif beyond:  # the base is 2^63, one more than int64 holds: only a negative value gives an int64
             if values[row] >= 0:
                 continue
             key[back.n_words - 1] = values[row] ^ INT64_MIN
             if size <= COMPARED:
-                _compare(core, step, back, target, positions + row, &zero, 1, key[back.n_words - 1])
+                _compare(core, step, back, target, size, positions + row, &zero, counts + row, offset, 1,
+                         key[back.n_words - 1])
             else:
                 _probe(core, step, back, target, positions[row], 0, key)
         elif size <= COMPARED:
-            _compare(core, step, back, target, positions + row, values + row, 1, key[back.n_words - 1])
+            _compare(core, step, back, target, size, positions + row, values + row, counts + row, offset, 1,
+                     key[back.n_words - 1])
         else:
             _probe(core, step, back, target, positions[row], values[row], key)
         if core.failed:
             return
 
 
-cdef inline void _compare(Core* core, const Step* step, const Step* back, const Bucket* target,
-                          const int64_t* positions, const int64_t* values, int n, int64_t base) noexcept nogil:
-    """Compare ``n`` events with all live events of a bucket, and write the matches."""
+cdef inline void _compare(
+        Core* core, const Step* step, const Step* back, const Bucket* target, int size, const int64_t* positions,
+        const int64_t* values, const int64_t* counts, int64_t offset, int n, int64_t base) noexcept nogil:
+    """Compare ``n`` events with the live events of a bucket that precede each, and write the matches.
+
+    Event i is preceded by the first ``counts[i] - offset`` of them, no event by more than ``size``.
+    """
     cdef Vec* first = core.out_values
     cdef Vec* second = core.out_values + step.variable
-    cdef int64_t size = target.size - target.head, room = n * size + 2, count
+    cdef int64_t room = n * <int64_t>size + FC_JOIN_SLACK, count
     if (first.size + room > first.capacity and reserve(first, first.size + room) < 0) or (
             second.size + room > second.capacity and reserve(second, second.size + room) < 0):
         core.failed = True
         return
-    count = fc_join(target.data + target.head, kept_column(target, 1) + target.head, <int>size, positions, values, n,
-                    base, back.sign, first.data + first.size, second.data + second.size)
+    count = fc_join(target.data + target.head, kept_column(target, 1) + target.head, size, positions, values, counts,
+                    offset, n, base, back.sign, first.data + first.size, second.data + second.size)
     first.size += count
     second.size += count
     core.emitted += count
@@ -119,7 +136,7 @@ cdef void _probe(Core* core, const Step* step, const Step* back, Bucket* target,
     """Look up the events of the first variable by the whole key, and write the matches."""
     cdef Index* index = &core.hashed
     cdef int last = back.n_words - 1
-    cdef int64_t base = key[last], bucket_number, since = first_live(core)
+    cdef int64_t base = key[last], bucket_number, since = core.since
     cdef Bucket* same
     if target.n_hashed < target.size and not _hash_rows(core, target, since):
         core.failed = True

@@ -1,0 +1,1 @@
+"""The factorised store of a query: events in buckets, and the search for the matches they form."""
