@@ -37,7 +37,7 @@ SUITES = {
     "many_queries": "many_queries", "windows": "windows", "io": "io", "sweeps": "sweeps", "send": "send",
     "threads": "threads",
 }  # fmt: skip
-LIMIT_GOALS = {"Q1": 0.5, "Q1s": 0.6, "QS": 1.0, "QK": 0.5}
+LIMIT_GOALS = {"Q1": 0.9, "Q1s": 1.3, "QS": 2.5, "QK": 1.0}
 
 
 def limit(results: Results) -> Iterator[Row]:

@@ -83,10 +83,12 @@ def test_rows(name: str, window: str, nulls: bool) -> None:
     assert same(text, {column: [*first[column], *second[column]] for column in first}, 9) > 0
 
 
-def test_many_keys() -> None:
-    """More keys than slots: several keys have the same first slot."""
-    data = stream(3, 20_000, 0, False) | {"k": np.random.default_rng(4).integers(0, 3_000, 20_000)}
-    assert same("PATTERN SEQ(A a, B b, C c) WHERE [k] WITHIN 20us", data, 5) > 0
+@pytest.mark.parametrize(("key", "column"), [("k", "k"), ("k, v", "k"), ("k, v", "v")])
+def test_many_keys(key: str, column: str) -> None:
+    """Many keys, so that several have the same first slot; of two words they differ in one or the other."""
+    values = np.random.default_rng(4).integers(0, 3_000, 20_000)
+    data = stream(3, 20_000, 0, False) | {"k": [1] * 20_000, "v": [1] * 20_000} | {column: values}
+    assert same(f"PATTERN SEQ(A a, B b, C c) WHERE [{key}] WITHIN 20us", data, 5) > 0
 
 
 def test_buckets_that_are_removed_and_come_again() -> None:
