@@ -163,7 +163,11 @@ class _Factoriser:
             if not draft.again
         }
         kept = tuple(
-            replace(self._kept(*store), predecessor=predecessors.get(number), counts=store[0] == 1 and drafts[0].joins)
+            replace(
+                self._kept(*store),
+                predecessor=predecessors.get(number),
+                counts=predecessors.get(number) is not None and store[0] == 1 and drafts[0].joins,
+            )
             for number, store in enumerate(self.stores)
         )
         return Factorised(kept, steps, tuple(self.stores))

@@ -117,8 +117,8 @@ class KeptPlan:
 
     Keys and registers are event columns. ``held`` are the registers that later steps read after the event is chosen,
     each with its slot. ``predecessor`` is the store of the preceding variable, and the event columns of the key that
-    leads to the events there that an event of this store can follow; None if that key depends on other events. If it
-    ``counts``, a stored event has their number, otherwise the position of the last of them.
+    leads to the events there that an event of this store can follow; None if that key depends on other events. If the
+    store ``counts``, each stored event has the number of events that it can follow, otherwise the position of the last.
     """
 
     variable: int

@@ -26,7 +26,7 @@ from libc.string cimport memset
 
 from fastcep._core.factorised.kept_events cimport READ, first_live, read_words
 from fastcep._core.factorised.search cimport enumerate_matches
-from fastcep._core.factorised.targets cimport KeyedBucket, Target, aim, bucket_number, bucket_of, differs
+from fastcep._core.factorised.targets cimport KeyedBucket, Target, bucket_number, bucket_of, differs, set_targets
 from fastcep._core.input.batch cimport Events
 from fastcep._core.memory.row_store cimport Bucket, Index, bucket_at, column_of, find, find_or_add, make_room
 from fastcep._core.memory.starts cimport EVENTS, TIME, Starts, expire, grow, last_time, start_of
@@ -44,7 +44,7 @@ cdef extern from *:
 
 cdef enum:
     FEW = 2                  # relevant events of a chunk up to which it takes less time to handle each on its own
-    SPARSE = CHUNK // 8      # relevant events of a chunk up to which they are prefetched
+    PREFETCHED = CHUNK // 8  # relevant events of a chunk up to which their columns are prefetched
 
 cdef enum:                   # results of looking up a bucket
     NONE = -1
@@ -77,7 +77,7 @@ cdef int match_chunk(Core* core, const uint64_t* bits, const int32_t* relevant, 
     if n <= FEW or (starts.kind == TIME and events.time[base + relevant[0]] < INT64_MIN + starts.span):
         taken = _store_one_by_one(core, bits, relevant, n, events, base, completions, &n_completions)
     else:
-        if n <= SPARSE:
+        if n <= PREFETCHED:
             _prefetch(core, relevant, n, events.time + base)
         taken = _store_events(core, bits, relevant, n, events, base, completions, &n_completions)
     taken = _complete(core, relevant, taken, events, base, completions, n_completions)
@@ -112,8 +112,8 @@ cdef int _store_events(Core* core, const uint64_t* bits, const int32_t* relevant
     cdef const int64_t* time = events.time + base
     cdef int64_t position = events.position + base, timed = -1 if starts.kind == TIME else 0
     cdef int64_t span = starts.span if starts.kind == TIME else starts.span - 1 if starts.kind == EVENTS else INT64_MAX
-    cdef uint64_t stored = (<uint64_t>1 << (core.n_variables - 1)) - 1, variables, simple, several
-    cdef int64_t now, at, since, oldest, predecessor, count, missed, latest = INT64_MAX - 1
+    cdef uint64_t stored = (<uint64_t>1 << (core.n_variables - 1)) - 1, variables, fast, multiple
+    cdef int64_t now, at, since, oldest, predecessor, count, slow, latest = INT64_MAX - 1
     cdef int64_t slot, first, next, mask, live, peak, created, capacity, row
     cdef int r, k, m = 0, noted
     cdef int32_t number, other_number, is_due
@@ -134,9 +134,9 @@ cdef int _store_events(Core* core, const uint64_t* bits, const int32_t* relevant
     n_completions[0] = 0
     expire(starts, time[relevant[0]], position + relevant[0], events.time, events.position)
     core.since = first_live(core) if starts.first < starts.next else position + relevant[0]
-    if not _has_room(starts):
+    if not _make_room(starts):
         return 0
-    simple = aim(core, targets, &several, &ignored, &always)
+    fast = set_targets(core, targets, &multiple, &ignored, &always)
     first, next, mask, live, peak, created = starts.first, starts.next, starts.mask, starts.live, core.peak, core.rows_created
     start_times, start_positions, start_rows = starts.time, starts.position, starts.rows
     stamps = start_times if timed else start_positions
@@ -153,13 +153,13 @@ cdef int _store_events(Core* core, const uint64_t* bits, const int32_t* relevant
             first += 1
         FC_CHECK(variables != 0 and first <= next and next - first <= mask and m <= r)
         target = targets + __builtin_ctzll(variables)
-        missed = (variables & (variables - 1)) | (variables & ~simple) | (next - first >= mask)
-        if missed == 0:
+        slow = (variables & (variables - 1)) | (variables & ~fast) | (next - first >= mask)
+        if slow == 0:
             number, other_number = bucket_number(&target.own, k, pairs), bucket_number(&target.other, k, pairs)
             own, other = bucket_of(&target.own, number), bucket_of(&target.other, other_number)
-            missed = differs(&target.own, own, k, pairs) | differs(&target.other, other, k, pairs)
-            missed |= (number | other_number) >> 31
-        if missed == 0:
+            slow = differs(&target.own, own, k, pairs) | differs(&target.other, other, k, pairs)
+            slow |= (number | other_number) >> 31
+        if slow == 0:
             slot = next & mask
             start_times[slot], start_positions[slot], start_rows[slot] = now, at, 0
             next += variables & 1
@@ -167,17 +167,17 @@ cdef int _store_events(Core* core, const uint64_t* bits, const int32_t* relevant
             since = start_positions[first & mask]
             if other.bucket.size == 0 or other.bucket.data[other.bucket.size - 1] < since:
                 continue
-            missed = variables & several
-        if missed:
+            slow = variables & multiple
+        if slow:
             _set_starts(core, first, next, live, peak, created)
             n_completions[0] = m
             noted = _take_event(core, variables, k, now, at, completions + m)
             completions[m].place = r
-            if noted < 0 or not _has_room(starts):
+            if noted < 0 or not _make_room(starts):
                 return r
             m += noted
             if core.is_moved:
-                simple = aim(core, targets, &several, &ignored, &always)
+                fast = set_targets(core, targets, &multiple, &ignored, &always)
             next, mask, live, peak, created = starts.next, starts.mask, starts.live, core.peak, core.rows_created
             start_times, start_positions, start_rows = starts.time, starts.position, starts.rows
             stamps = start_times if timed else start_positions
@@ -222,7 +222,7 @@ cdef inline void _set_starts(
         starts.due = last_time(starts, starts.time[first & starts.mask]) if first < next else INT64_MAX
 
 
-cdef inline bint _has_room(Starts* starts) noexcept nogil:
+cdef inline bint _make_room(Starts* starts) noexcept nogil:
     """Make room in the ring for one more start than there is; returns False if memory ran out."""
     return (starts.time != NULL and starts.next - starts.first <= starts.mask) or grow(starts) == 0
 
@@ -367,7 +367,8 @@ cdef int _complete(Core* core, const int32_t* relevant, int n, const Events* eve
                    const Completion* completions, int n_completions) noexcept nogil:
     """Emit the matches of the completions among ``n`` events.
 
-    Returns n, or the place of the event at which memory ran out.
+    Returns n, or the place of the event at which memory ran out. The events after it have been stored, too; they are
+    counted and dropped like the others.
     """
     cdef const Step* step = core.back[core.n_variables - 2]
     cdef const Completion* completion

@@ -113,18 +113,30 @@ static FC_AVX512 int64_t fc_join_avx512(FC_ROWS, int size, FC_PROBES, int64_t *f
 }
 #endif
 
-/* Join `m` probe rows with build rows (positions `pos`, values `value`), of which a probe row is preceded by the first
- * counts[i] - offset; no more than `size`, and at most 64. A build row joins if it precedes the probe row and has the value base + probe_value, or
- * base - probe_value if `sign` < 0; a sum that overflows equals nothing. For each pair the position of the build row is written
- * to `first` and that of the probe row to `second`. Returns the number of pairs. Up to FC_JOIN_SLACK more words of `first` and
- * `second` may be written, and up to three words past the build rows are read. */
-static inline int64_t fc_join(FC_ROWS, int size, FC_PROBES, int64_t *first, int64_t *second) {
+/* How many rows are compared at once: eight, four or one. */
+static inline int fc_join_width(void) {
 #ifdef FC_AVX512
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt"))
-        return fc_join_avx512(pos, value, size, probe, probe_value, counts, offset, m, base, sign, first, second, (size + 7) / 8);
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt"))
-        return fc_join_avx2(pos, value, size, probe, probe_value, counts, offset, m, base, sign, first, second, (size + 3) / 4);
+    if (__builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt"))
+        return __builtin_cpu_supports("avx512f") ? 8 : __builtin_cpu_supports("avx2") ? 4 : 1;
 #endif
+    return 1;
+}
+
+/* Join `m` probe rows, at most 256, with build rows (positions `pos`, values `value`). Probe row i is preceded by the first
+ * counts[i] - offset build rows; no probe row by more than `size`, which is at most 64. It joins those of them that have the value
+ * base + probe_value, or base - probe_value if `sign` < 0; a sum that overflows equals nothing. For each pair the position of the
+ * build row is written to `first` and that of the probe row to `second`. Returns the number of pairs. Up to FC_JOIN_SLACK more
+ * words of `first` and `second` may be written, and up to three words past the build rows are read. */
+static inline int64_t fc_join(int width, FC_ROWS, int size, FC_PROBES, int64_t *first, int64_t *second) {
+#ifdef FC_AVX512
+    if (width == 8)
+        return fc_join_avx512(pos, value, size, probe, probe_value, counts, offset, m, base, sign, first, second,
+                              (size + 7) / 8);
+    if (width == 4)
+        return fc_join_avx2(pos, value, size, probe, probe_value, counts, offset, m, base, sign, first, second,
+                            (size + 3) / 4);
+#endif
+    (void)width;
     return fc_join_any(pos, value, size, probe, probe_value, counts, offset, m, base, sign, first, second, 0);
 }
 #endif

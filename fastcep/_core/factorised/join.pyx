@@ -8,6 +8,8 @@ incrementally and on demand: each event is inserted at most once.
 
 The hash index can be rebuilt from the stores, so it is not part of a snapshot.
 """
+import numpy as np
+
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t
 
 from fastcep._core.factorised.kept_events cimport (
@@ -19,11 +21,15 @@ from fastcep._core.program.plan_tables cimport Step
 from fastcep._core.program.predicate cimport CHUNK
 from fastcep._core.state.core cimport Core
 
+cdef extern from "check.h":
+    void FC_CHECK(bint) noexcept nogil
+
 cdef extern from "join.h":
     int FC_JOIN_SLACK
-    int64_t fc_join(const int64_t*, const int64_t*, int, const int64_t*, const int64_t*, const int64_t*, int64_t,
-                    int, int64_t, int,
-                    int64_t*, int64_t*) noexcept nogil
+    int fc_join_width() noexcept nogil
+    int64_t fc_join(
+        int width, const int64_t* pos, const int64_t* value, int size, const int64_t* probe, const int64_t* probe_value,
+        const int64_t* counts, int64_t offset, int m, int64_t base, int sign, int64_t* first, int64_t* second) noexcept nogil
 
 cdef extern from *:
     bint __builtin_add_overflow(int64_t, int64_t, int64_t*) noexcept nogil
@@ -38,7 +44,7 @@ cdef void join(Core* core, const Step* step, const Bucket* bucket, int first, co
                int k) noexcept nogil:
     """Join ``n`` events of the variable of ``step`` with those of the first variable.
 
-    The events are the rows of ``bucket`` from ``first`` on, or those of them that ``rows`` lists.
+    The events are the rows of ``bucket`` from ``first`` on, or those of them that ``rows`` lists; at least one.
     """
     cdef const Step* back = core.back[step.variable - 1]
     cdef const Index* index = core.indexes + back.kept
@@ -54,6 +60,7 @@ cdef void join(Core* core, const Step* step, const Bucket* bucket, int first, co
     cdef int64_t offset = 0
     cdef int read = read_words(core, back, back.n_words, bucket, first, k, key)
     cdef bint beyond = read == BEYOND and back.compares and back.sign > 0
+    FC_CHECK(n > 0)
     if read != READ and not beyond:
         return
     bucket_number = core.joined if back.is_of_event and step.variable == core.n_variables - 2 else find(index, key)
@@ -123,8 +130,8 @@ cdef inline void _compare(
             second.size + room > second.capacity and reserve(second, second.size + room) < 0):
         core.failed = True
         return
-    count = fc_join(target.data + target.head, kept_column(target, 1) + target.head, size, positions, values, counts,
-                    offset, n, base, back.sign, first.data + first.size, second.data + second.size)
+    count = fc_join(fc_join_width(), target.data + target.head, kept_column(target, 1) + target.head, size, positions,
+                    values, counts, offset, n, base, back.sign, first.data + first.size, second.data + second.size)
     first.size += count
     second.size += count
     core.emitted += count
@@ -184,3 +191,27 @@ cdef inline void _write(Core* core, int variable, const int64_t* first, int n, i
         core.rows_visited += n
         emit_first(core, first, NULL, n)
         repeat_variable(core, variable, position, n)
+
+
+def join_rows(const int64_t[::1] pos, const int64_t[::1] value, const int64_t[::1] probe, const int64_t[::1] probe_value,
+              const int64_t[::1] counts, int64_t base, int sign, int width):
+    """Return the pairs that ``fc_join`` finds, for tests: positions of build rows and of probe rows.
+
+    ``width`` is the number of rows compared at once: 8, 4 or 1. There are at most 64 build rows and 256 probe rows.
+
+    Raises
+    ------
+    ValueError
+        If the processor or the build cannot compare so many, or if there are too many rows.
+    """
+    cdef int n = <int>pos.shape[0], m = <int>probe.shape[0]
+    cdef int64_t found
+    if width > fc_join_width():
+        raise ValueError(f"cannot compare {width} rows at once here, only {fc_join_width()}")
+    if not (0 < n <= COMPARED and 0 < m <= CHUNK and len(value) == n and len(probe_value) == len(counts) == m):
+        raise ValueError(f"expected columns of the same length, at most {COMPARED} and {CHUNK} rows")
+    cdef int64_t[::1] padded = np.concatenate([value, np.zeros(3, np.int64)])
+    cdef int64_t[::1] first = np.empty(n * m + FC_JOIN_SLACK, np.int64), second = np.empty(n * m + FC_JOIN_SLACK, np.int64)
+    found = fc_join(width, &pos[0], &padded[0], n, &probe[0], &probe_value[0], &counts[0], 0, m, base, sign, &first[0],
+                    &second[0])
+    return np.asarray(first)[:found], np.asarray(second)[:found]

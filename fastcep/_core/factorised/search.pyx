@@ -98,6 +98,9 @@ cdef void _enumerate(Core* core, const Step* step, const Bucket* bucket, int fir
         n = _filter_rows(core, step, bucket, first, m, k, rows, keep) if step.has_predicate else m
         if predecessor >= 0:
             n = _filter_preceded(kept_column(bucket, predecessor) + first, core.since, rows, n, n == m)
+        if n == 0:
+            first += m
+            continue
         if step.variable == 0:
             emit_first(core, bucket.data + first, NULL if n == m else rows, n)
         elif step.joins:

@@ -8,6 +8,7 @@ from fastcep._core.state.core cimport Core
 cdef struct KeyedBucket:
     Bucket bucket
     int64_t key
+    int64_t second           # the second word of the key, if it has two
 
 
 cdef struct Lookup:          # a look-up of a bucket by one or two columns of the event
@@ -32,8 +33,8 @@ cdef struct Target:          # where the events of a variable are stored, in its
     int64_t predecessor_at
 
 
-cdef uint64_t aim(Core* core, Target* targets, uint64_t* several, const KeyedBucket* ignored,
-                  const KeyedBucket* always) noexcept nogil
+cdef uint64_t set_targets(Core* core, Target* targets, uint64_t* multiple, const KeyedBucket* ignored,
+                          const KeyedBucket* always) noexcept nogil
 
 
 cdef inline int32_t bucket_number(const Lookup* lookup, int k, bint pairs) noexcept nogil:

@@ -8,11 +8,11 @@ from fastcep._core.program.plan_tables cimport Column, Kept, Step
 from fastcep._core.state.core cimport Core
 
 
-cdef uint64_t aim(Core* core, Target* targets, uint64_t* several, const KeyedBucket* ignored,
-                  const KeyedBucket* always) noexcept nogil:
+cdef uint64_t set_targets(Core* core, Target* targets, uint64_t* multiple, const KeyedBucket* ignored,
+                          const KeyedBucket* always) noexcept nogil:
     """Describe where the events of each variable are stored; returns the variables for which that is possible (bit set).
 
-    Those with several stores, of which the first one is described, are written to ``several``.
+    Those with several stores, of which the first one is described, are written to ``multiple``.
 
     The row of an event of the last variable is written to the bucket ``ignored``. An event that nothing needs to precede
     is preceded by the row of the bucket ``always``.
@@ -21,10 +21,10 @@ cdef uint64_t aim(Core* core, Target* targets, uint64_t* several, const KeyedBuc
     cdef const Kept* kept
     cdef const Step* step
     cdef Target* target
-    cdef uint64_t simple = 0
+    cdef uint64_t fast = 0
     cdef int variable, store, last = core.n_variables - 1
     cdef bint fits
-    core.is_moved, several[0] = False, 0
+    core.is_moved, multiple[0] = False, 0
     for variable in range(core.n_variables):
         target = targets + variable
         memset(target, 0, sizeof(Target))
@@ -34,31 +34,31 @@ cdef uint64_t aim(Core* core, Target* targets, uint64_t* several, const KeyedBuc
         target.own = target.other
         if variable == last:
             step = core.back[last - 1]
-            fits = _aim_lookup(&target.own, core.indexes + step.kept, step.columns, step.n_columns, ignored)
+            fits = _set_lookup(&target.own, core.indexes + step.kept, step.columns, step.n_columns, ignored)
             if step.joins and core.back[last - 2].is_of_event:
                 step = core.back[last - 2]
-                fits &= _aim_lookup(&target.other, core.indexes + step.kept, step.columns, step.n_columns, ignored)
+                fits &= _set_lookup(&target.other, core.indexes + step.kept, step.columns, step.n_columns, ignored)
         else:
             store = core.first_kept[variable]
             kept = core.kept + store
             if core.first_kept[variable + 1] - store > 1 or kept.n_registers > 1:
-                several[0] |= <uint64_t>1 << variable
+                multiple[0] |= <uint64_t>1 << variable
             target.is_stored = -1
-            fits = _aim_lookup(&target.own, core.indexes + store, kept.keys, kept.n_keys, ignored)
+            fits = _set_lookup(&target.own, core.indexes + store, kept.keys, kept.n_keys, ignored)
             if kept.n_registers > 0:
                 target.value, target.value_at, target.null_at = kept.registers[0].data, 2, 1
                 target.null = zeros if kept.registers[0].null == NULL else kept.registers[0].null
                 if kept.compares and kept.registers[0].null != NULL:
                     continue
             if kept.predecessor >= 0:
-                fits &= _aim_lookup(&target.other, core.indexes + kept.predecessor_kept, kept.predecessor_keys,
+                fits &= _set_lookup(&target.other, core.indexes + kept.predecessor_kept, kept.predecessor_keys,
                                     kept.n_predecessor_keys, ignored)
                 target.counts, target.predecessor_at = -<int64_t>kept.counts, 1 + kept.predecessor
-        simple |= <uint64_t>fits << variable
-    return simple
+        fast |= <uint64_t>fits << variable
+    return fast
 
 
-cdef inline bint _aim_lookup(
+cdef inline bint _set_lookup(
         Lookup* lookup, const Index* index, const Column** columns, int n, const KeyedBucket* ignored) noexcept nogil:
     """Describe the look-up by ``n`` columns in an index; returns False if it needs more than one or two without nulls."""
     if n == 1 and columns[0].null == NULL:

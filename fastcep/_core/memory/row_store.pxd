@@ -36,7 +36,7 @@ cdef struct Index:
     uint64_t slot_mask       # number of slots - 1
     int slot_shift           # 64 - log2(number of slots)
     int64_t bytes            # bytes of all blocks
-    int64_t removed          # the greatest ``removed`` of any bucket that was removed
+    int64_t removed          # the greatest ``removed`` of a bucket that was removed; if its key comes again, it counts on
     int64_t* scratch         # the words of one key
 
 

@@ -31,9 +31,7 @@ cdef int grow(Starts* starts) noexcept nogil:
     cdef int64_t* old_block = starts.time
     if grown == NULL:
         return -1
-    for i in range(capacity):  # the factorised store, which has no chains and no explicit windows, writes neither
-        grown[3 * capacity + i] = -1
-        grown[4 * capacity + i] = starts.newest
+    _clear_block(starts, grown, capacity)
     for i in range(starts.kept, starts.next):
         grown[i & (capacity - 1)] = starts.time[i & starts.mask]
         grown[capacity + (i & (capacity - 1))] = starts.position[i & starts.mask]
@@ -108,7 +106,19 @@ cdef void starts_rest(Starts* starts, bint fully) noexcept nogil:
     if starts.mask >= (FIRST_ENTRIES if fully else MOST_IDLE):
         block = shrink(
             starts.budget, starts.time, (starts.mask + 1) * _entry_bytes(starts), FIRST_ENTRIES * _entry_bytes(starts))
+        _clear_block(starts, <int64_t*>block, FIRST_ENTRIES)
         _set_block(starts, <int64_t*>block, FIRST_ENTRIES)
+
+
+cdef void _clear_block(const Starts* starts, int64_t* block, int64_t capacity) noexcept nogil:
+    """Set the nodes and windows of a block without starts.
+
+    The factorised store, which has neither chains nor explicit windows, relies on them and never sets them.
+    """
+    cdef int64_t i
+    for i in range(capacity):
+        block[3 * capacity + i] = -1
+        block[4 * capacity + i] = starts.newest
 
 
 cdef void _set_block(Starts* starts, int64_t* block, int64_t capacity) noexcept nogil:

@@ -184,7 +184,7 @@ cdef object _to_ordinals(Core* core, int number, rows, int64_t start, int64_t no
     """
     cdef State* state
     cdef int c
-    if core.factorised and core.kept[number].predecessor >= 0:  # they are found while they are in the window
+    if core.factorised and core.kept[number].predecessor >= 0:  # unknown: the search compares positions
         rows = np.vstack([rows, np.full(rows.shape[1], INT64_MAX, np.int64)])
     core.has_nulls = True
     words = np.ascontiguousarray(rows)

@@ -111,6 +111,26 @@ def test_null_in_batches_of_one() -> None:
     assert [(match.a, match.b, match.c) for match in found] == [(0, 1, 3)]
 
 
+def test_no_row_passes_the_condition() -> None:
+    """A condition between the second and the last event rejects all rows, so there is nothing to join."""
+    query = fc.parse("PATTERN SEQ(A a, B b, C c) WHERE [k] AND b.v < c.v WITHIN 1us", SCHEMA)
+    engine = fc.Engine(query, store="factorised")
+    for n in (3, 3_000):
+        columns = {"k": [1] * n, "v": [5, 5, 1] * (n // 3), "x": [0.0] * n}
+        assert len(engine.process({"type": list("ABC") * (n // 3), "ts": list(range(n - 3, 2 * n - 3))} | columns)) == 0
+
+
+def test_the_ring_of_starts_is_shortened() -> None:
+    """After many starts have left the window, those that follow are in a smaller ring."""
+    engine = fc.Engine(fc.parse("PATTERN SEQ(A a, B b) WHERE [k] WITHIN 100us", SCHEMA), store="factorised")
+    for start, n in [(0, 8_192), (2_000_000, 60), (4_000_000, 600)]:
+        columns = {"k": [1] * n, "v": [0] * n, "x": [0.0] * n}
+        engine.process({"type": ["A"] * n, "ts": list(range(start, start + n))} | columns)
+        assert engine.metrics()["live_partial_matches"] == n
+        engine.advance(start + 1_000_000)
+        assert engine.metrics()["live_partial_matches"] == 0
+
+
 @pytest.mark.parametrize("start", [-(2**63) + 1, 2**63 - 5_001])
 def test_the_first_and_last_times(start: int) -> None:
     """Times less or plus the window do not fit into int64."""
