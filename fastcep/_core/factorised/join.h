@@ -113,7 +113,7 @@ static FC_AVX512 int64_t fc_join_avx512(FC_ROWS, int size, FC_PROBES, int64_t *f
 }
 #endif
 
-/* How many rows are compared at once: eight, four or one. */
+/* Return the number of rows that are compared at once: eight, four or one. */
 static inline int fc_join_width(void) {
 #ifdef FC_AVX512
     if (__builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt"))

@@ -202,7 +202,7 @@ def join_rows(const int64_t[::1] pos, const int64_t[::1] value, const int64_t[::
     Raises
     ------
     ValueError
-        If the processor or the build cannot compare so many, or if there are too many rows.
+        If the processor or the build cannot compare this number, or if there are too many rows.
     """
     cdef int n = <int>pos.shape[0], m = <int>probe.shape[0]
     cdef int64_t found

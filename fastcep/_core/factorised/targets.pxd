@@ -13,8 +13,8 @@ cdef struct KeyedBucket:
 
 cdef struct Lookup:          # a look-up of a bucket by one or two columns of the event
     const int64_t* key       # the first column,
-    const int64_t* second    # and the second one
-    int64_t has_second       # -1; 0: there is no second one
+    const int64_t* second    # and the second one,
+    int64_t has_second       # -1; 0: the second column is the first one
     const int32_t* slots
     const char* buckets
     int64_t bucket_bytes
@@ -58,5 +58,5 @@ cdef inline int64_t differs(const Lookup* lookup, const KeyedBucket* bucket, int
     """Return 0 if the bucket has the key of event ``k`` of the chunk."""
     cdef int64_t difference = bucket.key ^ lookup.key[k]
     if pairs:
-        difference |= ((&bucket.key)[-lookup.has_second] ^ lookup.second[k]) & lookup.has_second
+        difference |= (&bucket.key)[-lookup.has_second] ^ lookup.second[k]
     return difference
