@@ -28,7 +28,9 @@ from fastcep._core.factorised.kept_events cimport READ, first_live, read_words
 from fastcep._core.factorised.search cimport enumerate_matches
 from fastcep._core.factorised.targets cimport KeyedBucket, Target, bucket_number, bucket_of, differs, set_targets
 from fastcep._core.input.batch cimport Events
-from fastcep._core.memory.row_store cimport Bucket, Index, bucket_at, column_of, find, find_or_add, make_room
+from fastcep._core.memory.row_store cimport (
+    Bucket, Index, bucket_at, column_of, find, find_or_add, find_words, make_room,
+)
 from fastcep._core.memory.starts cimport EVENTS, TIME, Starts, expire, grow, last_time, start_of
 from fastcep._core.program.plan_tables cimport Kept, Step
 from fastcep._core.program.predicate cimport CHUNK
@@ -104,7 +106,8 @@ cdef int _store_events(Core* core, const uint64_t* bits, const int32_t* relevant
 
     Returns n, or the place of the event at which memory ran out. It is not predictable which variable comes next, so no
     branch depends on it: each event looks up two buckets and writes a row, a start and a completion, whether or not it is
-    one; only the counts differ. Events that this does not fit are handled one at a time (``_take_event``).
+    one; only the counts differ. An event that nothing precedes is skipped: the other bucket does not exist or has no live
+    row. Events that this does not fit are handled one at a time (``_take_event``).
     """
     cdef Target targets[64]  # 64 is the number of bits of a mask
     cdef const Target* target
@@ -155,10 +158,11 @@ cdef int _store_events(Core* core, const uint64_t* bits, const int32_t* relevant
         target = targets + __builtin_ctzll(variables)
         slow = (variables & (variables - 1)) | (variables & ~fast) | (next - first >= mask)
         if slow == 0:
-            number, other_number = bucket_number(&target.own, k, pairs), bucket_number(&target.other, k, pairs)
-            own, other = bucket_of(&target.own, number), bucket_of(&target.other, other_number)
-            slow = differs(&target.own, own, k, pairs) | differs(&target.other, other, k, pairs)
-            slow |= (number | other_number) >> 31
+            other_number = bucket_number(&target.other, k, pairs)
+            if other_number < 0:
+                continue
+            other = bucket_of(&target.other, other_number)
+            slow = differs(&target.other, other, k, pairs)
         if slow == 0:
             slot = next & mask
             start_times[slot], start_positions[slot], start_rows[slot] = now, at, 0
@@ -167,7 +171,23 @@ cdef int _store_events(Core* core, const uint64_t* bits, const int32_t* relevant
             since = start_positions[first & mask]
             if other.bucket.size == 0 or other.bucket.data[other.bucket.size - 1] < since:
                 continue
+            number = bucket_number(&target.own, k, pairs)
+            own = bucket_of(&target.own, number)
             slow = variables & multiple
+            if differs(&target.own, own, k, pairs) | (number >> 31):  # the first slot is empty, or has another key
+                if number < 0 and variables > stored:
+                    continue
+                if variables > stored:
+                    slow = True
+                elif slow == 0:
+                    number = _find_bucket(core, core.first_kept[__builtin_ctzll(variables)], k)
+                    if number < 0:
+                        _set_starts(core, first, next, live, peak, created)
+                        n_completions[0] = m
+                        return r
+                    if core.is_moved:
+                        fast = set_targets(core, targets, &multiple, &ignored, &always)
+                    own = bucket_of(&target.own, number)
         if slow:
             _set_starts(core, first, next, live, peak, created)
             n_completions[0] = m
@@ -299,15 +319,20 @@ cdef int32_t _find_bucket(Core* core, int store, int k) noexcept nogil:
     """Return the bucket of event ``k`` of the chunk in a store, which is created if it is new."""
     cdef const Kept* kept = core.kept + store
     cdef Index* index = core.indexes + store
-    cdef int64_t number
+    cdef const char* buckets
+    cdef const int32_t* slots
+    cdef int64_t number, n_buckets
     if kept.compares and kept.registers[0].null != NULL and kept.registers[0].null[k]:
         return NONE
+    if kept.n_keys == 1 and kept.keys[0].null == NULL:
+        number = find_words(index, kept.keys[0].data + k, 1)
+        if number >= 0:
+            return <int32_t>number
     if not read_key(kept.keys, kept.n_keys, k, core.key):
         return NONE
-    number = find(index, core.key)
-    if number < 0:
-        number = find_or_add(index, core.key)
-        core.is_moved = True
+    n_buckets, buckets, slots = index.n_buckets, index.buckets, index.slots
+    number = find_or_add(index, core.key)
+    core.is_moved |= index.buckets != buckets or index.slots != slots or n_buckets == 0
     return <int32_t>number if number >= 0 else NO_MEMORY
 
 

@@ -11,10 +11,11 @@ cdef struct KeyedBucket:
     int64_t second           # the second word of the key, if it has two
 
 
-cdef struct Lookup:          # a look-up of a bucket by one or two columns of the event
+cdef struct Lookup:          # a look-up of a bucket by at most two columns of the event
     const int64_t* key       # the first column,
     const int64_t* second    # and the second one,
     int64_t has_second       # -1; 0: the second column is the first one
+    int64_t has_key          # -1; 0: there is one bucket, without a key
     const int32_t* slots
     const char* buckets
     int64_t bucket_bytes
@@ -59,4 +60,4 @@ cdef inline int64_t differs(const Lookup* lookup, const KeyedBucket* bucket, int
     cdef int64_t difference = bucket.key ^ lookup.key[k]
     if pairs:
         difference |= (&bucket.key)[-lookup.has_second] ^ lookup.second[k]
-    return difference
+    return difference & lookup.has_key

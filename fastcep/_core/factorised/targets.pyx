@@ -34,17 +34,17 @@ cdef uint64_t set_targets(Core* core, Target* targets, uint64_t* multiple, const
         target.own = target.other
         if variable == last:
             step = core.back[last - 1]
-            fits = _set_lookup(&target.own, core.indexes + step.kept, step.columns, step.n_columns, ignored)
+            fits = _set_lookup(&target.own, core.indexes + step.kept, step.columns, step.n_columns, ignored, zeros)
             if step.joins and core.back[last - 2].is_of_event:
                 step = core.back[last - 2]
-                fits &= _set_lookup(&target.other, core.indexes + step.kept, step.columns, step.n_columns, ignored)
+                fits &= _set_lookup(&target.other, core.indexes + step.kept, step.columns, step.n_columns, ignored, zeros)
         else:
             store = core.first_kept[variable]
             kept = core.kept + store
             if core.first_kept[variable + 1] - store > 1 or kept.n_registers > 1:
                 multiple[0] |= <uint64_t>1 << variable
             target.is_stored = -1
-            fits = _set_lookup(&target.own, core.indexes + store, kept.keys, kept.n_keys, ignored)
+            fits = _set_lookup(&target.own, core.indexes + store, kept.keys, kept.n_keys, ignored, zeros)
             if kept.n_registers > 0:
                 target.value, target.value_at, target.null_at = kept.registers[0].data, 2, 1
                 target.null = zeros if kept.registers[0].null == NULL else kept.registers[0].null
@@ -52,23 +52,29 @@ cdef uint64_t set_targets(Core* core, Target* targets, uint64_t* multiple, const
                     continue
             if kept.predecessor >= 0:
                 fits &= _set_lookup(&target.other, core.indexes + kept.predecessor_kept, kept.predecessor_keys,
-                                    kept.n_predecessor_keys, ignored)
+                                    kept.n_predecessor_keys, ignored, zeros)
                 target.counts, target.predecessor_at = -<int64_t>kept.counts, 1 + kept.predecessor
         fast |= <uint64_t>fits << variable
     return fast
 
 
 cdef inline bint _set_lookup(
-        Lookup* lookup, const Index* index, const Column** columns, int n, const KeyedBucket* ignored) noexcept nogil:
+        Lookup* lookup, const Index* index, const Column** columns, int n, const KeyedBucket* ignored,
+        const uint8_t* zeros) noexcept nogil:
     """Describe the look-up by ``n`` columns in an index; returns False if it needs more than one or two without nulls."""
-    if n == 1 and columns[0].null == NULL:
+    lookup.slots, lookup.has_key = index.slots, -1
+    if n == 0:
+        lookup.has_key = 0
+        if index.n_buckets > 0:
+            lookup.slots = <const int32_t*>zeros
+    elif n == 1 and columns[0].null == NULL:
         lookup.key = lookup.second = columns[0].data
         lookup.has_second = 0
     elif n == 2 and columns[0].null == NULL and columns[1].null == NULL:
         lookup.key, lookup.second, lookup.has_second = columns[0].data, columns[1].data, -1
     else:
         return False
-    lookup.slots, lookup.shift = index.slots, index.slot_shift
+    lookup.shift = index.slot_shift
     lookup.buckets, lookup.bucket_bytes = index.buckets, index.bucket_bytes
     if index.n_buckets == 0:
         lookup.buckets, lookup.bucket_bytes = <const char*>ignored, 0

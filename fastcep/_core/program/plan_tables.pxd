@@ -192,7 +192,7 @@ cdef struct Step:           # from a chosen event to an earlier event of another
     Term* terms              # terms of all words
     bint same                # see StepPlan
     bint is_of_event         # the key in the store depends on the last event alone,
-    int32_t n_columns        # and has these columns; 0: it is more than columns, or there is no key
+    int32_t n_columns        # and has these columns; -1: it is more than columns
     const Column** columns
     bint joins               # the step before it is to the first variable and handles many rows at once; see join.pyx
     bint compares            # the last word is not a key word of the store; it is compared with its first register

@@ -367,6 +367,7 @@ cdef class Tables:
             hashed_words = words[: len(plan.kept[item.kept].keys)]
             hashed = [operand for word in hashed_words for operand in word]
             step.is_of_event = all(operand.kind in ("event", "const") for operand in hashed)
+            step.n_columns = -1
             if all(len(word) == 1 and word[0].kind == "event" and word[0].sign > 0 for word in hashed_words):
                 step.columns = self._columns([operand.number for operand in hashed])
                 step.n_columns = len(hashed)

@@ -77,7 +77,7 @@ cdef struct Core:
     uint8_t* zeros           # factorised: a column of zeros, of one chunk
     bint has_pairs           # factorised: a key has two words
     bint has_nulls           # factorised: a register of a stored event may be null
-    bint is_moved            # factorised: buckets have been created, which may move the others
+    bint is_moved            # factorised: a new bucket is the first one, or has moved the others or the slots
     int32_t joined           # factorised: bucket of the join for the current event, if its key depends on it alone
     int64_t since            # factorised: position of the oldest start that is live for the current event
     Starts starts
