@@ -292,7 +292,7 @@ cdef int _take_event(Core* core, uint64_t variables, int k, int64_t time, int64_
 
 
 cdef bint _note(Core* core, int k, Completion* completion) noexcept nogil:
-    """Note a completion, unless no row precedes it; returns whether it was noted."""
+    """Note a completion, unless nothing precedes it, or nothing can be joined; returns whether it was noted."""
     cdef const Step* step = core.back[core.n_variables - 2]
     cdef const Bucket* bucket
     completion.bucket = _find_step(core, step, k)
@@ -301,6 +301,11 @@ cdef bint _note(Core* core, int k, Completion* completion) noexcept nogil:
     completion.joined = NONE
     if step.joins and core.back[step.variable - 1].is_of_event:
         completion.joined = _find_step(core, core.back[step.variable - 1], k)
+        if completion.joined < 0:
+            return False
+        bucket = bucket_at(core.indexes + core.back[step.variable - 1].kept, completion.joined)
+        if bucket.size == 0 or bucket.data[bucket.size - 1] < first_live(core):
+            return False
     bucket = bucket_at(core.indexes + step.kept, completion.bucket)
     completion.end = bucket.removed + bucket.size
     completion.since = first_live(core)

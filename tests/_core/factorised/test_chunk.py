@@ -31,6 +31,7 @@ QUERIES = {
     "elements, and one event as first and element": "SEQ((A|B) a, B+ b[], C c) WHERE [k] AND b[i].v = a.v",
 }
 WINDOWS = ["60ns", "90 EVENTS"]
+COUNTERS = ("rows_visited", "rows_created", "live_partial_matches", "peak_partial_matches", "matches")
 #: An A leaves the window of 100 ns before its key has the next A, but not the B between them.
 DELAYS = (0, 98, 103, 105)
 
@@ -81,6 +82,21 @@ def test_rows(name: str, window: str, nulls: bool) -> None:
         text = f"PATTERN {QUERIES[name]} WITHIN {window}"
     first, second = stream(7, 2_500, 0, False), stream(8, 2_500, 6_000, nulls)
     assert same(text, {column: [*first[column], *second[column]] for column in first}, 9) > 0
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_counters(name: str) -> None:
+    """They do not depend on the batches: the choice of the store follows from them."""
+    query = fc.parse(f"PATTERN {QUERIES[name]} WITHIN 20ns", SCHEMA)
+    data, counters = stream(13, 700, 0, False), []
+    ones = [{key: values[i : i + 1] for key, values in data.items()} for i in range(700)]
+    for parts in ([data], batches(data, 14), ones):
+        engine = fc.Engine(query, store="factorised")
+        for part in parts:
+            engine.process(part)
+        metrics = engine.metrics()
+        counters.append({key: metrics[key] for key in COUNTERS})
+    assert counters[0] == counters[1] == counters[2]
 
 
 @pytest.mark.parametrize(("key", "column"), [("k", "k"), ("k, v", "k"), ("k, v", "v")])
