@@ -128,7 +128,7 @@ def test_null_in_batches_of_one() -> None:
 
 
 def test_no_row_passes_the_condition() -> None:
-    """A condition between the second and the last event rejects all rows, so there is nothing to join."""
+    """A condition between the second and the last event rejects all rows; the debug build checks the join."""
     query = fc.parse("PATTERN SEQ(A a, B b, C c) WHERE [k] AND b.v < c.v WITHIN 1us", SCHEMA)
     engine = fc.Engine(query, store="factorised")
     for n in (3, 3_000):
