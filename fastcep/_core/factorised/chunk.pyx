@@ -29,7 +29,7 @@ from fastcep._core.factorised.search cimport enumerate_matches
 from fastcep._core.factorised.targets cimport KeyedBucket, Target, bucket_number, bucket_of, differs, set_targets
 from fastcep._core.input.batch cimport Events
 from fastcep._core.memory.row_store cimport (
-    Bucket, Index, bucket_at, column_of, find, find_or_add, find_words, make_room,
+    Bucket, Index, bucket_at, column_of, find, find_or_add, find_words, make_room, removed_of,
 )
 from fastcep._core.memory.starts cimport EVENTS, TIME, Starts, expire, grow, last_time, start_of
 from fastcep._core.program.plan_tables cimport Kept, Step
@@ -204,10 +204,10 @@ cdef int _store_events(Core* core, const uint64_t* bits, const int32_t* relevant
             start_times[next & mask] = start_positions[next & mask] = INT64_MAX
             continue
         completions[m].place, completions[m].bucket, completions[m].joined = r, number, other_number
-        completions[m].end = own.bucket.removed + own.bucket.size
+        completions[m].end = (&own.key)[target.own.words] + own.bucket.size
         completions[m].since = since
         m += variables > stored
-        predecessor, count = other.bucket.data[other.bucket.size - 1], other.bucket.removed + other.bucket.size
+        predecessor, count = other.bucket.data[other.bucket.size - 1], (&other.key)[target.other.words] + other.bucket.size
         predecessor ^= (predecessor ^ count) & target.counts
         bucket = <Bucket*>((<int64_t>own & target.is_stored) | (<int64_t>&ignored & ~target.is_stored))
         row, capacity = bucket.size, bucket.capacity
@@ -307,7 +307,7 @@ cdef bint _note(Core* core, int k, Completion* completion) noexcept nogil:
         if bucket.size == 0 or bucket.data[bucket.size - 1] < first_live(core):
             return False
     bucket = bucket_at(core.indexes + step.kept, completion.bucket)
-    completion.end = bucket.removed + bucket.size
+    completion.end = removed_of(core.indexes + step.kept, bucket)[0] + bucket.size
     completion.since = first_live(core)
     return bucket.size > 0
 
@@ -359,7 +359,7 @@ cdef bint _store(Core* core, int variable, int k, int64_t position) noexcept nog
         other = bucket_at(index, number)
         if other.size == 0 or other.data[other.size - 1] < first_live(core):
             return True
-        predecessor = other.removed + other.size if kept.counts else other.data[other.size - 1]
+        predecessor = removed_of(index, other)[0] + other.size if kept.counts else other.data[other.size - 1]
     while store < core.first_kept[variable + 1]:
         number = _find_bucket(core, store, k)
         if number == NO_MEMORY or (number >= 0 and not _append(core, store, number, k, position, predecessor)):
@@ -403,13 +403,14 @@ cdef int _complete(Core* core, const int32_t* relevant, int n, const Events* eve
     cdef const Step* step = core.back[core.n_variables - 2]
     cdef const Completion* completion
     cdef Bucket* bucket
-    cdef int i, k
+    cdef int i, k, end
     for i in range(n_completions):
         completion = completions + i
         k = relevant[completion.place]
         core.now, core.since, core.joined = events.time[base + k], completion.since, completion.joined
         bucket = bucket_at(core.indexes + step.kept, completion.bucket)
-        enumerate_matches(core, bucket, <int>(completion.end - bucket.removed), k, events.position + base + k)
+        end = <int>(completion.end - removed_of(core.indexes + step.kept, bucket)[0])
+        enumerate_matches(core, bucket, end, k, events.position + base + k)
         if core.failed:
             return completion.place
     return n

@@ -15,7 +15,7 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t
 from fastcep._core.factorised.kept_events cimport (
     BEYOND, MOST_WORDS, READ, emit_first, end_before, first_from, kept_column, read_words, repeat_variable,
 )
-from fastcep._core.memory.row_store cimport Bucket, Index, append, bucket_at, find, find_or_add, key_of
+from fastcep._core.memory.row_store cimport Bucket, Index, append, bucket_at, find, find_or_add, key_of, removed_of
 from fastcep._core.memory.vectors cimport Vec, reserve
 from fastcep._core.program.plan_tables cimport Step
 from fastcep._core.program.predicate cimport CHUNK
@@ -69,7 +69,7 @@ cdef void join(Core* core, const Step* step, const Bucket* bucket, int first, co
     target = bucket_at(index, bucket_number)
     target.head = first_from(target.data, target.head, target.size, core.since)
     if core.kept[step.kept].counts and kept_column(bucket, core.kept[step.kept].predecessor)[first] != INT64_MAX:
-        counts, offset = kept_column(bucket, core.kept[step.kept].predecessor) + first, target.removed + target.head
+        counts, offset = kept_column(bucket, core.kept[step.kept].predecessor) + first, removed_of(index, target)[0] + target.head
     else:
         for i in range(n):
             row = i if rows == NULL else rows[i]

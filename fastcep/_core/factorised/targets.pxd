@@ -8,13 +8,15 @@ from fastcep._core.state.core cimport Core
 cdef struct KeyedBucket:
     Bucket bucket
     int64_t key
-    int64_t second           # the second word of the key, if it has two
+    int64_t second           # the second word of the key, if it has two,
+    int64_t third            # and its ``removed`` after them, see row_store.pxd
 
 
 cdef struct Lookup:          # a look-up of a bucket by at most two columns of the event
     const int64_t* key       # the first column,
     const int64_t* second    # and the second one,
     int64_t has_second       # -1; 0: the second column is the first one
+    int64_t words            # of the key
     int64_t has_key          # -1; 0: there is one bucket, without a key
     const int32_t* slots
     const char* buckets

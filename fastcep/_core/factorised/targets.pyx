@@ -62,7 +62,7 @@ cdef inline bint _set_lookup(
         Lookup* lookup, const Index* index, const Column** columns, int n, const KeyedBucket* ignored,
         const uint8_t* zeros) noexcept nogil:
     """Describe the look-up by ``n`` columns in an index; returns False if it needs more than one or two without nulls."""
-    lookup.slots, lookup.has_key = index.slots, -1
+    lookup.slots, lookup.has_key, lookup.words = index.slots, -1, n
     if n == 0:
         lookup.has_key = 0
         if index.n_buckets > 0:

@@ -13,13 +13,12 @@ cdef extern from *:
     uint64_t HASH "FC_HASH"  # the golden ratio, for multiplicative hashing
 
 
-cdef struct Bucket:          # the words of its key follow it in memory
+cdef struct Bucket:          # the words of its key follow it in memory, then its ``removed``, see removed_of
     int64_t* data            # block: the fixed words of row r at data[r * fixed], then the columns; see column_of
     int32_t head             # rows before this one are dead
     int32_t size             # end of the rows, including dead ones
     int32_t capacity         # rows
     int32_t n_hashed         # leading rows that are also in the index ``Core.hashed``; see join.pyx
-    int64_t removed          # rows that were removed so far; where they die in order, those before row 0
 
 
 cdef struct Index:
@@ -60,6 +59,11 @@ cdef inline int64_t number_of(const Index* index, const Bucket* bucket) noexcept
 cdef inline int64_t* key_of(Bucket* bucket) noexcept nogil:
     """Return the words of the key of a bucket."""
     return <int64_t*>(bucket + 1)
+
+
+cdef inline int64_t* removed_of(const Index* index, const Bucket* bucket) noexcept nogil:
+    """Return how many rows a bucket of the factorised store has lost, which are those before its first row."""
+    return <int64_t*>(bucket + 1) + index.words
 
 
 cdef inline int64_t* column_of(const Index* index, const Bucket* bucket, int number) noexcept nogil:

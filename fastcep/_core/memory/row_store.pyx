@@ -36,7 +36,7 @@ cdef int index_init(Index* index, Budget* budget, int words, int fixed, int colu
     memset(index, 0, sizeof(Index))
     index.budget = budget
     index.words = words
-    index.bucket_bytes = sizeof(Bucket) + words * sizeof(int64_t)
+    index.bucket_bytes = sizeof(Bucket) + (words + (fixed == 1)) * sizeof(int64_t)
     index.fixed = fixed
     index.columns = columns
     index.slack = SLACK if fixed == 1 else 0
@@ -99,9 +99,10 @@ cdef int64_t find_or_add(Index* index, const int64_t* key) noexcept nogil:
         index.bucket_capacity = capacity
     number = index.n_buckets
     memset(bucket_at(index, number), 0, sizeof(Bucket))
-    bucket_at(index, number).removed = index.removed  # if the key had a bucket before, its rows count on
     for i in range(index.words):
         key_of(bucket_at(index, number))[i] = key[i]
+    if index.fixed == 1:
+        removed_of(index, bucket_at(index, number))[0] = index.removed  # if the key had a bucket before, its rows count on
     index.n_buckets += 1
     if <uint64_t>index.n_buckets * (SPARSE if index.n_buckets <= SMALL else 4) > index.slot_mask + 1:
         if _reslot(index, (index.slot_mask + 1) * 2) < 0:
@@ -256,7 +257,8 @@ cdef void compact(const Index* index, Bucket* bucket, int64_t first_live) noexce
             live += 1
         row += index.fixed
     bucket.n_hashed = max(0, bucket.n_hashed - (bucket.size - live))  # where this is used, rows die in order
-    bucket.removed += bucket.size - live
+    if index.fixed == 1:
+        removed_of(index, bucket)[0] += bucket.size - live
     bucket.head = 0
     bucket.size = live
 
@@ -279,7 +281,8 @@ cdef int _enlarge(Index* index, Bucket* bucket, int32_t capacity) noexcept nogil
     bucket.data = block
     bucket.capacity = capacity
     bucket.n_hashed = max(0, bucket.n_hashed - bucket.head)
-    bucket.removed += bucket.head
+    if index.fixed == 1:
+        removed_of(index, bucket)[0] += bucket.head
     bucket.head = 0
     bucket.size = rows
     return 0
@@ -337,6 +340,8 @@ cdef int put_buckets(Index* index, const int64_t* heads, int64_t step, int64_t n
             memset(bucket, 0, sizeof(Bucket))
             for c in range(index.words):
                 key_of(bucket)[c] = heads[(1 + c) * step + b + i]
+            if index.fixed == 1:
+                removed_of(index, bucket)[0] = 0
             index.n_buckets = b + i + 1
             if not _take_slot(index, slots[i], b + i):
                 return -2
@@ -393,7 +398,8 @@ cdef void sweep(Index* index, int64_t first_live) noexcept nogil:
         bucket = bucket_at(index, i)
         compact(index, bucket, first_live)
         if bucket.size == 0:
-            index.removed = max(index.removed, bucket.removed)
+            if index.fixed == 1:
+                index.removed = max(index.removed, removed_of(index, bucket)[0])
             index.bytes -= block_bytes(index, bucket.capacity)
             give_back(index.budget, bucket.data, block_bytes(index, bucket.capacity))
             continue
