@@ -24,7 +24,7 @@ event twice; the second pass creates no buckets, so their numbers stay valid unt
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint64_t
 from libc.string cimport memset
 
-from fastcep._core.factorised.kept_events cimport READ, first_live, read_words
+from fastcep._core.factorised.kept_events cimport READ, first_live, has_live_row, read_words
 from fastcep._core.factorised.search cimport enumerate_matches
 from fastcep._core.factorised.targets cimport KeyedBucket, Target, bucket_number, bucket_of, differs, set_targets
 from fastcep._core.input.batch cimport Events
@@ -132,7 +132,7 @@ cdef int _store_events(Core* core, const uint64_t* bits, const int32_t* relevant
     cdef const KeyedBucket* other
     memset(&ignored, 0, sizeof(KeyedBucket))
     memset(&always, 0, sizeof(KeyedBucket))
-    ignored.bucket.data, ignored.bucket.capacity = &ignored.key, 1
+    ignored.bucket.data, ignored.bucket.capacity = ignored.words, 1
     always.bucket.data, always.bucket.size = &latest, 1
     n_completions[0] = 0
     expire(starts, time[relevant[0]], position + relevant[0], events.time, events.position)
@@ -169,15 +169,15 @@ cdef int _store_events(Core* core, const uint64_t* bits, const int32_t* relevant
             next += variables & 1
             start_times[next & mask] = start_positions[next & mask] = INT64_MAX
             since = start_positions[first & mask]
-            if other.bucket.size == 0 or other.bucket.data[other.bucket.size - 1] < since:
+            if not has_live_row(&other.bucket, since):
                 continue
             number = bucket_number(&target.own, k, pairs)
             own = bucket_of(&target.own, number)
             slow = variables & multiple
             if differs(&target.own, own, k, pairs) | (number >> 31):  # the first slot is empty, or has another key
-                if number < 0 and variables > stored:
-                    continue
                 if variables > stored:
+                    if number < 0:
+                        continue
                     slow = True
                 elif slow == 0:
                     number = _find_bucket(core, core.first_kept[__builtin_ctzll(variables)], k)
@@ -204,10 +204,10 @@ cdef int _store_events(Core* core, const uint64_t* bits, const int32_t* relevant
             start_times[next & mask] = start_positions[next & mask] = INT64_MAX
             continue
         completions[m].place, completions[m].bucket, completions[m].joined = r, number, other_number
-        completions[m].end = (&own.key)[target.own.words] + own.bucket.size
+        completions[m].end = own.words[target.own.words] + own.bucket.size
         completions[m].since = since
         m += variables > stored
-        predecessor, count = other.bucket.data[other.bucket.size - 1], (&other.key)[target.other.words] + other.bucket.size
+        predecessor, count = other.bucket.data[other.bucket.size - 1], other.words[target.other.words] + other.bucket.size
         predecessor ^= (predecessor ^ count) & target.counts
         bucket = <Bucket*>((<int64_t>own & target.is_stored) | (<int64_t>&ignored & ~target.is_stored))
         row, capacity = bucket.size, bucket.capacity
@@ -304,7 +304,7 @@ cdef bint _note(Core* core, int k, Completion* completion) noexcept nogil:
         if completion.joined < 0:
             return False
         bucket = bucket_at(core.indexes + core.back[step.variable - 1].kept, completion.joined)
-        if bucket.size == 0 or bucket.data[bucket.size - 1] < first_live(core):
+        if not has_live_row(bucket, first_live(core)):
             return False
     bucket = bucket_at(core.indexes + step.kept, completion.bucket)
     completion.end = removed_of(core.indexes + step.kept, bucket)[0] + bucket.size
@@ -357,7 +357,7 @@ cdef bint _store(Core* core, int variable, int k, int64_t position) noexcept nog
         if number < 0:
             return True
         other = bucket_at(index, number)
-        if other.size == 0 or other.data[other.size - 1] < first_live(core):
+        if not has_live_row(other, first_live(core)):
             return True
         predecessor = removed_of(index, other)[0] + other.size if kept.counts else other.data[other.size - 1]
     while store < core.first_kept[variable + 1]:

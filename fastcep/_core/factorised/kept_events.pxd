@@ -39,6 +39,11 @@ cdef inline int64_t first_live(const Core* core) noexcept nogil:
     return core.starts.position[core.starts.first & core.starts.mask]
 
 
+cdef inline bint has_live_row(const Bucket* bucket, int64_t since) noexcept nogil:
+    """Return whether a bucket has a row that is not before the position ``since``."""
+    return bucket.size > 0 and bucket.data[bucket.size - 1] >= since
+
+
 cdef inline const int64_t* kept_column(const Bucket* bucket, int number) noexcept nogil:
     """Return a column of the kept events of a bucket: 0 is the null bits, 1 the first register."""
     return bucket.data + <int64_t>(1 + number) * bucket.capacity

@@ -44,7 +44,7 @@ cdef void enumerate_matches(Core* core, Bucket* candidates, int end, int k, int6
         return
     core.rows_visited += end - candidates.head
     core.emitted = 0
-    if step.joins and not step.has_predicate and end - candidates.head <= CHUNK and core.kept[step.kept].counts:
+    if step.joins and not step.has_predicate and end - candidates.head <= CHUNK:  # as _enumerate, with less to set up
         join(core, step, candidates, candidates.head, NULL, end - candidates.head, k)
     else:
         _enumerate(core, step, candidates, candidates.head, end, k)

@@ -7,9 +7,7 @@ from fastcep._core.state.core cimport Core
 
 cdef struct KeyedBucket:
     Bucket bucket
-    int64_t key
-    int64_t second           # the second word of the key, if it has two,
-    int64_t third            # and its ``removed`` after them, see row_store.pxd
+    int64_t words[3]         # at most two words of its key, and after them its ``removed``, see row_store.pxd
 
 
 cdef struct Lookup:          # a look-up of a bucket by at most two columns of the event
@@ -59,7 +57,7 @@ cdef inline const KeyedBucket* bucket_of(const Lookup* lookup, int32_t number) n
 
 cdef inline int64_t differs(const Lookup* lookup, const KeyedBucket* bucket, int k, bint pairs) noexcept nogil:
     """Return 0 if the bucket has the key of event ``k`` of the chunk."""
-    cdef int64_t difference = bucket.key ^ lookup.key[k]
+    cdef int64_t difference = bucket.words[0] ^ lookup.key[k]
     if pairs:
-        difference |= (&bucket.key)[-lookup.has_second] ^ lookup.second[k]
+        difference |= bucket.words[-lookup.has_second] ^ lookup.second[k]
     return difference & lookup.has_key
