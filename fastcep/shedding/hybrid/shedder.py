@@ -253,10 +253,13 @@ class Hybrid(Baseline):
             return
         sizes = TableSizes(view.event_classes, view.classes)
         selection = self._selectors[name].choose(state.demand, sizes, free=adapted.is_reliable)
-        probabilities = self._drop_probabilities(selection, adapted.recently_changed)
+        binds, cells = self._drop_probabilities(selection, adapted.recently_changed)
+        events, _ = self._drop_events(state.demand, selection, view.plan)
+        if events is not None:
+            binds = 1 - (1 - binds) * (1 - events.max())
 
         def learned() -> Selector | None:
-            if adapted.learn(counted, passed, view.window_size, *probabilities, state.share):
+            if adapted.learn(counted, passed, view.window_size, binds, cells, state.share):
                 return self._new_selector(name)
             return None
 
