@@ -5,7 +5,8 @@ The event loop matches events in stretches. `Control.stretch` gives the length o
 
 1. measure: `LoadMeter` returns the load since the last decision;
 2. detect and demand: `DemandControl` compares it with the bounds and sets the demand;
-3. drop plan: the shedder returns one per query, and each is passed to its matcher as tables of drop probabilities;
+3. drop plan: the shedder returns one per query, `BacklogLimit` drops events in addition if the shedder saves too
+   little, and each plan is passed to its matcher as tables of drop probabilities;
 4. report: `Episodes` records the decision, and its cost is charged to the clock;
 5. schedule: `DecisionSchedule` sets when to check next whether a decision is due.
 
@@ -24,7 +25,9 @@ import numpy.typing as npt
 
 from fastcep._core.matcher.matcher import Matcher
 from fastcep.errors import ValidationError
+from fastcep.overload.backlog_limit import BacklogLimit
 from fastcep.overload.clock import LATEST, VirtualClock, WallClock
+from fastcep.overload.controller import ALL
 from fastcep.overload.costs import CostTable
 from fastcep.overload.decision_schedule import MOST_EVENTS
 from fastcep.overload.demand import DemandControl
@@ -98,8 +101,7 @@ class Control(ShedderChange):
         shedder: Shedder | None,
         every: int = 1,
     ) -> None:
-        self.clock, self.table, self.bound = clock, table, bound
-        self.shedder = shedder
+        self.clock, self.table, self.bound, self.shedder = clock, table, bound, shedder
         self.monitor = LatencyMonitor(_REMEMBERED, every, bound)
         self._meter = LoadMeter(bound or 0.0, self.monitor)
         self._load = Load(bound or 0.0)
@@ -118,6 +120,7 @@ class Control(ShedderChange):
         self._schedule = self._new_schedule()
         self._stretch_start = 0
         self._work_limit = WorkLimit(bound, detectors)
+        self._backlog = BacklogLimit()
         self.renewal: Renewal | None = None
         self._dropped_before: tuple[int, int] = (0, 0)  #: counts of matchers that were replaced
 
@@ -260,7 +263,10 @@ class Control(ShedderChange):
             shed_before = self.demand > 0 or self._work_limit.active
             by_window = self._window_size(max) / self._meter.events
             self._load = load = self._measure(place)
+            before = self.demand
             self._demand.update(load, self._saved_without_loss(), by_window)
+            if self.shedder.limits_backlog:
+                self._backlog.update(load, self._demand.readings, before, self.demand)
             limits = self._work_limit.update(self.queries, load.events, load.over)
             sheds = self.demand > 0 or limits
             moved = self._sleep_or_wake(sheds)
@@ -288,8 +294,8 @@ class Control(ShedderChange):
 
     def _apply(self, plans: Sequence[DropPlan]) -> int:
         """Put drop plans in force; return the number of partial matches visited."""
-        salt = self._decisions + 1
-        return sum(query.apply(drop_plan, salt) for query, drop_plan in zip(self.queries, plans, strict=True))
+        by_query, salt = zip(self.queries, plans, strict=True), self._decisions + 1
+        return sum(query.apply(drop_plan, salt) for query, drop_plan in by_query)
 
     def _drop_plans(
         self, shedder: Shedder, demand: float, before: float, views: Sequence[QueryView]
@@ -299,14 +305,14 @@ class Control(ShedderChange):
         plans = checked_drop_plans(shedder, shedder.decide(demand, before, views), names)
         for query, drop_plan in zip(self.queries, plans, strict=True):
             query.check(drop_plan, shedder)
-        return plans
+        return self._backlog.limited(plans, [query.plan for query in self.queries])
 
     def _query_view(self, query: QueryShedding) -> QueryView:
         decisions = query.window_size / self._meter.events
         return QueryView(
             query.plan, query.shedding, query.slices, decisions, query.window_size, query.received,
             self._schedule.count_budget(self._meter.per_event), self._work_limit.share,
-            self._load, self._demand.readings, self._demand.of_present,
+            self._load, self._demand.readings, self._demand.of_present, self._backlog.keep,
         )  # fmt: skip
 
     def _window_size(self, which: Callable[..., float]) -> float:
@@ -315,12 +321,13 @@ class Control(ShedderChange):
 
     def _saved_without_loss(self) -> float:
         """Return the share of the work that the drop plans save, if they save more than the demand at no loss."""
-        return sum(query.weight * query.drop_plan.saved for query in self.queries) / max(self._total_weight(), 1e-9)
+        total = sum(query.weight for query in self.queries)
+        return sum(query.weight * query.drop_plan.saved for query in self.queries) / max(total, 1e-9)
 
     def _measure(self, place: int) -> Load:
         """Return the load since the last decision, with the queue and the memory in use."""
         now, purges = self.clock.now(), any(query.drops_partial_matches for query in self.queries)
-        saved = self._demand.saved(self._saved_without_loss(), purges)
+        saved = min(1 - (1 - self._demand.saved(self._saved_without_loss(), purges)) * self._backlog.keep, ALL)
         load = self._meter.measure(self.queries, self._schedule.last_cost, saved)
         load.cut = self._work_limit.on
         if self.memory is not None:
@@ -340,13 +347,11 @@ class Control(ShedderChange):
             self.episodes.record_decision(
                 self.clock.now(), sheds, why, 1 / by_window, dropped_before, self._dropped_counts
             )
+        self.episodes.check_backlog(self._backlog.engaged, "" if self.shedder is None else self.shedder.name)
         self.episodes.check_bound(self._demand.bound_missed, self._meter.per_event, self.bound, by_window)
 
     def _report_estimates(self, recalls: Sequence[RecallEstimate]) -> None:
         self.episodes.record_estimates(recalls, self._work_limit.passed_over(self.queries) > 0)
-
-    def _total_weight(self) -> float:
-        return sum(query.weight for query in self.queries)
 
     def _dropped_counts(self) -> tuple[int, int]:
         """Return how many events, and how many partial matches, were dropped so far."""
@@ -420,6 +425,7 @@ class Control(ShedderChange):
             "dropped_windows": sum(query.shedding.totals[3] for query in self.queries),
             "dropped_partial_matches": partial_matches,
             "passed_over": self._work_limit.passed_over(self.queries),
+            "backlog_limited": self._backlog.engaged,
             "processing_latency": self.monitor.summary("processing"),
             "event_latency": self.monitor.summary("event"),
             "queries": {
@@ -453,6 +459,7 @@ class Control(ShedderChange):
             "pace": self._schedule.state(),
             "decisions": self._decisions,
             "cut": self._work_limit.state(),
+            "backlog": self._backlog.state(),
             "queries": [query.state() for query in self.queries],
             "renewal": 0 if self.renewal is None else self.renewal.remaining,
             "before": list(self._dropped_before),
@@ -481,8 +488,6 @@ class Control(ShedderChange):
         self._schedule.restore(state["pace"])
         self._decisions = state["decisions"]
         self._dropped_before = tuple(state.get("before", (0, 0)))
-        if "sleep" in state:  # older snapshots lack it
-            self.sleep.restore(state["sleep"])
         if self.renewal is not None:
             self.renewal.remaining = state.get("renewal", 0)
         for query, query_state in zip(self.queries, state["queries"], strict=True):
@@ -490,3 +495,6 @@ class Control(ShedderChange):
         self._report_estimates([query.recall for query in self.queries])
         if "cut" in state:
             self._work_limit.restore(state["cut"], self.queries)
+        for name, part in (("sleep", self.sleep), ("backlog", self._backlog)):
+            if name in state:  # older snapshots lack some
+                part.restore(state[name])

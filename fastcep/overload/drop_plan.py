@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DropPlan", "drops", "drops_anything", "largest_weights"]
+from fastcep.overload.survival import survival
+from fastcep.plan import Plan
+
+__all__ = ["DropPlan", "drops", "drops_anything", "largest_weights", "with_fewer_events"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -73,6 +76,19 @@ class DropPlan:
     def known_left(self) -> float | None:
         """Return `left`, or 1 if it is None and nothing is dropped."""
         return 1.0 if self.left is None and not drops(self.drops) else self.left
+
+
+def with_fewer_events(drop_plan: DropPlan, keep: float, plan: Plan) -> DropPlan:
+    """Return a drop plan of a query (``plan``) that keeps only the share ``keep`` of the events kept so far.
+
+    Events of types that no variable can be bound to are not affected.
+    """
+    share = np.where([bool(variables) for variables in plan.type_variables], keep, 1.0)
+    events = 1 - share if drop_plan.events is None else 1 - (1 - drop_plan.events) * share
+    kept = drop_plan.kept
+    if kept is not None:
+        kept *= survival(plan.query.pattern, lambda _: keep)
+    return replace(drop_plan, events=events, kept=kept)
 
 
 def drops(table: Floats | None) -> bool:

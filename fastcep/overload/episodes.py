@@ -30,6 +30,9 @@ _MOST = 64
 #: Share of the latency bound above which the log reports the cost of decisions, once there are that many.
 _EXPENSIVE, _REPEATED = 0.1, 3
 
+#: Number of decisions that dropped events for the backlog limit, at which the log reports it.
+_LIMITED = 8
+
 _PAIR = sequence(INT64, INT64)
 _LOGGED = record({
     "first": INT64, "last": INT64, "why": TEXT, "before": _PAIR, "found": sequence(NUMBER, NUMBER), "failed": FLAG,
@@ -79,6 +82,7 @@ class Episodes:
         self._limited = False
         self._logged: dict[str, Any] | None = None  # values at the start of shedding that the log has reported
         self._costs: list[float] = []  # ns per event, at consecutive decisions with the largest demand
+        self._backlog_logged = False
         self._expensive = 0  # number of decisions that took more than `_EXPENSIVE`
 
     def shift_counters(self, events: int, partial_matches: int) -> None:
@@ -184,6 +188,15 @@ class Episodes:
                 "decisions of the shedder %r take up to %.3g ms, more than a tenth of the latency bound of %.3g ms; "
                 "use a model with fewer classes, a shedder without a model, or a larger bound",
                 shedder, largest / 1e6, bound / 1e6,
+            )  # fmt: skip
+
+    def check_backlog(self, engaged: int, shedder: str) -> None:
+        """Log once that the shedder saves too little, given how many decisions dropped events in addition."""
+        if engaged == _LIMITED and not self._backlog_logged:
+            self._backlog_logged = True
+            _LOG.warning(
+                "the shedder %r saves less than is demanded; so that the latency bound holds, events are dropped at "
+                "random in addition", shedder,
             )  # fmt: skip
 
     def end(self, dropped: Callable[[], tuple[int, int]]) -> None:

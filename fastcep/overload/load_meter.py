@@ -87,6 +87,11 @@ class LoadMeter:
         """Mean processing latency of the events since the last decision."""
         return self.spent / self.events
 
+    @property
+    def busy_time(self) -> float:
+        """Time that the engine was busy since the last decision; on the virtual clock, only with matching."""
+        return self._busy or self.spent
+
     def busy(self, last_cost: float) -> float:
         """Return the time per event that the engine was busy, including the cost of the last decision."""
         return (self._busy or self.spent + last_cost) / self.events

@@ -197,6 +197,8 @@ class QueryView:
         work, for shedders that determine numbers of events or partial matches themselves.
     of_present
         Whether the demand is a share of the present state, to be dropped now, and not a share of the work.
+    keep
+        Share of the events that the backlog limit keeps until the next decision, of those that the drop plan keeps.
     """
 
     def __init__(
@@ -212,8 +214,10 @@ class QueryView:
         load: Load | None = None,
         readings: Sequence[DetectorReading] = (),
         of_present: bool = False,
+        keep: float = 1.0,
     ) -> None:
         self.plan = plan
+        self.keep: float = keep
         self.load: Load = load or Load(0.0)
         self.readings: Sequence[DetectorReading] = readings
         self.of_present: bool = of_present
@@ -278,6 +282,10 @@ class Shedder(Protocol):
         not drop anything.
     cuts
         Whether the work for single events is limited to the bound, see `fastcep.overload.work_limit`.
+    limits_backlog
+        Whether events are dropped in addition if the backlog would exceed the bound although load is shed, see
+        `fastcep.overload.backlog_limit`. False for a shedder that by definition drops nothing but partial matches,
+        and for one that uses the whole bound for its queue.
     """
 
     name: str
@@ -288,6 +296,7 @@ class Shedder(Protocol):
     slices: int = 1
     observes: bool = False
     cuts: bool = False
+    limits_backlog: bool = True
 
     def check(self, query: ast.Query) -> None:
         """Raise `ModelError` for a query that it cannot shed for. The default accepts every query."""

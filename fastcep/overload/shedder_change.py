@@ -7,6 +7,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from fastcep.errors import SnapshotError
+from fastcep.overload.backlog_limit import BacklogLimit
 from fastcep.overload.clock import VirtualClock, WallClock
 from fastcep.overload.costs import CostTable
 from fastcep.overload.decision_schedule import DecisionSchedule, RestSchedule
@@ -38,6 +39,7 @@ class ShedderChange:
     _demand: DemandControl
     _schedule: DecisionSchedule
     _work_limit: WorkLimit
+    _backlog: BacklogLimit
 
     def change(self, shedder: Shedder | None, detectors: Sequence[Detector]) -> None:
         """Use another shedder from now on; the caller plans the queries again and calls `use`.
@@ -57,6 +59,7 @@ class ShedderChange:
             self._demand = DemandControl(used, self.monitor)
         self._restart_schedule()
         self._work_limit = WorkLimit(self.bound, used)
+        self._backlog.keep = 1.0
 
     @property
     def can_sleep(self) -> bool:
@@ -130,5 +133,5 @@ def check_control_state(state: dict[str, Any], loops: int, queries: int) -> None
             "monitor": by_name(anything), "measured": anything, "episodes": anything, "pace": anything,
             "queries": listed(by_name(anything), queries),
         },
-        {"cut": anything, "renewal": COUNT, "before": sequence(COUNT, COUNT), "sleep": anything},
+        {"cut": anything, "backlog": anything, "renewal": COUNT, "before": sequence(COUNT, COUNT), "sleep": anything},
     )(state, "control")  # fmt: skip

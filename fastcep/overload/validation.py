@@ -29,7 +29,7 @@ __all__ = [
 MOST_SLICES = 64
 _METHODS = ("check", "classes", "event_classes", "detector", "slices_of", "learn", "decide", "utility", "match_rate",
             "stop_shedding", "spec", "metrics", "state", "restore")  # fmt: skip
-_FLAGS = ("drops_matches", "in_windows", "often", "observes", "cuts")
+_FLAGS = ("drops_matches", "in_windows", "often", "observes", "cuts", "limits_backlog")
 _SHARES = ("whole_windows", "kept", "left", "saved", "counts", "error")
 _UNKNOWN = ("kept", "left")  # shares that may be None
 

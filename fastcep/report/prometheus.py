@@ -264,6 +264,8 @@ def _shedding_metrics(shedding: Mapping[str, Any]) -> Iterator[Metric]:
     description = "Events dropped from single windows, once per window."
     yield _counter("dropped_in_windows", description, shedding["dropped_in_windows"])
     yield _counter("dropped_windows", "Windows dropped with all of their events.", shedding["dropped_windows"])
+    description = "Decisions that dropped events in addition, because the shedder saved less than demanded."
+    yield _counter("backlog_limited", description, shedding["backlog_limited"])
     yield _counter("passed_over", "Partial matches not tried with an event that was cut off.", shedding["passed_over"])
     if shedding["latency_bound"] is not None:
         yield _gauge("latency_bound_seconds", "Bound on the latency of events.", shedding["latency_bound"] / 1e9)

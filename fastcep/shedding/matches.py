@@ -30,6 +30,7 @@ class _Births(Baseline):
     """
 
     drops_matches = True
+    limits_backlog = False
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         """Return a drop plan for each query that saves the share ``demand`` of the work."""

@@ -77,7 +77,7 @@ def test_metrics_of_an_engine_that_sheds_nothing() -> None:
         "matches": NO_MATCHES, "recent_matches": NO_MATCHES, "demand": 0.0, "asleep": False, "decisions": 0,
         "overhead": 0.0, "decision_time": {"mean": 0.0, "max": 0.0}, "dropped_events": 0, "dropped_in_windows": 0,
         "dropped_windows": 0,
-        "dropped_partial_matches": 0, "passed_over": 0,
+        "dropped_partial_matches": 0, "passed_over": 0, "backlog_limited": 0,
         "queries": {"q1": {
             "kept": 1.0, "dropped_events": dict.fromkeys("ABCD", 0), "withheld": {}, "matches": NO_MATCHES,
             "recent_matches": NO_MATCHES,

@@ -78,6 +78,7 @@ def test_metrics_of_an_engine_that_sheds() -> None:
         ("fastcep_estimated_recall_recent",): shedding["recent_matches"]["estimated_recall"],
         ("fastcep_dropped_in_windows_total",): shedding["dropped_in_windows"],
         ("fastcep_dropped_windows_total",): shedding["dropped_windows"],
+        ("fastcep_backlog_limited_total",): shedding["backlog_limited"],
         ("fastcep_passed_over_total",): shedding["passed_over"],
         ("fastcep_latency_bound_seconds",): 40e-9,
     }

@@ -82,6 +82,7 @@ class ESpice(RefittingShedder):
 
     name = "espice"
     in_windows = True
+    limits_backlog = False  # a queue of up to the bound is the room for a partition
     fit_task = "fastcep.shedding.espice.refit:refit_models"
 
     def __init__(

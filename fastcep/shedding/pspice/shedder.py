@@ -106,6 +106,7 @@ class PSpice(RefittingShedder):
 
     name = "pspice"
     drops_matches = True
+    limits_backlog = False
     fit_task = "fastcep.shedding.pspice.refit:refit_models"
 
     def __init__(

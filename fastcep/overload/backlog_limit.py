@@ -1,0 +1,100 @@
+"""Limit of the backlog: which share of the events to keep if the shedder saves too little.
+
+A shedder saves a share of the work as it expects it, from its model. If it expects wrongly, the backlog can exceed the
+bound although the demand is as large as it can be. The limit does not depend on any model: it compares the backlog with
+the time that an event was measured to take, and drops events at random besides the drop plan.
+
+* Time that the backlog will take: ``queue * (work + other)``. ``work`` is the time that matching an event took, less
+  what a higher demand will save: a shedder is trusted for one decision after each rise. ``other`` is the time besides.
+  Of each, the less of the last two measurements counts, so that a single interruption does not.
+* If this is more than `_ENGAGED` of the bound, so many events are dropped that it is `_AIMED` of the bound.
+
+Invariant: whatever the shedder does, a backlog above the bound is worked off at the speed at which events can be
+dropped. This holds for monotonic queries only; from others, events cannot be dropped without false matches.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from fastcep.overload.drop_plan import DropPlan, with_fewer_events
+from fastcep.overload.protocols import DetectorReading, Load
+from fastcep.plan import Plan
+from fastcep.query.patterns import is_monotonic
+from fastcep.stored import AMOUNT, COUNT, SHARE, listed, record, sequence
+
+__all__ = ["BacklogLimit"]
+
+#: Shares of the latency bound that the backlog may take before events are dropped, and that is aimed at then.
+_ENGAGED, _AIMED = 0.9, 0.85
+#: Smallest share of the events that is kept: the recall is estimated from the matches found.
+_LEAST = 1e-3
+#: Number of measurements of which the least counts, and smallest share of the bound that each covers: a decision takes
+#: as long for few events as for many.
+_MEASUREMENTS, _COVERED = 2, 1 / 16
+
+_STATE = record({"keep": SHARE, "engaged": COUNT, "measured": listed(sequence(AMOUNT, AMOUNT, SHARE))})
+
+
+class BacklogLimit:
+    """Limit of the backlog of an engine.
+
+    Attributes
+    ----------
+    keep
+        Share of the events to keep until the next decision, of those that the drop plans keep.
+    engaged
+        Number of decisions that have dropped events for the limit.
+    """
+
+    def __init__(self) -> None:
+        self.keep = 1.0
+        self.engaged = 0
+        #: ns per event of matching, and besides, and the demand meanwhile
+        self._measured: deque[tuple[float, float, float]] = deque(maxlen=_MEASUREMENTS)
+
+    def update(self, load: Load, readings: Sequence[DetectorReading], before: float, demand: float) -> None:
+        """Set the share of the events to keep.
+
+        Parameters
+        ----------
+        load, readings
+            Measurements since the last decision, and what the detectors make of them. The backlog is limited only if a
+            detector knows the arrival rate.
+        before, demand
+            Demand since the last decision, and from now on.
+        """
+        if load.events * load.busy >= _COVERED * load.bound:
+            work = load.recent / self.keep
+            if self.keep < 1 and self._measured:  # dropped events take time, too
+                work = min(work, self._measured[-1][0])
+            self._measured.append((work, max(0.0, load.busy - load.recent), before))
+        keep, known = 1.0, len(self._measured) == _MEASUREMENTS
+        if known and demand > 0 and load.bound and any(reading.utilisation for reading in readings):
+            work = min(work * min(1.0, (1 - demand) / (1 - then)) for work, _, then in self._measured)
+            other = min(other for _, other, _ in self._measured)
+            if load.queue * (work + other) > _ENGAGED * load.bound:
+                keep = (_AIMED * load.bound / load.queue - other) / max(work, 1e-9)
+        self.keep = min(max(keep, _LEAST), 1.0)
+        self.engaged += self.keep < 1
+
+    def limited(self, drop_plans: Sequence[DropPlan], plans: Sequence[Plan]) -> Sequence[DropPlan]:
+        """Return the drop plans of queries with fewer events, where that causes no false matches."""
+        if self.keep == 1:
+            return drop_plans
+        return [
+            with_fewer_events(drop_plan, self.keep, plan) if is_monotonic(plan.query) else drop_plan
+            for drop_plan, plan in zip(drop_plans, plans, strict=True)
+        ]
+
+    def state(self) -> dict[str, Any]:
+        """Return the state for a snapshot as JSON values."""
+        return {"keep": self.keep, "engaged": self.engaged, "measured": [list(times) for times in self._measured]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore a `state`."""
+        _STATE(state, "control.backlog")
+        self.keep, self.engaged = state["keep"], state["engaged"]
+        self._measured = deque(map(tuple, state["measured"]), _MEASUREMENTS)
