@@ -140,7 +140,10 @@ class DemandControl:
         load.shedding, self.readings = self.demand > 0, []
         self.demand, self.why, self.of_present, self.bound_missed = 0.0, "", False, False
         for detector, controller in self._loops:
-            load.smoothed = self._monitor.smoothed(detector.statistic, last=max(_SMOOTHED, load.events))
+            if detector.statistic == "mean" and load.events >= _SMOOTHED:
+                load.smoothed = load.recent
+            else:
+                load.smoothed = self._monitor.smoothed(detector.statistic, last=max(_SMOOTHED, load.events))
             reading = checked_reading(detector, detector.read(load))
             self.readings.append(reading)
             was_largest = controller.demand >= ALL

@@ -12,10 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fastcep.errors import ValidationError
-from fastcep.overload.drop_plan import DropPlan
+from fastcep.overload.drop_plan import DropPlan, with_fewer_events
 from fastcep.overload.match_counts import MatchRate
 from fastcep.overload.protocols import Classes, QueryView, Tree
-from fastcep.overload.survival import survival
 from fastcep.plan import Plan
 from fastcep.query import ast
 from fastcep.query.patterns import is_monotonic
@@ -41,6 +40,10 @@ _MORE, _OPEN = 10.0, 0.1
 
 #: Smallest share of the events whose children are counted.
 _LEAST = 1e-6
+
+#: Largest change of the remaining work for which a drop plan stays in force on the wall clock, as a share of it. A new
+#: plan costs time, and so small a difference is soon compensated by the feedback.
+_SAME = 0.02
 
 #: Missing share of the saved work for which no events are dropped as a whole.
 _ENOUGH = 1e-3
@@ -72,6 +75,8 @@ class SheddingState:
         Last demand, and the saved share of the work for which live partial matches were dropped.
     share
         Share of the events whose children are counted.
+    largest
+        Largest demand since counts were last evaluated, and in the window before.
     """
 
     began: int
@@ -79,9 +84,12 @@ class SheddingState:
     demand: float = 0.0
     saved: float = 0.0
     share: float = 1.0
+    largest: float = 0.0
 
 
-_SHEDDING_STATE = record({"began": COUNT, "since": COUNT, "demand": SHARE, "saved": NUMBER, "share": number(1e-9, 1)})
+_SHEDDING_STATE = record(
+    {"began": COUNT, "since": COUNT, "demand": SHARE, "saved": NUMBER, "share": number(1e-9, 1)}, {"largest": SHARE}
+)
 
 
 class Hybrid(Baseline):
@@ -200,23 +208,29 @@ class Hybrid(Baseline):
         selector, changed, reliable = self._selectors[name], adapted.recently_changed, adapted.is_reliable
         sizes = TableSizes(view.event_classes, view.classes)
         current = self._plans.get(name)
+        if current is not None and view.on_wall_clock and abs(current[0].demand - demand) <= _SAME * (1 - demand):
+            demand = current[0].demand
+        if view.keep < 1 and current is not None and current[1].counts:
+            view.flows()  # counts while other events are dropped are not comparable
+            state.since, state.largest = view.received, 0.0
         limited = view.lost > 0 or demand == 0  # without a demand, only a work limit leads to a decision
         if limited and reliable and not self._models[name].history_is_too_short:
             was_reliable = current is None or current[0].reliable
             loss = loss_without_drops(view.lost, selector.choose(state.demand, sizes, free=was_reliable).saved)
             demand = max(demand, selector.optimal_demand(loss))
+        state.largest = max(state.largest, before, demand)
         situation = _Situation(selector, demand, changed, reliable)
         if current is not None and current[0] == situation and current[1].drops is None:
             return current[1]
         selection = selector.choose(demand, sizes, free=reliable)
         binds, births = self._drop_probabilities(selection, changed)
-        events, kept = self._drop_events(demand, selection, view.plan)
         drop_plan = DropPlan(
-            events=events, binds=binds, births=births, steady=True,
-            kept=kept if reliable else None,
+            binds=binds, births=births, steady=True, kept=selection.kept if reliable else None,
             saved=selection.saved if selection.kept >= _ALL else 0.0,
             counts=self._counted_share(name, view) if self._adapt else 0.0, error=adapted.error,
         )  # fmt: skip
+        if (keep := self._kept_events(demand, selection, view.plan)) < 1:
+            drop_plan = with_fewer_events(drop_plan, keep, view.plan)
         state.share = drop_plan.counts
         self._plans[name] = situation, drop_plan
         if selection.cells.any() and selection.saved > state.saved + _WORTH * (state.saved > 0):
@@ -227,22 +241,21 @@ class Hybrid(Baseline):
         state.demand, state.saved = demand, min(state.saved, selection.saved)
         return drop_plan
 
-    def _drop_events(self, demand: float, selection: Selection, plan: Plan) -> tuple[Floats | None, float]:
-        """Return drop probabilities of events by type, and the expected share of the matches that is kept.
+    def _kept_events(self, demand: float, selection: Selection, plan: Plan) -> float:
+        """Return the share of the events that is not dropped as a whole.
 
         Events are dropped as a whole, at random, if withholding and dropping all classes does not save enough: an event
         that is not dropped costs something even if it is tried for no variable.
         """
         if not self.events or demand <= selection.saved + _ENOUGH or not is_monotonic(plan.query):
-            return None, selection.kept
-        keep = (1 - demand) / (1 - selection.saved)
-        bindable = np.array([bool(variables) for variables in plan.type_variables])
-        return np.where(bindable, 1 - keep, 0.0), selection.kept * survival(plan.query.pattern, lambda _: keep)
+            return 1.0
+        return (1 - demand) / (1 - selection.saved)
 
     def _adapt_flow(self, name: str, view: QueryView, state: SheddingState) -> None:
         """Adapt the flow to the counters, if a slice of the window has passed.
 
-        On the wall clock, a thread does this, and the next decision after it uses the result.
+        The variance of the counts follows from the largest drop probabilities that were in force meanwhile. On the wall
+        clock, a thread does this, and the next decision after it uses the result.
         """
         passed = view.received - state.since
         if passed * view.slices < view.window_size or (view.on_wall_clock and not self._learning[name].ready):
@@ -252,11 +265,10 @@ class Hybrid(Baseline):
         if state.since - passed < state.began + view.window_size:  # drop probabilities of older rows are unknown
             return
         sizes = TableSizes(view.event_classes, view.classes)
-        selection = self._selectors[name].choose(state.demand, sizes, free=adapted.is_reliable)
+        largest, state.largest = max(state.largest, state.demand), 0.0
+        selection = self._selectors[name].choose(largest, sizes, free=adapted.is_reliable)
         binds, cells = self._drop_probabilities(selection, adapted.recently_changed)
-        events, _ = self._drop_events(state.demand, selection, view.plan)
-        if events is not None:
-            binds = 1 - (1 - binds) * (1 - events.max())
+        binds = 1 - (1 - binds) * self._kept_events(largest, selection, view.plan)
 
         def learned() -> Selector | None:
             if adapted.learn(counted, passed, view.window_size, binds, cells, state.share):
@@ -378,6 +390,7 @@ class HybridState(Hybrid):
 
     name = "hys"
     events = False
+    limits_backlog = False
 
 
 _KINDS: Mapping[str, type[Hybrid]] = {kind.name: kind for kind in (Hybrid, HybridInput, HybridState)}
