@@ -5,9 +5,11 @@ bound although the demand is as large as it can be. The limit does not depend on
 the time that an event was measured to take, and drops events at random besides the drop plan.
 
 * Time that the backlog will take: ``queue * (work + other)``. ``work`` is the time that matching an event took, less
-  what a higher demand will save: a shedder is trusted for one decision after each rise. ``other`` is the time besides.
-  Of each, the less of the last two measurements counts, so that a single interruption does not.
-* If this is more than `_ENGAGED` of the bound, so many events are dropped that it is `_AIMED` of the bound.
+  what a higher demand will save. ``other`` is the time besides. Of each, the less of the last two measurements counts,
+  so that a single interruption does not.
+* If this is more than `_ENGAGED` of the bound, events are dropped until it is `_AIMED` of the bound. Meanwhile, what
+  the shedder is expected to save does not count, and ``work`` is not measured: with fewer partial matches, the events
+  that are kept take less, too.
 
 Invariant: whatever the shedder does, a backlog above the bound is worked off at the speed at which events can be
 dropped. This holds for monotonic queries only; from others, events cannot be dropped without false matches.
@@ -31,11 +33,14 @@ __all__ = ["BacklogLimit"]
 _ENGAGED, _AIMED = 0.9, 0.85
 #: Smallest share of the events that is kept: the recall is estimated from the matches found.
 _LEAST = 1e-3
-#: Number of measurements of which the least counts, and smallest share of the bound that each covers: a decision takes
-#: as long for few events as for many.
+#: Number of measurements of which the least counts, and smallest share of the bound that each covers, in one or more
+#: intervals between decisions: a decision takes as long for few events as for many.
 _MEASUREMENTS, _COVERED = 2, 1 / 16
+#: Share of the bound that passes between a decision that dropped events and the next measurement.
+_SETTLED = 1 / 4
 
-_STATE = record({"keep": SHARE, "engaged": COUNT, "measured": listed(sequence(AMOUNT, AMOUNT, SHARE))})
+_STATE = record({"keep": SHARE, "engaged": COUNT, "measured": listed(sequence(AMOUNT, AMOUNT, SHARE)),
+                 "open": sequence(COUNT, AMOUNT, AMOUNT, AMOUNT), "settling": AMOUNT})  # fmt: skip
 
 
 class BacklogLimit:
@@ -54,6 +59,8 @@ class BacklogLimit:
         self.engaged = 0
         #: ns per event of matching, and besides, and the demand meanwhile
         self._measured: deque[tuple[float, float, float]] = deque(maxlen=_MEASUREMENTS)
+        self._open = (0, 0.0, 0.0, 0.0)  #: events of the next measurement, and the sums over them
+        self._settling = 0.0  #: ns until the next measurement begins
 
     def update(self, load: Load, readings: Sequence[DetectorReading], before: float, demand: float) -> None:
         """Set the share of the events to keep.
@@ -66,19 +73,35 @@ class BacklogLimit:
         before, demand
             Demand since the last decision, and from now on.
         """
-        if load.events * load.busy >= _COVERED * load.bound:
-            work = load.recent / self.keep
-            if self.keep < 1 and self._measured:  # dropped events take time, too
-                work = min(work, self._measured[-1][0])
-            self._measured.append((work, max(0.0, load.busy - load.recent), before))
+        self._measure(load, before)
         keep, known = 1.0, len(self._measured) == _MEASUREMENTS
         if known and demand > 0 and load.bound and any(reading.utilisation for reading in readings):
-            work = min(work * min(1.0, (1 - demand) / (1 - then)) for work, _, then in self._measured)
+            trusted = 1.0 if self.keep < 1 else 1 - demand
+            work = min(work * min(1.0, trusted / (1 - then)) for work, _, then in self._measured)
             other = min(other for _, other, _ in self._measured)
             if load.queue * (work + other) > _ENGAGED * load.bound:
                 keep = (_AIMED * load.bound / load.queue - other) / max(work, 1e-9)
         self.keep = min(max(keep, _LEAST), 1.0)
         self.engaged += self.keep < 1
+
+    def _measure(self, load: Load, demand: float) -> None:
+        """Add an interval between two decisions with this demand to the measurements."""
+        if self.keep < 1:
+            self._settling = _SETTLED * load.bound
+            return
+        self._settling -= load.events * load.busy
+        if self._settling > 0:
+            return
+        self._settling = 0.0
+        events, total_work, total_other, total_demand = self._open
+        events += load.events
+        total_work += load.events * load.recent
+        total_other += load.events * max(0.0, load.busy - load.recent)
+        total_demand += load.events * demand
+        self._open = events, total_work, total_other, total_demand
+        if total_work + total_other >= _COVERED * load.bound:
+            self._measured.append((total_work / events, total_other / events, total_demand / events))
+            self._open = (0, 0.0, 0.0, 0.0)
 
     def limited(self, drop_plans: Sequence[DropPlan], plans: Sequence[Plan]) -> Sequence[DropPlan]:
         """Return the drop plans of queries with fewer events, where that causes no false matches."""
@@ -91,10 +114,12 @@ class BacklogLimit:
 
     def state(self) -> dict[str, Any]:
         """Return the state for a snapshot as JSON values."""
-        return {"keep": self.keep, "engaged": self.engaged, "measured": [list(times) for times in self._measured]}
+        return {"keep": self.keep, "engaged": self.engaged, "measured": [list(times) for times in self._measured],
+                "open": list(self._open), "settling": self._settling}  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a `state`."""
         _STATE(state, "control.backlog")
         self.keep, self.engaged = state["keep"], state["engaged"]
         self._measured = deque(map(tuple, state["measured"]), _MEASUREMENTS)
+        self._open, self._settling = tuple(state["open"]), state["settling"]

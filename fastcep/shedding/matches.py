@@ -115,6 +115,7 @@ class BernoulliMatches(Baseline):
 
     name = "pm-bl"
     drops_matches = True
+    limits_backlog = False
     often = True
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:

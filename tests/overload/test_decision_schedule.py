@@ -201,6 +201,18 @@ def test_the_load_has_medians_of_rate_and_service_time() -> None:
     assert (load.busy, load.service, load.other) == (100, 100, 50)
 
 
+def test_a_decision_is_due_while_nearly_everything_is_dropped() -> None:
+    """Events of a quarter of the bound have arrived; receiving them took time, though matching did not."""
+    schedule = DecisionSchedule(True, False, 50e6, None)
+    for _ in range(12):
+        schedule.record_cost(600_000.0)
+        schedule.schedule_next(1_000, None)
+    meter = LoadMeter(50e6, LatencyMonitor())
+    meter.add(20_000, 300_000.0, (0, 0), (0, 12_500_000))
+    meter.record_busy(13_000_000, 0, 1_000_000)
+    assert meter.busy_time == 12_000_000 and schedule.is_due(meter, 0.0, 1e9)
+
+
 def test_learning_takes_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now, learned = 10**9, 0
     monkeypatch.setattr(module, "perf_counter_ns", lambda: now)
