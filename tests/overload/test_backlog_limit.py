@@ -155,6 +155,27 @@ def test_the_bound_holds_though_the_shedder_saves_nothing(caplog: pytest.LogCapt
     assert without > 5 and told["backlog_limited"] == told["dropped_events"] == 0
 
 
+def test_a_snapshot_while_the_backlog_is_limited() -> None:
+    """A restored engine drops the same events."""
+    plain = engine(query())
+    plain.process(EVENTS)
+    mean = plain.metrics()["shedding"]["processing_latency"]["mean"]
+    arrivals, half = (np.arange(len(EVENTS)) * mean / 1.5).astype(np.int64), len(EVENTS) // 2
+
+    def run(cut: int | None) -> fc.Engine:
+        live = engine(query(), Saves(), 1_000 * mean, detector=QueueLength())
+        for first in range(0, len(EVENTS), half // 4):
+            if first == cut:
+                live = fc.Engine.restore(live.snapshot(), shedder=Saves(), detector=QueueLength())
+            live.process(EVENTS.slice(first, half // 4), arrivals=arrivals[first : first + half // 4])
+        return live
+
+    whole, again = (run(cut).metrics()["shedding"] for cut in (None, half))
+    assert whole["backlog_limited"] > 8
+    for name in ("decisions", "backlog_limited", "dropped_events", "event_latency", "estimated_recall"):
+        assert whole[name] == again[name], name
+
+
 def test_a_shedder_that_saves_enough_is_left_alone() -> None:
     longest, told = replayed(by_name("ri", seed=1))
     assert longest < 1.05 and told["backlog_limited"] == 0

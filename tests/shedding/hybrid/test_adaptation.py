@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from functools import cache
 from typing import Any
@@ -9,13 +10,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.shedding.chaos import Always
 from support.shedding.drop_plans import controlled, made
+from support.shedding.fitted import model
 from support.shedding.flows import PAPER, expected, shedder
 from support.shedding.shed_runs import Q1, query
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.shedding import DropPlan
+from fastcep.shedding import DetectorReading, DropPlan, Hybrid, Load
 from fastcep.shedding.hybrid.adaptation import AdaptedFlow
 from fastcep.shedding.hybrid.drop_order import DropOrder, TableSizes
 from fastcep.shedding.hybrid.flow import Flow
@@ -23,8 +26,11 @@ from fastcep.shedding.hybrid.flow import Flow
 WINDOW, STEP = 800, 200  # number of events in a window, and in a slice
 
 
+LONG = Q1.replace("2ms", "8ms")
+
+
 def q1() -> fc.Query:
-    return query(Q1.replace("2ms", "8ms"))
+    return query(LONG)
 
 
 @cache
@@ -137,6 +143,29 @@ def test_one_child_that_stands_for_very_many_decides_nothing() -> None:
         assert adapted.flow.per_event < 2 * max(plain.flow.per_event, flow().per_event)
     assert adapted.changes >= plain.changes > 5
     assert adapted.drift < plain.drift + 0.1
+
+
+class Varies(Always):
+    """Detector whose demand is large and small in turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._amounts = itertools.cycle([0.97, 0.2])
+
+    def read(self, load: Load) -> DetectorReading:
+        return DetectorReading(0.0, amount=next(self._amounts), why="varies")
+
+
+def test_a_demand_that_varies_is_no_change_of_the_stream() -> None:
+    """What chance can do follows from the largest demand, not from the last one."""
+    live = fc.Engine(
+        q1(), clock="virtual", latency_bound="1s", detector=Varies(), shedder=Hybrid(model(LONG)), index="key",
+        cost_table="paper",
+    )  # fmt: skip
+    live.process(ds1(events=40_000, seed=31))
+    told = live.metrics()["shedding"]["model"]["queries"]["q1"]
+    print(told)
+    assert told["changes"] == 0
 
 
 def test_few_events_that_stand_for_many_tell_little() -> None:
