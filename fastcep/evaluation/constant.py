@@ -31,6 +31,7 @@ class ConstantDemand(Shedder):
         self.name, self.seed = inner.name, inner.seed
         self.drops_matches, self.in_windows = inner.drops_matches, inner.in_windows
         self.often, self.slices = inner.often, inner.slices
+        self.limits_backlog = inner.limits_backlog
         self._decided = False
 
     def check(self, query: ast.Query) -> None:

@@ -8,31 +8,37 @@ the time that an event was measured to take, and drops events at random besides 
   what a higher demand will save. ``other`` is the time besides. Of each, the less of the last two measurements counts,
   so that a single interruption does not.
 * If this is more than `_ENGAGED` of the bound, events are dropped until it is `_AIMED` of the bound. Meanwhile, what
-  the shedder is expected to save does not count, and ``work`` is not measured: with fewer partial matches, the events
+  the shedder is expected to save does not count, and ``work`` can only grow: with fewer partial matches, the events
   that are kept take less, too.
 
+There is no limit if a query is not monotonic, because events cannot be dropped without false matches.
+
 Invariant: whatever the shedder does, a backlog above the bound is worked off at the speed at which events can be
-dropped. This holds for monotonic queries only; from others, events cannot be dropped without false matches.
+dropped, if the work for an event does not rise at the same time.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from fastcep.overload.drop_plan import DropPlan, with_fewer_events
 from fastcep.overload.protocols import DetectorReading, Load
-from fastcep.plan import Plan
 from fastcep.query.patterns import is_monotonic
 from fastcep.stored import AMOUNT, COUNT, SHARE, listed, record, sequence
+
+if TYPE_CHECKING:
+    from fastcep.overload.query_shedding import QueryShedding
 
 __all__ = ["BacklogLimit"]
 
 #: Shares of the latency bound that the backlog may take before events are dropped, and that is aimed at then.
 _ENGAGED, _AIMED = 0.9, 0.85
-#: Smallest share of the events that is kept: the recall is estimated from the matches found.
-_LEAST = 1e-3
+#: Smallest share of the events that is kept: the recall is estimated from the matches found. Share from which on the
+#: time that dropped events take is little beside that of the others.
+_LEAST, _MANY = 1e-3, 0.25
 #: Number of measurements of which the least counts, and smallest share of the bound that each covers, in one or more
 #: intervals between decisions: a decision takes as long for few events as for many.
 _MEASUREMENTS, _COVERED = 2, 1 / 16
@@ -48,6 +54,8 @@ class BacklogLimit:
 
     Attributes
     ----------
+    on
+        Whether the backlog is limited.
     keep
         Share of the events to keep until the next decision, of those that the drop plans keep.
     engaged
@@ -55,12 +63,26 @@ class BacklogLimit:
     """
 
     def __init__(self) -> None:
+        self.on = False
         self.keep = 1.0
         self.engaged = 0
+        self._last_plans: Sequence[DropPlan] = ()  #: as the shedder returned them
         #: ns per event of matching, and besides, and the demand meanwhile
         self._measured: deque[tuple[float, float, float]] = deque(maxlen=_MEASUREMENTS)
         self._open = (0, 0.0, 0.0, 0.0)  #: events of the next measurement, and the sums over them
         self._settling = 0.0  #: ns until the next measurement begins
+
+    def use(self, queries: Sequence[QueryShedding], limits: bool) -> None:
+        """Limit the backlog of these queries, if the shedder allows it (``limits``)."""
+        self.on = limits and all(is_monotonic(query.plan.query) for query in queries)
+        self._last_plans = ()
+        if not self.on:
+            self.reset()
+
+    def reset(self) -> None:
+        """Forget what was measured: another shedder saves other work."""
+        self.keep, self._settling, self._open = 1.0, 0.0, (0, 0.0, 0.0, 0.0)
+        self._measured.clear()
 
     def update(self, load: Load, readings: Sequence[DetectorReading], before: float, demand: float) -> None:
         """Set the share of the events to keep.
@@ -73,6 +95,8 @@ class BacklogLimit:
         before, demand
             Demand since the last decision, and from now on.
         """
+        if not self.on:
+            return
         self._measure(load, before)
         keep, known = 1.0, len(self._measured) == _MEASUREMENTS
         if known and demand > 0 and load.bound and any(reading.utilisation for reading in readings):
@@ -88,6 +112,9 @@ class BacklogLimit:
         """Add an interval between two decisions with this demand to the measurements."""
         if self.keep < 1:
             self._settling = _SETTLED * load.bound
+            if self.keep >= _MANY:
+                least = load.recent / self.keep
+                self._measured.extend([(max(work, least), other, then) for work, other, then in self._measured])
             return
         self._settling -= load.events * load.busy
         if self._settling > 0:
@@ -103,14 +130,16 @@ class BacklogLimit:
             self._measured.append((total_work / events, total_other / events, total_demand / events))
             self._open = (0, 0.0, 0.0, 0.0)
 
-    def limited(self, drop_plans: Sequence[DropPlan], plans: Sequence[Plan]) -> Sequence[DropPlan]:
-        """Return the drop plans of queries with fewer events, where that causes no false matches."""
+    def limited(self, drop_plans: Sequence[DropPlan], queries: Sequence[QueryShedding]) -> Sequence[DropPlan]:
+        """Return the drop plans with fewer events. Live partial matches are dropped once by a plan, as without it."""
+        last, self._last_plans = self._last_plans, drop_plans
         if self.keep == 1:
             return drop_plans
-        return [
-            with_fewer_events(drop_plan, self.keep, plan) if is_monotonic(plan.query) else drop_plan
-            for drop_plan, plan in zip(drop_plans, plans, strict=True)
+        once = [
+            replace(plan, drops=None, left=None) if any(plan is old for old in last) else plan for plan in drop_plans
         ]
+        by_query = zip(once, queries, strict=True)
+        return [with_fewer_events(drop_plan, self.keep, query.plan) for drop_plan, query in by_query]
 
     def state(self) -> dict[str, Any]:
         """Return the state for a snapshot as JSON values."""

@@ -182,6 +182,7 @@ class Control(ShedderChange):
             operation_costs[0] *= number == 0  # charge the cost of an event once, however many queries there are
             query.shedding.meter(self._event_costs if isinstance(self.clock, VirtualClock) else None, operation_costs)
         self._work_limit.use(self.queries, self.shedder is not None and self.shedder.cuts)
+        self._backlog.use(self.queries, self.shedder is not None and self.shedder.limits_backlog)
 
     # ------------------------------------------------------------------ events
 
@@ -265,8 +266,7 @@ class Control(ShedderChange):
             self._load = load = self._measure(place)
             before = self.demand
             self._demand.update(load, self._saved_without_loss(), by_window)
-            if self.shedder.limits_backlog:
-                self._backlog.update(load, self._demand.readings, before, self.demand)
+            self._backlog.update(load, self._demand.readings, before, self.demand)
             limits = self._work_limit.update(self.queries, load.events, load.over)
             sheds = self.demand > 0 or limits
             moved = self._sleep_or_wake(sheds)
@@ -305,7 +305,7 @@ class Control(ShedderChange):
         plans = checked_drop_plans(shedder, shedder.decide(demand, before, views), names)
         for query, drop_plan in zip(self.queries, plans, strict=True):
             query.check(drop_plan, shedder)
-        return self._backlog.limited(plans, [query.plan for query in self.queries])
+        return self._backlog.limited(plans, self.queries)
 
     def _query_view(self, query: QueryShedding) -> QueryView:
         decisions = query.window_size / self._meter.events

@@ -59,7 +59,7 @@ class ShedderChange:
             self._demand = DemandControl(used, self.monitor)
         self._restart_schedule()
         self._work_limit = WorkLimit(self.bound, used)
-        self._backlog.keep = 1.0
+        self._backlog.reset()
 
     @property
     def can_sleep(self) -> bool:

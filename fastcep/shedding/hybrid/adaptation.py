@@ -7,8 +7,6 @@ weighted by the inverse of its probability. After each slice of the window the c
   matches.
 * Otherwise both are averaged, so that the weight of old counts halves with every slice. From two windows after the
   change on, the weight of new counts decreases with the number of windows since the change.
-* Counts that are too imprecise do not change the flow. Where nearly everything is dropped, the weights of the few
-  children that are counted are so large that one of them can outnumber all others.
 
 Visits of rows are not counted, because that would cost more than it is worth. They are taken to be proportional to the
 number of rows and to the number of probing events.
@@ -48,8 +46,6 @@ _SEEN = 25.0
 _SETTLED = 20.0
 #: Number of independent children that are significant; counts do not decay before there are as many.
 _ENOUGH = 100.0
-#: Effective number of children of a pool from which on its counts are used: a standard deviation of at most 50 %.
-_PRECISE = 4.0
 #: Children of a smaller share of all are removed, so that the flow does not grow with the stream.
 _TRACE = 1e-7
 #: Inverse keep probability from which on children count as mostly dropped.
@@ -144,9 +140,8 @@ class AdaptedFlow:
         old, new = aligned(every, self._keys, self._made), aligned(every, recent.keys, recent.counts)
         squares = aligned(every, recent.keys, recent.squares)
         multiplicity = self._parts.multiplicity(every, old, binds, cells)
-        differences = self._differences(every, old / scale, new, squares, multiplicity, share, recent.events)
-        recent.number = float(differences.effective.sum())
-        if self._differs(differences) or shifted:
+        differs = self._differs(every, old / scale, new, squares, multiplicity, share) or shifted
+        if differs:
             self._matches = self._matches if self._since_change is not None else (0.0, 0.0)
             self._since_change = 0.0
         if self._since_change is not None:
@@ -159,8 +154,7 @@ class AdaptedFlow:
         self._since_change += events / window
         if self._since_change > _SETTLED:
             self._since_change = None
-        precise = differences.precision[differences.pool_of_key] >= _PRECISE
-        made = np.where(precise, (1 - weight) * old + weight * scale * new, old)
+        made = (1 - weight) * old + weight * scale * new
         significant = made > _TRACE * made.sum()
         self._keys, self._made = every[significant], made[significant]
         self._asked = (1 - weight) * self._asked + weight * scale * recent.asked
@@ -211,24 +205,23 @@ class AdaptedFlow:
         pairs, cell = np.unique(pool * 256 + field_of(keys, "source_class"), return_inverse=True)
         pool_of = pairs // 256
         wanted, found = (np.bincount(cell, values).astype(np.float64) for values in (expected, counted))
-        squares_expected = np.maximum(squares, expected * multiplicity / share)
-        single = np.bincount(cell, squares_expected)
+        single = np.bincount(cell, np.maximum(squares, expected * multiplicity / share))
         by_window = single + np.maximum(wanted, found) * self._parts.dispersion(keys, cell)
         variance = np.maximum(single * cluster[pool_of], by_window)
         by_event = np.bincount(pool, squares) * (1 + (1 - share) * per_event)
         sums = np.bincount(pool, counted)
-        effective = np.where(by_event > 0, sums**2 / np.maximum(by_event, 1e-9), 0.0)
-        largest = np.maximum(sums, np.bincount(pool, expected))
-        precision = largest**2 / np.maximum(np.bincount(pool, squares_expected) * (1 + (1 - share) * per_event), 1e-9)
-        return _Differences(
-            names[pool_of] * 256 + pairs % 256, pool_of, wanted, found, variance, effective, precision, pool
-        )
+        number = float((sums[by_event > 0] ** 2 / by_event[by_event > 0]).sum())
+        return _Differences(names[pool_of] * 256 + pairs % 256, pool_of, wanted, found, variance, number)
 
-    def _differs(self, cells: _Differences) -> bool:
+    def _differs(
+        self, keys: Keys, expected: Floats, counted: Floats, squares: Floats, multiplicity: Floats, share: float
+    ) -> bool:
         """Return whether recent counts differ significantly from the flow, in any pool of children.
 
         Squared differences are added up over the classes of a pool, so that an exchange of classes is detected.
         """
+        cells = self._differences(keys, expected, counted, squares, multiplicity, share, self._recent.events)
+        self._recent.number = cells.effective
         difference, both = np.abs(cells.found - cells.wanted), np.bincount(cells.pool, cells.found + cells.wanted)
         shift = np.abs(np.bincount(cells.pool, cells.found) - np.bincount(cells.pool, cells.wanted))
         self.drift = float(shift.sum() / both.sum())
@@ -278,20 +271,16 @@ class AdaptedFlow:
 
 @dataclass(frozen=True)
 class _Differences:
-    """Counts of children, compared with those of the flow.
+    """Counts by cell, in arrays of equal length.
 
     Attributes
     ----------
     number, pool
-        By cell: its permanent number, and the index of its pool.
+        Permanent number of the cell, and index of its pool.
     wanted, found, variance
-        By cell: expected and counted children, and the variance of their difference.
+        Expected and counted children, and the variance of their difference.
     effective
-        By pool: effective number of counted children, see `_Recent`.
-    precision
-        By pool: effective number of children, counted or expected, of which the sampling variance is that of the count.
-    pool_of_key
-        By key: the index of its pool.
+        Effective number of counted children, see `_Recent`.
     """
 
     number: Ints
@@ -299,9 +288,7 @@ class _Differences:
     wanted: Floats
     found: Floats
     variance: Floats
-    effective: Floats
-    precision: Floats
-    pool_of_key: Ints
+    effective: float
 
 
 class _Recent:

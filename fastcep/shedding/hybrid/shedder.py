@@ -27,7 +27,7 @@ from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.limited_demand import loss_without_drops
 from fastcep.shedding.model import ModelSource, model_for, models_of
 from fastcep.shedding.options import as_choice, as_probability
-from fastcep.stored import COUNT, NUMBER, SHARE, anything, by_name, number, record
+from fastcep.stored import COUNT, FLAG, NUMBER, SHARE, anything, by_name, number, record
 
 __all__ = ["Hybrid", "HybridFit", "HybridInput", "HybridState"]
 
@@ -77,6 +77,8 @@ class SheddingState:
         Share of the events whose children are counted.
     largest
         Largest demand since counts were last evaluated, and in the window before.
+    thinned
+        Whether events are dropped as a whole since the last decision.
     """
 
     began: int
@@ -85,10 +87,12 @@ class SheddingState:
     saved: float = 0.0
     share: float = 1.0
     largest: float = 0.0
+    thinned: bool = False
 
 
 _SHEDDING_STATE = record(
-    {"began": COUNT, "since": COUNT, "demand": SHARE, "saved": NUMBER, "share": number(1e-9, 1)}, {"largest": SHARE}
+    {"began": COUNT, "since": COUNT, "demand": SHARE, "saved": NUMBER, "share": number(1e-9, 1)},
+    {"largest": SHARE, "thinned": FLAG},
 )
 
 
@@ -210,9 +214,10 @@ class Hybrid(Baseline):
         current = self._plans.get(name)
         if current is not None and view.on_wall_clock and abs(current[0].demand - demand) <= _SAME * (1 - demand):
             demand = current[0].demand
-        if view.keep < 1 and current is not None and current[1].counts:
-            view.flows()  # counts while other events are dropped are not comparable
-            state.since, state.largest = view.received, 0.0
+        if state.thinned and self._adapt:
+            view.flows()
+            state.began = state.since = view.received
+            state.largest = 0.0
         limited = view.lost > 0 or demand == 0  # without a demand, only a work limit leads to a decision
         if limited and reliable and not self._models[name].history_is_too_short:
             was_reliable = current is None or current[0].reliable
@@ -221,6 +226,7 @@ class Hybrid(Baseline):
         state.largest = max(state.largest, before, demand)
         situation = _Situation(selector, demand, changed, reliable)
         if current is not None and current[0] == situation and current[1].drops is None:
+            state.thinned = view.keep < 1 or current[1].events is not None
             return current[1]
         selection = selector.choose(demand, sizes, free=reliable)
         binds, births = self._drop_probabilities(selection, changed)
@@ -239,6 +245,7 @@ class Hybrid(Baseline):
             drop_plan.left = min(1.0, selection.kept / max(kept_before, 1e-9)) if drop_plan.kept is not None else None
             state.saved = selection.saved
         state.demand, state.saved = demand, min(state.saved, selection.saved)
+        state.thinned = view.keep < 1 or keep < 1
         return drop_plan
 
     def _kept_events(self, demand: float, selection: Selection, plan: Plan) -> float:
@@ -254,9 +261,13 @@ class Hybrid(Baseline):
     def _adapt_flow(self, name: str, view: QueryView, state: SheddingState) -> None:
         """Adapt the flow to the counters, if a slice of the window has passed.
 
-        The variance of the counts follows from the largest drop probabilities that were in force meanwhile. On the wall
-        clock, a thread does this, and the next decision after it uses the result.
+        The variance of the counts follows from the largest drop probabilities that were in force meanwhile. Counts are
+        not used while events are dropped as a whole, and for a window afterwards: a child is then counted so seldom,
+        and represents so many, that one of them could outnumber all others. On the wall clock, a thread does this, and
+        the next decision after it uses the result.
         """
+        if state.thinned:
+            return
         passed = view.received - state.since
         if passed * view.slices < view.window_size or (view.on_wall_clock and not self._learning[name].ready):
             return
@@ -267,11 +278,10 @@ class Hybrid(Baseline):
         sizes = TableSizes(view.event_classes, view.classes)
         largest, state.largest = max(state.largest, state.demand), 0.0
         selection = self._selectors[name].choose(largest, sizes, free=adapted.is_reliable)
-        binds, cells = self._drop_probabilities(selection, adapted.recently_changed)
-        binds = 1 - (1 - binds) * self._kept_events(largest, selection, view.plan)
+        probabilities = self._drop_probabilities(selection, adapted.recently_changed)
 
         def learned() -> Selector | None:
-            if adapted.learn(counted, passed, view.window_size, binds, cells, state.share):
+            if adapted.learn(counted, passed, view.window_size, *probabilities, state.share):
                 return self._new_selector(name)
             return None
 
