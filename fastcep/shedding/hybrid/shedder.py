@@ -262,9 +262,9 @@ class Hybrid(Baseline):
         """Adapt the flow to the counters, if a slice of the window has passed.
 
         The variance of the counts follows from the largest drop probabilities that were in force meanwhile. Counts are
-        not used while events are dropped as a whole, and for a window afterwards: a child is then counted so seldom,
-        and represents so many, that one of them could outnumber all others. On the wall clock, a thread does this, and
-        the next decision after it uses the result.
+        not used while events are dropped as a whole, and for a window afterwards: children are then counted seldom, and
+        a single one can represent more than all others. On the wall clock, a thread does this, and the next decision
+        after it uses the result.
         """
         if state.thinned:
             return
