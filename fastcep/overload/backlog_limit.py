@@ -2,11 +2,11 @@
 
 A shedder saves a share of the work as it expects it, from its model. If it expects wrongly, the backlog can exceed the
 bound although the demand is as large as it can be. The limit does not depend on any model: it compares the backlog with
-the time that an event was measured to take, and drops events at random besides the drop plan.
+the time that an event was measured to take, and drops events at random in addition to the drop plan.
 
 * Time that the backlog will take: ``queue * (work + other)``. ``work`` is the time that matching an event took, less
-  what a higher demand will save. ``other`` is the time besides. Of each, the less of the last two measurements counts,
-  so that a single interruption does not.
+  what a higher demand will save. ``other`` is the time besides. Of each, the smaller of the last two measurements
+  counts, so that a single interruption does not start the limit.
 * If this is more than `_ENGAGED` of the bound, events are dropped until it is `_AIMED` of the bound. Meanwhile, what
   the shedder is expected to save does not count, and ``work`` can only grow: with fewer partial matches, the events
   that are kept take less, too.
@@ -39,7 +39,7 @@ _ENGAGED, _AIMED = 0.9, 0.85
 #: Smallest share of the events that is kept: the recall is estimated from the matches found. Share from which on the
 #: time that dropped events take is little beside that of the others.
 _LEAST, _MANY = 1e-3, 0.25
-#: Number of measurements of which the least counts, and smallest share of the bound that each covers, in one or more
+#: Number of measurements of which the smallest counts, and smallest share of the bound that each covers, in one or more
 #: intervals between decisions: a decision takes as long for few events as for many.
 _MEASUREMENTS, _COVERED = 2, 1 / 16
 #: Share of the bound that passes between a decision that dropped events and the next measurement.

@@ -158,16 +158,16 @@ class Varies(Always):
 
 
 def test_a_demand_that_varies_is_no_change_of_the_stream() -> None:
-    """What chance can do follows from the largest demand, not from the last one."""
+    """The variance of the counts follows from the largest demand, not from the last one."""
     detector = Varies(itertools.cycle([0.97, 0.2]))
     live = fc.Engine(
         q1(), clock="virtual", latency_bound="1s", detector=detector, shedder=Hybrid(model(LONG)), index="key",
         cost_table="paper",
     )  # fmt: skip
     live.process(ds1(events=40_000, seed=31))
-    told = live.metrics()["shedding"]["model"]["queries"]["q1"]
-    print(told)
-    assert told["changes"] == 0
+    metrics = live.metrics()["shedding"]["model"]["queries"]["q1"]
+    print(metrics)
+    assert metrics["changes"] == 0
 
 
 def test_counts_while_events_are_dropped_as_a_whole_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,10 +184,10 @@ def test_counts_while_events_are_dropped_as_a_whole_are_not_used(monkeypatch: py
     until = None
     for batch in ds1(events=20_000, seed=31).to_batches(max_chunksize=20):
         live.process(batch)
-        told = live.metrics()
-        if told["shedding"]["demand"] == 0.5 and until is None:
-            until = told["events"]
-            assert told["shedding"]["dropped_events"] > 0 and not learned
+        metrics = live.metrics()
+        if metrics["shedding"]["demand"] == 0.5 and until is None:
+            until = metrics["events"]
+            assert metrics["shedding"]["dropped_events"] > 0 and not learned
     print(until, learned[:3])
     assert until is not None and learned and learned[0] >= until + WINDOW - 20
 
