@@ -84,6 +84,10 @@ TESTS = {
 MUTANTS = [Mutant(**entry) for entry in tomllib.loads((ROOT / "ci/mutants.toml").read_text(encoding="utf-8"))["mutant"]]
 
 
+#: Also tests marked `thorough`, which pytest does not select by default.
+MARKS = "not (slow or shared or spark)"
+
+
 def main() -> int:
     """Run the command; the exit status is 1 if a mutant survives."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -138,7 +142,7 @@ def build(mutant: Mutant, tree: Path) -> None:
 def fails(mutant: Mutant, tree: Path, tests: list[str]) -> bool:
     """Return whether a test fails or crashes."""
     environment = {"FASTCEP_EXAMPLES": "200", **os.environ, "PYTHONPATH": str(tree), "FASTCEP_SHRINK": "0"}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", "-m", MARKS, *tests]
     process = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
     if process.returncode > 1:
         raise SystemExit(f"{mutant.name}: the tests could not run\n{process.stdout[-3000:]}{process.stderr[-3000:]}")

@@ -39,10 +39,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that draw examples, so that `make ci` can run them again with more."""
+    """Mark tests that draw examples, so that `make ci` runs them again with more, and cases that are in no sample."""
+    cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("property")
+        if item.get_closest_marker("sample") is not None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for test in cases.values():
+        mark = test[0].get_closest_marker("sample")
+        assert mark is not None
+        for item in set(test) - set(sample(test, *mark.args)):
+            item.add_marker("thorough")
+
+
+def sample(cases: list[pytest.Item], *which: int | str) -> list[pytest.Item]:
+    """Return as many cases of a test as ``which`` says, evenly spread, or those with these ids."""
+    if not isinstance(which[0], int):
+        found = [case for case in cases if case.nodeid.partition("[")[2].removesuffix("]") in which]
+        return found if found or len(cases) > 1 else cases  # one case alone has been selected by its name
+    count = min(which[0], len(cases))
+    return [cases[place * len(cases) // count] for place in range(count)]
 
 
 def pytest_unconfigure() -> None:

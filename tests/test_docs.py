@@ -40,6 +40,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Set-up that a reader types and that CI does itself; everything else in a console block must be one of RUN.
 NOT_RUN = ("cd ", "git clone ", "make ", "pip install ", "python3 -m venv ", "source ")
 RUN = ("fastcep ", "python examples/")
+#: Pages whose examples take long: they are run by `make ci`.
+LONG = ("cli", "datasets", "degree", "espice", "evaluation", "functions", "hybrid", "migration", "spark")
 
 
 class Block(NamedTuple):
@@ -137,7 +139,7 @@ def run_page(page: Path) -> None:
 def marks_of(page: Path) -> list[pytest.MarkDecorator]:
     """Return the marks of a page: its examples need Spark, or take long."""
     marks = [pytest.mark.spark] if page.stem.startswith("spark") else []
-    return [*marks, pytest.mark.thorough] if page.stem in ("cli", "espice", "hybrid") else marks
+    return [*marks, pytest.mark.thorough] if page.stem in LONG else marks
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ def printed(code: str) -> str:
     return run.stdout.strip()
 
 
+@pytest.mark.sample(2)  # one of SciPy, one of statsmodels
 @pytest.mark.parametrize(
     ("missing", "use"),
     [
@@ -44,6 +45,7 @@ def test_a_missing_package_is_named(missing: str, use: str) -> None:
     assert message.endswith("; install it with: pip install 'fastcep[degree]'")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "use",
     ["ParallelEngine", "Profile, Adaptation", "parse_distribution", "measure_profile, forecast"],

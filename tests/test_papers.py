@@ -284,6 +284,7 @@ TINY: dict[str, tuple[Callable[[], pa.Table], Swaps, Callable[[pa.Table], list[p
 }
 
 
+@pytest.mark.sample("espice_q1", "espice_q2", "pspice_q3", "overtaking")
 @pytest.mark.parametrize("name", TINY)
 def test_the_loops_find_what_the_reference_matcher_finds(name: str) -> None:
     stream, swaps, compute = TINY[name]

@@ -193,6 +193,7 @@ def test_hybrid_q2_sample(seed: int, window: int) -> None:
     check(replace(query, window=replace(query.window, nanoseconds=window)), table.slice(0, 100), 5)
 
 
+@pytest.mark.thorough
 def test_hybrid_q3_sample() -> None:
     table = datasets.ds2(3_000, 7).filter(pc.field("ID") == 1)
     check(paper("hybrid_q3"), table.slice(0, 200), 10)

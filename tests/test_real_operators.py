@@ -195,6 +195,7 @@ def test_a_bike_that_nobody_rides_on(database: duckdb.DuckDBPyConnection) -> Non
     assert found(query, pq.read_table(datasets.path("bayarea_2014"))) == expected == 82_761
 
 
+@pytest.mark.thorough
 def test_bikes_that_go_there_and_back(database: duckdb.DuckDBPyConnection) -> None:
     """Both trips in either order; and two round trips of one bike, as a group."""
     trips = pq.read_table(datasets.path("bayarea_2014"))

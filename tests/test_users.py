@@ -62,7 +62,8 @@ def test_the_page_has_the_number_of_look_ups() -> None:
 @pytest.mark.parametrize(
     "script",
     [
-        pytest.param(script, marks=[pytest.mark.spark, pytest.mark.thorough] if script.stem.startswith("spark") else [])
+        pytest.param(script, marks=[pytest.mark.spark, pytest.mark.thorough] if script.stem.startswith("spark")
+                     else [pytest.mark.thorough] if script.stem in ("flink_switcher", "researcher") else [])
         for script in SCRIPTS
     ],
     ids=lambda script: script.stem,

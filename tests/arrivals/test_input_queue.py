@@ -88,6 +88,7 @@ def thread(*steps: Any) -> Iterator[list[BaseException]]:
         assert not worker.is_alive()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("bound", [None, "1ms"])
 @pytest.mark.parametrize(("block", "capacity", "stretch"), [(7, 16, 5), (700, 50, 4096), (1, 10_000, 64), (5000, 1, 1)])
 def test_matches_are_those_of_the_whole_stream(block: int, capacity: int, stretch: int, bound: str | None) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 
 from bench.migration import figures, link, page
 from bench.queries import RESULTS
 
 
+@pytest.mark.thorough
 def test_curves_of_figure_4a_and_4b() -> None:
     runs = {f"{run['utility']} {run['method']}": run for run in figures.over_time()}
     for run in runs.values():
@@ -21,6 +23,7 @@ def test_curves_of_figure_4a_and_4b() -> None:
     assert runs["uniform greedy"]["received_states"] > runs["uniform random"]["received_states"]
 
 
+@pytest.mark.thorough
 def test_dp_is_better_for_few_large_states_and_equal_for_many() -> None:
     few = {run["method"]: run for run in figures._received([figures.few_large(seed, 0.3) for seed in range(5)], 10)}
     assert few["dp"]["mean"] > few["greedy"]["mean"] + 0.002 and few["dp"]["largest_gain"] > 0.02

@@ -28,6 +28,7 @@ def expected(query: str, rows: int = EVENTS, semantics: str = "") -> int:
     return peer.run(query, first(rows)).matches
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("peer", [pandas_.Pandas(), duckdb_.DuckDB()], ids=lambda peer: peer.name)
 def test_self_joins_find_what_fastcep_finds(peer, query):

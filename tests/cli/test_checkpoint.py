@@ -220,6 +220,7 @@ def stopped(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("left", [0, 1, 30, 56])
 def test_an_input_that_was_cut_short(stopped: Path, left: int) -> None:
     restore(left)
@@ -253,6 +254,7 @@ def test_an_input_that_lost_a_column_or_is_gone(stopped: Path) -> None:
     assert "no such file" in refused()
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("options", "message"),
     [

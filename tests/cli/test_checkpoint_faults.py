@@ -75,6 +75,7 @@ def test_a_disk_that_is_full(warm: Warm, room: int) -> None:
     finish(warm)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("room", [1000, 2000, 6000, 20_000])
 def test_a_disk_that_is_full_from_the_beginning(warm: Warm, room: int) -> None:
     shutil.rmtree(warm.folder / "state")
@@ -84,6 +85,7 @@ def test_a_disk_that_is_full_from_the_beginning(warm: Warm, room: int) -> None:
     finish(warm)
 
 
+@pytest.mark.sample(1)
 def test_a_disk_without_any_room(warm: Warm) -> None:
     disk = warm.folder / "small"
     disk.mkdir()
@@ -102,6 +104,7 @@ def test_a_disk_without_any_room(warm: Warm) -> None:
         subprocess.run(["umount", str(disk)], check=True)
 
 
+@pytest.mark.sample(1)
 def test_outputs_that_take_nothing(warm: Warm) -> None:
     """The run is finished, and only its outputs are missing."""
     with open(warm.folder / "e.csv", "a") as events:
@@ -118,6 +121,7 @@ def test_outputs_that_take_nothing(warm: Warm) -> None:
     assert len((warm.folder / "bad.jsonl").read_text().splitlines()) == 1
 
 
+@pytest.mark.sample(1)
 def test_folders_that_cannot_be_written(warm: Warm) -> None:
     warm.run(*RUN, "--checkpoint", "/proc/none/state", code=2)
     assert "cannot use --checkpoint '/proc/none/state': " in errors(warm)
@@ -163,6 +167,7 @@ def damage(path: Path, kind: str, draw: random.Random) -> None:
         path.write_bytes(data)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ["cut", "empty", "flipped"])
 def test_records_that_are_damaged(warm: Warm, kind: str) -> None:
     from fastcep.cli.durable.record import Record
@@ -230,6 +235,7 @@ def test_the_memory_limit(warm: Warm) -> None:
     assert (warm.folder / "m.csv").read_bytes() == (warm.folder / "plain.csv").read_bytes()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_run_that_is_interrupted(warm: Warm, number: signal.Signals, code: int) -> None:
     process = warm.start(*RUN, "--checkpoint", "state", "--output", "m.csv", "--batch-rows", "5")

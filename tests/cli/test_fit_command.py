@@ -116,6 +116,7 @@ def test_evaluate(options: list[str]) -> None:
     assert (document["stream"]["events"], document["stream"]["fitted_on"]) == expected
 
 
+@pytest.mark.thorough
 def test_evaluate_gives_the_same_with_history_as_with_its_model() -> None:
     documents = []
     for options in (["--model", "m"], ["--history", "h.csv"]):
@@ -297,6 +298,7 @@ def test_run_with_options_of_espice(espice_model: list[str], monkeypatch: pytest
     assert [(one.f, one.literal) for one in made] == [(0.8, False), (0.5, False), (0.8, True), ("auto", False)]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.filterwarnings("ignore:model .espice.:UserWarning")
 @pytest.mark.parametrize(("detector", "code"), [([], 0), (["--detector", "latency"], 2)])
 def test_f_is_chosen_by_the_own_queue_detector(detector: list[str], code: int, espice_model: list[str]) -> None:
@@ -306,6 +308,7 @@ def test_f_is_chosen_by_the_own_queue_detector(detector: list[str], code: int, e
     assert ("f='auto' requires the queue detector" in result.stderr) == (code == 2)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.filterwarnings("ignore:model .espice.:UserWarning")
 @pytest.mark.parametrize("models", [["--model", "n"], ["--history", "h.csv"]])
 def test_evaluate_with_options_of_espice(

@@ -77,6 +77,7 @@ def test_a_run_that_is_not_forged_resumes(folder: Path) -> None:
     assert run().exit_code == 0
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", ["../x", "/x", "..", ".", "", "lock", "checkpoint.json", "a/b", "x.txt", "x\0"])
 @pytest.mark.parametrize("part", ["state", "matches", "late", "bad_rows"])
 def test_a_part_is_a_file_of_the_folder(folder: Path, part: str, name: str) -> None:

@@ -54,6 +54,7 @@ def run(folder: Path, *options: str) -> Any:
     return runner.invoke(app, arguments)
 
 
+@pytest.mark.sample(1)
 def test_output_of_a_single_process(folder: Path) -> None:
     results = {}
     for name, options in {"one": (), "two": ("--instances", "2")}.items():
@@ -83,6 +84,7 @@ def test_options_for_one_engine(folder: Path, options: tuple[str, ...], option: 
     assert f"{option} cannot be used with --instances; omit one of them" in result.output
 
 
+@pytest.mark.sample(1)
 def test_as_many_as_the_load_needs(folder: Path) -> None:
     outputs = []
     for options in ((), ("--instances", "auto", "--buffer-limit", "100000", "--probability", "0.9")):
@@ -117,6 +119,7 @@ def test_a_query_that_cannot_be_cut(folder: Path) -> None:
     assert "query 'back' cannot be cut by time: CONSUME consumed" in result.output
 
 
+@pytest.mark.sample(1)
 def test_a_bad_row_ends_the_run(folder: Path) -> None:
     """The output has the matches of the rows before it, as with a single process."""
     rows = "kind,id,ts\n" + "".join(f"{'AB'[n % 2]},{n // 2},{n}\n" for n in range(50)) + "A,1,1\n"

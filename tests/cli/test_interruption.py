@@ -22,6 +22,7 @@ def start_on_silent_pipe(folder: Path, *options: str) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("number", "code"), CODES)
 def test_its_files_are_finished(tmp_path: Path, number: signal.Signals, code: int) -> None:
     with start_on_silent_pipe(tmp_path, "--output", "m.csv", "--late", "late.csv") as process:

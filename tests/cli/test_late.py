@@ -198,6 +198,7 @@ def test_a_quiet_pipe_gives_its_matches(files: list[str], tmp_path: Path) -> Non
     assert csv.read_csv(late).column("seq").to_pylist() == [4], "it arrived after the watermark passed its time"
 
 
+@pytest.mark.thorough
 def test_a_pipe_gives_each_match_when_its_last_event_arrives(files: list[str]) -> None:
     """The writer waits for each match before it writes more, and no option requests that."""
     with start(files[1]) as process:
@@ -210,6 +211,7 @@ def test_a_pipe_gives_each_match_when_its_last_event_arrives(files: list[str]) -
     assert "00:00:10" in out and "5 events, 3 matches" in out
 
 
+@pytest.mark.thorough
 def test_a_pipe_with_an_idle_timeout_alone(files: list[str]) -> None:
     with start(files[1], "--idle-timeout", "50ms") as process:
         feed(process, "kind,id,ts\nA,1,2\nB,1,4\n")
@@ -231,6 +233,7 @@ def test_a_live_pipe_with_a_bad_row_goes_on(files: list[str], tmp_path: Path) ->
     assert f"2 bad rows in {bad}" in errors
 
 
+@pytest.mark.thorough
 def test_a_live_pipe_reports_a_bad_row(files: list[str]) -> None:
     with start(files[1], "--allowed-lateness", "1h", "--idle-timeout", "50ms") as process:
         feed(process, "kind,id,ts\nB,1,4\nA,1,2\n")

@@ -41,6 +41,7 @@ def key_file(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "options", [[], ["--deadline", "60s", "--by", "query", "--utility", "size", "--bandwidth", "10MB"]]
 )
@@ -80,6 +81,7 @@ def test_what_cannot_be_stored_is_refused_before_it_moves(tmp_path: Path, key_fi
     assert not list(tmp_path.glob("x*"))
 
 
+@pytest.mark.thorough
 def test_the_shedder_of_an_engine(tmp_path: Path, key_file: str) -> None:
     engine = fc.Engine(QUERIES[0], latency_bound="1s", shedder="rs", clock="virtual")
     engine.process(stream().slice(0, 200))

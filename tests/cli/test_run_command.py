@@ -330,6 +330,7 @@ def start(files: tuple[str, str], modules: set[str]) -> tuple[str, str]:
     return process.stdout, process.stderr.strip()
 
 
+@pytest.mark.thorough
 def test_a_run_loads_no_library_that_it_does_not_use(files: tuple[str, str]) -> None:
     out, loaded = start(files, {"pandas", "matplotlib", "plotext", "numba", "sklearn"})
     assert "First matches" in out
@@ -347,6 +348,7 @@ def test_standard_input(files: tuple[str, str]) -> None:
     assert json.loads(process.stdout)["matches"] == 7
 
 
+@pytest.mark.thorough
 def test_a_warning_names_no_line_of_the_program(files: tuple[str, str], tmp_path: Path) -> None:
     query = tmp_path / "unbounded.cep"
     query.write_text(QUERIES.replace("WITHIN 10s RETURN", "WITHIN UNBOUNDED RETURN"))

@@ -61,6 +61,7 @@ def fault(*options: str) -> str:
     return str(result.stderr).removeprefix("error: ").strip()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("shedder", "events"),
     [("ri", True), ("si", True), ("e-bl", True), ("bl", True), ("rs", False), ("ss", False), ("pm-bl", False)],
@@ -96,12 +97,14 @@ def test_the_options_are_those_of_the_engine() -> None:
     assert summary["estimated_recall"] == round(shedding["estimated_recall"], 6)
 
 
+@pytest.mark.thorough
 def test_seeds_change_the_result_and_0_is_the_default() -> None:
     default = counts(*RI)
     assert counts(*RI, "--seed", "0") == default
     assert counts(*RI, "--seed", "1") != default
 
 
+@pytest.mark.sample(1)
 def test_the_detector_changes_the_result() -> None:
     assert counts(*RI, "--detector", "latency") == counts(*RI)
     assert counts(*RI, "--detector", "prediction") != counts(*RI)
@@ -112,6 +115,7 @@ def test_a_bound_alone_sheds_and_none_drops_nothing() -> None:
     assert counts(*BOUND) == counts(*BOUND, "--shedder", "auto") != counts(*VIRTUAL)
 
 
+@pytest.mark.sample(1)
 def test_the_index_and_the_table_change_what_work_costs() -> None:
     assert counts(*VIRTUAL[:4], "--latency-bound", "40ns", "--shedder", "ri")["matches"] > counts(*RI)["matches"]
     costs = {"name": "expensive", "nanoseconds": fc.CostTable("expensive", visited=3.0, created=3.0).nanoseconds}
@@ -187,6 +191,7 @@ def test_a_run_that_sheds_resumes(shedder: str, options: list[str]) -> None:
     assert Path("durable.csv").read_bytes() == Path("plain.csv").read_bytes()
 
 
+@pytest.mark.thorough
 def test_memory_is_shed_by_a_run_that_resumes() -> None:
     options = [*SHED, *VIRTUAL[:4], "--memory-limit", "250KiB", "--shedder", "rs", "--batch-rows", "500"]
     plain = counts(*options)

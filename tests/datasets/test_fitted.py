@@ -28,6 +28,7 @@ def test_draws_by_quantiles() -> None:
     assert shares == pytest.approx([1 / 3, 1 / 3 + 1 / 300, 1 / 6], abs=0.01)
 
 
+@pytest.mark.thorough
 def test_trips_are_as_in_the_bay_area() -> None:
     table = datasets.bike_chains(100_000, 5, compress=1)
     begin, bike = table["start_date"].cast(pa.int64()).to_numpy(), table["bike_id"].to_numpy()

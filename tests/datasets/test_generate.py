@@ -28,6 +28,7 @@ def test_the_same_bytes_everywhere(tmp_path: Path, name: str) -> None:
     assert hashlib.sha256(out.read_bytes()).hexdigest() == SHA256[name]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("chunk", [1, 7, 1_000, 4_096])
 @pytest.mark.parametrize("name", NAMES)
 def test_batches_equal_the_table_and_begin_a_longer_one(name: str, chunk: int) -> None:

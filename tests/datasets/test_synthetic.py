@@ -28,6 +28,7 @@ def test_market() -> None:
     assert table["symbol"][499].as_py() == "S499"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("influence", [0.0, 0.5, 1.0])
 def test_followers_move_as_their_leader_did(influence: float) -> None:
     minutes, symbols, leaders, lag = 2_000, 41, 2, 2

@@ -102,6 +102,7 @@ def test_sums_that_overflow_are_null_from_then_on() -> None:
         run("PATTERN SEQ(A+ a[]) WHERE SUM(a[].i) <= 0 WITHIN 1s", events)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("comparison", ["=", "!=", "<", "<=", ">", ">="])
 def test_comparisons(comparison: str) -> None:
     """NaN equals nothing, zeros are equal, an int is compared with a float as a float; as keys and otherwise."""

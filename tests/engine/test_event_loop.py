@@ -133,6 +133,7 @@ CHANGED: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("changed", CHANGED)
 def test_an_unusual_batch_behaves_as_on_the_slow_path(changed: dict[Any, Any]) -> None:
     def outcome(fast: bool, data: Any) -> Any:

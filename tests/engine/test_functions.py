@@ -193,6 +193,7 @@ def test_plans_are_picklable_and_hold_no_code(registered: dict[str, Function]) -
         Matcher(again, ConstantBinder(StringTable()))
 
 
+@pytest.mark.thorough
 def test_a_query_goes_to_another_process(tmp_path: Path) -> None:
     file = tmp_path / "query.pickle"
     file.write_bytes(pickle.dumps(fc.parse("PATTERN SEQ(A a) WHERE distance(a.x, 1) < 2 WITHIN 1h", SCHEMA, name="q")))

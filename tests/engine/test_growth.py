@@ -20,6 +20,7 @@ def test_output_grows_inside_one_event() -> None:
     assert set(found["b"].to_pylist()) == {16}
 
 
+@pytest.mark.thorough
 def test_output_grows_at_a_closing_kleene() -> None:
     one = engine("PATTERN SEQ(A a, B+ b[]) WITHIN 1s")
     found = one.process(events("A" + "B" * 16)).to_arrow()

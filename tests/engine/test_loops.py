@@ -62,6 +62,7 @@ def rows(query: ast.Query, events: Sequence[Event], restores: bool) -> list[obje
     return found + table_rows(query, engine.flush().to_arrow())
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("restores", [False, True])
 @pytest.mark.parametrize("text", QUERIES)
 def test_engine_and_reference(text: str, restores: bool) -> None:

@@ -187,12 +187,14 @@ def test_partition_beside_other_equalities(store: str) -> None:
     assert 2 * len(expected) < len(found(data, text))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", CLAUSES)
 def test_threads(name: str) -> None:
     data, text = cards(3000), f"{AB} {CLAUSES[name]}"
     assert found(data, text, threads=3) == found(data, text)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", CLAUSES)
 def test_state_that_moves(name: str) -> None:
     """Stored and restored, and divided by key groups and joined, in the middle of windows."""

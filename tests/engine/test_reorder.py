@@ -189,6 +189,7 @@ def test_held_events_count_as_memory_and_give_it_back() -> None:
     assert one._stream.reorder.nbytes == 0
 
 
+@pytest.mark.thorough
 def test_sending_one_by_one_with_much_held_is_not_quadratic() -> None:
     """There are few runs: copies per event grow with the logarithm of the number of held events."""
     one = engine("1ms")

@@ -75,6 +75,7 @@ def alternatives(schema: fc.Schema, types: range, first: int) -> tuple[fc.Query,
     return fc.parse(f"PATTERN {pattern} WHERE {tests} WITHIN 1ns", schema, name=f"q{first}"), numbers
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("size", [1, 50, 1_000], ids="{} a batch".format)
 @pytest.mark.parametrize("queries", [1, 2])
 @pytest.mark.parametrize("n_types", [4, 40, 300], ids="{} types".format)

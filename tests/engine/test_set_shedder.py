@@ -17,6 +17,7 @@ from fastcep.shedding import Classes, FixedClasses
 PLENTY = {"clock": "virtual", "latency_bound": "1h"}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", QUERIES)
 def test_without_overload_the_matches_are_the_same(name: str) -> None:
     """The shedder changes between any two batches, also right before a snapshot; the plans differ in what rows hold."""

@@ -146,6 +146,7 @@ def test_a_handler_that_raises_nothing_ends_nothing() -> None:
     assert len(called) == 4
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("options", [{}, {"memory_limit": "8GiB"}, {"threads": 2}])
 def test_ctrl_c_ends_a_long_call(options: dict[str, Any]) -> None:
     """The signal comes from another thread in the middle of a batch that takes seconds."""
@@ -253,6 +254,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("way", OPTIONS)
 @pytest.mark.parametrize("returns", [False, True])
 def test_interrupts_at_any_moment_lose_no_match_and_repeat_none(way: str, returns: bool) -> None:
@@ -263,6 +265,7 @@ def test_interrupts_at_any_moment_lose_no_match_and_repeat_none(way: str, return
     assert found.equals(of_one_engine(query, table, 40))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.usefixtures("without_collector")
 @pytest.mark.parametrize("text", ["", "RETURN a.k + b.k AS sum"])
 def test_interrupts_of_short_calls_lose_no_match_and_repeat_none(text: str) -> None:

@@ -46,6 +46,7 @@ def restless(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decision_schedule, "_LEAST", 1)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_plan_of_sleep_is_that_without_a_shedder(name: str) -> None:
     model = fitted(name)
@@ -59,6 +60,7 @@ def test_the_plan_of_sleep_is_that_without_a_shedder(name: str) -> None:
     assert item.plan.weighed and not item.standby.plan.weighed
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", QUERIES)
 def test_between_two_batches_it_may_wake_or_fall_asleep(name: str) -> None:
     expected = expected_rows(name)
@@ -87,6 +89,7 @@ def test_between_two_batches_it_may_wake_or_fall_asleep(name: str) -> None:
         assert found + rows(engine.flush()) == expected
 
 
+@pytest.mark.sample(3)
 @pytest.mark.usefixtures("restless")
 @pytest.mark.parametrize("name", QUERIES)
 def test_within_a_batch_it_may_wake_or_fall_asleep(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +126,7 @@ def test_partial_matches_that_time_out_are_reported_once() -> None:
     assert len(expected) > 100 and engine.timed_out().to_pylist() == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("restless")
 def test_several_queries_come_and_go() -> None:
     names = ["chain", "negated", "windows"]
@@ -224,6 +228,7 @@ def test_a_new_model_waits_until_the_control_wakes() -> None:
         assert any(state.features for state in item.plan.states)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["windows", "chain"])
 def test_a_new_model_within_a_batch_keeps_windows_and_key_groups(name: str) -> None:
     """The renewal comes after 1,000 of 2,500 events."""

@@ -63,6 +63,7 @@ def test_no_equality_is_lost(conditions: str, line: str) -> None:
         assert len(fc.Engine(query, store=store).process(harness.batch(SCHEMA, harness.stream(SCHEMA, line)))) == 0
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("partition", ["x", "s", "x, s"])
 def test_partition(partition: str) -> None:
     """Matches bind events of one partition; events with a null or NaN in the key are in none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from support import harness, letters
 
 import fastcep as fc
@@ -12,6 +13,7 @@ SCHEMA = fc.Schema({"A": ATTRIBUTES, "B": ATTRIBUTES}, time="ts", type="type")
 BATCH = 5_000
 
 
+@pytest.mark.thorough
 def test_a_stream_of_ever_new_strings_keeps_few() -> None:
     query = fc.parse(
         "PATTERN SEQ(A a, B b) WHERE a.user = b.user AND a.word != b.word AND a.word != 'never' WITHIN 4ns "

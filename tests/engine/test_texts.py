@@ -119,6 +119,7 @@ def test_a_query_keeps_the_function_it_started_with() -> None:
     assert found["query"].to_pylist() == ["query", "later", "later"]
 
 
+@pytest.mark.thorough
 def test_codes_that_are_freed_forget_their_results() -> None:
     query = "PATTERN SEQ(A a, B b) WHERE lower(a.s) = b.s AND a.s LIKE '%7' WITHIN 2ns RETURN a.s"
     engine = letters.engine(query, SCHEMA)

@@ -90,6 +90,7 @@ def test_large_batches_at_once(name: str, threads: int) -> None:
     assert one.metrics()["matches"] == several.metrics()["matches"] > 50
 
 
+@pytest.mark.thorough
 def test_many_queries_and_such_without_a_key() -> None:
     queries = [query(name) for name in KEYED if name != "windows"]
     queries.append(fc.parse("PATTERN SEQ(A a, B b) WHERE a.v + b.v = 3 WITHIN 30ns", SCHEMA, name="whole"))
@@ -106,6 +107,7 @@ def test_many_queries_and_such_without_a_key() -> None:
         assert metrics[counter] == one.metrics()[counter]
 
 
+@pytest.mark.thorough
 def test_timed_out_partial_matches() -> None:
     batches = stream(2, 5_000)
     for name in ("plain", "kleene", "windows", "counted"):
@@ -219,6 +221,7 @@ def test_a_part_without_memory_does_not_depend_on_timing() -> None:
             assert one.equals(other) if isinstance(one, pa.Table) else one == other
 
 
+@pytest.mark.thorough
 def test_only_the_part_without_memory_sits_out() -> None:
     """All matches of the other keys are found."""
     pattern = "PATTERN SEQ(A a, B b, C c) WHERE [k] AND b.v < c.v WITHIN 1h"

@@ -72,6 +72,7 @@ def run(texts: list[str], data: dict[str, Any], size: int, name: str = "q0") -> 
     return found + rows(engine.flush(), name)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("pattern", [PAIR, "SEQ(A a, NEG D n) WHERE n.k = a.k AND n.v = a.v"])
 def test_slices_of_a_batch(pattern: str, window: str) -> None:
@@ -346,6 +347,7 @@ def test_what_has_timed_out_is_told_before_all_is_skipped(size: int) -> None:
     assert matcher.finish(None) and found + timed_out_rows(matcher) == [(3, [0])]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("text", [
     "SEQ(A a, C+ c[], B b) WHERE a.k = c[i].k WITHIN 200ns",
     "SEQ(A a, C+ c[], B b) WHERE a.k = b.k WITHIN 30 EVENTS STRATEGY skip_till_next",

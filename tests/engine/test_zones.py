@@ -25,6 +25,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("zone", "day"), CHANGES)
 def test_hours_and_days_near_a_change(zone: str, day: str) -> None:
     middle = datetime.fromisoformat(f"{day}T00:00+00:00")

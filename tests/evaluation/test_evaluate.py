@@ -32,6 +32,7 @@ def judged(blocks: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
     return np.concatenate(blocks)[SKIPPED:]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["ri", "rs"])
 @pytest.mark.parametrize("seed", [0, 3])
 def test_bounds_against_sets_of_matches(name: str, seed: int) -> None:
@@ -98,6 +99,7 @@ def test_demands_are_constant_from_the_first_decision_on() -> None:
     assert row["counts"] and row["recall"] == pytest.approx(0.7, abs=0.05)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("statistic", ["p95", "p99"])
 def test_bounds_on_percentiles(statistic: str) -> None:
     document = evaluated("rs", bounds="50%", statistic=statistic).document
@@ -221,6 +223,7 @@ def test_several_queries_over_one_stream() -> None:
     assert (row["shed_events"], row["shed_event_ratio"]) == (dropped, dropped / places)
 
 
+@pytest.mark.thorough
 def test_events_dropped_from_windows_are_no_share_of_events() -> None:
     windows = query("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WINDOW OPEN ON C o CLOSE AFTER 200us")
     in_windows, in_stream = evaluated(["bl", "e-bl"], queries=windows, bounds="60%").rows

@@ -83,6 +83,7 @@ def test_without_a_model_they_are_fitted(modelled: list[str]) -> None:
     assert document["stream"]["fitted_on"] == 10_000 and modelled[0] == "fitted on 10000"
 
 
+@pytest.mark.thorough
 def test_a_shedder_object_is_copied_for_each_run() -> None:
     refuse = [float(total > 10) for total in range(2, 21)]
     shedder = fixed(refuse, 6)

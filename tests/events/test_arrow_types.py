@@ -223,6 +223,7 @@ COMBINATIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(64)
 @pytest.mark.parametrize(("kind", "path"), COMBINATIONS)
 def test_values_or_a_remedy(kind: Kind, path: Callable[..., list[Any]], tmp_path: Path) -> None:
     for role in ROLES:

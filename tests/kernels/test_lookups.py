@@ -19,6 +19,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_kernels_agree_with_the_interpreter(monkeypatch: pytest.MonkeyPatch, condition: str) -> None:
     random = np.random.default_rng(5)

@@ -75,6 +75,7 @@ def test_greedy_takes_by_density_and_skips(drawn: tuple[States, int]) -> None:
     assert plan(states, capacity, "greedy").selected.tolist() == taken
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", kinds)
 @pytest.mark.parametrize("share", [0.03, 0.3, 0.8])
 def test_sixty_states_against_branch_and_cut(kind: str, share: float) -> None:

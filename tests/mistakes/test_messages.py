@@ -11,6 +11,7 @@ from mistakes.catalogue import AREAS, POINTS, Act, answer, mistakes, stored
 CASES = [pytest.param(area, name, act, id=f"{area}: {name}") for area in AREAS for name, act in mistakes(area).items()]
 
 
+@pytest.mark.sample(100)
 @pytest.mark.parametrize(("area", "name", "act"), CASES)
 def test_message(area: str, name: str, act: Act, tmp_path: Path) -> None:
     given = answer(act, tmp_path)

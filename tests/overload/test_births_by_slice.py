@@ -198,6 +198,7 @@ def test_a_fall_is_counted_once_and_paid_for_once() -> None:
     assert engine.metrics()["live_partial_matches"] == 1
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("text", sorted(TEXTS))
 @pytest.mark.parametrize(("low", "high"), [(0.0, 0.4), (0.3, 0.7), (0.5, 1.0)])
 def test_steady_drops_are_of_those_whose_birth_would_be_refused(text: str, low: float, high: float) -> None:

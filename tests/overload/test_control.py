@@ -291,6 +291,7 @@ def test_an_event_costs_once_however_many_queries_there_are() -> None:
     assert live.now() == 50
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["rs", "ri", "bl"])
 def test_queries_come_and_go_while_load_is_shed(stream: pa.Table, name: str, caplog: pytest.LogCaptureFixture) -> None:
     live = engine(two(), shedding.by_name(name), 4)

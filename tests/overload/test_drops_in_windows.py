@@ -44,6 +44,7 @@ def is_dropped(plan: DropPlan, seed: int, kind: str, event: int, opened: int) ->
     return drawn < round(plan.windows[TYPES.index(kind), cell] * 2**32)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_each_event_is_looked_up_in_each_of_its_windows(seed: int) -> None:
     rng, events = np.random.default_rng(seed), stream(EVENTS, seed)

@@ -269,6 +269,7 @@ def stream() -> pa.Table:
     return ds1(events=20_000, seed=3)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("text", [KLEENE, NEGATION, PLAIN])
 @pytest.mark.parametrize("name", ["ri", "rs", "ss", "pm-bl"])
 @pytest.mark.parametrize("share", [0.5, 0.2])

@@ -147,6 +147,7 @@ def test_the_queue_is_limited() -> None:
             assert engine.metrics()["kept_events"] < 3_000
 
 
+@pytest.mark.thorough
 def test_slices_of_one_event() -> None:
     """A message has a limited number of feeds."""
     query = fc.parse("PATTERN SEQ(A a) WITHIN 0us", SCHEMA)

@@ -82,6 +82,7 @@ def test_instances_are_killed_at_ten_points() -> None:
     killed_run(seed=1, kills=10)
 
 
+@pytest.mark.thorough
 def test_matches_of_a_slice_that_is_run_again_come_once() -> None:
     table = stream(6_000)
     found = []
@@ -237,6 +238,7 @@ def test_a_forked_process_leaves_the_instances_alone() -> None:
     assert output.split() == [*map(str, instances), "0"], errors
 
 
+@pytest.mark.thorough
 def test_a_forked_process_holds_no_connections() -> None:
     """Otherwise an instance that leaves, or whose parent is killed, would never see the end of its connection."""
     action = """

@@ -87,6 +87,7 @@ def test_a_process_keeps_a_limited_number() -> None:
     assert make._kept.cache_info().currsize == make.KEPT_PLANS
 
 
+@pytest.mark.thorough
 def test_plans_of_large_queries_are_not_kept() -> None:
     constants = ", ".join(map(str, range(20_000)))
     make_plan(fc.parse(f"PATTERN SEQ(A a) WHERE a.id IN {{{constants}}} WITHIN 1 ms", SCHEMA))

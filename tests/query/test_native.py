@@ -172,6 +172,7 @@ def test_what_raises_in_python_raises_here(capfd: pytest.CaptureFixture[str]) ->
     assert tuple(capfd.readouterr()) == ("", "")
 
 
+@pytest.mark.thorough
 def test_a_raise_with_values_keeps_no_memory() -> None:
     @fc.function("float64(float64)")
     def refused(x: float) -> float:
@@ -231,6 +232,7 @@ def test_module_values_and_closures_are_frozen(monkeypatch: pytest.MonkeyPatch) 
 # -------------------------------------------------------------------------- life
 
 
+@pytest.mark.thorough
 def test_compiled_once_also_by_threads() -> None:
     @fc.function("float64(float64)")
     def squared(x: float) -> float:

@@ -180,6 +180,7 @@ def test_python_code_inside_is_refused() -> None:
         spelled.check()
 
 
+@pytest.mark.thorough
 def test_without_numba_s_compiler() -> None:
     code = (
         "import fastcep as fc\n"

@@ -105,6 +105,7 @@ def test_a_history_without_matches_gives_no_model() -> None:
     assert model["trials"]["q"]["why"] and model["queries"] == {"q": {"shedder": "random"}}
 
 
+@pytest.mark.thorough
 def test_a_model_is_renewed_after_some_events() -> None:
     live = engine(1e9, shedder=Auto(history=3_000, renew=4_000))
     live.process(EVENTS)
@@ -144,6 +145,7 @@ def test_without_rows_events_are_shed() -> None:
     assert shedding["dropped_events"] > 0 and shedding["model"]["phase"] == "without rows"
 
 
+@pytest.mark.thorough
 def test_queries_may_come_and_go(plain: tuple[int, float]) -> None:
     live = engine(20 * plain[1])
     live.process(EVENTS.slice(0, 15_000))
@@ -155,6 +157,7 @@ def test_queries_may_come_and_go(plain: tuple[int, float]) -> None:
     assert live.metrics()["shedding"]["model"]["queries"] == {"q1": {"shedder": "random"}, "q2": {"shedder": "random"}}
 
 
+@pytest.mark.thorough
 def test_another_process_fits_as_this_one() -> None:
     job = FitJob([Q1], EVENTS.slice(0, 9_000), {}, fc.CostTable.named("paper"), "key", 0)
     expected = try_models(job)["q1"]
@@ -234,9 +237,10 @@ ISOLATED = positional.query(
 )
 
 
+@pytest.mark.thorough
 def test_drops_in_windows_are_tried_where_windows_are_isolated() -> None:
     """Only the position in the window tells which events matter; under SELECT each it would have to isolate windows."""
-    job = FitJob([ISOLATED], positional.early(200, 3), {}, fc.CostTable.named("paper"), "full", 0)
+    job = FitJob([ISOLATED], positional.early(100, 3), {}, fc.CostTable.named("paper"), "full", 0)
     result = try_models(job)["q"]
     assert set(result.measured) >= {"baseline", "hybrid", "espice"}
     assert result.model is not None and result.measured[result.model.kind] == max(result.measured.values())
@@ -245,18 +249,18 @@ def test_drops_in_windows_are_tried_where_windows_are_isolated() -> None:
 
 
 def test_it_sheds_by_a_model_of_espice() -> None:
-    model, events = fc.fit(ISOLATED, positional.early(300, 1), kind="espice"), positional.early(300, 2)
+    model, events = fc.fit(ISOLATED, positional.early(150, 1), kind="espice"), positional.early(150, 2)
     truth = fc.Engine(ISOLATED, latency_bound="1h", shedder=None, **positional.OPTIONS)
     every = len(truth.process(events))
     mean = truth.metrics()["shedding"]["processing_latency"]["mean"]
     recall = {}
     for shedder in (Auto(model=model), fc.shedding.ESpice(model), fc.shedding.RandomEvents()):
         live = fc.Engine(ISOLATED, latency_bound=0.7 * mean, shedder=shedder, **positional.OPTIONS)
-        first = len(live.process(events.slice(0, 30_100)))
+        first = len(live.process(events.slice(0, 15_100)))
         again = Auto(model=model) if isinstance(shedder, Auto) else shedder
         if isinstance(shedder, Auto):
             live = fc.Engine.restore(live.snapshot(), shedder=again)
-        recall[shedder.name] = (first + len(live.process(events.slice(30_100)))) / every
+        recall[shedder.name] = (first + len(live.process(events.slice(15_100)))) / every
         assert live.metrics()["shedding"]["dropped_in_windows"] > 0 or shedder.name == "ri"
         if isinstance(shedder, Auto):
             metrics = live.metrics()["shedding"]["model"]
@@ -276,7 +280,7 @@ def test_a_model_that_misses_the_bound_counts_for_less(monkeypatch: pytest.Monke
         return [np.arange(round(1000 * recall), dtype=np.uint64)], latency * (bound or 1000.0)
 
     monkeypatch.setattr("fastcep.shedding.auto.trial._run", run)
-    job = FitJob([Q1], EVENTS, {}, fc.CostTable.named("paper"), "key", 0)
+    job = FitJob([Q1], EVENTS.slice(0, 9_000), {}, fc.CostTable.named("paper"), "key", 0)
     result = try_models(job)["q1"]
     assert result.model is not None and result.model.kind == "pspice"
     assert bounds == {None, 1_600.0, 1_000.0, 500.0}  # shares of the mean latency, 2,000 ns
@@ -293,6 +297,7 @@ def test_a_model_that_misses_the_bound_counts_for_less(monkeypatch: pytest.Monke
     assert not try_models(replace(job, current={"q1": current}))["q1"].random
 
 
+@pytest.mark.thorough
 def test_several_queries_are_shed_by_one_order() -> None:
     """Many partial matches of one query hardly ever complete: with models of one kind, most of the work is saved there.
 
@@ -326,6 +331,7 @@ def measured_mean(queries: list[fc.Query]) -> float:
     return float(live.metrics()["shedding"]["processing_latency"]["mean"])
 
 
+@pytest.mark.thorough
 def test_removed_queries_have_no_part_in_a_fit() -> None:
     other = fc.parse("PATTERN SEQ(A a, B b) WHERE [ID] AND a.V > b.V WITHIN 1ms", SCHEMA, name="q2")
     measured = []
@@ -342,6 +348,7 @@ def test_removed_queries_have_no_part_in_a_fit() -> None:
     assert live.metrics()["shedding"]["model"]["queries"] == {}  # the model of a removed query is not kept
 
 
+@pytest.mark.thorough
 def test_a_query_that_is_added_to_an_empty_engine_gets_a_model() -> None:
     """Events that were recorded while the engine had no query do not delay the first fit."""
     live = fc.Engine(Q1, latency_bound="1s", shedder=Auto(history=5_000), **OPTIONS)
@@ -367,6 +374,7 @@ def test_another_query_does_not_change_what_a_model_has_learned() -> None:
         assert auto._by_model.shedder_of("q1") is shedder and auto._by_model.shedder_of("q2") is None
 
 
+@pytest.mark.sample("wall")
 @pytest.mark.parametrize("clock", ["wall", "virtual"])
 def test_models_of_pspice_are_replaced_while_it_sheds(clock: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The order of all its queries follows; on the wall clock a thread computes it."""
@@ -447,6 +455,7 @@ def test_models_of_other_kinds_are_rejected() -> None:
         Auto(model=other)
 
 
+@pytest.mark.thorough
 def test_the_model_is_fitted_on_the_whole_history() -> None:
     job = FitJob([Q1], EVENTS.slice(0, 12_000), {}, fc.CostTable.named("paper"), "key", 0)
     model = try_models(job)["q1"].model
@@ -454,6 +463,7 @@ def test_the_model_is_fitted_on_the_whole_history() -> None:
     assert model.hash == fc.fit(Q1, job.history, kind=model.kind, cost_table="paper", index="key", seed=0).hash
 
 
+@pytest.mark.thorough
 def test_a_query_with_few_matches_gets_no_model() -> None:
     text = "PATTERN SEQ(A a, B b, C c) WHERE [ID] AND a.V + b.V = c.V AND a.V = 2 WITHIN 50us"
     rare = fc.parse(text, SCHEMA, name="r")

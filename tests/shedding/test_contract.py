@@ -19,6 +19,7 @@ class TestSelectivityEvents(Contract):
     make = shedding.SelectivityEvents
 
 
+@pytest.mark.thorough
 class TestRandomMatches(Contract):
     make = shedding.RandomMatches
 

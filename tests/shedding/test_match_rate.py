@@ -42,6 +42,7 @@ def matches_of(text: str) -> fc.Matches:
     return fc.Engine(query(text)).process(letters())
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize(("text", "kind"), CASES)
 def test_it_counts_what_an_engine_finds(text: str, kind: str) -> None:
     """Matches of overlapping windows count once in each, and policies discard some."""
@@ -61,6 +62,7 @@ def test_auto_has_that_of_its_model(kind: str) -> None:
     assert Auto().match_rate(query(text)) is None is by_name("rs").match_rate(query(text))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("timed_out", [False, True])
 def test_pspice_has_one_only_where_it_would_notice_a_change(timed_out: bool) -> None:
     """It counts nothing in isolated windows, which engines have that report partial matches that time out."""
@@ -79,6 +81,7 @@ def test_a_model_of_an_earlier_version_has_none() -> None:
     assert Hybrid(old).match_rate(query(text)) is None
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["hybrid", "pspice"])
 def test_it_is_unknown_after_a_change_of_the_stream(kind: str) -> None:
     text = f"{ABC} WITHIN 40 EVENTS"

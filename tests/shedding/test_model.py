@@ -335,6 +335,7 @@ def test_a_model_does_not_depend_on_what_is_returned(kind: str) -> None:
     assert "a.V" in engine.process(events).to_arrow().column_names
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["hybrid", "pspice", "espice"])
 def test_rows_of_ignored_types_have_no_effect_on_a_fit(kind: str) -> None:
     types = {name: {"ID": "int64", "V": "int64"} for name in "ABC"}

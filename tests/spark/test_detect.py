@@ -66,6 +66,7 @@ def test_limit_queries(frame: Any, ds1: pa.Table, name: str, slices: int) -> Non
     assert_detects(frame, query, expected, order_by="row", slices=slices)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", [name for name in QUERIES if name not in ("Q1", "QS", "QK")])
 def test_by_time(frame: Any, ds1: pa.Table, name: str) -> None:
     query = fc.parse(QUERIES[name], DS1, name=name)
@@ -74,6 +75,7 @@ def test_by_time(frame: Any, ds1: pa.Table, name: str) -> None:
     assert_detects(frame, query, expected, order_by="row", slicing="time", slices=9)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", BOTH)
 def test_by_key(frame: Any, ds1: pa.Table, name: str) -> None:
     """Some of the ten keys share a group, and keys with more events than a slice should have are cut by time."""
@@ -82,6 +84,7 @@ def test_by_key(frame: Any, ds1: pa.Table, name: str) -> None:
     assert_detects(frame, query, expected, slicing="key", slices=16)
 
 
+@pytest.mark.thorough
 def test_numbers_are_given_before_events_go_to_their_keys(frame: Any, ds1: pa.Table) -> None:
     query = fc.parse(QUERIES["Q1"] + " RETURN a.seq, c.seq - a.seq AS between", DS1)
     assert_detects(frame, query, one_engine(query, ds1), order_by=["row"], slicing="key", slices=4)
@@ -110,6 +113,7 @@ HOT_PATHS = (
 )
 
 
+@pytest.mark.sample("time")
 @pytest.mark.parametrize("slicing", ["key", "time"])
 def test_hot_paths(spark: Any, tmp_path: Path, slicing: str) -> None:
     """A year of trips in a Parquet file, with minutes as timestamps and many ties."""
@@ -142,6 +146,7 @@ def test_google_prefixes(spark: Any, steps: int, matches: int) -> None:
 WHEN = fc.Schema({"A": {"x": "int64"}}, time="at")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("kind", "zone"),
     [
@@ -195,6 +200,7 @@ def test_columns_of_all_kinds(spark: Any) -> None:
         assert_detects(spark.createDataFrame(table), query, expected, order_by=order, slicing=slicing, slices=5)
 
 
+@pytest.mark.thorough
 def test_many_types(spark: Any) -> None:
     """Many event type codes, some of them undeclared."""
     table = pa.table({"at": pa.array(range(2_000), pa.int64()), "kind": pa.array([n * 37 % 97 for n in range(2_000)])})
@@ -206,6 +212,7 @@ def test_many_types(spark: Any) -> None:
     assert_detects(spark.createDataFrame(table), query, expected, slices=3)
 
 
+@pytest.mark.thorough
 def test_settings_of_sql(spark: Any) -> None:
     """Reserved words, backslashes, and two columns that Spark does not distinguish."""
     texts = ["it's \\ü"[n % 2 :] for n in range(300)]
@@ -229,6 +236,7 @@ def test_settings_of_sql(spark: Any) -> None:
         fastcep.spark.detect(twice, query)
 
 
+@pytest.mark.thorough
 def test_ties_are_broken_by_what_is_read(spark: Any) -> None:
     """Without order_by, the query's columns order events of the same time, however the DataFrame is stored."""
     table = pa.table({"at": [n // 6 for n in range(600)], "x": [n * 31 % 60 for n in range(600)]})
@@ -238,6 +246,7 @@ def test_ties_are_broken_by_what_is_read(spark: Any) -> None:
         assert_detects(spark.createDataFrame(table).repartition(parts, "x"), query, expected, slices=4)
 
 
+@pytest.mark.thorough
 def test_no_events(spark: Any) -> None:
     table = pa.table({"at": pa.array([], pa.int64()), "x": pa.array([], pa.int64())})
     for text in ("PATTERN SEQ(A a, A b) WITHIN 3ns", "PATTERN SEQ(A a, A+ b[]) WHERE [x] WITHIN UNBOUNDED"):
@@ -261,6 +270,7 @@ def test_attributes_and_functions(spark: Any) -> None:
         doubled.unregister()
 
 
+@pytest.mark.thorough
 def test_times_are_rounded_down(spark: Any) -> None:
     """Times that RETURN adds have microseconds; `nanoseconds` keeps all digits."""
     table = with_rows(pa.table({"at": [700 * n - 5_100 for n in range(40)], "x": [n % 3 for n in range(40)]}))
@@ -271,6 +281,7 @@ def test_times_are_rounded_down(spark: Any) -> None:
     assert_detects(spark.createDataFrame(table), query, expected, order_by="row", slices=3)
 
 
+@pytest.mark.sample("int64")
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.int64()], ids=str)
 def test_timestamp_attributes(spark: Any, kind: Any) -> None:
     """They are nanoseconds in keys and conditions, whatever the DataFrame has."""
@@ -348,6 +359,7 @@ def test_wrong_options(spark: Any, options: dict[str, Any], message: str) -> Non
         fastcep.spark.detect(few(spark), fc.parse("PATTERN SEQ(A a, A b) WITHIN 5ns", WHEN), **options)
 
 
+@pytest.mark.thorough
 def test_wrong_columns(spark: Any) -> None:
     query = fc.parse("PATTERN SEQ(A a, A b) WITHIN 5ns", WHEN)
     typed = fc.parse("PATTERN SEQ(A a) WITHIN 5ns", fc.Schema({"A": {"x": "int64"}}, time="at", type="kind"))

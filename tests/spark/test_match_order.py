@@ -81,6 +81,7 @@ def test_windows_that_are_decided_at_one_time(tmp_path: Path) -> None:
     assert [order["nth"] for order in found["match_order"].to_pylist()] == list(range(5))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.spark
 @pytest.mark.parametrize("slicing", ["time", "key"])
 @pytest.mark.parametrize("kind", PATTERNS)
@@ -95,6 +96,7 @@ def test_the_order_of_several_queries(spark: Any, events: pa.Table, kind: str, s
     assert orders[0] == orders[1]
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_the_order_of_matches_that_unbound_events_detect(spark: Any, events: pa.Table) -> None:
     """An event of the same partition ends a longest match, so its last bound event is any number of events before."""

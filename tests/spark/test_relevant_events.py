@@ -58,6 +58,7 @@ def test_types() -> None:
     assert of("SEQ(A a, A b) WHERE a.k = 1 AND b.k = 2", one) == "((c0 = 1L)) OR ((c0 = 2L))"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "text",

@@ -93,6 +93,7 @@ def frame(spark: Any, ds1: pa.Table) -> Any:
     return spark.createDataFrame(ds1).repartition(3, "V").cache()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.spark
 @pytest.mark.parametrize("slicing", ["time", "key"])
 def test_several_queries(frame: Any, ds1: pa.Table, slicing: str) -> None:
@@ -103,6 +104,7 @@ def test_several_queries(frame: Any, ds1: pa.Table, slicing: str) -> None:
     assert_detects(frame, queries, expected, slicing=slicing, slices=5)
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_several_queries_without_numbers_and_in_files(spark: Any, frame: Any, ds1: pa.Table, tmp_path: Path) -> None:
     queries = queries_of(PLAIN)
@@ -114,6 +116,7 @@ def test_several_queries_without_numbers_and_in_files(spark: Any, frame: Any, ds
     assert_detects(files, queries, expected, order_by="row", slices=4)
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_a_survey_of_several_queries(frame: Any, ds1: pa.Table) -> None:
     queries = queries_of(NUMBERED)[:2]

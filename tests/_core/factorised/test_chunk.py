@@ -84,6 +84,7 @@ def test_rows(name: str, window: str, nulls: bool) -> None:
     assert same(text, {column: [*first[column], *second[column]] for column in first}, 9) > 0
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", QUERIES)
 def test_counters(name: str) -> None:
     """They do not depend on the batches: the choice of the store follows from them."""

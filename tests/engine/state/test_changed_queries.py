@@ -35,6 +35,7 @@ def of(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["query"] in names]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("options", [{}, {"store": "rows"}, {"allowed_lateness": "8ns"}, {"timed_out": True}])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_state_of_equal_queries_is_kept(options: dict[str, Any], seed: int) -> None:

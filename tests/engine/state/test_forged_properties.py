@@ -26,6 +26,7 @@ def seed_of(name: str) -> int:
     return SEED + zlib.crc32(name.encode()) % 1000
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", KINDS)
 def test_what_is_not_forged_is_taken(name: str) -> None:
     kind = KINDS[name]
@@ -35,6 +36,7 @@ def test_what_is_not_forged_is_taken(name: str) -> None:
     go_on(kind, engine)
 
 
+@pytest.mark.sample(7)
 @pytest.mark.property
 @pytest.mark.parametrize("name", KINDS)
 def test_forged(name: str) -> None:

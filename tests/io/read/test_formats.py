@@ -160,6 +160,7 @@ def test_any_bytes_are_rows_or_an_error(data: bytes, format: str | None) -> None
         read("-", Schema({"T": {"k": "int64"}}, time=0, header=False, sources={"T": {"k": 0}}), format=format)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".csv.zst", ".jsonl", ".parquet", ".arrow", ".arrows"])
 def test_damaged_files_are_rows_or_an_error(tmp_path: Path, ending: str) -> None:
     """No library crashes, and every error is a DataError or SchemaError."""

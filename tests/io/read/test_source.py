@@ -291,6 +291,7 @@ def test_broken_files(tmp_path: Path, make: Callable[[Path], Path]) -> None:
         read(write(path, b"no such thing at all, only text"), TRIPS)
 
 
+@pytest.mark.thorough
 def test_large_truncated_gzip(tmp_path: Path) -> None:
     text = "\n".join(f"A,{k * 7919 % 10_007},{k % 11},{k}" for k in range(300_000))
     data = gzip.compress(text.encode())

@@ -167,6 +167,7 @@ def test_limits() -> None:
         assembly.build()
 
 
+@pytest.mark.thorough
 def test_the_state_of_ended_windows_is_freed() -> None:
     tested = operator(10, 5)
     for time in range(0, 5_000, 5):

@@ -183,6 +183,7 @@ def test_a_base_with_missing_texts() -> None:
             "does not fit together")  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_a_function_must_be_registered() -> None:
     @fc.function("int64(int64)")
     def only_at_the_old_host(value: Any) -> Any:

@@ -53,6 +53,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(*(name for name in CASES if name != "group"))  # it has many states
 @pytest.mark.parametrize("name", CASES)
 def test_all_states_are_the_engine(name: str) -> None:
     """In each possible way; the old engine continues, and both find the same."""
@@ -73,6 +74,7 @@ def test_all_states_are_the_engine(name: str) -> None:
         assert ending(built) == expected
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("name", CASES)
 def test_no_states_are_needed(name: str) -> None:
     """The base alone is an engine without partial matches, at the same event of the stream."""
@@ -87,6 +89,7 @@ def test_no_states_are_needed(name: str) -> None:
         ending(built)
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("name", CASES)
 def test_any_state_alone_is_enough(name: str) -> None:
     """With a state come all starts, lists and events that it needs."""

@@ -58,18 +58,21 @@ PLACES: dict[str, Callable[[bytes, int], bytes]] = {
 }
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", FROM_OLD)
 def test_a_changed_bit_from_the_old_host(kind: Kind, place: str) -> None:
     attacked(only(kind, lambda data: PLACES[place](data, len(data) - CODE)), kind=kind)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", FROM_NEW[:-1])
 def test_a_changed_bit_from_the_new_host(kind: Kind, place: str) -> None:
     attacked(from_new=only(kind, lambda data: PLACES[place](data, len(data) - CODE)), kind=kind)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", [kind for kind in FROM_OLD if kind != Kind.COMMIT])
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_a_connection_that_ends_within_a_frame(kind: Kind, share: float) -> None:
@@ -86,11 +89,13 @@ def test_a_connection_that_ends_within_a_frame(kind: Kind, share: float) -> None
     attacked(cut, kind=kind, timeout="1s", new="1s")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", FROM_NEW[:-1])
 def test_a_connection_that_ends_before_an_answer(kind: Kind) -> None:
     attacked(from_new=only(kind, lambda data: None), kind=kind)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", FROM_OLD[2:-1])
 def test_a_repeated_frame(kind: Kind) -> None:
     attacked(only(kind, lambda data: data + data), kind=Kind.BASE)  # the offer itself is accepted
@@ -131,6 +136,7 @@ def test_a_frame_that_is_sent_back() -> None:
     attacked(keep, reflect, kind=Kind.READY)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", FROM_OLD[2:])
 def test_a_length_of_2_gb(kind: Kind) -> None:
     """The length is refused before anything is read: no byte follows the header."""
@@ -138,6 +144,7 @@ def test_a_length_of_2_gb(kind: Kind) -> None:
     assert f"found a frame {kind.name} of 2,147,483,648 bytes, expected at most" in problem
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", FROM_OLD[1:-1])
 def test_an_old_host_that_stalls(kind: Kind) -> None:
     stalled = False
@@ -150,6 +157,7 @@ def test_an_old_host_that_stalls(kind: Kind) -> None:
     attacked(stall, kind=kind, new="700ms")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", FROM_NEW[:-1])
 def test_a_new_host_that_stalls(kind: Kind) -> None:
     stalled = False

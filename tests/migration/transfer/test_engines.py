@@ -56,6 +56,7 @@ def batches(table: pa.Table) -> list[pa.Table]:
     return [table.slice(at, BATCH) for at in range(0, EVENTS, BATCH)]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", QUERIES)
 def test_outputs_together_are_those_of_one_engine(name: str) -> None:
     text = QUERIES[name]
@@ -85,6 +86,7 @@ def test_outputs_together_are_those_of_one_engine(name: str) -> None:
             old.process(parts[0])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["keyed", "Kleene", "negation"])
 @pytest.mark.parametrize("by", ["partial match", "key"])
 def test_later_matches_are_those_of_the_states_received(name: str, by: str) -> None:

@@ -92,6 +92,7 @@ def test_the_bandwidth_is_measured_and_used(delay: float, rate: float) -> None:
     assert max(arrivals.values()) <= 2 * 1.1 + 20 * delay  # up to ten round trips until the rate is reached
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("delay", [0.0, 0.005, 0.02])
 @pytest.mark.parametrize("bandwidth", [None, 1e5, 5e4, 2e5])
 @pytest.mark.parametrize("sizes", ["equal", "trips", "large"])

@@ -43,6 +43,7 @@ def test_two_processes() -> None:
     assert received["counts"] == {str(key): count for key, count in counter.counts.items()}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("mode", ["keep", "hand_over"])
 @pytest.mark.parametrize("number", [1, 7])
 def test_the_old_host_is_killed(mode: str, number: int) -> None:
@@ -76,6 +77,7 @@ def test_the_old_host_is_killed(mode: str, number: int) -> None:
     assert received.operator.process(events(key)) == [(key, counter.counts[key] + 1)]
 
 
+@pytest.mark.sample("hand_over")
 @pytest.mark.parametrize("mode", ["keep", "hand_over"])
 def test_the_new_host_is_killed(mode: str) -> None:
     counter, twin = filled(KEYS, SIZE), filled(KEYS, SIZE)

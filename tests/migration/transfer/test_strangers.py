@@ -150,6 +150,7 @@ def test_a_replayed_session() -> None:
     assert len(received.operator.counts) == 2 and "it has another key" in received.refused[0]
 
 
+@pytest.mark.thorough
 def test_silent_connections_do_not_keep_the_right_host_out() -> None:
     with new_host(timeout="600s") as host, ExitStack() as stack:
         strangers = [stack.enter_context(socket.create_connection(host.address, timeout=PATIENCE)) for _ in range(100)]

@@ -56,6 +56,7 @@ def run(engine: ParallelEngine, clock: Clock, table: pa.Table) -> tuple[list[fc.
     return found, wanted
 
 
+@pytest.mark.sample("processes")
 @pytest.mark.parametrize("workers", ["threads", "processes"])
 def test_the_number_of_instances_follows_the_load(clock: Clock, workers: str) -> None:
     """It goes from 1 to 2 and back to 1, after the horizon; the matches are those of one engine."""
@@ -160,6 +161,7 @@ def test_flush_and_close_while_instances_start(clock: Clock) -> None:
             os.kill(process, 0)
 
 
+@pytest.mark.thorough
 def test_instances_are_killed_while_they_start_or_leave(clock: Clock) -> None:
     table = stream(6_000)
     found = []
@@ -283,6 +285,7 @@ def test_an_engine_that_is_dropped(clock: Clock) -> None:
         gc.enable()
 
 
+@pytest.mark.thorough
 def test_a_decision_whose_process_does_not_exist(clock: Clock) -> None:
     table = stream(1_100)
     with adapted("processes") as engine:

@@ -46,6 +46,7 @@ def level(random: np.random.Generator) -> Floats:
     return 100 * np.exp(random.normal(0, 0.3, 80))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (2, 3))])
 @pytest.mark.parametrize(
     ("series", "steps", "expected"),
@@ -61,6 +62,7 @@ def test_the_back_test_finds_the_best_method(
     assert set(found.errors) <= set(METHODS)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("steps", [1, 4, 20])
 def test_a_constant_is_forecast_as_itself(steps: int) -> None:
     found = forecast(np.full(60, 7.0), steps, period=5)

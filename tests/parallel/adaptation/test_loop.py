@@ -301,6 +301,7 @@ def test_the_smallest_and_largest_number() -> None:
     assert pool.asked == [7, 3]
 
 
+@pytest.mark.thorough
 def test_memory_is_limited() -> None:
     """Also for empty batches, batches of one event, and batches that are far larger than `samples`."""
     loop, _ = made(samples=100, interval="1us", horizon="1h", service=lambda _: service(1e-9))

@@ -261,6 +261,7 @@ def test_invalid_options(options: dict[str, Any], message: str) -> None:
         degree("exponential:1s", "exponential:1ms", **{"buffer_limit": 15, "probability": 0.95} | options)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("service", [Exponential, Deterministic])
 def test_extreme_loads(service: type[Any]) -> None:
     assert degree(Exponential(1e20), service(1e-12), 1, 0.999999).instances == 1

@@ -57,6 +57,7 @@ def test_the_means_of_one_instance_are_those_of_pollaczek_and_khinchine(utilisat
         assert mean == pytest.approx(expected, abs=1e-7)
 
 
+@pytest.mark.sample(2)
 @FORMULAS
 @pytest.mark.parametrize(
     ("instances", "utilisation", "limit"),

@@ -135,6 +135,7 @@ def in_pieces(query: ast.Query, events: list[Event], cuts: list[int]) -> pa.Tabl
     return added_transitions(tables[::-1])
 
 
+@pytest.mark.thorough
 @settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(query_cases("windows", "policies"), st.lists(st.integers(0, 9), max_size=3))
 def test_pieces_of_any_query_add_up(case: Case, cuts: list[int]) -> None:

@@ -84,6 +84,7 @@ def ending_model(*, equal_costs: bool) -> Model:
     return fc.fit(ENDING, uniform(1000, 1), kind="espice", equal_costs=equal_costs, cost_table="paper")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("equal_costs", [False, True])
 def test_the_bound_holds_where_drops_of_events_save_no_work(equal_costs: bool) -> None:
     """A window whose match is lost stays open, so drops of useful events cost work; dropped windows save it."""

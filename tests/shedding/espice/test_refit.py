@@ -91,6 +91,7 @@ def test_fits_on_the_stream_follow_it(caplog: pytest.LogCaptureFixture) -> None:
     assert "query 'q': shedding by a new model of kind 'espice'" in caplog.text
 
 
+@pytest.mark.thorough
 def test_snapshots_keep_new_models() -> None:
     stream = moved()
     _, mean = positional.truth()

@@ -66,6 +66,7 @@ def queue_run(shedder: Shedder, rate: float = 2.0) -> tuple[list[Any], dict[str,
     return matches.to_arrow().to_pylist(), engine.metrics()["shedding"], max(longest) / bound
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("options", [{}, {"literal": True}, {"f": "auto"}, {"f": 0.5}])
 def test_it_drops_events_of_no_use(options: dict[str, Any]) -> None:
     """The work of the late events is saved, and nearly all matches are found."""
@@ -77,6 +78,7 @@ def test_it_drops_events_of_no_use(options: dict[str, Any]) -> None:
     assert longest <= 1.25
 
 
+@pytest.mark.thorough
 def test_others_lose_most_matches() -> None:
     truth, _ = positional.truth()
     for name in ("bl", "rs"):

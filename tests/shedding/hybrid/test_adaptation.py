@@ -84,6 +84,7 @@ def worth(flow: Flow) -> Any:
     return lost[flow.stride : flow.stride + 19, 0]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("events", "chances"),
     [(100_000, {"demand": 0.3}), (100_000, {"demand": 0.7}), (50_000, {}), (50_000, {"binds": 0.3, "births": 0.5})],
@@ -157,6 +158,7 @@ class Varies(Always):
         return DetectorReading(0.0, amount=next(self._amounts), why="varies")
 
 
+@pytest.mark.thorough
 def test_a_demand_that_varies_is_no_change_of_the_stream() -> None:
     """The variance of the counts follows from the largest demand, not from the last one."""
     detector = Varies(itertools.cycle([0.97, 0.2]))

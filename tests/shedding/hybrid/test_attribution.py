@@ -74,6 +74,7 @@ def test_sums_are_the_engines_counters(case: Case, index: str, slices: int) -> N
     assert account.visits(everything[0], 1, everything[1], 1).sum() == metrics["rows_visited"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("window", ["2ms", "150 EVENTS"])
 @pytest.mark.parametrize("index", INDEXES)
 def test_tables_of_q1(window: str, index: str) -> None:

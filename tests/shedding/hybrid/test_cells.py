@@ -50,6 +50,7 @@ def test_where_there_are_none(x: np.ndarray) -> None:
     assert cells_of(("x",), values(x)) is None
 
 
+@pytest.mark.thorough
 def test_classes_by_value_of_what_differs_in_what_completes_it() -> None:
     """Equally useful sums below 10 are separate classes."""
     members = sums(20_000).select(["total", "contribution", "consumption"])

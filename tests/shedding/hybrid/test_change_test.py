@@ -20,6 +20,7 @@ def steps(shift: float, count: int, seed: int, size: float = 100.0) -> int:
     return count
 
 
+@pytest.mark.thorough
 def test_false_alarms_are_as_rare_as_stated() -> None:
     assert FALSE_ALARMS == 1e-4
     assert sum(steps(0.0, 200, seed) < 200 for seed in range(50)) <= 4  # one is expected in 10,000 steps

@@ -67,6 +67,7 @@ def test_rare_matches_are_enough() -> None:
     assert worth(fitted)[0] == 0.0 and not table_of(fitted).table[11 - 2 :].any()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_costs_of_a_few_do_not_hide_matches(seed: int) -> None:
     """K-means finds clusters of costs and of outliers; few members, separated by one feature, have matches."""
@@ -112,6 +113,7 @@ def test_nothing_to_tell() -> None:
 # ------------------------------------------------------------------------------------------------------------ classes
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("clusters", [5, 10, "gap"])
 @pytest.mark.parametrize("rows", [3_000, 150_000])
 def test_the_sum_is_what_tells_in_q1(rows: int, clusters: Any) -> None:
@@ -156,6 +158,7 @@ def test_clusters_may_be_classes() -> None:
     assert sorted(table_of(fit_classes(members, per="leaf")).table.tolist()) == [0, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.thorough
 def test_leaves_that_differ_by_chance_are_one() -> None:
     """If the sum is known, its terms are not informative."""
     for seed in range(4):
@@ -226,6 +229,7 @@ def test_that_there_is_no_value_may_be_all_there_is_to_tell() -> None:
 # ------------------------------------------------------------------------------------------------------------- options
 
 
+@pytest.mark.thorough
 def test_the_seed_decides() -> None:
     members = sums(150_000)
     one, again = fit_classes(members, seed=3), fit_classes(members, seed=3)

@@ -28,6 +28,7 @@ def same(left: Ints, right: Ints) -> float:
     return float(min(counts.max(axis=0).sum(), counts.max(axis=1).sum()) / len(left))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_the_gap_statistic_finds_how_many_there_are(count: int) -> None:
     points, whose = blobs(count)
@@ -86,6 +87,7 @@ def test_more_vectors_than_are_looked_at() -> None:
     assert same(cluster(points, 3, 5), whose) > 0.99
 
 
+@pytest.mark.thorough
 def test_the_seed_decides() -> None:
     points = np.random.default_rng(6).uniform(0, 1, (30_000, 3))
     assert cluster(points, 7, 1).tolist() == cluster(points, 7, 1).tolist()

@@ -42,6 +42,7 @@ def account_of(model: HybridModel) -> Account:
     return observed_piece(model.query, history, names, of_events, 4, model.costs, "key")
 
 
+@pytest.mark.thorough
 def test_the_flow_is_that_of_the_merged_classes() -> None:
     model = fitted(order_cost="300us")
     assert count(model) < count(fitted())
@@ -55,6 +56,7 @@ def test_the_flow_is_that_of_the_merged_classes() -> None:
     assert HybridModel.of(model.stored()).steps(True, True) == model.steps(True, True)
 
 
+@pytest.mark.thorough
 def test_as_many_classes_are_merged_as_needed() -> None:
     """The order of fewer classes takes fewer updates, and loses a little more."""
     full, coarse, coarser = fitted(), fitted(order_cost="300us"), fitted(order_cost="100us")

@@ -78,6 +78,7 @@ def test_windows_of_events() -> None:
     assert steps[0].kept == 1 and steps[-1].kept == 0
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("slices", [1, 4])
 def test_a_flow_gives_about_the_same_order(observed: tuple[Lineage, np.ndarray], slices: int) -> None:
     """At any saved share of the work, nearly the same share of matches is kept."""

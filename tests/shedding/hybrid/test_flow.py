@@ -139,6 +139,7 @@ def q1(slices: int) -> tuple[Flow, Lineage, Any]:
     return *flow_of(query(), events, slices, PAPER, "key"), times_of(query(), events)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("slices", "apart"), [(1, 0.02), (4, 0.02)])
 def test_drops_against_the_record(slices: int, apart: float) -> None:
     """For drops in the order of an exact search, flow and lineage record agree within 2 percentage points.

@@ -11,6 +11,7 @@ from fastcep.shedding import Hybrid
 from fastcep.shedding.hybrid.knapsack_shedder import HybridKnapsack
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("exact", [True, False])
 def test_it_saves_work_with_true_matches_only(exact: bool) -> None:
     """It saves more than demanded; the drop order loses less for that work."""

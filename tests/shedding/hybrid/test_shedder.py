@@ -93,6 +93,7 @@ def test_it_finds_as_much_as_anyone(bound: str) -> None:
     assert hybrid >= max(row(name, bound)["recall"] for name in ("hyi", "hys")) - 0.02
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("bound", ["60%", "40%", "20%"])
 def test_each_drops_what_it_is_named_for(bound: str) -> None:
     assert row("hyi", bound)["shed_matches"] == 0 < row("hyi", bound)["shed_events"]
@@ -114,6 +115,7 @@ def test_what_is_worth_nothing_goes_first(demand: float) -> None:
     assert live.metrics()["shedding"]["estimated_recall"] > 0.99
 
 
+@pytest.mark.thorough
 def test_after_a_change_no_more_is_dropped_than_demanded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drops that lose no match by the model may lose matches once the stream has changed."""
     plain = fc.Engine(query(), index="key", store="rows")
@@ -151,6 +153,7 @@ def test_a_model_on_disk_sheds_the_same(kind: type[Hybrid], tmp_path: Path) -> N
     assert kind(tmp_path / "m").spec() == kind(model()).spec()
 
 
+@pytest.mark.thorough
 def test_another_model_is_another_shedder(tmp_path: Path) -> None:
     one, other = Hybrid(model()), Hybrid(model(slices=2))
     assert one.spec() != other.spec() and json.loads(json.dumps(one.spec())) == one.spec()
@@ -239,6 +242,7 @@ def test_a_model_comes_back_from_disk(tmp_path: Path) -> None:
     assert model(slices=2).hash != own.stored().hash
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", KINDS)
 def test_no_order_is_computed_after_a_model_is_loaded(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -327,6 +331,7 @@ def test_nothing_changes_without_reason() -> None:
     assert told["changes"] == 0 <= told["drift"] < 0.5
 
 
+@pytest.mark.thorough
 def test_what_is_learned_goes_on_from_a_snapshot() -> None:
     from fastcep.evaluation.constant import ConstantDemand, SameDemand
 
@@ -402,6 +407,7 @@ def test_the_demand_goes_when_it_is_not_needed() -> None:
     assert demand == 0
 
 
+@pytest.mark.thorough
 def test_the_demand_stands_in_an_engine() -> None:
     """A bound at 90 %: half of the work is saved without a loss, all of the time."""
     plain = fc.Engine(query(), clock="virtual", latency_bound=1e9, shedder=Hybrid(model()), **PAPER)
@@ -441,6 +447,7 @@ def test_half_of_the_live_partial_matches_come_to_nothing() -> None:
     assert hys > 0.98 * truth and rs < 0.55 * truth
 
 
+@pytest.mark.thorough
 def test_queries_whose_windows_are_cut_differently() -> None:
     """An explicit window is one slice; one shedder serves both queries."""
     explicit = query(f"{Q1.split(' WITHIN')[0]} WINDOW EVERY 2ms CLOSE AFTER 2ms", "explicit")

@@ -42,6 +42,7 @@ def jobs(events: int = 40_000, seed: int = 1, hashed: bool = False) -> pa.Table:
     return pa.table({"type": types, "job": job, "kind": kind, "ts": np.arange(events) * 10})
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("hashed", [False, True])
 def test_identifiers_are_no_features(hashed: bool) -> None:
     history = jobs(hashed=hashed)

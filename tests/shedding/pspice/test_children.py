@@ -15,6 +15,7 @@ TEXTS = [ABC, f"{ABC} STRATEGY skip_till_next", "PATTERN SEQ(A a, B{2,3} b[], C 
          "PATTERN SEQ(A a, B b, C c) WINDOW OPEN EVERY 50 EVENTS CLOSE AFTER 50 EVENTS"]  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("text", TEXTS)
 def test_their_number_is_that_of_the_transitions(text: str) -> None:
     """They are counted on all windows but the first one."""
@@ -85,6 +86,7 @@ def test_the_first_window_does_not_count() -> None:
     assert counted.per_event[1:].sum() == pytest.approx(pairs.sum() / (events - 1.2 * window), rel=0.02)
 
 
+@pytest.mark.thorough
 def test_the_error_is_that_of_the_mean_over_windows() -> None:
     """It is about the standard deviation of what is counted on several streams."""
     counted = [fitted(ABC, seed=seed).children for seed in range(100, 112)]

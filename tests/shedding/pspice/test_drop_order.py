@@ -26,6 +26,7 @@ def other(text: str = ABC, table: fc.CostTable = TABLE, seed: int = 2) -> Any:
     return fitted(text, "q2", table, seed)
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("slices", [1, 8, 32])
 @pytest.mark.parametrize("by_time", [True, False])
 @pytest.mark.parametrize("text", QUERIES)

@@ -316,6 +316,7 @@ def test_the_longest_windows() -> None:
     assert model.window == 9e18 and np.isfinite(model.time).all() and model.probability[1:, 0].all()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["pspice", "espice"])
 def test_a_history_that_can_be_read_only_once(kind: str) -> None:
     text = "PATTERN SEQ(A a, B b) WINDOW OPEN ON D d CLOSE AFTER {} EVENTS"

@@ -49,6 +49,7 @@ def measured(text: str, shedder: Any = None, demand: float = 0.0) -> tuple[float
     return matches / EVENTS, live.now() / EVENTS
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("seed", range(48))
 def test_matches_and_work(seed: int) -> None:
     """Within 5 %; under WITHIN t within 8 %, because the model knows only the mean number of events in a window.
@@ -70,6 +71,7 @@ def test_matches_and_work(seed: int) -> None:
     assert outcome.matches[0] == pytest.approx(matches, rel=apart, abs=0.002)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("window", [2, 3, 5, 31, 32, 33, 47, 49])
 @pytest.mark.parametrize("slices", [1, 7, 32])
 def test_windows_that_are_no_multiple_of_the_slices(window: int, slices: int) -> None:
@@ -98,6 +100,7 @@ def test_events_by_slice(window: ast.Window, size: float, slices: int, expected:
     assert events_by_slice(window, size, slices) == expected
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "text", [ABC.replace("40", "64"), ABC.replace("40 EVENTS", "640us"), f"{ABC} STRATEGY skip_till_next",
              "PATTERN SEQ(A a, B b, C c) WINDOW OPEN EVERY 64 EVENTS CLOSE AFTER 64 EVENTS",
@@ -140,6 +143,7 @@ class FixedPlan(Baseline):
         return [DropPlan(births=births, drops=births, steady=True)]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(100, 116))
 def test_cells_that_are_dropped(seed: int) -> None:
     """An engine that drops the same cells finds and saves as much, within 5 percentage points of matches and work."""

@@ -71,6 +71,7 @@ def recalls(shedder: PSpice) -> tuple[list[float], fc.Engine]:
     return [one / all_ for one, all_ in zip(found, expected, strict=True)], engine
 
 
+@pytest.mark.thorough
 def test_recall_comes_back_after_a_change(caplog: pytest.LogCaptureFixture) -> None:
     fixed, _ = recalls(PSpice(models()))
     with caplog.at_level(logging.INFO, "fastcep.shedding"):
@@ -83,6 +84,7 @@ def test_recall_comes_back_after_a_change(caplog: pytest.LogCaptureFixture) -> N
     assert any("the stream has changed from the model" in text for text in caplog.messages)
 
 
+@pytest.mark.thorough
 def test_auto_follows_the_drift_of_its_models() -> None:
     """It compares models again when one of its models of pSPICE reports a change, of each query by its own name."""
     _, mean = truth()
@@ -129,6 +131,7 @@ def test_on_the_wall_clock_no_decision_waits_for_a_new_model() -> None:
     assert engine.metrics()["shedding"]["dropped_partial_matches"] > 0
 
 
+@pytest.mark.thorough
 def test_fits_are_repeated_and_depend_neither_on_batches_nor_on_snapshots() -> None:
     expected, whole = recalls(PSpice(models(), history=5_000, renew=20_000))
     _, mean = truth()
@@ -204,6 +207,7 @@ def test_the_drift_is_small_if_the_age_of_a_partial_match_matters(text: str, dem
     assert max(drifts[:2]) < 0.12 and drifts[2] > 0.25, drifts
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("gap", [5, 20])
 def test_the_drift_is_small_if_windows_have_more_or_fewer_events(gap: int) -> None:
     """The children per event change with the rate; what the matrix predicts of that counts as an error."""
@@ -241,6 +245,7 @@ def test_an_uncertain_history_is_no_drift() -> None:
     assert drifts[0] > 0.25 and drifts[1] == 0
 
 
+@pytest.mark.thorough
 def test_a_model_is_replaced_if_its_children_differ() -> None:
     """The same transitions, but at another age of the partial matches; otherwise the drift would stay."""
     text = BURSTS[0]
@@ -282,6 +287,7 @@ def test_a_model_is_replaced_if_its_matrix_differs() -> None:
     assert nothing["c"].model is None and "no partial match" in nothing["c"].why
 
 
+@pytest.mark.thorough
 def test_fit_of_several_queries() -> None:
     both = fc.fit(QUERIES, stream(1, 20_000, 0), kind="pspice")
     assert [model.hash for model in both] == [model.hash for model in models()]
@@ -290,6 +296,7 @@ def test_fit_of_several_queries() -> None:
             fc.fit(wrong, stream(1, 20_000, 0), kind="pspice")
 
 
+@pytest.mark.thorough
 def test_error_of_a_matrix() -> None:
     one, other = (fit_pspice(QUERIES[0], stream(seed, 20_000, 0)) for seed in (1, 5))
     assert matrix_error(one, one) == 0

@@ -57,6 +57,7 @@ class TestPSpiceProbability(Contract):
 # --------------------------------------------------------------------- quality
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("share", [0.8, 0.5])
 def test_it_finds_more_than_random_drops(share: float) -> None:
     truth, mean = unshed()
@@ -75,6 +76,7 @@ PREDICTED = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("text", "apart", "options"),
     [*((text, apart, {}) for text, apart in PREDICTED.items()), (EVENLY, 0.05, {"timed_out": True})],
@@ -97,6 +99,7 @@ def test_what_it_saves_and_finds_is_what_its_order_predicts(
     assert live.metrics()["shedding"]["estimated_recall"] == pytest.approx(matches / truth, abs=0.09)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("text", [ABC, TIMED, SEPARATE, OVERLAPPING])
 def test_every_match_is_true(text: str) -> None:
     whole, live = shedding(query(text), None), shedding(query(text), PSpice(fitted(text).stored()), 0.7)
@@ -129,6 +132,7 @@ def both(weights: tuple[float, float] = (1.0, 1.0)) -> tuple[list[fc.Query], lis
     return queries, [fc.fit(item, letters(), kind="pspice", cost_table=TABLE) for item in queries]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("weights", [(1.0, 1.0), (1.0, 1e6), (1e6, 1.0)])
 def test_several_queries_share_one_order(weights: tuple[float, float]) -> None:
     """The partial matches of the query with the larger weight are dropped last."""
@@ -294,6 +298,7 @@ def test_plans_are_valid_for_all_demands(demand: float, before: float) -> None:
     assert 0 <= plan.kept <= 1 and (plan.left is None or 0 <= plan.left <= 1)
 
 
+@pytest.mark.thorough
 def test_the_order_follows_the_size_of_the_windows() -> None:
     """The rate doubles, so that twice as many events are in a window of time."""
     later = letters(seed=4, gap=5)
@@ -312,6 +317,7 @@ def test_the_order_follows_the_size_of_the_windows() -> None:
     assert shedder._order[1].saved.tolist() == expected.saved.tolist() != before[1].saved.tolist()
 
 
+@pytest.mark.thorough
 def test_batches_and_snapshots_while_windows_change() -> None:
     """The cut into batches does not matter; a restored engine continues as one without the restore."""
     later = letters(4_000, seed=4, gap=4)
@@ -459,6 +465,7 @@ def test_a_model_fits_whatever_is_returned() -> None:
     fc.Engine(returned, latency_bound="1h", shedder=PSpice(fitted().stored()))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("costs", ["paper", "measured"])
 def test_evaluate_by_demand(costs: str) -> None:
     """A constant demand is a share of the work of the stream, not of the present state at each decision."""

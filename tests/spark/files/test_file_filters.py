@@ -23,6 +23,7 @@ FILTERED = pa.table({
 })  # fmt: skip
 
 
+@pytest.mark.sample(4)
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("conditions", "in_files"),

@@ -232,6 +232,7 @@ FOUR = fc.Schema(dict.fromkeys("ABCD", D), time="ts", type="type", time_unit="us
 FOUR_NUMBERED = fc.Schema(dict.fromkeys("ABCD", D), time="ts", type="type", time_unit="us", sequence="row")
 
 
+@pytest.mark.sample("positions")
 @pytest.mark.spark
 @pytest.mark.parametrize("schema", [FOUR, FOUR_NUMBERED], ids=["positions", "numbers"])
 def test_both_ways(spark: Any, ds1: pa.Table, folder: Path, schema: fc.Schema) -> None:
@@ -254,6 +255,7 @@ def test_both_ways(spark: Any, ds1: pa.Table, folder: Path, schema: fc.Schema) -
     assert "60,000 events in 6 slices: tasks read the 32 row groups, which are in order" in text
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_files_that_are_not_in_order(spark: Any, ds1: pa.Table, tmp_path: Path) -> None:
     """Overlapping row groups, nulls, types that Arrow and Spark read differently, and files without statistics."""
@@ -296,6 +298,7 @@ def test_filters_of_types_and_times(spark: Any, ds1: pa.Table, folder: Path) -> 
     assert_detects(frame, query, expected, slices=3)
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_timestamp_attributes(spark: Any, tmp_path: Path) -> None:
     """Tasks read integers, and timestamps with a zone; those without one are of the schema's zone."""
@@ -320,6 +323,7 @@ def test_timestamp_attributes(spark: Any, tmp_path: Path) -> None:
             assert_detects(frame, query, expected, slices=3, **order)
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_earlier_events(spark: Any, ds1: pa.Table, folder: Path) -> None:
     """`prev` reads an event of any earlier time: files are not cut by time, but sent by the key of PARTITION BY."""

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,6 +39,7 @@ def test_counts(batches: list[list[int]], limit: int, parts: int) -> None:
     assert len(total.parts(parts)) < max(parts, 1) or not times
 
 
+@pytest.mark.thorough
 def test_parts_are_equal() -> None:
     """Far from the other events, a few times do not make the cells long."""
     draw = np.random.default_rng(1)

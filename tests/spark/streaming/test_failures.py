@@ -33,6 +33,7 @@ from fastcep.spark.streaming.files import Files
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.thorough
 def test_a_failure_at_each_step(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before and after the commit, between the files of the sink, before its folder gets its name, and in cleaning."""
     tables = pieces(4_000, 5, disorder=3_000)
@@ -69,6 +70,7 @@ def _failing(function: Any, nth: int, after: bool) -> Any:
     return failing
 
 
+@pytest.mark.thorough
 def test_a_crash_between_the_logs_of_spark(spark: Any, tmp_path: Path) -> None:
     """The source has logged a file, but Spark has not logged its batch: the next batch has this file and another."""
     tables, state = pieces(4_000, 4, disorder=3_000), tmp_path / "state"
@@ -165,6 +167,7 @@ def test_the_checkpoint_of_spark_is_gone(spark: Any, tmp_path: Path) -> None:
         run(stream(spark, tmp_path / "in"), query("kleene"), tmp_path / "out", tmp_path / "state", slices=2)
 
 
+@pytest.mark.thorough
 def test_a_driver_that_was_killed_in_its_first_batch(spark: Any, tmp_path: Path) -> None:
     """Spark does not start beside the unfinished file of its first batch."""
     tables = pieces(2_000, 2)
@@ -209,6 +212,7 @@ def test_other_folders(spark: Any, tmp_path: Path) -> None:
     assert fastcep.spark.stream_progress(tmp_path / "none") is None
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("column", "message"),
     [

@@ -18,6 +18,7 @@ from fastcep.errors import ValidationError
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "slices", "types"),
     [
@@ -42,6 +43,7 @@ def test_rows_of_one_engine(spark: Any, tmp_path: Path, name: str, slices: int, 
     assert rows_in(tmp_path / "out") == expected
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("name", "slices"), [("kleene", [2, 4, 3]), ("trailing", [3, 1, 4, 1])])
 def test_slices_change_at_a_restart(spark: Any, tmp_path: Path, name: str, slices: list[int]) -> None:
     """Units are divided, and slices have several of them, also a single slice."""
@@ -58,6 +60,7 @@ def test_slices_change_at_a_restart(spark: Any, tmp_path: Path, name: str, slice
     assert rows_in(tmp_path / "out") == rows_of_one_engine(query(name), tables, "500us", "ABC")
 
 
+@pytest.mark.thorough
 def test_the_state_of_quiet_groups_shrinks(spark: Any, tmp_path: Path) -> None:
     """The watermark reaches slices without events; ``slices`` is that of the checkpoint."""
     (events, _), end = pieces(4_000, 1), pieces(4, 1)[-1]
@@ -78,6 +81,7 @@ def test_the_state_of_quiet_groups_shrinks(spark: Any, tmp_path: Path) -> None:
     assert len(list((tmp_path / "state" / "batches").iterdir())) == 2  # older folders are removed
 
 
+@pytest.mark.thorough
 def test_strings_nulls_and_time_outs_without_numbers(spark: Any, tmp_path: Path) -> None:
     """Events are numbered by batch; the values of RETURN show which ones a match has."""
     attributes = {"key": "string", "n": "int64", "t": "timestamp"}
@@ -120,6 +124,7 @@ def test_strings_nulls_and_time_outs_without_numbers(spark: Any, tmp_path: Path)
         assert sorted(map(repr, found)) == sorted(map(repr, expected[kind])), kind
 
 
+@pytest.mark.thorough
 def test_numbers_that_do_not_ascend_with_time(spark: Any, tmp_path: Path) -> None:
     """As those made of the partition and the offset of Kafka: unique, and of any order between partitions."""
     tables = []
@@ -154,6 +159,7 @@ def test_overload(spark: Any, tmp_path: Path) -> None:
     assert progress is not None and (progress.dropped_events, progress.latency) == (0, None)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("cache", "reads"), [(True, 1), (False, 2)])
 def test_a_query_that_runs_until_it_is_stopped(spark: Any, tmp_path: Path, cache: bool, reads: int) -> None:
     """With a name and an interval, and files that come while it runs; a micro-batch in a cache is read once."""

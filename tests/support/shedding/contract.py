@@ -79,6 +79,7 @@ class Contract:
     query: ast.Query = Q1
     free = 1.0  #: from this share of the latency on, dropping useless work may be enough to find all matches
 
+    @pytest.mark.sample(1)
     @pytest.mark.parametrize("share", [0.8, 0.5, 0.2])
     def test_bound_and_precision(self, stream: pa.Table, share: float) -> None:
         """After the first tenth, the mean latency is within 2 % of the bound, and every match is true."""
@@ -94,11 +95,13 @@ class Contract:
         assert metrics["episodes"] >= 1 and metrics["active"] and metrics["why"]
         assert sum(metrics[name] for name in DROPPED) > 0
 
+    @pytest.mark.thorough
     def test_estimated_recall(self) -> None:
         truth, _ = unshed(type(self).query)
         matches, metrics = halved(type(self).make, type(self).query)
         assert metrics["shedding"]["estimated_recall"] == pytest.approx(len(matches) / len(truth), abs=0.08)
 
+    @pytest.mark.thorough
     def test_deterministic(self, stream: pa.Table) -> None:
         """The same seed drops the same, for any batches."""
         _, mean = unshed(type(self).query)
@@ -122,6 +125,7 @@ class Contract:
         assert matches + found(again.process(stream.slice(half))) == whole
         assert comparable_metrics(again) == metrics
 
+    @pytest.mark.thorough
     def test_load_that_goes_is_not_shed_any_more(self, stream: pa.Table) -> None:
         """When the arrival rate falls, all matches are found again."""
         _, mean = unshed(type(self).query)
@@ -146,6 +150,7 @@ class Contract:
         assert [shed[name] for name in ("episodes", *DROPPED)] == [0] * (1 + len(DROPPED))
         assert shed["estimated_recall"] == 1
 
+    @pytest.mark.thorough
     def test_overhead_is_accounted(self, stream: pa.Table) -> None:
         """Decisions cost time on the virtual clock."""
         _, mean = unshed(type(self).query)
@@ -162,6 +167,7 @@ class Contract:
             clocks[table.name] = shed["overhead"]
         assert clocks["free"] == 0 < clocks["dear"]
 
+    @pytest.mark.thorough
     def test_queue(self, stream: pa.Table) -> None:
         """At twice the maximum arrival rate, no event waits longer than the bound."""
         _, mean = unshed(type(self).query)
