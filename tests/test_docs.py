@@ -41,7 +41,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOT_RUN = ("cd ", "git clone ", "make ", "pip install ", "python3 -m venv ", "source ")
 RUN = ("fastcep ", "python examples/")
 #: Pages whose examples take long: they are run by `make ci`.
-LONG = ("cli", "datasets", "degree", "espice", "evaluation", "functions", "hybrid", "migration", "spark")
+LONG = {
+    "cli", "datasets", "degree", "espice", "evaluation", "functions", "hybrid", "migration", "reliability", "spark", "time",
+}  # fmt: skip
 
 
 class Block(NamedTuple):

@@ -119,6 +119,7 @@ RATES = [
 ]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("size", [1, 97, EVENTS])
 @pytest.mark.parametrize("rate", RATES, ids=["below", "above", "bursts"])
 def test_latencies_are_those_of_a_single_server(rate: fc.Rate, size: int) -> None:

@@ -232,6 +232,7 @@ def test_an_input_that_was_cut_short(stopped: Path, left: int) -> None:
     assert start("--checkpoint", "state", "--output", "m.csv").exit_code == 0
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("changed", ["A,0,n0,0", "B,4,n0,0", "A,4,,0", "A,,n0,0"])
 def test_an_input_that_was_rewritten(stopped: Path, changed: str) -> None:
     Path("e.csv").write_text("\n".join(["kind,id,name,ts", changed, *Path("e.csv").read_text().splitlines()[2:], ""]))

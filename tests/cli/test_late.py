@@ -34,6 +34,7 @@ def files(tmp_path: Path) -> list[str]:
     return ["run", str(query), "--input", str(events)]
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("rows", [1, 2, 100])
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".arrow", ".arrows", ".jsonl", ".jsonl.zst"])
 def test_late_events_go_to_a_file(files: list[str], tmp_path: Path, rows: int, suffix: str) -> None:

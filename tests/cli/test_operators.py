@@ -108,6 +108,7 @@ def test_a_limit_on_memory_ends_with_the_matches_found(tmp_path: Path) -> None:
     assert [json.loads(line)["a"] for line in out.read_text().splitlines()] == list(range(7))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("ending", [*BINARY, *TEXT])
 def test_rounds_have_lists_with_nulls_in_every_format(tmp_path: Path, ending: str) -> None:
     out = tmp_path / f"m.{ending}"

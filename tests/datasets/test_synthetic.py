@@ -47,6 +47,7 @@ def test_followers_move_as_their_leader_did(influence: float) -> None:
             assert agree == pytest.approx(expected, abs=0.05)
 
 
+@pytest.mark.thorough
 def test_persistence() -> None:
     sign = np.sign(datasets.market(50_000, 5, symbols=10, persistence=0.7)["change"].to_numpy().reshape(-1, 10))
     leader = sign[:, 0]

@@ -11,6 +11,7 @@ from support.letters import SCHEMA, bindings, engine, events
 import fastcep as fc
 
 
+@pytest.mark.thorough
 def test_output_grows_inside_one_event() -> None:
     """65,535 matches at one event, in the defined order: compared from the last event backwards, shorter ones first."""
     found = engine("PATTERN SEQ(A+ a[], B b) WITHIN 1s").process(events("A" * 16 + "B")).to_arrow()

@@ -75,6 +75,7 @@ def names(engine: fc.Engine) -> list[str]:
 # ------------------------------------------------------------------- shared filters
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("size", "events"), [(1, 60), (7, 300), (600, 600)])
 def test_each_query_finds_what_it_finds_alone(size: int, events: int) -> None:
     data = stream(events)

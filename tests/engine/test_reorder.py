@@ -233,6 +233,7 @@ def test_a_quiet_stream_with_a_sequence_column() -> None:
     assert counts(one) == (3, 0, 2, 2, MAX + 1)
 
 
+@pytest.mark.thorough
 def test_sources_are_few() -> None:
     one = engine()
     for number in range(4_096):

@@ -182,6 +182,7 @@ def test_a_broken_stream_decides_nothing_more() -> None:
         assert engine.metrics()["live_partial_matches"] == 0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.usefixtures("kernels")
 def test_generated_code(window: str) -> None:

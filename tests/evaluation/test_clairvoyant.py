@@ -240,7 +240,7 @@ def in_reference(case: Case, events: Sequence[Event]) -> list[tuple[int | None, 
     return [bound(bindings) for bindings in harness.expected(case.query, SCHEMA, events)]
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("strategy", ["skip_till_any", "skip_till_next"])
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("pattern", PATTERNS)

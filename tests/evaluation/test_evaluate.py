@@ -193,6 +193,7 @@ def test_few_true_matches_give_no_ratios() -> None:
     assert document["wins"] == {"50%": None}
 
 
+@pytest.mark.thorough
 def test_references_do_not_win(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(references.REFERENCES, "oracle", Everything)
 

@@ -25,6 +25,7 @@ def test_what_was_learned_beats_chance() -> None:
     assert document["wins"] == {"50%": "sums"} and strategy.seen == [EVENTS // 2]
 
 
+@pytest.mark.thorough
 def test_all_are_judged_on_the_second_half() -> None:
     events = stream(EVENTS)
     halves = evaluated(["rs", Sums()], events, bounds="50%").document

@@ -26,6 +26,7 @@ def test_ids_are_indices_of_the_names(names, data, kind, skipped):
     assert ids.tolist() == [names.index(text) if text in names else UNKNOWN for text in queried]
 
 
+@pytest.mark.thorough
 def test_largest_number_of_names():
     names = [f"T{number}" for number in range(65_535)]
     ids = Schema({name: {} for name in names}, type="type").type_ids(*texts(pa.array([*names, "T65535"])))

@@ -102,6 +102,7 @@ def nasty_windows(name: str, other: str) -> fc.Query:
 TEXTS = st.sampled_from(NASTY) | st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).filter("i".__ne__)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("make", [nasty_query, nasty_operators, nasty_windows])
 @given(name=TEXTS, other=TEXTS)
 def test_names_stay_names(make: Callable[[str, str], fc.Query], name: str, other: str) -> None:

@@ -156,6 +156,7 @@ def test_a_warning_of_sizes(pattern: str, message: str, remedied: str) -> None:
     assert remarks_of(remedied) == []
 
 
+@pytest.mark.thorough
 def test_a_long_condition_has_no_warning() -> None:
     for condition in ("a.v" + " + 1" * 3000 + " > 3", " OR ".join(["a.v = 1"] * 3000), "NULL OR " * 3000 + "a.v = 1"):
         assert remarks(condition) == []

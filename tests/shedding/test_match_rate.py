@@ -42,7 +42,7 @@ def matches_of(text: str) -> fc.Matches:
     return fc.Engine(query(text)).process(letters())
 
 
-@pytest.mark.sample(7)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("text", "kind"), CASES)
 def test_it_counts_what_an_engine_finds(text: str, kind: str) -> None:
     """Matches of overlapping windows count once in each, and policies discard some."""

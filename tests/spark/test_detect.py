@@ -66,7 +66,7 @@ def test_limit_queries(frame: Any, ds1: pa.Table, name: str, slices: int) -> Non
     assert_detects(frame, query, expected, order_by="row", slices=slices)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", [name for name in QUERIES if name not in ("Q1", "QS", "QK")])
 def test_by_time(frame: Any, ds1: pa.Table, name: str) -> None:
     query = fc.parse(QUERIES[name], DS1, name=name)
@@ -176,6 +176,7 @@ def test_times(spark: Any, tmp_path: Path, kind: str, zone: str | None) -> None:
     assert_detects(frame, query, one_engine(query, table), order_by="row", slices=3)
 
 
+@pytest.mark.thorough
 def test_columns_of_all_kinds(spark: Any) -> None:
     """Nulls, -0.0 beside 0.0, strings, other types, codes, and a name that needs quotes."""
     count = 3_000
@@ -281,7 +282,7 @@ def test_times_are_rounded_down(spark: Any) -> None:
     assert_detects(spark.createDataFrame(table), query, expected, order_by="row", slices=3)
 
 
-@pytest.mark.sample("int64")
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.int64()], ids=str)
 def test_timestamp_attributes(spark: Any, kind: Any) -> None:
     """They are nanoseconds in keys and conditions, whatever the DataFrame has."""

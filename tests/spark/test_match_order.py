@@ -81,7 +81,7 @@ def test_windows_that_are_decided_at_one_time(tmp_path: Path) -> None:
     assert [order["nth"] for order in found["match_order"].to_pylist()] == list(range(5))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.spark
 @pytest.mark.parametrize("slicing", ["time", "key"])
 @pytest.mark.parametrize("kind", PATTERNS)

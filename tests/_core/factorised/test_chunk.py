@@ -71,6 +71,7 @@ def same(text: str, data: dict[str, Any], seed: int) -> int:
     return found
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("nulls", [False, True])
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("name", QUERIES)

@@ -147,6 +147,7 @@ def test_a_function_of_another_signature_changes_the_query() -> None:
         assert len(fc.Engine.restore(engine.snapshot()).send("B", ts=5, k=1)) == 3  # the new signature is stored
 
 
+@pytest.mark.thorough
 def test_a_function_of_another_signature_in_a_join() -> None:
     text = "SEQ(A a, B b) WHERE joining(a.k) + b.k = 5"
     with own_registry():

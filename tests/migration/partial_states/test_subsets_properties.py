@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 from reference.matcher import Event, Value
@@ -122,6 +123,7 @@ def assert_part_of(rows: Rows, whole: Rows, how: str) -> None:
     assert all(row in rest for row in map(repr, rows)), f"{rows}\nof {whole}\n{how}"
 
 
+@pytest.mark.thorough
 @some
 @given(st.data())
 def test_independent_partial_matches(data: st.DataObject) -> None:

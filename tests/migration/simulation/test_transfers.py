@@ -115,7 +115,7 @@ def test_selection_loads_neither_simpy_nor_scipy() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("utility", "sizes", "low", "high"),
     [

@@ -261,6 +261,7 @@ def test_invalid_options(options: dict[str, Any], message: str) -> None:
         degree("exponential:1s", "exponential:1ms", **{"buffer_limit": 15, "probability": 0.95} | options)
 
 
+@pytest.mark.thorough
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("service", [Exponential, Deterministic])
 def test_extreme_loads(service: type[Any]) -> None:

@@ -42,6 +42,7 @@ def test_exponential_service_equals_the_birth_death_chain(instances: int, utilis
     compare(exponential_service, birth_death_chain(load, instances, states), load, instances)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("instances", "utilisation"), SIZES)
 def test_fixed_service_equals_the_embedded_chain(instances: int, utilisation: float) -> None:
     load = instances * utilisation

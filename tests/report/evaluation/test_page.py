@@ -63,9 +63,17 @@ class Reader(HTMLParser):
         return " ".join(data for path, data in self.texts if "style" not in path)
 
 
+class Pages(dict[Make, str]):
+    """Pages of documents, each made when it is needed."""
+
+    def __missing__(self, make: Make) -> str:
+        self[make] = html(make())
+        return self[make]
+
+
 @pytest.fixture(scope="module")
 def pages() -> dict[Make, str]:
-    return {make: html(make()) for make in ALL}
+    return Pages()
 
 
 def rows_of(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
@@ -104,6 +112,7 @@ def test_pictures_are_xml(pages: dict[Make, str], make: Make) -> None:
         assert not [each for each in root.iter() if each.tag.endswith(("script", "style", "image"))]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("make", ALL)
 def test_strategies_are_named_everywhere(pages: dict[Make, str], make: Make) -> None:
     for part in ("pictures", "time", "shed", "summary", "rows"):
@@ -152,6 +161,7 @@ def test_names_are_text(pages: dict[Make, str]) -> None:
     assert "<b>50%</b>" in drawn
 
 
+@pytest.mark.thorough
 def test_document_is_in_the_page(pages: dict[Make, str]) -> None:
     for make in ALL:
         stored = [text for attributes, text in Reader(pages[make]).scripts if attributes.get("id") == "document"]
@@ -224,6 +234,7 @@ def test_unknown_is_not_zero(pages: dict[Make, str]) -> None:
     assert "n/a" in Reader(section(page, "winners")).text()
 
 
+@pytest.mark.thorough
 def test_spread_of_the_wall_clock(pages: dict[Make, str]) -> None:
     page = pages[documents.wall]
     assert "1.00 µs – 2.50 µs" in Reader(section(page, "rows")).text()
@@ -231,6 +242,7 @@ def test_spread_of_the_wall_clock(pages: dict[Make, str]) -> None:
     assert "medians over 3 repeats" in page
 
 
+@pytest.mark.thorough
 def test_modes(pages: dict[Make, str]) -> None:
     assert "rate of arrival" in section(pages[documents.rates], "pictures")
     assert "208.8" not in pages[documents.rates]
@@ -281,8 +293,9 @@ def test_precision_is_shown_where_shedding_may_cause_false_matches(pages: dict[M
     assert "<h3>Precision</h3>" in html(document)
 
 
+@pytest.mark.thorough
 def test_every_colour_has_a_value_on_dark_pages(pages: dict[Make, str]) -> None:
-    for page in pages.values():
+    for page in map(pages.__getitem__, ALL):
         used = set(re.findall(r"var\(--c-([0-9a-f]{6}),", page))
         defined = re.findall(r"--c-([0-9a-f]{6}): (#[0-9a-f]{6});", page)
         assert {name for name, _ in defined} == used

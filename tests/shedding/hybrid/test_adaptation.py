@@ -84,7 +84,7 @@ def worth(flow: Flow) -> Any:
     return lost[flow.stride : flow.stride + 19, 0]
 
 
-@pytest.mark.sample(1)
+@pytest.mark.sample("50000-chances2")
 @pytest.mark.parametrize(
     ("events", "chances"),
     [(100_000, {"demand": 0.3}), (100_000, {"demand": 0.7}), (50_000, {}), (50_000, {"binds": 0.3, "births": 0.5})],

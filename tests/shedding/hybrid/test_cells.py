@@ -66,6 +66,7 @@ def test_classes_by_value_of_what_differs_in_what_completes_it() -> None:
     assert {number for number, count in enumerate(counts) if count and not worth[number]} == hopeless
 
 
+@pytest.mark.thorough
 def test_with_null_there_is_a_tree() -> None:
     members = sums(20_000).select(["total", "contribution", "consumption"])
     column = members["total"].to_pylist()

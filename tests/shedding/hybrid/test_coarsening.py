@@ -68,6 +68,7 @@ def test_as_many_classes_are_merged_as_needed() -> None:
     assert count(smaller) < count(full) and entries * 30 <= 5_000
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("demand", [0.3, 0.6, 0.8])
 def test_a_coarser_model_loses_little_more(demand: float) -> None:
     kept = []

@@ -172,15 +172,16 @@ SHORT = Q1.replace("2ms", "1ms")
 
 def test_several_queries() -> None:
     """Each query sheds by its own model, and finds more than at random."""
+    events = stream(events=20_000)
     both = [query(), query(SHORT, "short")]
     models = [model(), model(SHORT, "short")]
     live = fc.Engine(both, clock="virtual", latency_bound=1e9, shedder=Hybrid(models), **PAPER)
-    matches = live.process(stream())
-    plain = fc.Engine(both, index="key", store="rows").process(stream())
+    matches = live.process(events)
+    plain = fc.Engine(both, index="key", store="rows").process(events)
     assert len(matches) == len(plain)
     mean = live.metrics()["shedding"]["processing_latency"]["mean"]
     live = fc.Engine(both, clock="virtual", latency_bound=0.5 * mean, shedder=Hybrid(models), **PAPER)
-    matches = live.process(stream())
+    matches = live.process(events)
     for name in ("q1", "short"):
         assert_within(found(matches, name), found(plain, name))
         assert len(matches.query(name)) >= 0.9 * len(plain.query(name))

@@ -28,7 +28,7 @@ def windows_at(random: bool, size: int, gap: int, seed: int = 7, length: int = 4
     return np.where(known, ages, -1)[:, size:]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("random", [True, False])
 @pytest.mark.parametrize(("size", "gap"), [(200, 10), (200, 70), (200, 100)])
 def test_open_windows(random: bool, size: int, gap: int) -> None:

@@ -101,6 +101,7 @@ def test_auto_follows_the_drift_of_its_models() -> None:
     assert engine.metrics()["shedding"]["model"]["fits"] == 1
 
 
+@pytest.mark.thorough
 def test_enough_windows_are_recorded_for_the_drift_of_a_new_model() -> None:
     """A history of 1,000 events has two windows and a half."""
     _, mean = truth()

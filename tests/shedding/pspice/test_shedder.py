@@ -389,6 +389,7 @@ def test_nothing_is_counted_if_the_drift_is_unknown(text: str) -> None:
     assert decided(shedder, 0.2, item=item).counts == 0 and not shedder._counted
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("text", "size"), [(ABC, 40.0), (OVERLAPPING, 80.0)])
 def test_the_size_of_windows_of_a_number_of_events_is_known_at_once(text: str, size: float) -> None:
     """Otherwise the first decision would compute the drop order for windows of another size."""

@@ -26,7 +26,7 @@ def ds1() -> pa.Table:
     return with_rows(datasets.ds1(events=900, seed=5))
 
 
-@pytest.mark.sample("same number")
+@pytest.mark.sample("row groups")
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("rows", "row_group_size"), [(800, 100), (900, 112), (900, 90)], ids=["rows", "same number", "row groups"]

@@ -23,7 +23,7 @@ FILTERED = pa.table({
 })  # fmt: skip
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("conditions", "in_files"),

@@ -18,7 +18,7 @@ from fastcep.errors import ValidationError
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("name", "slices", "types"),
     [
