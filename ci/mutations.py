@@ -83,7 +83,6 @@ TESTS = {
 
 MUTANTS = [Mutant(**entry) for entry in tomllib.loads((ROOT / "ci/mutants.toml").read_text(encoding="utf-8"))["mutant"]]
 
-
 #: Also tests marked `thorough`, which pytest does not select by default.
 MARKS = "not (slow or shared or spark)"
 

@@ -57,7 +57,7 @@ def sample(cases: list[pytest.Item], *which: int | str) -> list[pytest.Item]:
     """Return as many cases of a test as ``which`` says, evenly spread, or those with these ids."""
     if not isinstance(which[0], int):
         found = [case for case in cases if case.nodeid.partition("[")[2].removesuffix("]") in which]
-        return found if found or len(cases) > 1 else cases  # one case alone has been selected by its name
+        return found or cases  # others have been selected by their names
     count = min(which[0], len(cases))
     return [cases[place * len(cases) // count] for place in range(count)]
 

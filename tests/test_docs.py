@@ -42,7 +42,8 @@ NOT_RUN = ("cd ", "git clone ", "make ", "pip install ", "python3 -m venv ", "so
 RUN = ("fastcep ", "python examples/")
 #: Pages whose examples take long: they are run by `make ci`.
 LONG = {
-    "cli", "datasets", "degree", "espice", "evaluation", "functions", "hybrid", "migration", "reliability", "spark", "time",
+    "cli", "datasets", "degree", "espice", "evaluation", "functions", "hybrid", "migration", "reliability", "spark",
+    "time",
 }  # fmt: skip
 
 

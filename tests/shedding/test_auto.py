@@ -240,7 +240,7 @@ ISOLATED = positional.query(
 @pytest.mark.thorough
 def test_drops_in_windows_are_tried_where_windows_are_isolated() -> None:
     """Only the position in the window tells which events matter; under SELECT each it would have to isolate windows."""
-    job = FitJob([ISOLATED], positional.early(100, 3), {}, fc.CostTable.named("paper"), "full", 0)
+    job = FitJob([ISOLATED], positional.early(200, 3), {}, fc.CostTable.named("paper"), "full", 0)
     result = try_models(job)["q"]
     assert set(result.measured) >= {"baseline", "hybrid", "espice"}
     assert result.model is not None and result.measured[result.model.kind] == max(result.measured.values())
