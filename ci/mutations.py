@@ -82,7 +82,6 @@ TESTS = {
 }  # fmt: skip
 
 MUTANTS = [Mutant(**entry) for entry in tomllib.loads((ROOT / "ci/mutants.toml").read_text(encoding="utf-8"))["mutant"]]
-
 #: Also tests marked `thorough`, which pytest does not select by default.
 MARKS = "not (slow or shared or spark)"
 

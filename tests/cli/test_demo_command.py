@@ -15,7 +15,6 @@ from fastcep.cli.demo import hottest
 runner = CliRunner()
 
 
-@pytest.mark.thorough
 def test_demo_as_json(tmp_path: Path) -> None:
     picture = tmp_path / "p.png"
     result = runner.invoke(app, ["demo", "--json", "--picture", str(picture)])

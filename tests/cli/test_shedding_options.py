@@ -97,7 +97,6 @@ def test_the_options_are_those_of_the_engine() -> None:
     assert summary["estimated_recall"] == round(shedding["estimated_recall"], 6)
 
 
-@pytest.mark.thorough
 def test_seeds_change_the_result_and_0_is_the_default() -> None:
     default = counts(*RI)
     assert counts(*RI, "--seed", "0") == default
