@@ -340,7 +340,7 @@ class Control(ShedderChange):
     def _report(self, sheds: bool, dropped_before: tuple[int, int], by_window: float) -> None:
         """Record the decision for the episodes, the estimated recall and the log."""
         for query in self.queries:
-            query.record_decision(self._meter.events, self._work_limit.lost_by.get(query, 0.0))
+            query.record_decision(self._meter.events, query in self._work_limit.limited)
         self._report_estimates([query.recall for query in self.queries])
         if sheds or self.episodes.active:
             why = self._demand.why if self.demand > 0 else "single events would cost more than the bound"
@@ -404,8 +404,8 @@ class Control(ShedderChange):
     def metrics(self) -> dict[str, Any]:
         """Return latencies, decisions and drop counts, see `Engine.metrics`."""
         events, partial_matches = self._dropped_counts()
-        lost = self._work_limit.lost_since(self.queries)
-        recalls = [query.recall_until_now(self._meter.events, lost.get(query, 0.0)) for query in self.queries]
+        limited = self._work_limit.limited_since(self.queries)
+        recalls = [query.recall_until_now(self._meter.events, query in limited) for query in self.queries]
         self._report_estimates(recalls)
         return {
             "clock": "virtual" if isinstance(self.clock, VirtualClock) else "wall",

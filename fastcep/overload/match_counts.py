@@ -34,12 +34,9 @@ __all__ = ["CONFIDENCE", "DESIGN_EFFECT", "Counts", "Estimate", "MatchRate", "es
 #: Probability with which the interval covers the truth, and the quantile of the normal distribution for it.
 CONFIDENCE, _QUANTILE = 0.95, 1.96
 
-#: Design effect where it is not measured.
-DESIGN_EFFECT = 10.0
-
-#: Standard deviation of the estimated number of matches lost by the work limit, as a multiple of that number, which was
-#: found to be too low by a factor of up to five, and too high by one of up to ten (streams of ``bench.unseen``).
-_PASSED_ERROR = 2.0
+#: Design effect where it is not measured, and the least one while the work for single events is limited: all that an
+#: event does beyond the limit has the same weight.
+DESIGN_EFFECT, _LIMITED_EFFECT = 10.0, 40.0
 
 #: Relative standard deviation of the match rate of a history from that of the stream after it.
 _HISTORY_ERROR = 0.1
@@ -87,9 +84,8 @@ class Counts:
         Standard deviation of `modelled` that the shedder reports.
     unknown
         Number of decisions with drops of a loss that the model does not show, either.
-    passed
-        Estimated number of matches lost by the work limit. Its standard deviation is taken to be twice the number, as
-        partial matches that are passed over are not a random sample.
+    limited
+        Number of counts before which the work for some event was stopped at its limit.
     historical, historical_error
         Number of matches without shedding by the match rate of the history, and its standard deviation if matches were
         independent of each other. Both are 0 where no match can have been lost, and where the rate is unknown.
@@ -103,7 +99,7 @@ class Counts:
     largest: float = 1.0
     error: float = 0.0
     unknown: float = 0.0
-    passed: float = 0.0
+    limited: float = 0.0
     historical: float = 0.0
     historical_error: float = 0.0
 
@@ -117,7 +113,7 @@ class Counts:
         self.largest = max(self.largest, other.largest)
         self.error += other.error
         self.unknown += other.unknown
-        self.passed += other.passed
+        self.limited += other.limited
         self.historical += other.historical
         self.historical_error += other.historical_error
 
@@ -200,11 +196,11 @@ def estimate(counts: Counts, rated: Counts, design_effect: float) -> Estimate:
 
 def _of_matches_found(counts: Counts, design_effect: float) -> tuple[float, float]:
     """Return the number of matches by the weighted and the modelled estimate, and its variance."""
-    sampling = max(counts.variance * design_effect, counts.unseen)
+    sampling = max(counts.variance * max(design_effect, _LIMITED_EFFECT * (counts.limited > 0)), counts.unseen)
     difference = counts.modelled - counts.weighted
     share = _weight_of_second(sampling, difference, counts.error**2)
     expected = max(counts.found, counts.weighted + share * difference)
-    return expected, sampling + (share * counts.error) ** 2 + (_PASSED_ERROR * counts.passed) ** 2
+    return expected, sampling + (share * counts.error) ** 2
 
 
 def _correction(rated: Counts, design_effect: float) -> float:

@@ -97,7 +97,7 @@ class QueryShedding:
         self.recall = RecallEstimate(int(matcher.matches))
         self._weighed = self.shedding.weighed
         self._weighs_until: int | None = None  # number of received events at which weighing ends; None: no end known
-        self._weighs = False
+        self._weighs = self._weighs_always = False
         self._unseen_until = 0  # number of received events up to which matches may have been dropped for certain
         classes = {} if shedder is None else checked_classes(shedder, plan.query, "classes")
         self._names = [variable.name for variable in pattern_variables(plan.query.pattern)]
@@ -192,21 +192,28 @@ class QueryShedding:
             if not self._weighs:
                 self._weighs = True
                 self.shedding.weigh(True)
-        elif self._weighs:
+        elif self._weighs and not self._weighs_always:
             self._weighs_until = self.received + round(_WEIGHED * self.window_size)
 
-    def record_decision(self, events: int, lost: float) -> None:
+    def weigh_always(self, always: bool) -> None:
+        """Weigh partial matches also while nothing is dropped (or no longer): the work for an event is limited."""
+        self._weighs_always = always
+        if always and not self._weighs:
+            self._weighs = True
+            self.shedding.weigh(True)
+
+    def record_decision(self, events: int, limited: bool) -> None:
         """Update the estimate of the recall at a decision, after `apply`.
 
         Parameters
         ----------
         events
             Number of events since the last decision.
-        lost
-            Estimated number of matches lost by the work limit since the last decision.
+        limited
+            Whether the work for an event was stopped by its limit since the last decision.
         """
         plan = self.drop_plan
-        if self.recall.advance(events, lost, self.window_size, self._match_rate()):
+        if self.recall.advance(events, limited, self.window_size, self._match_rate()):
             self._count(self.recall, self.window_size)
             self._weighed = self.shedding.weighed
         if self._largest is None:
@@ -216,11 +223,11 @@ class QueryShedding:
             self._weighs, self._weighs_until = False, None
             self.shedding.weigh(False)
 
-    def recall_until_now(self, events: int, lost: float) -> RecallEstimate:
+    def recall_until_now(self, events: int, limited: bool) -> RecallEstimate:
         """Return the estimate of the recall with the events since the last decision; see `record_decision`."""
         recall = deepcopy(self.recall)
         if events:
-            recall.advance(events, lost, self.window_size, self._match_rate())
+            recall.advance(events, limited, self.window_size, self._match_rate())
             self._count(recall, max(self.window_size, events))
         return recall
 
@@ -233,11 +240,11 @@ class QueryShedding:
 
     def _count(self, recall: RecallEstimate, window: float) -> None:
         """Count the matches since the last count."""
-        difference = tuple(new - old for new, old in zip(self.shedding.weighed, self._weighed, strict=True))
+        count, weight, square = (new - old for new, old in zip(self.shedding.weighed, self._weighed, strict=True))
         taken = int(self.matcher.events)
         recall.count(
-            int(self.matcher.matches), taken, self.received - taken, window,
-            None if self.received < self._unseen_until else difference,
+            int(self.matcher.matches), taken, self.received - taken, window, (count, weight, square),
+            certain=self.received < self._unseen_until,
         )  # fmt: skip
 
     def _kept(self) -> float | None:

@@ -55,8 +55,8 @@ class _Interval:
     kept, left
         Sum over events of the share of future matches that the drop plan kept, and product of the shares of the matches
         under way that were left; -1: unknown.
-    lost
-        Estimated number of matches lost by the work limit.
+    limited
+        Whether the work for an event was stopped at its limit.
     error
         Sum over events of the standard deviation of the share kept.
     historical, historical_error
@@ -71,20 +71,20 @@ class _Interval:
     events: float = 0.0
     kept: float = 0.0
     left: float = 1.0
-    lost: float = 0.0
+    limited: bool = False
     error: float = 0.0
     historical: float = 0.0
     historical_error: float = 0.0
     largest: tuple[float, float] = (1.0, 1.0)
     plan: tuple[float, float, float, float] = (1.0, 0.0, 1.0, 1.0)
 
-    def advance(self, events: int, lost: float, rate: MatchRate | None) -> None:
+    def advance(self, events: int, limited: bool, rate: MatchRate | None) -> None:
         """Add events under the drop plan in force."""
         kept, error, *_ = self.plan
         self.events += events
         self.kept = _UNKNOWN if kept < 0 or self.kept < 0 else self.kept + kept * events
         self.error += error * events
-        self.lost += lost
+        self.limited |= limited
         if rate is None or self.historical < 0:
             self.historical = _UNKNOWN
         else:
@@ -99,7 +99,8 @@ class _Interval:
 
     def start(self) -> None:
         """Start a new interval with the drop plan in force."""
-        self.events = self.kept = self.lost = self.error = self.historical = self.historical_error = 0.0
+        self.events = self.kept = self.error = self.historical = self.historical_error = 0.0
+        self.limited = False
         self.left, self.largest = 1.0, self.plan[2:]
 
     def shares(self) -> tuple[float, float]:
@@ -114,17 +115,17 @@ class _Interval:
     def state(self) -> list[float]:
         """Return the state for a snapshot."""
         return [
-            self.events, self.kept, self.left, self.lost, self.error, *self.largest, *self.plan, self.historical,
-            self.historical_error,
+            self.events, self.kept, self.left, float(self.limited), self.error, *self.largest, *self.plan,
+            self.historical, self.historical_error,
         ]  # fmt: skip
 
     @classmethod
     def of(cls, state: Sequence[float]) -> _Interval:
         """Restore a `state`."""
-        events, kept, left, lost, error, largest, second, *plan = state
+        events, kept, left, limited, error, largest, second, *plan = state
         historical = plan[4:] or [_UNKNOWN, 0.0]  # older snapshots lack it
         return cls(
-            events, kept, left, lost, error, historical[0], historical[1], (largest, second),
+            events, kept, left, limited > 0, error, historical[0], historical[1], (largest, second),
             (plan[0], plan[1], plan[2], plan[3]),
         )  # fmt: skip
 
@@ -155,15 +156,15 @@ class RecallEstimate:
         self._pairs = 0
         self._together = self._apart = 0.0  # sampling variance of the blocks, if drawn as a whole, and by match
 
-    def advance(self, events: int, lost: float, window: float, rate: MatchRate | None = None) -> bool:
+    def advance(self, events: int, limited: bool, window: float, rate: MatchRate | None = None) -> bool:
         """Record that the drop plan in force was so for some events; return whether `count` is due.
 
         Parameters
         ----------
         events
             Number of events since the last decision.
-        lost
-            Estimated number of matches lost by the work limit among these.
+        limited
+            Whether the work for one of these was stopped at its limit.
         window
             Number of events in a window.
         rate
@@ -171,12 +172,13 @@ class RecallEstimate:
         """
         self.rate = rate
         self._window += (window - self._window) * (min(1.0, events / (_AVERAGED * window)) if self._window > 0 else 1.0)
-        self._interval.advance(events, lost, rate)
+        self._interval.advance(events, limited, rate)
         return self._interval.events >= window * _COUNTED
 
     def count(
-        self, matches: int, taken: int, missed: int, window: float, weighed: tuple[float, ...] | None
-    ) -> None:
+        self, matches: int, taken: int, missed: int, window: float, weighed: tuple[float, float, float], *,
+        certain: bool = False,
+    ) -> None:  # fmt: skip
         """Count the matches since the last call, which were found under the drop plans in force since then.
 
         Parameters
@@ -189,8 +191,9 @@ class RecallEstimate:
         window
             Number of events in a window.
         weighed
-            Number of matches made since the last call, sum of their weights, and sum of the squares; None: some drops
-            in force were certain, or not weighed.
+            Number of matches made since the last call, sum of their weights, and sum of the squares.
+        certain
+            Whether some drops in force were certain, so that the weights do not show them.
         """
         new, self._matches = matches - self._matches, matches
         absent = 0.0
@@ -199,9 +202,9 @@ class RecallEstimate:
             self._missed = missed
         by_window = window / self._interval.events
         self._kept_shares.append(self._interval.shares())
-        counts = self._counts(new, absent, self._keep_probability(by_window), weighed)
+        counts = self._counts(new, absent, self._keep_probability(by_window), weighed, certain)
         counts.error += self._interval.mean_error * counts.modelled
-        counts.passed = self._interval.lost
+        counts.limited = float(self._interval.limited)
         self.counts.add(counts)
         self._recent.append(counts)
         if len(self._recent) > _PAST and (old := self._recent.popleft()).historical_error > 0:
@@ -227,31 +230,32 @@ class RecallEstimate:
         self._interval.follow(_UNKNOWN if kept is None else kept, _UNKNOWN if left is None else left, largest, error)
 
     def _counts(
-        self, new: int, absent: float, probability: float | None, weighed: tuple[float, ...] | None
+        self, new: int, absent: float, probability: float | None, weighed: tuple[float, float, float], certain: bool
     ) -> Counts:
         """Return the counts of the interval, given the keep probability of the model."""
-        lost, largest = self._interval.lost, self._interval.largest
+        limited, largest = self._interval.limited, self._interval.largest
+        made, weight, square = weighed
+        scale = new / made if made > 0 else 0.0  # matches may be discarded after they are weighed
+        unlimited = max(new, scale * weight) if limited and certain else new
         share = 1.0 if probability is None else min(1.0, probability / _RARE)  # weight of the matches found
         usual = self._interval.events * self._usual[0] / max(self._usual[1], 1.0)
-        modelled = (new + lost) / max(1.0 if probability is None else probability, _RARE) + (1 - share) * usual
+        modelled = unlimited / max(1.0 if probability is None else probability, _RARE) + (1 - share) * usual
         counts = Counts(float(new), modelled + absent, largest=max(largest))
-        made, weight, square = weighed if weighed is not None else (0.0, 0.0, 0.0)
-        if weighed is None or (new > 0 and made <= 0 and probability is not None and probability < 1):
+        if certain or (new > 0 and made <= 0 and probability is not None and probability < 1):
             counts.unknown = float(probability is None)
             counts.weighted = counts.modelled
             counts.variance = counts.modelled * (counts.modelled - new) / max(new, 1)  # as if all weights were equal
-            counts.error = max(0.0, counts.modelled - new) * (weighed is None)
+            counts.error = max(0.0, counts.modelled - new) * certain
         else:
-            scale = new / made if made > 0 else 0.0  # matches may be discarded after they are weighed
-            counts.weighted = scale * weight * (new + lost) / max(new, 1) + absent if made > 0 else new + lost + absent
+            counts.weighted = (scale * weight if made > 0 else new) + absent
             counts.variance = scale * (square - weight)
-            if probability is None:
+            if probability is None or limited:  # the model does not know what the limit loses
                 counts.modelled = counts.weighted
             else:
                 counts.unseen = max(0.0, counts.modelled - new) * (largest[0] * largest[1] - 1)
-        loses = weighed is None or probability is None or probability < 1 or lost > 0
+        loses = certain or probability is None or probability < 1 or limited
         # What the work limit loses is lost where there are most matches, so the intervals between count as well.
-        loses = loses or any(item.passed > 0 for item in self._recent)
+        loses = loses or any(item.limited > 0 for item in self._recent)
         if loses and self._interval.historical >= 0 and self._windows_are_similar():
             counts.historical, counts.historical_error = self._interval.historical, self._interval.historical_error
         if not counts.unknown:

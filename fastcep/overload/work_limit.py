@@ -62,8 +62,8 @@ class WorkLimit:
     ----------
     on
         Whether the work for an event is limited to the bound.
-    lost_by
-        Estimated number of matches of each query lost between the last two calls of `update`.
+    limited
+        Queries for which the work for an event was stopped between the last two calls of `update`.
     share
         Estimated share of the recent matches that was lost.
     """
@@ -73,7 +73,7 @@ class WorkLimit:
         self._enabled = bound is not None and bool(shares)
         self.on = False
         self.share = 0.0
-        self.lost_by: dict[QueryShedding, float] = {}
+        self.limited: set[QueryShedding] = set()
         self._bound, self._allowed = bound or 0.0, min(shares, default=0.0)
         self._unlimited, self._part = _UNLIMITED * self._allowed, 1.0
         self._quiet = _QUIET
@@ -87,6 +87,8 @@ class WorkLimit:
         """
         self._part = 1 / max(len(queries), 1)
         self.on = cuts and self._enabled and all(is_monotonic(query.plan.query) for query in queries)
+        for query in queries:
+            query.weigh_always(self.on)
         if self.on:
             self._limit(queries)
             self._before = [query.shedding.tried for query in queries]
@@ -127,35 +129,37 @@ class WorkLimit:
         """
         if not self.on:
             return False
-        found, without_limit, self.lost_by, self._quiet = 0.0, 0.0, {}, min(self._quiet + 1, _QUIET)
+        found, without_limit, self._quiet = 0.0, 0.0, min(self._quiet + 1, _QUIET)
+        self.limited = self.limited_since(queries)
+        if self.limited:
+            self._quiet = 0
         for number, query in enumerate(queries):
             tried = query.shedding.tried
-            if (tried[:, 2] > self._before[number][:, 2]).any():
-                self._quiet = 0
-            lost, query_found, query_without = self._loss(number, query, tried)
+            query_found, query_without = self._loss(number, query, tried)
             self._recent[number] = _DECAY * self._recent[number] + tried - self._before[number]
             self._before[number] = tried
-            self.lost_by[query], found, without_limit = lost, found + query_found, without_limit + query_without
+            found, without_limit = found + query_found, without_limit + query_without
         self.share = 1 - found / without_limit if without_limit > 0 else float(self._quiet == 0)
         self._adjust(queries, (_AIMED * self._allowed - over) * min(1.0, events / _COMPENSATION))
         return self.active
 
-    def lost_since(self, queries: Sequence[QueryShedding]) -> dict[QueryShedding, float]:
-        """Return the estimated number of matches of each query lost since the last call of `update`."""
+    def limited_since(self, queries: Sequence[QueryShedding]) -> set[QueryShedding]:
+        """Return the queries for which the work for an event was stopped since the last call of `update`."""
         if not self.on:
-            return {}
-        return {query: self._loss(number, query, query.shedding.tried)[0] for number, query in enumerate(queries)}
+            return set()
+        return {
+            query for query, before in zip(queries, self._before, strict=True)
+            if (query.shedding.tried[:, 2] > before[:, 2]).any()
+        }  # fmt: skip
 
-    def _loss(self, number: int, query: QueryShedding, tried: Floats) -> tuple[float, float, float]:
-        """Return the matches of a query lost since the last update, and those found and expected recently."""
-        new = tried - self._before[number]
-        recent = _DECAY * self._recent[number] + new
+    def _loss(self, number: int, query: QueryShedding, tried: Floats) -> tuple[float, float]:
+        """Return the number of matches of a query found recently, and that expected without a limit."""
+        recent = _DECAY * self._recent[number] + tried - self._before[number]
         if not recent[:, 2].any():
-            return 0.0, 0.0, 0.0
+            return 0.0, 0.0
         found, without_limit = expected(query.plan, recent)
         scale = min(1.0, int(query.matcher.matches) / max(_matches(query.plan, tried), 1.0))  # others are discarded
-        lost = scale * _matches(query.plan, new) * (without_limit / found - 1) if found > 0 else 0.0
-        return lost, scale * found, scale * without_limit
+        return scale * found, scale * without_limit
 
     def passed_over(self, queries: Sequence[QueryShedding]) -> int:
         """Return how often an event was not tried with a partial match, or as the start of one, in total."""
@@ -180,6 +184,8 @@ class WorkLimit:
         self._before, self._recent = (
             [np.array(tried, np.float64).reshape(-1, 4) for tried in state[name]] for name in ("before", "lately")
         )
+        for query in queries:
+            query.weigh_always(self.on)
         if self.on:
             self._limit(queries)
 

@@ -32,10 +32,10 @@ SURE = (1.0, 1.0)
 def decide(
     one: RecallEstimate, matches: int, kept: float, left: float, by_window: float = 8, *, missed: int = 0,
     weighed: tuple[float, float, float] = (0.0, 0.0, 0.0), largest: tuple[float, float] = SURE, error: float = 0.0,
-    lost: float = 0.0, rate: MatchRate | None = None,
+    limited: bool = False, rate: MatchRate | None = None,
 ) -> None:  # fmt: skip
     """Count the matches so far at a decision, which puts a drop plan with these shares in force."""
-    assert one.advance(round(WINDOW / by_window), lost, WINDOW, rate)
+    assert one.advance(round(WINDOW / by_window), limited, WINDOW, rate)
     one.count(matches, 1000, missed, WINDOW, weighed)
     one.follow_plan(kept, left, largest, error)
 
@@ -97,7 +97,7 @@ def test_decisions_within_a_twelfth_of_a_window_are_combined() -> None:
     for estimate, parts in ((one, 1), (other, 5)):
         for _ in range(24):
             for part in range(parts):
-                due = estimate.advance(round(WINDOW / 12 / parts), 0.0, WINDOW)
+                due = estimate.advance(round(WINDOW / 12 / parts), False, WINDOW)
                 assert due == (part == parts - 1)
             estimate.count(0, 1000, 0, WINDOW, (0.0, 0.0, 0.0))
             for _part in range(parts):
@@ -107,7 +107,7 @@ def test_decisions_within_a_twelfth_of_a_window_are_combined() -> None:
     mixed = RecallEstimate()
     for kept in (0.2, 0.8) * 24:
         mixed.follow_plan(kept, 1.0, (2.0, 1.0), 0.0)
-        if mixed.advance(50, 0.0, WINDOW):
+        if mixed.advance(50, False, WINDOW):
             mixed.count(1000, 1000, 0, WINDOW, (0.0, 0.0, 0.0))
     assert mixed.counts.modelled == pytest.approx(1000 / 0.5)
 
@@ -181,16 +181,15 @@ def test_the_recent_history_is_withdrawn_when_the_stream_has_changed() -> None:
 
 
 def test_the_history_counts_also_where_the_work_limit_loses_nothing() -> None:
-    """It loses matches where there are most: nine intervals of ten have fewer than the history. Three times as many
-    losses are reported as there are.
-    """
+    """It loses matches where there are most: nine intervals of ten have fewer than the history."""
     one, found = RecallEstimate(), 0
     for number in range(1, 201):
         dense = number % 10 == 0
-        found += 910 if dense else 10
         made = 910.0 if dense else 10.0
+        found += int(made)
+        weight = 4 * made if dense else made
         decide(
-            one, found, 1.0, 1.0, weighed=(made, made, made), lost=900.0 * dense, rate=MatchRate(150, 130, WINDOW)
+            one, found, 1.0, 1.0, weighed=(made, weight, 1e6 * weight), limited=dense, rate=MatchRate(150, 130, WINDOW)
         )
     assert one.total.recall == pytest.approx(found / (200 * 130), abs=0.035)
 
@@ -216,12 +215,22 @@ def test_a_history_with_few_matches_counts_less() -> None:
     assert without < few < many
 
 
-def test_losses_of_the_work_limit_are_uncertain() -> None:
-    """They are estimated from the matches that were found, which are not a random sample."""
-    one, without = (
-        estimate_with(rate, weighed=(100.0, 100.0, 100.0), lost=300.0) for rate in (MatchRate(150, 150, WINDOW), None)
-    )
-    assert without.total.expected > 15_000 and one.total.expected == pytest.approx(40 * 150, rel=0.05)
+def test_only_weights_show_what_the_work_limit_loses() -> None:
+    """The model does not know it. What one event does beyond its limit has one weight, so the interval is wider."""
+    limited, other = (estimate_with(None, limited=given, **PRECISE) for given in (True, False))
+    assert limited.counts.modelled == limited.counts.weighted == other.counts.weighted
+    assert limited.total.recall == pytest.approx(0.5, abs=0.01)
+    (low, high), (other_low, other_high) = limited.total.interval or (0, 0), other.total.interval or (0, 1)
+    assert low < other_low < other_high < high
+
+
+def test_certain_drops_are_modelled_in_addition_to_the_weights_of_the_work_limit() -> None:
+    one = RecallEstimate()
+    for number in range(1, 41):
+        assert one.advance(round(WINDOW / 8), True, WINDOW)
+        one.count(100 * number, 1000, 0, WINDOW, (100.0, 200.0, 400.0), certain=True)
+        one.follow_plan(0.5, 1.0, SURE, 0.0)
+    assert one.total.recall == pytest.approx(0.25, rel=0.05)  # a half is dropped, and half of the rest lost
 
 
 def test_nothing_is_expected_beside_what_was_found_before_anything_is_dropped() -> None:

@@ -150,15 +150,36 @@ def test_what_is_cut_off(text: str) -> None:
     assert 0.03 < over <= 0.045  # the allowed share runs without a limit
 
 
+@pytest.mark.parametrize("text", [
+    SEQUENCE, KLEENE, "PATTERN SEQ(A a, A b, B c) WHERE a.V + b.V < 4 WITHIN 1ms",
+    "PATTERN SEQ(A+ a[], B b, B c) WHERE a[i+1].V > a[i].V AND a[i].V < c.V + 2 WITHIN 800us",
+])  # fmt: skip
+@pytest.mark.parametrize("bound", [8, pytest.param(25, marks=pytest.mark.thorough)])
+def test_weights_show_what_is_lost(text: str, bound: int) -> None:
+    """Their mean over several seeds is the number of matches without a limit."""
+    query, stream, seeds = fc.parse(text, SCHEMA), events(5_000), 16
+    truth = len(fc.Engine(query).process(stream))
+    weights = []
+    for seed in range(seeds):
+        shedder = Only()
+        shedder.seed = seed
+        live = engine(query, shedder, bound)
+        assert len(live.process(stream)) < 0.97 * truth
+        weights.append(controlled(live).shedding.weighed[1] / truth)
+    assert abs(np.mean(weights) - 1) < 3 * np.std(weights) / np.sqrt(seeds) + 0.02, weights
+
+
 def test_completing_comes_first() -> None:
-    """An event that can be the last one, or an earlier one, completes matches up to its limit first."""
+    """An event that can be the last one, or an earlier one, completes matches up to its limit first. Only the cost of
+    the partial match that it begins is reserved.
+    """
     query = fc.parse("PATTERN SEQ(A+ a[], A b) WHERE a[i].ID = b.ID WITHIN 2ms", SCHEMA, name="q")
-    live = engine(query, Only(), 2)
+    live = engine(query, Only(), 3)
     stream = {"type": ["A"] * 3, "ID": [1] * 3, "V": [0] * 3, "ts": [0, 1, 2]}
     assert found(live.process(stream)) == [(None, (0,), 1), (None, (0,), 2), (None, (1,), 2)]
     plan, tried = controlled(live).plan, controlled(live).shedding.tried
     made = {(edge.source < 0, edge.variable): own[:3].tolist() for edge, own in zip(plan.edges, tried, strict=True)}
-    assert made == {(True, 0): [2, 2, 1], (False, 0): [0, 0, 3], (False, 1): [3, 3, 0]}
+    assert made == {(True, 0): [3, 3, 0], (False, 0): [0, 0, 3], (False, 1): [3, 3, 0]}
 
 
 @pytest.mark.thorough

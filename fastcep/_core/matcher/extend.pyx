@@ -18,9 +18,12 @@ from fastcep._core.program.predicate cimport CHUNK, run
 from fastcep._core.shed.classify cimport class_of_event
 from fastcep._core.shed.drop cimport drop_aged, screen, screens
 from fastcep._core.shed.lineage cimport note_matches, note_place, note_places, note_probe
-from fastcep._core.shed.work_limit cimport affordable, affordable_children, count_yield, cut_begin, cut_off, pass_over
+from fastcep._core.shed.work_limit cimport (
+    affordable_children, child_price, count_yield, cut_begin, cut_off, left, next_rows, stops,
+)
 from fastcep._core.state.core cimport Core, copy_event, count_row, read_key, row_inputs
 from fastcep._core.state.draws cimport class_of
+from fastcep._core.state.shedding_tables cimport Within
 from fastcep._core.state.stage cimport Stage, stage_grow
 
 cdef extern from "check.h":
@@ -65,6 +68,7 @@ cdef void begin(Core* core, int edge_number, int k, int64_t position, int64_t ti
         row_inputs(core, &edge.outputs, 0, NULL, 0, k)
         run(core.vm, &edge.outputs, core.inputs, NULL, 1, NULL, stage.out, stage.out_null, 0)
     stage.size = 1
+    core.shed.cut.staged = child_price(core, edge)
 
 
 cdef void store_start(Core* core, const Edge* edge, int k, int64_t position, int64_t time) noexcept nogil:
@@ -118,20 +122,22 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
     cdef uint8_t keep[CHUNK]
     cdef int i, n, m, room, first, middle = 0, end = bucket.size, dead = 0, visited = 0, made = 0, dropped = 0
     cdef bint screening = screens(core, edge), ages = core.shed.on and core.shed.ages[edge.source], limited = False
+    cdef Within within
+    cdef int64_t before = 0
     if source.birth >= 0:  # skip the rows at the end that this event has made
         while end > bucket.head and bucket.data[(end - 1) * fixed + source.birth] >= core.event_birth:
             end -= 1
     first = bucket.head
     if core.shed.cut.most > 0:
-        limited = cut_off(core, edge_number, bucket, &first, &end)
+        limited = cut_off(core, edge_number, bucket, &first, &end, &within)
         middle = first + (end - first) // 2
     while first < end:
         m = min(CHUNK, end - first)
         if limited:
-            m = affordable(core, visited, m)
+            m = next_rows(core, edge_number, bucket, first, end, visited, m, &within)
             if m == 0:
-                pass_over(core, edge_number, bucket, first, end)
                 break
+            before = left(core, visited)
         n = 0
         start = bucket.data + first * fixed
         if ages:
@@ -154,15 +160,21 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
                 n += start[i * fixed] >= live_from
             dead += m - n
             visited += n
-        if limited:
+        if limited and core.shed.cut.weight == 0:
             room = affordable_children(core, edge, visited)
             if n > room:
                 if n == m:
                     for i in range(m):
                         rows[i] = i
-                pass_over(core, edge_number, bucket, first + rows[room], end)
-                n, end = room, first + m  # the last rows
-        elif core.shed.cut.most > 0:
+                if stops(core, edge_number, bucket, first + rows[room], end):
+                    end = first + m  # these are the last rows
+                else:  # the others follow with another weight
+                    for i in range(rows[room], m):
+                        visited -= start[i * fixed] >= live_from
+                    within.end, m = first + rows[room], rows[room]
+                    limited = core.shed.cut.beyond_weight > 0
+                n = room
+        if core.shed.cut.most > 0 and (not limited or core.shed.cut.runs_on):
             count_yield(core, edge_number, bucket, first, m, NULL if n == m else rows, n, middle)
         if n > 0 and screening:
             if n == m:
@@ -179,8 +191,11 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
                 store_rows(core, edge, bucket, first, NULL if n == m else rows, n, k, position)
             else:
                 stage_rows(core, edge_number, bucket, first, NULL if n == m else rows, n, k)
+                core.shed.cut.staged += n * child_price(core, edge)
             if core.failed:
                 return
+        if limited and core.shed.cut.weight > 0:
+            core.shed.cut.beyond += before - left(core, visited)
         first += m
     core.rows_visited += visited
     if core.shed.cut.most > 0:

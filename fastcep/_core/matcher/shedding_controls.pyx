@@ -342,10 +342,11 @@ cdef class Shedding:
             Share of the events that may exceed the limit.
         """
         cdef const Prices* prices = &self.core.prices
-        cdef int m, e
+        cdef int m, e, begins
         cdef bint completing, reports = False
         assert 0 <= share <= 1 and self.core.n_variables <= 64
-        self.core.shed.cut.most = self.core.shed.cut.completing = 0
+        self.core.shed.cut.most = self.core.shed.cut.completing = self.core.shed.cut.beginning = 0
+        self.core.shed.cut.begins = 0
         if most <= 0:
             return
         self._allocate_tried()
@@ -353,13 +354,18 @@ cdef class Shedding:
         self.core.shed.cut.share = <int64_t>(share * 4294967296.0)
         for m in range(self.core.n_variables):
             completing = not self.core.variables[m].negated and not reports
+            begins = 0
             for e in range(self.core.variables[m].first_edge, self.core.variables[m].end_edge):
+                begins += self.core.edges[e].source < 0
                 completing = completing and self.core.edges[e].source >= 0 and not self.core.edges[e].born
             if not completing:  # later variables must not emit matches before this one
                 for e in range(self.core.variables[m].first_edge, self.core.variables[m].end_edge):
                     reports = reports or self.core.states[self.core.edges[e].target].accepting
             else:
                 self.core.shed.cut.completing |= <uint64_t>1 << m
+            if begins:
+                self.core.shed.cut.beginning |= <uint64_t>1 << m
+                self.core.shed.cut.begins = max(self.core.shed.cut.begins, begins)
 
     @property
     def tried(self):

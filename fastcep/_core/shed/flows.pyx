@@ -11,8 +11,7 @@ as 256 times the binary logarithm: the weight that the row inherits from its par
 probability that it ever had to be kept. The draw for a partial match depends on what it binds and never changes. So the
 second weight is exact, whatever probabilities were in force since the birth.
 
-If a work limit lets an event visit only some partial matches of a bucket, each of these stands for its share of the
-others as well (`Cut.weight`).
+What an event does beyond its work limit, if it runs on, has another weight (`Cut.weight`).
 
 The squares of the weights are summed too; they give the sampling variance of a count.
 
@@ -111,6 +110,8 @@ cdef void weigh_children(Core* core, const Edge* edge, const Bucket* bucket, int
     cdef bint matches = shed.weighs and edge.only_accepts and bucket != NULL  # that of an event alone is staged
     if shed.in_windows != NULL:
         event_weight += shed.window_weight
+    if shed.cut.most > 0:
+        event_weight += shed.cut.weight
     event_key = (<uint64_t>1 << SET_AT | <uint64_t>event_class << EVENT_CLASS_AT | <uint64_t>edge.variable << VARIABLE_AT
                  | <uint64_t>edge.target << CHILD_AT)
     if bucket != NULL:
@@ -134,8 +135,6 @@ cdef void weigh_children(Core* core, const Edge* edge, const Bucket* bucket, int
             _weigh_match(core, row[0], weight)
         if shed.flows.sampled:
             count = shed.flows.weight * represented(weight)
-            if shed.cut.most > 0:
-                count *= shed.cut.weight
             flows_add(&shed.flows, key, count, count * count)
         words[i] |= min(weight, <int64_t>MOST_WEIGHT) << PARENT_WEIGHT_AT
 

@@ -10,24 +10,34 @@ share of visits that made a child in recent events without a limit. A child is w
 assumed to be three times as long for the younger half.
 
 A percentile allows a share of the events to exceed the bound, so this share may *run on*, that is, exceed the limit.
-Each event adds the share to a credit, up to a maximum. An event runs on, which takes one event from the credit, if it
-would lose at least as many matches as the mean event that is cut off, or if the credit is at least `RESERVE`.
+Each event adds the share to a credit, up to a maximum, and an event that runs on takes one event from it. An event that
+reaches the limit runs on with a probability in proportion to the number of children that it would lose (sampling with
+probability proportional to size), times a factor that grows with the credit.
+
+What an event does beyond the limit has the inverse of this probability as its weight, for the estimates of flows.pyx.
+What it would also have done if it had stopped there has no additional weight. There is one draw for each event. An
+event that has reached the limit in one bucket does nothing more in others, even if some of its limit is left, except
+that it may begin a partial match, for which the cost is reserved.
 
 Invariant: the cost of an event is at most the limit, unless it runs on. Passing over a partial match has the same
 effect as refusing the birth of the child or not finding the match, so it adds no match to a monotonic query. If some
 rows of a bucket are passed over, all rows are checked for being alive; this check is not part of the cost.
 """
-from libc.stdint cimport INT32_MAX, int32_t, int64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint64_t
 
 from fastcep._core.memory.row_store cimport Bucket
 from fastcep._core.program.plan_tables cimport Edge
 from fastcep._core.shed.drop cimport spent
+from fastcep._core.shed.flows cimport log_weight
 from fastcep._core.state.core cimport Core
-from fastcep._core.state.shedding_tables cimport CREDITS, Cut, Tried, Yield, Yields
+from fastcep._core.state.draws cimport falls
+from fastcep._core.state.shedding_tables cimport CREDITS, Cut, Tried, Within, Yield, Yields
+
+cdef extern from *:
+    int __builtin_popcountll(unsigned long long) noexcept nogil
 
 cdef enum:
-    RESERVE = 32             # credit above which any event runs on
-    MEAN_OF = 64             # events of the moving average of lost visits
+    MEAN_OF = 64             # events of the moving average of lost children
     YIELD_OF = 4096          # visits from which on the counts of an edge are halved
     YOUNGER_LIFE = 3         # ratio of the remaining windows of both halves
 
@@ -36,21 +46,33 @@ cdef void cut_event(Core* core) noexcept nogil:
     """Start the work for a relevant event; all events since the last relevant one add to the credit."""
     cdef Cut* cut = &core.shed.cut
     cdef int64_t full = <int64_t>CREDITS << 32, events = max(<int64_t>0, core.event_position - cut.last)
-    cut.runs_on = False
+    cut.reached = cut.runs_on = False
+    cut.beyond = cut.beyond_weight = cut.weight = cut.reserve = 0
     cut.last = core.event_position
     cut.credit = full if cut.share > 0 and events > full // cut.share else min(cut.credit + cut.share * events, full)
+
+
+cdef void reserve(Core* core, uint64_t variables) noexcept nogil:
+    """Reserve the cost of the partial matches that the event may begin, bound to these variables, within the limit."""
+    cdef Cut* cut = &core.shed.cut
+    cdef int64_t begins = __builtin_popcountll(variables & cut.beginning) * cut.begins, created = core.prices.created
+    cut.reserve = begins * created if created <= 0 else min(begins, cut.most // created) * created
 
 
 cdef bint cut_begin(Core* core, int edge_number) noexcept nogil:
     """Return True if the event must not begin a partial match because the limit is reached."""
     cdef Cut* cut = &core.shed.cut
-    if not cut.runs_on and _remaining(core) < core.prices.created and not _run_on(cut, <int64_t>RESERVE << 32):
-        cut.tried[edge_number].passed_over += 1
-        cut.tried[edge_number].lost += 1
-        return True
+    cut.weight = 0
+    if cut.reserve >= core.prices.created:
+        cut.reserve -= core.prices.created
+    else:
+        if not _runs_on(core, 1):
+            cut.tried[edge_number].passed_over += 1
+            cut.tried[edge_number].lost += 1
+            return True
+        cut.weight = cut.beyond_weight
     cut.tried[edge_number].visited += 1
     cut.tried[edge_number].made += 1
-    cut.weight = 1
     return False
 
 
@@ -61,48 +83,57 @@ cdef void cut_end(Core* core) noexcept nogil:
         cut.credit += <int64_t>1 << 32
 
 
-cdef inline int64_t _remaining(const Core* core) noexcept nogil:
-    """Return the remaining cost up to the limit, in picoseconds; staged children and matches of this event count."""
-    return (core.shed.cut.most - (spent(core) - core.before_spent) - core.stage.size * core.prices.created
-            - core.emitted * core.prices.match)
-
-
-cdef inline bint _run_on(Cut* cut, int64_t least) noexcept nogil:
-    """Let the event run on if the credit is at least ``least``; returns whether it runs on."""
-    if cut.credit < least:
+cdef bint _runs_on(Core* core, double lost) noexcept nogil:
+    """Return whether the event runs on, which would otherwise lose ``lost`` children; drawn the first time it is asked.
+    """
+    cdef Cut* cut = &core.shed.cut
+    cdef double filled, factor
+    cdef int64_t chance
+    if cut.reached:
+        return cut.runs_on
+    cut.reached = True
+    if cut.credit < <int64_t>1 << 32:
+        return False
+    filled = <double>(cut.credit - (<int64_t>1 << 32)) / (<int64_t>(CREDITS - 1) << 32)
+    factor = max(cut.share / 8589934592.0, filled * filled / max(1 - filled, 1e-9))  # half of the share at least
+    cut.mean += (lost - cut.mean) / MEAN_OF
+    chance = <int64_t>(4294967296.0 * min(1.0, factor * lost / max(cut.mean, 1e-9)))
+    if not falls(core.shed.seed ^ 0x5851F42D4C957F2DULL, <uint64_t>core.event_position, chance):
         return False
     cut.credit -= <int64_t>1 << 32
     cut.runs_on = True
+    cut.beyond_weight = log_weight((<int64_t>1 << 32) - chance)
     return True
-
-
-cdef inline int64_t _child_price(const Core* core, const Edge* edge) noexcept nogil:
-    return (core.prices.created if edge.born else 0) + (
-        core.prices.match if core.states[edge.target].accepting else 0)
 
 
 cdef inline double _share(const Yield* recent) noexcept nogil:
     return (recent.made + 1) / (recent.visited + 1)
 
 
-cdef bint cut_off(Core* core, int edge_number, const Bucket* bucket, int* first, int* end) noexcept nogil:
+cdef bint cut_off(
+        Core* core, int edge_number, const Bucket* bucket, int* first, int* end, Within* within) noexcept nogil:
     """Restrict the rows ``first:end`` of a bucket, in birth order, to those that are tried along an edge.
 
-    The number of children is predicted by the yield. Returns True if there may be more than fit under the limit; the
-    caller must then ask `affordable` and `affordable_children`.
+    The number of children is predicted by the yield. If the event runs on, it is tried with all rows, and ``within`` are
+    those that it would have been tried with otherwise. Returns True if there may be more than fit under the limit; the
+    caller must then ask `next_rows` and `affordable_children`.
     """
     cdef Cut* cut = &core.shed.cut
     cdef const Edge* edge = core.edges + edge_number
     cdef const Yields* yields = cut.yields + edge_number
-    cdef int64_t remaining, live_from = core.starts.first, least = <int64_t>RESERVE << 32
-    cdef int64_t child = _child_price(core, edge)
-    cdef double older = _share(&yields.older), younger = _share(&yields.younger)
+    cdef int64_t remaining, live_from = core.starts.first
+    cdef int64_t child = child_price(core, edge)
+    cdef double older = _share(&yields.older), younger = _share(&yields.younger), lost_children
     cdef int fixed = core.states[edge.source].fixed, room, row, n, live = 0, lost = 0, last = 0
     cdef bint oldest_first = older > (YOUNGER_LIFE if edge.born else 1) * younger
-    cut.weight = 1
-    if cut.runs_on:
+    cut.weight = cut.beyond = 0
+    within.first, within.end = first[0], end[0]
+    if cut.reached:
+        if stops(core, edge_number, bucket, first[0], end[0]):
+            end[0] = first[0]
+        cut.weight = cut.beyond_weight
         return False
-    remaining = max(<int64_t>0, _remaining(core))
+    remaining = max(<int64_t>0, left(core, 0))
     n = end[0] - first[0]
     if n * (core.prices.visited + child) <= remaining:
         return False
@@ -117,19 +148,52 @@ cdef bint cut_off(Core* core, int edge_number, const Bucket* bucket, int* first,
             last = row + 1
     if lost == 0:
         return True
-    if not edge.born:
-        if lost >= cut.mean:
-            least = <int64_t>1 << 32
-        cut.mean += (lost - cut.mean) / MEAN_OF
-    if _run_on(cut, least):
-        return False
-    cut.tried[edge_number].passed_over += lost
-    cut.tried[edge_number].lost += lost * (younger if oldest_first else older)
-    cut.weight = 1 + <double>lost / max(live, 1)
+    lost_children = lost * (younger if oldest_first else older)
     if oldest_first:
-        end[0] = first[0] + last
+        within.end = first[0] + last
     else:
-        first[0] = end[0] - last
+        within.first = end[0] - last
+    if _runs_on(core, lost_children):
+        return cut.beyond_weight > 0
+    cut.tried[edge_number].passed_over += lost
+    cut.tried[edge_number].lost += lost_children
+    first[0], end[0] = within.first, within.end
+    return True
+
+
+cdef int next_rows(Core* core, int edge_number, const Bucket* bucket, int first, int end, int visited, int rows,
+                   const Within* within) noexcept nogil:
+    """Return with how many of the next ``rows`` rows of ``first:end`` the event is tried, and set their weight.
+
+    0: the event stops here. ``visited``: number of rows that were not yet charged.
+    """
+    cdef Cut* cut = &core.shed.cut
+    cdef int fit
+    cut.weight = 0
+    if within.first <= first < within.end:
+        fit = _fitting(left(core, visited), core.prices.visited, rows)
+        if fit > 0:
+            return min(fit, within.end - first)
+        if stops(core, edge_number, bucket, first, end):
+            return 0
+    cut.weight = cut.beyond_weight
+    return min(rows, within.first - first) if first < within.first else rows
+
+
+cdef bint stops(Core* core, int edge_number, const Bucket* bucket, int first, int end) noexcept nogil:
+    """Return whether the event stops before the rows ``first:end`` of a bucket; count them as passed over if it does."""
+    cdef Tried* tried = core.shed.cut.tried + edge_number
+    cdef const Yields* yields = core.shed.cut.yields + edge_number
+    cdef int fixed = core.states[core.edges[edge_number].source].fixed, row
+    cdef double lost
+    cdef int64_t live = 0
+    for row in range(first, end):
+        live += bucket.data[<int64_t>row * fixed] >= core.starts.first
+    lost = live * (_share(&yields.older) + _share(&yields.younger)) / 2
+    if _runs_on(core, lost):
+        return False
+    tried.passed_over += live
+    tried.lost += lost
     return True
 
 
@@ -162,28 +226,11 @@ cdef inline void _add_yield(Yield* recent, int visited, int made) noexcept nogil
         recent.made /= 2
 
 
-cdef inline int _fitting(int64_t left, int64_t price, int most) noexcept nogil:
+cdef inline int _fitting(int64_t budget, int64_t price, int most) noexcept nogil:
     """Return how many operations of a price fit, at most ``most``; any number of those that cost nothing."""
-    return most if price <= 0 else <int>min(<int64_t>most, max(<int64_t>0, left) // price)
-
-
-cdef int affordable(const Core* core, int visited, int rows) noexcept nogil:
-    """Return how many of the next rows fit under the limit, after ``visited`` rows that were not yet charged."""
-    return _fitting(_remaining(core) - visited * core.prices.visited, core.prices.visited, rows)
+    return most if price <= 0 else <int>min(<int64_t>most, max(<int64_t>0, budget) // price)
 
 
 cdef int affordable_children(const Core* core, const Edge* edge, int visited) noexcept nogil:
     """Return how many children fit under the limit, after ``visited`` rows that were not yet charged."""
-    return _fitting(_remaining(core) - visited * core.prices.visited, _child_price(core, edge), INT32_MAX)
-
-
-cdef void pass_over(Core* core, int edge_number, const Bucket* bucket, int first, int end) noexcept nogil:
-    """Count the live rows ``first:end`` of a bucket as passed over."""
-    cdef Tried* tried = core.shed.cut.tried + edge_number
-    cdef const Yields* yields = core.shed.cut.yields + edge_number
-    cdef int fixed = core.states[core.edges[edge_number].source].fixed, row
-    cdef int64_t live = 0
-    for row in range(first, end):
-        live += bucket.data[<int64_t>row * fixed] >= core.starts.first
-    tried.passed_over += live
-    tried.lost += live * (_share(&yields.older) + _share(&yields.younger)) / 2
+    return _fitting(left(core, visited), child_price(core, edge), INT32_MAX)

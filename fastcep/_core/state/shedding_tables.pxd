@@ -102,11 +102,23 @@ cdef struct Cut:             # the limit of the work for one event; see work_lim
     int64_t share            # share of the events that may exceed the limit, in 2^-32
     int64_t credit           # events that may exceed the limit now, in 2^-32
     int64_t last             # position of the event at which ``credit`` was updated
-    bint runs_on             # the current event may exceed the limit
-    double weight            # partial matches that each visited one of the current bucket stands for, in flows.pyx
-    double mean              # mean number of visits to complete matches that a limited event loses
+    uint64_t beginning       # bit set of the variables whose binding may begin a partial match,
+    int begins               # and the largest number of ways in which one of them may
+    bint reached             # the current event has reached the limit,
+    bint runs_on             # and may exceed it
+    int64_t beyond           # cost of rows beyond the limit that come before others within it, in the current bucket
+    int64_t staged           # cost of the staged children of the current event
+    int64_t reserve          # cost reserved for partial matches that the current event may begin
+    int64_t beyond_weight    # weight of what it does beyond the limit; see flows.pyx
+    int64_t weight           # weight of what it does now: 0, or ``beyond_weight``
+    double mean              # mean number of children that an event loses that stops at the limit
     Tried* tried             # per edge
     Yields* yields           # per edge
+
+
+cdef struct Within:          # rows of a bucket that an event is tried with before it reaches its limit
+    int first
+    int end
 
 
 cdef struct Shed:            # drop probabilities are in 2^-32

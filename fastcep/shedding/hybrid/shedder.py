@@ -38,6 +38,9 @@ _WORTH = 0.02
 #: Factor on the explored share of the drops after a change of the stream, and the upper limit of the product.
 _MORE, _OPEN = 10.0, 0.1
 
+#: Largest share of the remaining work that may go into exploring drops, if these save as much as is demanded.
+_EXPLORING = 0.2
+
 #: Smallest share of the events whose children are counted.
 _LEAST = 1e-6
 
@@ -108,7 +111,8 @@ class Hybrid(Baseline):
     adapt
         Whether the model is adapted to the stream while load is shed.
     explore
-        Share of the drops that are let through, to adapt the model.
+        Share of the drops that are let through, to adapt the model and to estimate the recall; less if the demand is
+        above 3/4.
     cut
         Whether the work for single events is limited to a bound on a percentile of the processing latency, and classes
         are dropped only if that costs fewer matches; see `fastcep.overload.work_limit`. (Not in the paper.) It has no
@@ -134,7 +138,7 @@ class Hybrid(Baseline):
         seed: int = 0,
         *,
         adapt: bool = True,
-        explore: float = 0.01,
+        explore: float = 0.04,
         cut: bool | None = None,
     ) -> None:
         super().__init__(seed)
@@ -229,11 +233,12 @@ class Hybrid(Baseline):
             state.thinned = view.keep < 1 or current[1].events is not None
             return current[1]
         selection = selector.choose(demand, sizes, free=reliable)
-        binds, births = self._drop_probabilities(selection, changed)
+        binds, births = self._drop_probabilities(selection, changed, demand)
         drop_plan = DropPlan(
             binds=binds, births=births, steady=True, kept=selection.kept if reliable else None,
             saved=selection.saved if selection.kept >= _ALL else 0.0,
-            counts=self._counted_share(name, view) if self._adapt else 0.0, error=adapted.error,
+            counts=self._counted_share(name, view) if self._adapt else 0.0,
+            error=max(adapted.error, 1 - selection.kept),
         )  # fmt: skip
         if (keep := self._kept_events(demand, selection, view.plan)) < 1:
             drop_plan = with_fewer_events(drop_plan, keep, view.plan)
@@ -278,7 +283,7 @@ class Hybrid(Baseline):
         sizes = TableSizes(view.event_classes, view.classes)
         largest, state.largest = max(state.largest, state.demand), 0.0
         selection = self._selectors[name].choose(largest, sizes, free=adapted.is_reliable)
-        probabilities = self._drop_probabilities(selection, adapted.recently_changed)
+        probabilities = self._drop_probabilities(selection, adapted.recently_changed, largest)
 
         def learned() -> Selector | None:
             if adapted.learn(counted, passed, view.window_size, *probabilities, state.share):
@@ -296,13 +301,16 @@ class Hybrid(Baseline):
             if name in self._states:
                 self._states[name].saved = 0.0
 
-    def _drop_probabilities(self, selection: Selection, changed: bool) -> tuple[Floats, Floats]:
+    def _drop_probabilities(self, selection: Selection, changed: bool, demand: float) -> tuple[Floats, Floats]:
         """Return the drop probabilities of a selection, by variable and event class, and by cell.
 
-        A share of the drops is let through to learn from. It is larger after a change of the stream, because a match
-        whose event and partial match would both be dropped is observed only with the square of that share.
+        A share of the drops is let through to learn from, and to estimate the recall. It is smaller if nearly all work
+        is to be saved, and larger after a change of the stream, because a match whose event and partial match would
+        both be dropped is observed only with the square of that share.
         """
-        share = min(_MORE * self._explore, max(_OPEN, self._explore)) if changed else self._explore
+        share = min(self._explore, _EXPLORING * (1 - demand) / max(demand, _EXPLORING))
+        if changed:
+            share = min(_MORE * share, max(_OPEN, share))
         return (1 - share) * selection.binds, (1 - share) * selection.cells
 
     def _counted_share(self, name: str, view: QueryView) -> float:
