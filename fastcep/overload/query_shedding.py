@@ -198,7 +198,11 @@ class QueryShedding:
     def weigh_always(self, always: bool) -> None:
         """Weigh partial matches also while nothing is dropped (or no longer): the work for an event is limited."""
         self._weighs_always = always
-        if always and not self._weighs:
+        if not always:
+            self._start_weighing(self.drop_plan)
+            return
+        self._weighs_until = None
+        if not self._weighs:
             self._weighs = True
             self.shedding.weigh(True)
 
