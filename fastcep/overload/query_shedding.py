@@ -220,6 +220,7 @@ class QueryShedding:
         if self.recall.advance(events, limited, self.window_size, self._match_rate()):
             self._count(self.recall, self.window_size)
             self._weighed = self.shedding.weighed
+            self.shedding.forget_largest_weight()
         if self._largest is None:
             self._unseen_until = self.received + round(_WEIGHED * self.window_size)
         self.recall.follow_plan(self._kept(), plan.known_left(), self._largest or (1.0, 1.0), plan.error)
@@ -248,6 +249,7 @@ class QueryShedding:
         taken = int(self.matcher.events)
         recall.count(
             int(self.matcher.matches), taken, self.received - taken, window, (count, weight, square),
+            self.shedding.largest_weight,
             certain=self.received < self._unseen_until,
         )  # fmt: skip
 
@@ -368,7 +370,9 @@ class QueryShedding:
             {
                 "error": AMOUNT, "recall": anything, "whole_windows": SHARE, "dropped_windows": COUNT,
                 "weighed": sequence(grid(AMOUNT, 3), grid(AMOUNT, 3), FLAG, or_null(COUNT), COUNT),
-                "cut": sequence(INT64, INT64, NUMBER, *[grid(AMOUNT, *shedding.tried.shape)] * 2),
+                "cut": sequence(
+                    INT64, INT64, NUMBER, *[grid(AMOUNT, *shedding.tried.shape)] * 2, COUNT, optional=1
+                ),
                 "flows": sequence(listed(_KEY), listed(AMOUNT), listed(AMOUNT), AMOUNT, asked),
             },
         )(dict(state), f"control, query {self.plan.query.name!r}")  # fmt: skip

@@ -176,8 +176,8 @@ class RecallEstimate:
         return self._interval.events >= window * _COUNTED
 
     def count(
-        self, matches: int, taken: int, missed: int, window: float, weighed: tuple[float, float, float], *,
-        certain: bool = False,
+        self, matches: int, taken: int, missed: int, window: float, weighed: tuple[float, float, float],
+        beyond: float = 1.0, *, certain: bool = False,
     ) -> None:  # fmt: skip
         """Count the matches since the last call, which were found under the drop plans in force since then.
 
@@ -192,6 +192,8 @@ class RecallEstimate:
             Number of events in a window.
         weighed
             Number of matches made since the last call, sum of their weights, and sum of the squares.
+        beyond
+            Largest weight of what an event did beyond its limit.
         certain
             Whether some drops in force were certain, so that the weights do not show them.
         """
@@ -205,6 +207,7 @@ class RecallEstimate:
         counts = self._counts(new, absent, self._keep_probability(by_window), weighed, certain)
         counts.error += self._interval.mean_error * counts.modelled
         counts.limited = float(self._interval.limited)
+        counts.largest = max(counts.largest, beyond)
         self.counts.add(counts)
         self._recent.append(counts)
         if len(self._recent) > _PAST and (old := self._recent.popleft()).historical_error > 0:

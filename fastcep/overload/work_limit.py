@@ -34,6 +34,9 @@ Floats = npt.NDArray[np.float64]
 #: whose work cannot be stopped. Share that is aimed at, and events within which a deviation is compensated.
 _UNLIMITED, _AIMED, _COMPENSATION = 0.9, 0.96, 2000.0
 
+#: Least share of the events allowed above the bound that run without a limit: what they find represents what is lost.
+_REPRESENTING = 0.1
+
 #: Change of the part of the bound that each of several queries may use, relative to that of the allowed share.
 _PART = 0.25
 
@@ -108,7 +111,8 @@ class WorkLimit:
         """
         part = min(max(1 / len(queries), self._part + _PART * step / self._allowed), 1.0)
         if part == self._part or step > 0:
-            self._unlimited = min(max(0.0, self._unlimited + step), _UNLIMITED * self._allowed)
+            least, most = _REPRESENTING * self._allowed, _UNLIMITED * self._allowed
+            self._unlimited = min(max(least, self._unlimited + step), most)
         self._part = part
         self._limit(queries)
 

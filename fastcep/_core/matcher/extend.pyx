@@ -120,7 +120,7 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
     cdef const int64_t* start
     cdef int32_t rows[CHUNK]
     cdef uint8_t keep[CHUNK]
-    cdef int i, n, m, room, first, middle = 0, end = bucket.size, dead = 0, visited = 0, made = 0, dropped = 0
+    cdef int i, n, m, room, first, middle = 0, end = bucket.size, dead = 0, visited = 0, made = 0, dropped = 0, skipped = 0
     cdef bint screening = screens(core, edge), ages = core.shed.on and core.shed.ages[edge.source], limited = False
     cdef Within within
     cdef int64_t before = 0
@@ -170,7 +170,10 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
                     end = first + m  # these are the last rows
                 else:  # the others follow with another weight
                     for i in range(rows[room], m):
-                        visited -= start[i * fixed] >= live_from
+                        skipped += start[i * fixed] >= live_from
+                    visited -= skipped
+                    core.shed.cut.beyond -= skipped * core.prices.visited  # it would have visited them
+                    skipped = 0
                     within.end, m = first + rows[room], rows[room]
                     limited = core.shed.cut.beyond_weight > 0
                 n = room
@@ -192,6 +195,8 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
             else:
                 stage_rows(core, edge_number, bucket, first, NULL if n == m else rows, n, k)
                 core.shed.cut.staged += n * child_price(core, edge)
+                if core.shed.cut.weight > 0:
+                    core.shed.cut.staged_beyond += n * child_price(core, edge)
             if core.failed:
                 return
         if limited and core.shed.cut.weight > 0:

@@ -25,7 +25,7 @@ from fastcep._core.program.plan_tables cimport Edge, Variable
 from fastcep._core.program.predicate cimport CHUNK
 from fastcep._core.shed.drop cimport spent, weight_of
 from fastcep._core.shed.flows cimport flows_event
-from fastcep._core.shed.work_limit cimport cut_end, cut_event, reserve
+from fastcep._core.shed.work_limit cimport cut_end, cut_event, charge_staged, own_cost, reserve
 from fastcep._core.state.core cimport Core, stores_of
 from fastcep._core.state.isolated_windows cimport drop_part, enter, leave, part_bytes
 from fastcep._core.state.previous_events cimport drop_cut_off, find_previous
@@ -191,7 +191,7 @@ cdef inline void match_event(Core* core, uint64_t variables, int k, int64_t posi
     core.event_birth = core.next_birth
     core.emitted = 0
     core.current, core.current_place = variables, k
-    if variables & core.shed.cut.beginning:
+    if variables & core.shed.cut.beginning and not core.is_isolated:  # only once for an event
         reserve(core, variables)
     if variables & core.shed.cut.completing:
         completing = variables & core.shed.cut.completing
@@ -221,7 +221,7 @@ cdef void bind(Core* core, int variable, int k, int64_t position, int64_t time) 
     if entry.negated:
         store_negated(core, variable, k, position, time)
         return
-    stage.size = core.shed.cut.staged = 0
+    stage.size = core.shed.cut.staged = core.shed.cut.staged_beyond = 0
     for e in range(entry.first_edge, end):  # an edge that only stores or accepts stages nothing, or nearly nothing
         before = stage.size
         if edge.source < 0:
@@ -236,6 +236,7 @@ cdef void bind(Core* core, int variable, int k, int64_t position, int64_t time) 
             return
     if stage.size == 0:
         return
+    before = own_cost(core)
     if staging_edges > 1:
         if stage_merge(stage) < 0:
             core.failed = True
@@ -249,6 +250,8 @@ cdef void bind(Core* core, int variable, int k, int64_t position, int64_t time) 
             commit(core, j, position)
             if core.failed:
                 return
+    if core.shed.cut.staged_beyond > 0:
+        charge_staged(core, before)
 
 
 cdef int _match_factorised(Core* core, const uint64_t* bits, const int32_t* relevant, int n, const Events* events,

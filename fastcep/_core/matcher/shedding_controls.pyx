@@ -13,10 +13,11 @@ from fastcep._core.shed.classify cimport largest_class, set_classifier
 from fastcep._core.shed.drop cimport walk_cells
 from fastcep._core.shed.flows cimport (
     CHILD_AT, CHILD_CLASS_AT, EVENT_CLASS_AT, PARENT_AT, PARENT_CLASS_AT, SET_AT, SLICE_AT, VARIABLE_AT, flows_add,
-    flows_clear, flows_free, flows_init, log_weight,
+    flows_clear, flows_free, flows_init, log_weight, represented,
 )
 from fastcep._core.shed.lineage cimport observe_init
 from fastcep._core.shed.tables_memory cimport in_windows_free, in_windows_init, shed_init, slice_births
+from fastcep._core.shed.work_limit cimport child_price
 from fastcep._core.state.core cimport Core
 from fastcep._core.state.draws cimport mixed, steps_of
 from fastcep._core.state.lineage_tables cimport LineageTables
@@ -342,11 +343,12 @@ cdef class Shedding:
             Share of the events that may exceed the limit.
         """
         cdef const Prices* prices = &self.core.prices
-        cdef int m, e, begins
+        cdef int m, e
+        cdef int64_t begins
         cdef bint completing, reports = False
         assert 0 <= share <= 1 and self.core.n_variables <= 64
         self.core.shed.cut.most = self.core.shed.cut.completing = self.core.shed.cut.beginning = 0
-        self.core.shed.cut.begins = 0
+        self.core.shed.cut.begin_price = 0
         if most <= 0:
             return
         self._allocate_tried()
@@ -356,7 +358,8 @@ cdef class Shedding:
             completing = not self.core.variables[m].negated and not reports
             begins = 0
             for e in range(self.core.variables[m].first_edge, self.core.variables[m].end_edge):
-                begins += self.core.edges[e].source < 0
+                if self.core.edges[e].source < 0:
+                    begins += child_price(self.core, self.core.edges + e)
                 completing = completing and self.core.edges[e].source >= 0 and not self.core.edges[e].born
             if not completing:  # later variables must not emit matches before this one
                 for e in range(self.core.variables[m].first_edge, self.core.variables[m].end_edge):
@@ -365,7 +368,7 @@ cdef class Shedding:
                 self.core.shed.cut.completing |= <uint64_t>1 << m
             if begins:
                 self.core.shed.cut.beginning |= <uint64_t>1 << m
-                self.core.shed.cut.begins = max(self.core.shed.cut.begins, begins)
+                self.core.shed.cut.begin_price = max(self.core.shed.cut.begin_price, begins)
 
     @property
     def tried(self):
@@ -373,9 +376,12 @@ cdef class Shedding:
         return self._by_edge(<double*>self.core.shed.cut.tried)
 
     def cut_state(self):
-        """Return the state of the work limit for a snapshot: credit, last event, mean of lost visits, tables by edge."""
+        """Return the state of the work limit for a snapshot: credit, last event, mean loss, tables by edge, and largest
+        weight.
+        """
         cdef const Cut* cut = &self.core.shed.cut
-        return [cut.credit, cut.last, cut.mean, self.tried.tolist(), self._by_edge(<double*>cut.yields).tolist()]
+        yields = self._by_edge(<double*>cut.yields).tolist()
+        return [cut.credit, cut.last, cut.mean, self.tried.tolist(), yields, cut.largest]
 
     cdef object _by_edge(self, const double* table):
         """Copy a table with four numbers for each edge; zeros if it is NULL."""
@@ -404,6 +410,16 @@ cdef class Shedding:
         if len(tried):
             memcpy(cut.tried, &tried[0, 0], len(tried) * sizeof(Tried))
             memcpy(cut.yields, &yields[0, 0], len(tried) * sizeof(Yields))
+        cut.largest = state[5] if len(state) > 5 else 0  # older snapshots lack it
+
+    @property
+    def largest_weight(self):
+        """Largest weight of what an event did beyond its limit since `forget_largest_weight`; 1: there was none."""
+        return represented(self.core.shed.cut.largest)
+
+    def forget_largest_weight(self):
+        """Begin to look for the `largest_weight` anew."""
+        self.core.shed.cut.largest = 0
 
     def observe(self):
         """Start to record the lineage of all partial matches, see lineage.pyx. Nothing may be dropped while it is

@@ -18,6 +18,7 @@ cdef int next_rows(Core* core, int edge_number, const Bucket* bucket, int first,
                    const Within* within) noexcept nogil
 cdef int affordable_children(const Core* core, const Edge* edge, int visited) noexcept nogil
 cdef bint stops(Core* core, int edge_number, const Bucket* bucket, int first, int end) noexcept nogil
+cdef void charge_staged(Core* core, int64_t before) noexcept nogil
 cdef void count_yield(Core* core, int edge_number, const Bucket* bucket, int first, int n, const int32_t* rows, int made,
                       int middle) noexcept nogil
 
@@ -28,10 +29,15 @@ cdef inline int64_t child_price(const Core* core, const Edge* edge) noexcept nog
         core.prices.match if core.states[edge.target].accepting else 0)
 
 
+cdef inline int64_t own_cost(const Core* core) noexcept nogil:
+    """Return the cost of the current event so far, in picoseconds, without staged children."""
+    return spent(core) - core.before_spent + core.emitted * core.prices.match
+
+
 cdef inline int64_t left(const Core* core, int visited) noexcept nogil:
     """Return the remaining cost up to the limit, in picoseconds, after ``visited`` rows that were not yet charged.
 
-    Staged children and matches of this event count.
+    Staged children and matches of this event count, but not what it does beyond the limit.
     """
-    return (core.shed.cut.most - core.shed.cut.reserve + core.shed.cut.beyond - (spent(core) - core.before_spent)
-            - core.shed.cut.staged - core.emitted * core.prices.match - visited * core.prices.visited)
+    return (core.shed.cut.most - core.shed.cut.reserve + core.shed.cut.beyond - own_cost(core)
+            - core.shed.cut.staged - visited * core.prices.visited)

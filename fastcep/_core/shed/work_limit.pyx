@@ -10,14 +10,15 @@ share of visits that made a child in recent events without a limit. A child is w
 assumed to be three times as long for the younger half.
 
 A percentile allows a share of the events to exceed the bound, so this share may *run on*, that is, exceed the limit.
-Each event adds the share to a credit, up to a maximum, and an event that runs on takes one event from it. An event that
-reaches the limit runs on with a probability in proportion to the number of children that it would lose (sampling with
-probability proportional to size), times a factor that grows with the credit.
+Each event adds the share to a credit, up to a maximum, and an event that runs on takes one event from it. The credit
+seldom becomes negative, because the probabilities are then so small that it takes half of what is added. An event that
+reaches the limit runs on with a probability in proportion to the number of matches that it would lose (sampling with
+probability proportional to size), times a factor that grows with the credit. For this, a partial match counts as
+1/4 match, as later events may also be limited.
 
 What an event does beyond the limit has the inverse of this probability as its weight, for the estimates of flows.pyx.
-What it would also have done if it had stopped there has no additional weight. There is one draw for each event. An
-event that has reached the limit in one bucket does nothing more in others, even if some of its limit is left, except
-that it may begin a partial match, for which the cost is reserved.
+What it would also have done if it had stopped there has no additional weight, so the cost of both is kept apart. There
+is one draw for each event. The cost of a partial match that it may begin is reserved.
 
 Invariant: the cost of an event is at most the limit, unless it runs on. Passing over a partial match has the same
 effect as refusing the birth of the child or not finding the match, so it adds no match to a monotonic query. If some
@@ -37,6 +38,8 @@ cdef extern from *:
     int __builtin_popcountll(unsigned long long) noexcept nogil
 
 cdef enum:
+    RESERVED = 16            # least ratio of the limit to the cost that is reserved for what an event may begin
+    UNFINISHED = 4           # number of partial matches that count as much as a match
     MEAN_OF = 64             # events of the moving average of lost children
     YIELD_OF = 4096          # visits from which on the counts of an edge are halved
     YOUNGER_LIFE = 3         # ratio of the remaining windows of both halves
@@ -53,24 +56,26 @@ cdef void cut_event(Core* core) noexcept nogil:
 
 
 cdef void reserve(Core* core, uint64_t variables) noexcept nogil:
-    """Reserve the cost of the partial matches that the event may begin, bound to these variables, within the limit."""
+    """Reserve the cost of what the event may begin, bound to these variables, if it is a small part of the limit."""
     cdef Cut* cut = &core.shed.cut
-    cdef int64_t begins = __builtin_popcountll(variables & cut.beginning) * cut.begins, created = core.prices.created
-    cut.reserve = begins * created if created <= 0 else min(begins, cut.most // created) * created
+    cdef int64_t price = __builtin_popcountll(variables & cut.beginning) * cut.begin_price
+    cut.reserve = price if price <= cut.most // RESERVED else 0
 
 
 cdef bint cut_begin(Core* core, int edge_number) noexcept nogil:
     """Return True if the event must not begin a partial match because the limit is reached."""
     cdef Cut* cut = &core.shed.cut
+    cdef int64_t price = child_price(core, core.edges + edge_number)
     cut.weight = 0
-    if cut.reserve >= core.prices.created:
-        cut.reserve -= core.prices.created
-    else:
-        if not _runs_on(core, 1):
+    if cut.reserve >= price:
+        cut.reserve -= price
+    elif left(core, 0) < price:
+        if not _runs_on(core, _value(core, edge_number)):
             cut.tried[edge_number].passed_over += 1
             cut.tried[edge_number].lost += 1
             return True
         cut.weight = cut.beyond_weight
+        cut.beyond += price
     cut.tried[edge_number].visited += 1
     cut.tried[edge_number].made += 1
     return False
@@ -84,26 +89,29 @@ cdef void cut_end(Core* core) noexcept nogil:
 
 
 cdef bint _runs_on(Core* core, double lost) noexcept nogil:
-    """Return whether the event runs on, which would otherwise lose ``lost`` children; drawn the first time it is asked.
-    """
+    """Return whether the event runs on, which would otherwise lose ``lost`` matches; drawn the first time it is asked."""
     cdef Cut* cut = &core.shed.cut
     cdef double filled, factor
     cdef int64_t chance
     if cut.reached:
         return cut.runs_on
     cut.reached = True
-    if cut.credit < <int64_t>1 << 32:
-        return False
-    filled = <double>(cut.credit - (<int64_t>1 << 32)) / (<int64_t>(CREDITS - 1) << 32)
+    filled = max(<int64_t>0, cut.credit - (<int64_t>1 << 32)) / <double>(<int64_t>(CREDITS - 1) << 32)
     factor = max(cut.share / 8589934592.0, filled * filled / max(1 - filled, 1e-9))  # half of the share at least
-    cut.mean += (lost - cut.mean) / MEAN_OF
+    cut.mean = lost if cut.mean <= 0 else cut.mean + (lost - cut.mean) / MEAN_OF
     chance = <int64_t>(4294967296.0 * min(1.0, factor * lost / max(cut.mean, 1e-9)))
     if not falls(core.shed.seed ^ 0x5851F42D4C957F2DULL, <uint64_t>core.event_position, chance):
         return False
     cut.credit -= <int64_t>1 << 32
     cut.runs_on = True
     cut.beyond_weight = log_weight((<int64_t>1 << 32) - chance)
+    cut.largest = max(cut.largest, cut.beyond_weight)
     return True
+
+
+cdef inline double _value(const Core* core, int edge_number) noexcept nogil:
+    """Return the number of matches as which a child of an edge counts."""
+    return 1.0 if core.states[core.edges[edge_number].target].accepting else 1.0 / UNFINISHED
 
 
 cdef inline double _share(const Yield* recent) noexcept nogil:
@@ -126,12 +134,9 @@ cdef bint cut_off(
     cdef double older = _share(&yields.older), younger = _share(&yields.younger), lost_children
     cdef int fixed = core.states[edge.source].fixed, room, row, n, live = 0, lost = 0, last = 0
     cdef bint oldest_first = older > (YOUNGER_LIFE if edge.born else 1) * younger
-    cut.weight = cut.beyond = 0
+    cut.weight = 0
     within.first, within.end = first[0], end[0]
-    if cut.reached:
-        if stops(core, edge_number, bucket, first[0], end[0]):
-            end[0] = first[0]
-        cut.weight = cut.beyond_weight
+    if cut.runs_on and cut.beyond_weight == 0:
         return False
     remaining = max(<int64_t>0, left(core, 0))
     n = end[0] - first[0]
@@ -153,7 +158,7 @@ cdef bint cut_off(
         within.end = first[0] + last
     else:
         within.first = end[0] - last
-    if _runs_on(core, lost_children):
+    if _runs_on(core, lost_children * _value(core, edge_number)):
         return cut.beyond_weight > 0
     cut.tried[edge_number].passed_over += lost
     cut.tried[edge_number].lost += lost_children
@@ -187,14 +192,29 @@ cdef bint stops(Core* core, int edge_number, const Bucket* bucket, int first, in
     cdef int fixed = core.states[core.edges[edge_number].source].fixed, row
     cdef double lost
     cdef int64_t live = 0
+    if core.shed.cut.runs_on:
+        return False
     for row in range(first, end):
         live += bucket.data[<int64_t>row * fixed] >= core.starts.first
+    if live == 0:
+        return True
     lost = live * (_share(&yields.older) + _share(&yields.younger)) / 2
-    if _runs_on(core, lost):
+    if _runs_on(core, lost * _value(core, edge_number)):
         return False
     tried.passed_over += live
     tried.lost += lost
     return True
+
+
+cdef void charge_staged(Core* core, int64_t before) noexcept nogil:
+    """Replace the predicted cost of staged children by the real one, which has risen from ``before`` (`own_cost`).
+
+    Not all of them become partial matches or matches. Those beyond the limit are taken to cost as much as the others.
+    """
+    cdef Cut* cut = &core.shed.cut
+    cdef double share = cut.staged_beyond / <double>cut.staged
+    cut.beyond += <int64_t>((own_cost(core) - before) * share) - cut.staged_beyond
+    cut.staged = cut.staged_beyond = 0
 
 
 cdef void count_yield(Core* core, int edge_number, const Bucket* bucket, int first, int n, const int32_t* rows, int made,

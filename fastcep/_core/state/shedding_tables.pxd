@@ -103,15 +103,17 @@ cdef struct Cut:             # the limit of the work for one event; see work_lim
     int64_t credit           # events that may exceed the limit now, in 2^-32
     int64_t last             # position of the event at which ``credit`` was updated
     uint64_t beginning       # bit set of the variables whose binding may begin a partial match,
-    int begins               # and the largest number of ways in which one of them may
+    int64_t begin_price      # and the largest cost of what one of them may begin
     bint reached             # the current event has reached the limit,
     bint runs_on             # and may exceed it
-    int64_t beyond           # cost of rows beyond the limit that come before others within it, in the current bucket
-    int64_t staged           # cost of the staged children of the current event
+    int64_t beyond           # cost so far of what it does beyond the limit
+    int64_t staged           # cost of the staged children of the current event,
+    int64_t staged_beyond    # and the part of it beyond the limit
     int64_t reserve          # cost reserved for partial matches that the current event may begin
     int64_t beyond_weight    # weight of what it does beyond the limit; see flows.pyx
     int64_t weight           # weight of what it does now: 0, or ``beyond_weight``
-    double mean              # mean number of children that an event loses that stops at the limit
+    int64_t largest          # largest ``beyond_weight`` so far
+    double mean              # mean number of matches that an event has beyond the limit that it reaches; see work_limit.pyx
     Tried* tried             # per edge
     Yields* yields           # per edge
 

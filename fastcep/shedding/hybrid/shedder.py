@@ -38,7 +38,8 @@ _WORTH = 0.02
 #: Factor on the explored share of the drops after a change of the stream, and the upper limit of the product.
 _MORE, _OPEN = 10.0, 0.1
 
-#: Largest share of the remaining work that may go into exploring drops, if these save as much as is demanded.
+#: Largest share of the remaining work that may go into exploring drops, if these save as much as is demanded, and if the
+#: stream has not just changed.
 _EXPLORING = 0.2
 
 #: Smallest share of the events whose children are counted.
@@ -111,8 +112,8 @@ class Hybrid(Baseline):
     adapt
         Whether the model is adapted to the stream while load is shed.
     explore
-        Share of the drops that are let through, to adapt the model and to estimate the recall; less if the demand is
-        above 3/4.
+        Share of the drops that are let through, to adapt the model and to estimate the recall. It is less for large
+        demands, and more after a change of the stream.
     cut
         Whether the work for single events is limited to a bound on a percentile of the processing latency, and classes
         are dropped only if that costs fewer matches; see `fastcep.overload.work_limit`. (Not in the paper.) It has no
