@@ -217,7 +217,9 @@ def test_a_decision_is_due_while_nearly_everything_is_dropped() -> None:
 
 @pytest.mark.parametrize(("cost", "share"), [(0.1e6, 0.25), (0.45e6, 0.3), (0.6e6, 0.4), (1.2e6, 0.4), (8e6, 0.64)])
 def test_decisions_with_a_queue_take_little_time_if_the_bound_allows_it(cost: float, share: float) -> None:
-    """With a bound of 50 ms: after a quarter to two fifths of it, so that they take 3 %, or after four times their cost.
+    """With a bound of 50 ms: after a quarter to two fifths of it, so that they take 3 %.
+
+    But at least after four times their cost.
     """
     schedule = DecisionSchedule(True, False, 50e6, None)
     for _ in range(80):

@@ -38,7 +38,7 @@ _WORTH = 0.02
 #: Factor on the explored share of the drops after a change of the stream, and the upper limit of the product.
 _MORE, _OPEN = 10.0, 0.1
 
-#: Largest share of the remaining work that may go into exploring drops, if these save as much as is demanded, and if the
+#: Largest share of the remaining work that may go into exploring drops, if these save as much as is demanded and the
 #: stream has not just changed.
 _EXPLORING = 0.2
 
