@@ -25,15 +25,12 @@ _LEAST = 32
 #: number; not so with a memory limit.
 MOST_EVENTS, _RAREST = 1 << 15, 1 << 20
 
-#: Share of the time that decisions may take, on the virtual and on the wall clock.
+#: Share of the time that decisions may take, on the virtual and on the wall clock. With a queue: shares of the latency
+#: bound that the engine may work, and in which events may arrive, between two decisions; with a tenth of the bound it
+#: is held less often, because a decision costs about 0.7 ms on the wall clock. The interval is at least `_NEAREST`
+#: times the cost of a decision.
 _OVERHEAD, _WALL_OVERHEAD = 0.02, 0.005
-
-#: With a queue: share of the latency bound that the engine may work, and in which events may arrive, between two
-#: decisions. With a tenth of the bound it is held less often, because a decision costs about 0.6 ms on the wall clock.
-#: There, the share rises up to the second number while decisions take more than `_QUEUE_OVERHEAD` of the time. The
-#: interval is at least `_NEAREST` times the cost of a decision.
-_BOUND_SHARE, _LARGEST_SHARE = 0.25, 0.4
-_QUEUE_OVERHEAD = 0.03
+_BOUND_SHARE, _ARRIVALS_SHARE = 0.25, 0.25
 _NEAREST = 4
 
 #: Largest cost of a decision that counts, as a multiple of the mean: one that was interrupted does not delay the next.
@@ -138,12 +135,10 @@ class DecisionSchedule:
             return min(max(by_window, meter.spent / due if due > 0 else 0.0), by_cost)
         if not self._bound:
             return min(by_window, by_cost)
-        nearest, interval = self._cost * _NEAREST, self._bound * _BOUND_SHARE
-        if self._wall:
-            interval = min(max(interval, self._cost / _QUEUE_OVERHEAD), self._bound * _LARGEST_SHARE)
-        by_work = meter.spent / max(interval, nearest)
+        nearest = self._cost * _NEAREST
+        by_work = meter.spent / max(self._bound * _BOUND_SHARE, nearest)
         # While much is shed, many events arrive in little work. Receiving them takes time, too.
-        by_arrivals = meter.arrivals_passed / interval
+        by_arrivals = meter.arrivals_passed / (self._bound * _ARRIVALS_SHARE)
         by_arrivals = min(by_arrivals, meter.busy_time / nearest if nearest > 0 else inf)
         return max(min(by_window, by_cost), by_work, by_arrivals)
 

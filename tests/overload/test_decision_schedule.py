@@ -202,35 +202,15 @@ def test_the_load_has_medians_of_rate_and_service_time() -> None:
 
 
 def test_a_decision_is_due_while_nearly_everything_is_dropped() -> None:
-    """Events of two fifths of the bound have arrived; receiving them took time, though matching did not."""
+    """Events of a quarter of the bound have arrived; receiving them took time, though matching did not."""
     schedule = DecisionSchedule(True, False, 50e6, None)
-    for _ in range(80):
+    for _ in range(12):
         schedule.record_cost(600_000.0)
         schedule.schedule_next(1_000, None)
     meter = LoadMeter(50e6, LatencyMonitor())
-    meter.add(20_000, 300_000.0, (0, 0), (0, 19_000_000))
+    meter.add(20_000, 300_000.0, (0, 0), (0, 12_500_000))
     meter.record_busy(13_000_000, 0, 1_000_000)
-    assert meter.busy_time == 12_000_000 and not schedule.is_due(meter, 0.0, 1e9)
-    meter.add(1_000, 10_000.0, (0, 0), (19_000_000, 20_000_000))
-    assert schedule.is_due(meter, 0.0, 1e9)
-
-
-@pytest.mark.parametrize(("cost", "share"), [(0.1e6, 0.25), (0.45e6, 0.3), (0.6e6, 0.4), (1.2e6, 0.4), (8e6, 0.64)])
-def test_decisions_with_a_queue_take_little_time_if_the_bound_allows_it(cost: float, share: float) -> None:
-    """With a bound of 50 ms: after a quarter to two fifths of it, so that they take 3 %.
-
-    But at least after four times their cost.
-    """
-    schedule = DecisionSchedule(True, False, 50e6, None)
-    for _ in range(80):
-        schedule.record_cost(cost)
-        schedule.schedule_next(1_000, None)
-    due = []
-    for factor in (0.98, 1.02):
-        meter = LoadMeter(50e6, LatencyMonitor())
-        meter.add(1_000, share * factor * 50e6, (0, 0), (0, 1))
-        due.append(schedule.is_due(meter, 0.0, 1e9))
-    assert due == [False, True]
+    assert meter.busy_time == 12_000_000 and schedule.is_due(meter, 0.0, 1e9)
 
 
 def test_learning_takes_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,7 +139,7 @@ class Hybrid(Baseline):
         seed: int = 0,
         *,
         adapt: bool = True,
-        explore: float = 0.04,
+        explore: float = 0.02,
         cut: bool | None = None,
     ) -> None:
         super().__init__(seed)
