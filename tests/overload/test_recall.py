@@ -224,6 +224,20 @@ def test_only_weights_show_what_the_work_limit_loses() -> None:
     assert low < other_low < other_high < high
 
 
+def test_a_large_weight_beyond_the_limit_widens_the_interval() -> None:
+    """Other events of that weight may have lost as much, and none of them ran on."""
+    def width(beyond: float) -> float:
+        one = RecallEstimate()
+        for number in range(1, 41):
+            assert one.advance(round(WINDOW / 8), True, WINDOW)
+            one.count(100 * number, 1000, 0, WINDOW, (100.0, 110.0, 150.0), beyond)
+            one.follow_plan(1.0, 1.0, SURE, 0.0)
+        low, high = one.total.interval or (0.0, 0.0)
+        return high - low
+
+    assert width(1000.0) > width(1.0) + 0.1
+
+
 def test_certain_drops_are_modelled_in_addition_to_the_weights_of_the_work_limit() -> None:
     one = RecallEstimate()
     for number in range(1, 41):
