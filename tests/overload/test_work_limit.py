@@ -87,11 +87,11 @@ def test_no_event_is_dearer(case: Case, bound: int, index: str, chaos: bool) -> 
         rest = iter([repr(row) for row in truth])
         assert all(repr(row) in rest for row in rows), f"{case!r}\n{rows}\n{truth}"
     if not chaos:
-        assert (np.array(latencies) > bound).sum() <= 0.045 * len(latencies) + 4
+        assert (np.array(latencies) > bound).sum() <= 0.045 * len(latencies) + 1e-9
 
 
 def test_no_event_is_dearer_in_isolated_windows() -> None:
-    """What an event begins in each of its windows counts."""
+    """The cost of the partial matches that an event begins is counted in each of its windows."""
     query = fc.parse("PATTERN SEQ(A a, B b) WHERE a.ID = b.ID WINDOW EVERY 20us CLOSE AFTER 600us", SCHEMA)
     live = engine(query, Only(), 40, timed_out=True)
     latencies = costs(live)
@@ -192,16 +192,14 @@ def test_weights_show_what_is_lost(text: str, bound: int) -> None:
 
 
 def test_completing_comes_first() -> None:
-    """An event that can be the last one, or an earlier one, completes matches up to its limit first. Only the cost of
-    the partial match that it begins is reserved.
-    """
+    """An event that can be the last one, or an earlier one, completes matches up to its limit first."""
     query = fc.parse("PATTERN SEQ(A+ a[], A b) WHERE a[i].ID = b.ID WITHIN 2ms", SCHEMA, name="q")
-    live = engine(query, Only(), 3)
+    live = engine(query, Only(), 2)
     stream = {"type": ["A"] * 3, "ID": [1] * 3, "V": [0] * 3, "ts": [0, 1, 2]}
     assert found(live.process(stream)) == [(None, (0,), 1), (None, (0,), 2), (None, (1,), 2)]
     plan, tried = controlled(live).plan, controlled(live).shedding.tried
     made = {(edge.source < 0, edge.variable): own[:3].tolist() for edge, own in zip(plan.edges, tried, strict=True)}
-    assert made == {(True, 0): [3, 3, 0], (False, 0): [0, 0, 3], (False, 1): [3, 3, 0]}
+    assert made == {(True, 0): [2, 2, 1], (False, 0): [0, 0, 3], (False, 1): [3, 3, 0]}
 
 
 @pytest.mark.thorough

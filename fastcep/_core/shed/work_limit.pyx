@@ -10,8 +10,8 @@ share of visits that made a child in recent events without a limit. A child is w
 assumed to be three times as long for the younger half.
 
 A percentile allows a share of the events to exceed the bound, so this share may *run on*, that is, exceed the limit.
-Each event adds the share to a credit, up to a maximum, and an event that runs on takes one event from it. The credit
-seldom becomes negative, because the probabilities are then so small that it takes half of what is added. An event that
+Each event adds the share to a credit, up to a maximum, and an event that runs on takes one event from it. The credit is
+seldom used up, because a small one leads to probabilities that use half of what is added. An event that
 reaches the limit runs on with a probability in proportion to the number of matches that it would lose (sampling with
 probability proportional to size), times a factor that grows with the credit. For this, a partial match counts as
 1/4 match, as later events may also be limited.
@@ -40,6 +40,7 @@ cdef extern from *:
 cdef enum:
     RESERVED = 16            # least ratio of the limit to the cost that is reserved for what an event may begin
     UNFINISHED = 4           # number of partial matches that count as much as a match
+    SPARED = 16              # credit below which half of what is added is used
     MEAN_OF = 64             # events of the moving average of lost children
     YIELD_OF = 4096          # visits from which on the counts of an edge are halved
     YOUNGER_LIFE = 3         # ratio of the remaining windows of both halves
@@ -96,7 +97,9 @@ cdef bint _runs_on(Core* core, double lost) noexcept nogil:
     if cut.reached:
         return cut.runs_on
     cut.reached = True
-    filled = max(<int64_t>0, cut.credit - (<int64_t>1 << 32)) / <double>(<int64_t>(CREDITS - 1) << 32)
+    if cut.credit < <int64_t>1 << 32:
+        return False
+    filled = max(<int64_t>0, cut.credit - (<int64_t>SPARED << 32)) / <double>(<int64_t>(CREDITS - SPARED) << 32)
     factor = max(cut.share / 8589934592.0, filled * filled / max(1 - filled, 1e-9))  # half of the share at least
     cut.mean = lost if cut.mean <= 0 else cut.mean + (lost - cut.mean) / MEAN_OF
     chance = <int64_t>(4294967296.0 * min(1.0, factor * lost / max(cut.mean, 1e-9)))
