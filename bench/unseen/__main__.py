@@ -24,7 +24,7 @@ from typing import Any
 
 from bench.unseen import wall
 from bench.unseen.cells import BOUNDS, available_shedders, run_case
-from bench.unseen.kinds import COMPARED, AutoOfHistory, kind_case, kind_names
+from bench.unseen.kinds import COMPARED, kind_case, kind_names, run_kind
 from bench.unseen.kinds import EVENTS as KIND_EVENTS
 from bench.unseen.page import main as write_page
 from bench.unseen.random_cases import CASES, random_case
@@ -107,12 +107,8 @@ def run_named(
         case = real_case(name, shared, events) if name in WINDOWED else kind_case(seed, name, events)
         if case is None:
             return name, None
-        compared = [*COMPARED[:-1], AutoOfHistory()]
-        chosen = [item for item in compared if not shedders or _name(item) in shedders]
-        if not chosen:
-            return name, None
-        result = run_case(case, (seed, seed + 1), chosen, costs=("free",), statistics=("mean",), bounds=BOUNDS[:3])
-        return case.name, {**result, "seconds": time.perf_counter() - begin}
+        result = run_kind(case, seed, shedders)
+        return (name, None) if result is None else (case.name, {**result, "seconds": time.perf_counter() - begin})
     if part == "real":
         case = real_case(name, shared, events or REAL_EVENTS)
     else:
@@ -120,10 +116,6 @@ def run_named(
     if case is None:
         return name, None
     return case.name, {**run_case(case, (seed,), shedders or ()), "seconds": time.perf_counter() - begin}
-
-
-def _name(shedder: str | AutoOfHistory) -> str:
-    return shedder if isinstance(shedder, str) else shedder.name
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import pyarrow as pa
 import fastcep as fc
 from bench.shedding_page import table as table_text
 from bench.unseen.case import Case
+from bench.unseen.cells import BOUNDS, run_case
 from bench.unseen.random_cases import GAP, HEADER, draw_query, draw_table, has_load, with_window
 from bench.unseen.real import WINDOWED
 from bench.unseen.results import rows_of
@@ -22,7 +23,9 @@ from fastcep.shedding import Auto
 from fastcep.shedding.auto.trial import try_models
 from fastcep.shedding.refit.result import FitJob
 
-__all__ = ["COMPARED", "DRAWS", "EVENTS", "KINDS", "REAL_KIND", "AutoOfHistory", "kind_case", "kind_names", "kinds"]
+__all__ = [
+    "COMPARED", "DRAWS", "EVENTS", "KINDS", "REAL_KIND", "AutoOfHistory", "kind_case", "kind_names", "kinds", "run_kind",
+]  # fmt: skip
 
 #: Cases of each kind, and events of a case.
 DRAWS, EVENTS = 3, 50_000
@@ -111,14 +114,42 @@ def _by_position(rng: np.random.Generator, table: pa.Table, document: str) -> pa
     return table.take(order).set_column(table.column_names.index("ts"), "ts", table["ts"])
 
 
+def run_kind(case: Case, seed: int, shedders: Sequence[str] | None = None) -> dict[str, Any] | None:
+    """Run shedders on a case, by default all of `COMPARED`; return the result to store, None without a shedder."""
+    names = [name for name in COMPARED if shedders is None or name in shedders]
+    runs: list[tuple[list[Any], Sequence[str]]] = []
+    if others := [name for name in names if name != "auto"]:
+        runs.append((others, BOUNDS[:3]))
+    if "auto" in names:  # it chooses models for each bound
+        runs += [([AutoOfHistory(1 - float(bound.rstrip("%")) / 100)], (bound,)) for bound in BOUNDS[:3]]
+    results = [
+        run_case(case, (seed, seed + 1), compared, costs=("free",), statistics=("mean",), bounds=bounds)
+        for compared, bounds in runs
+    ]
+    if not results:
+        return None
+    rows = [row for result in results for row in result["rows"]]
+    seconds = {name: time for result in results for name, time in result["fit_seconds"].items()}
+    return {**results[0], "rows": rows, "fit_seconds": seconds}
+
+
 class AutoOfHistory(ShedderFit):
-    """`auto` that begins with the models that it would choose on the history."""
+    """`auto` that begins with the models that it would choose on the history.
+
+    Parameters
+    ----------
+    demand
+        Share of the work that is to be saved, which an engine would know.
+    """
 
     name = label = "auto"
 
+    def __init__(self, demand: float) -> None:
+        self._demand = demand
+
     def fit(self, queries: Sequence[fc.Query], history: pa.Table, **options: Any) -> Callable[[int], Auto]:
         """Try models on the history, as `Auto` does on the stream; return a factory of shedders."""
-        job = FitJob(queries, history, {}, options["cost_table"], options["index"], 0)
+        job = FitJob(queries, history, {}, options["cost_table"], options["index"], 0, self._demand)
         chosen = [result.model for result in try_models(job).values() if result.model is not None]
         return partial(_auto, chosen)
 
@@ -145,8 +176,8 @@ def kinds(results: dict[str, Any]) -> list[str]:
         "matter* sorts the types in each window, otherwise they are mixed. "
         + (_REAL if any(_kind(cell) == REAL_KIND for cell in cells) else "")
         + "Bounds are 80, 50 and 25 % of the mean latency without shedding, decisions are free. Here `auto` "
-        "begins with the models that it chooses on the history, by their recall on its last third. The three numbers "
-        "are the mean recall, that in the worst cell, and what the shedder itself estimated there. They are those over "
+        "begins with the models that it chooses for the bound on the history, by their recall on its second half. The "
+        "three numbers are the mean recall, that in the worst cell, and what the shedder itself estimated there. They are those over "
         "the cells in which the shedder holds the bound, so they are over different cells: compare them with the "
         "number of cells in which a shedder is *best*, to 0.005, of those that hold the bound, `auto` aside. In "
         "parentheses: the number of cells in which it does not hold it. A dash: the shedder has no model for these "

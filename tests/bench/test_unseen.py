@@ -230,7 +230,7 @@ def test_the_table_of_kinds() -> None:
 
 def test_auto_begins_with_the_models_that_it_chooses() -> None:
     case = kind_case(1, "0", SMALL)
-    shedder = AutoOfHistory().fit(
+    shedder = AutoOfHistory(0.5).fit(
         case.queries, case.history, cost_table=fc.CostTable.named("measured"), index="full"
     )(3)
     assert shedder.seed == 3 and set(shedder.models_in_use) <= {"q"}

@@ -158,8 +158,9 @@ def test_queries_may_come_and_go(plain: tuple[int, float]) -> None:
 
 
 @pytest.mark.thorough
-def test_another_process_fits_as_this_one() -> None:
-    job = FitJob([Q1], EVENTS.slice(0, 9_000), {}, fc.CostTable.named("paper"), "key", 0)
+@pytest.mark.parametrize("demand", [None, 0.7])
+def test_another_process_fits_as_this_one(demand: float | None) -> None:
+    job = FitJob([Q1], EVENTS.slice(0, 9_000), {}, fc.CostTable.named("paper"), "key", 0, demand)
     expected = try_models(job)["q1"]
     background = FitProcess(Auto.fit_task, job)
     while (trials := background.poll()) is None:
@@ -295,6 +296,70 @@ def test_a_model_that_misses_the_bound_counts_for_less(monkeypatch: pytest.Monke
     assert try_models(replace(job, current={"q1": current}))["q1"].random
     recalls["random"] = (0.1, 1.0)
     assert not try_models(replace(job, current={"q1": current}))["q1"].random
+
+
+@pytest.mark.parametrize(
+    ("demand", "kind", "recalls"),
+    [
+        (None, "pspice", (0.7, 0.75)),
+        (0.2, "hybrid", (1.0, 0.8)),
+        (0.01, "hybrid", (1.0, 0.8)),  # less than under any bound of the trial
+        (0.35, "hybrid", (0.85, 0.775)),  # halfway between two of them
+        (0.75, "pspice", (0.4, 0.7)),
+    ],
+)
+def test_models_are_chosen_for_the_demand(
+    monkeypatch: pytest.MonkeyPatch, demand: float | None, kind: str, recalls: tuple[float, float]
+) -> None:
+    """The kind that is best while little is shed need not be the best while much is."""
+    by_share = {"hybrid": {0.8: 1.0, 0.5: 0.7, 0.25: 0.4}, "pspice": {0.8: 0.8, 0.5: 0.75, 0.25: 0.7}}
+
+    def run(queries: Any, events: Any, shedder: Any, bound: Any, options: Any) -> tuple[Any, float]:
+        if shedder is None:
+            return [np.arange(1000, dtype=np.uint64)], 2000.0
+        of_kind = by_share.get(shedder.metrics_of("q1")["shedder"], {})
+        return [np.arange(round(1000 * of_kind.get(bound / 2000, 0.1)), dtype=np.uint64)], bound
+
+    monkeypatch.setattr("fastcep.shedding.auto.trial._run", run)
+    job = FitJob([Q1], EVENTS.slice(0, 9_000), {}, fc.CostTable.named("paper"), "key", 0, demand)
+    result = try_models(job)["q1"]
+    assert result.model is not None and result.model.kind == kind
+    assert dict(result.measured) == pytest.approx({"baseline": 0.1, "hybrid": recalls[0], "pspice": recalls[1]})
+
+
+JOBS: list[FitJob] = []
+
+
+def remember(job: FitJob) -> dict[str, FitResult]:
+    """A fit that returns no model."""
+    JOBS.append(job)
+    return {query.name: FitResult(why="not tried") for query in job.queries}
+
+
+class Remembering(Auto):
+    """`Auto` whose fits are only remembered."""
+
+    fit_task = f"{__name__}:remember"
+
+
+def test_the_demand_is_that_while_load_was_shed_since_the_last_fit(plain: tuple[int, float]) -> None:
+    """Also across a snapshot, and not while nothing was shed."""
+    JOBS.clear()
+    options = {"history": 4_000, "renew": 4_000}
+    live = engine(20 * plain[1], shedder=Remembering(**options))
+    live.process(EVENTS.slice(0, 5_000))
+    assert [job.demand for job in JOBS] == [None]
+    for share in (0.7, 0.4):
+        JOBS.clear()
+        whole = engine(share * plain[1], shedder=Remembering(**options))
+        whole.process(EVENTS)
+        parts = engine(share * plain[1], shedder=Remembering(**options))
+        parts.process(EVENTS.slice(0, 3_000))
+        parts = fc.Engine.restore(parts.snapshot(), shedder=Remembering(**options))
+        parts.process(EVENTS.slice(3_000))
+        first = [job.demand for job in JOBS[: len(JOBS) // 2]]
+        assert len(first) == 4 and first == [job.demand for job in JOBS[len(JOBS) // 2 :]]
+        assert all(demand is not None and abs(demand - (1 - share)) < 0.12 for demand in first[1:])
 
 
 @pytest.mark.thorough

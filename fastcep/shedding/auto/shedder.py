@@ -12,6 +12,7 @@ from fastcep.overload.protocols import Classes, Floats, QueryView, Tree
 from fastcep.overload.renewal import EngineSetting
 from fastcep.query import ast
 from fastcep.shedding.auto.by_model import ByModel
+from fastcep.shedding.auto.mean_demand import MeanDemand
 from fastcep.shedding.auto.trial import has_isolated_windows
 from fastcep.shedding.espice import ESpice
 from fastcep.shedding.model import Model, models_of
@@ -26,8 +27,8 @@ class Auto(RefittingShedder):
     """Sheds at random at first, and by a model as soon as a better one is fitted on the stream.
 
     `ByModel` sheds by these models, and at random before there are any. The shedder records the last events, and
-    chooses models on them as `try_models` describes. The fit is repeated when the stream has changed from a model, and
-    after `renew` events. See `RefittingShedder`.
+    chooses models on them as `try_models` describes, for the mean demand while load was shed. The fit is repeated when
+    the stream has changed from a model, and after `renew` events. See `RefittingShedder`.
 
     Parameters
     ----------
@@ -56,6 +57,7 @@ class Auto(RefittingShedder):
         super().__init__(seed, history, renew, waits=bool(models))
         self._by_model = ByModel(self.name, seed, {item.query.name: item for item in models})
         self._given = frozenset(item.query.name for item in models)
+        self._demands = MeanDemand()
 
     def begin(self, setting: EngineSetting) -> None:
         """Take note of the options of the engine, before the queries are planned."""
@@ -101,6 +103,8 @@ class Auto(RefittingShedder):
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         """Return the drop plan of each query, by its model or at random."""
+        if views:
+            self._demands.add(demand, views[0].load.events)
         return self._by_model.decide(demand, before, views)
 
     def utility(self, view: QueryView) -> Floats | None:
@@ -113,6 +117,7 @@ class Auto(RefittingShedder):
 
     def stop_shedding(self) -> None:
         """Reset the states of the models."""
+        self._demands.add(0.0, 0)
         self._by_model.stop_shedding()
 
     # -------------------------------------------------------------- renewal
@@ -139,6 +144,19 @@ class Auto(RefittingShedder):
         for name in self._by_model.models.keys() - self._queries.keys() - self._given:
             self._by_model.remove(name)
 
+    @property
+    def recorded_demand(self) -> float | None:
+        """Mean share of the work that had to be saved while load was shed, since the last fit."""
+        return self._demands.mean
+
+    def renew(self) -> bool:
+        """Begin a fit, take its result, or count down to the next one; return whether to plan the queries again."""
+        fits = self._fits
+        changed = super().renew()
+        if self._fits > fits:
+            self._demands.restart()
+        return changed
+
     def has_changed(self) -> bool:
         """Return whether a model reports a change of the stream."""
         return self._by_model.has_changed()
@@ -158,19 +176,22 @@ class Auto(RefittingShedder):
         """Return the models in use, what they have learned, and the recorded history as JSON values."""
         return self.fit_state() | {
             "models": {name: dump_model(model) for name, model in self._by_model.models.items()},
-            "shedders": self._by_model.state(), "given": sorted(self._given),
+            "shedders": self._by_model.state(), "given": sorted(self._given), "demands": self._demands.state(),
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`."""
         checks = {**FIT_STATE, "models": by_name(check_model), "shedders": by_name(anything)}
-        record(checks, {"given": listed(TEXT)})(dict(state), "control.shedder")
+        record(checks, {"given": listed(TEXT), "demands": anything})(dict(state), "control.shedder")
         models = {name: load_stored_model(model) for name, model in state["models"].items()}
         self._by_model = ByModel(self.name, self.seed, models)
         if self._setting is not None:
             self._by_model.begin(self._setting)
         self._by_model.restore(state["shedders"])
         self._given = frozenset(state.get("given", ()))
+        self._demands = MeanDemand()
+        if "demands" in state:  # older snapshots have none
+            self._demands.restore(state["demands"])
         self.restore_fit(state)
 
     def __repr__(self) -> str:

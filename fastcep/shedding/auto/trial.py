@@ -25,9 +25,9 @@ from fastcep.shedding.refit.result import FitJob, FitResult
 
 __all__ = ["has_isolated_windows", "try_models"]
 
-#: Share of the history that models are fitted on for the trial; the rest is held out. Shares of the mean latency that
-#: are the bounds of the trial.
-_FITTED, _BOUNDS = 2 / 3, (0.8, 0.5, 0.25)
+#: Share of the history that models are fitted on for the trial; the rest is held out. Which kind is best depends less on
+#: the size of the first part than on chance in the second. Shares of the mean latency that are the bounds of the trial.
+_FITTED, _BOUNDS = 1 / 2, (0.8, 0.5, 0.25)
 
 #: Largest mean latency, as a share of the bound, with which the bound counts as held. What it is above that counts as
 #: much as a share of the recall. The first events, in which a shedder finds its level, are not judged.
@@ -59,8 +59,8 @@ def has_isolated_windows(query: ast.Query) -> bool:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """Held-out recall of models, as a mean over the bounds; by how much they exceed a bound, as a share of it; and what
-    both are worth, by which models are compared.
+    """Held-out recall of models; by how much they exceed a bound, as a share of it; and what both are worth, by which
+    models are compared. All of them are for the demand of the job, or means over the bounds.
     """
 
     recall: float
@@ -75,13 +75,15 @@ _NOTHING = _Outcome(0.0, 0.0, 0.0)
 def try_models(job: FitJob) -> dict[str, FitResult]:
     """Choose models for the queries, and return them by name of the query, if they are better than what there is.
 
-    1. For each query, a model of each kind is fitted on the first two thirds of the history.
+    1. For each query, a model of each kind is fitted on the first half of the history.
     2. The rest is matched with random shedding, with the models in use, and with the models of each kind, under bounds
        of 80, 50 and 25 % of the mean latency. Decisions are free there: a history is short compared with the stream,
        and expensive decisions would be rare in it. Several queries share an engine and its bound, as they do later; the
        kind that is best for each query alone is tried, too.
-    3. The models with the largest recall are fitted again, on the whole history. A latency above a bound counts as much
-       as the same share of the recall.
+    3. Recall is interpolated between the bounds, for the share of the work that the demand leaves; without a known
+       demand it is the mean. The kind that is best while little is shed is often not the best while much is. The models
+       with the largest recall are fitted again, on the whole history. A latency above a bound counts as much as the
+       same share of the recall.
     """
     queries = {query.name: query for query in job.queries}
     table = as_table(job.history, "history")
@@ -192,6 +194,7 @@ class _Trial:
         self._truth, mean = _run(queries, events, None, None, self._options)
         bounds = [max(share * mean, 1.01 * costs.event) for share in _BOUNDS]
         self._bounds = [bound for bound in dict.fromkeys(bounds) if bound > 0]  # none if matching costs nothing
+        self._allowed = None if job.demand is None else (1 - job.demand) * mean  # latency that the demand allows
         self.matches = {query.name: len(truth) for query, truth in zip(queries, self._truth, strict=True)}
 
     def run(self, models: Models) -> _Outcome:
@@ -210,7 +213,13 @@ class _Trial:
             recalls.append(found / every if every else 0.0)
             excesses.append(max(0.0, latency / bound - _HELD))
         values = [max(0.0, recall - excess) for recall, excess in zip(recalls, excesses, strict=True)]
-        return _Outcome(*(fmean(numbers) for numbers in (recalls, excesses, values)))
+        return _Outcome(*map(self._for_demand, (recalls, excesses, values)))
+
+    def _for_demand(self, by_bound: Sequence[float]) -> float:
+        """Return the value for the demand, from those under each bound; their mean if the demand is unknown."""
+        if self._allowed is None:
+            return fmean(by_bound)
+        return float(np.interp(self._allowed, self._bounds[::-1], by_bound[::-1]))  # the bounds descend
 
 
 def _run(

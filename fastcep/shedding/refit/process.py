@@ -53,7 +53,7 @@ class FitProcess:
         values = {
             "task": task, "text": document_text(Document(job.queries[0].schema, tuple(job.queries))),
             "index": job.index, "seed": job.seed, "costs": {"name": job.costs.name, **job.costs.nanoseconds},
-            "current": list(job.current),
+            "current": list(job.current), "demand": job.demand,
         }  # fmt: skip
         (folder / "job.json").write_text(json.dumps(values))
         table = job.history
@@ -134,7 +134,8 @@ def run_job(folder: Path) -> None:
             current = {name: load_model(folder / f"current-{number}") for number, name in enumerate(job["current"])}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                given = FitJob(queries, history, current, CostTable(**job["costs"]), job["index"], job["seed"])
+                costs = CostTable(**job["costs"])
+                given = FitJob(queries, history, current, costs, job["index"], job["seed"], job["demand"])
                 fits = fit_function(job["task"])(given)
         result = {}
         for number, (name, fitted) in enumerate(fits.items()):

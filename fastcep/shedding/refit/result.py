@@ -32,6 +32,8 @@ class FitJob:
         Cost table and index option of the engine.
     seed
         Seed of all random decisions.
+    demand
+        Share of the work that had to be saved while the history was recorded; None if unknown.
     """
 
     queries: Sequence[ast.Query]
@@ -40,6 +42,7 @@ class FitJob:
     costs: CostTable
     index: Index
     seed: int
+    demand: float | None = None
 
 
 @dataclass(frozen=True)

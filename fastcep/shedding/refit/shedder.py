@@ -106,6 +106,11 @@ class RefittingShedder(Baseline, RenewingShedder):
         """
         return False
 
+    @property
+    def recorded_demand(self) -> float | None:
+        """Share of the work that had to be saved since the recording began; the default, None, is unknown."""
+        return None
+
     def has_changed(self) -> bool:
         """Return whether the stream is known to have changed from the models; the default knows nothing."""
         return False
@@ -164,7 +169,9 @@ class RefittingShedder(Baseline, RenewingShedder):
             return False
         self._fits += 1
         queries, setting = list(self._queries.values()), self._setting
-        job = FitJob(queries, history, self.models_in_use, setting.costs, setting.index, self.seed)
+        job = FitJob(
+            queries, history, self.models_in_use, setting.costs, setting.index, self.seed, self.recorded_demand
+        )
         if setting.virtual:
             return self._take(fit_function(self.fit_task)(job))
         try:
