@@ -10,8 +10,10 @@ save. A step of u therefore changes the remaining work by the same factor at any
   - *Backlog.* An event that arrives now waits until those before it are done. Without shedding, that is
     `1 + DetectorReading.excess` times what it may wait, so the share to save is ``1 - 1 / (1 + excess)``. It is 0 as
     soon as the backlog is within its limit.
-  - *Arrival rate.* While load is shed, the demand is at least ``1 - 1 / utilisation``, so that it does not oscillate
-    around the limit. Shedding begins only with a backlog.
+  - *Arrival rate.* While load is shed, the demand is about ``1 - 1 / utilisation``, so that it does not oscillate
+    around the limit. Shedding begins only with a backlog. A little less is shed while the queue is below its limit, so
+    that it returns there, and the more the nearer it comes to the bound: a queue takes up short bursts, and is not left
+    empty.
 
   An error of what shedding is expected to save mostly corrects itself: it changes the measured service time without
   shedding, and both estimates with it. If the queue stays too long although the arrival rate is considered, the rest is
@@ -43,6 +45,12 @@ _EIGHTHS, _LARGEST = 8.0, 0.7
 #: correction that is taken back while the queue is within its limit, and by how much the correction may exceed the
 #: pressure that the rate needs (anti-windup).
 _CORRECTION, _UNWINDING, _MOST_CORRECTION = 0.005, 0.2, 0.1
+
+#: The rate counts for less while a queue is below its limit: by this share of the (negative) excess, which is little,
+#: because the effect of a decision is delayed. It counts for more above the limit: twice as much at the excess at which a
+#: queue with a limit of 0.8 reaches the bound. This grows with the square, up to that of twice this excess, because a
+#: demand that varies loses more matches than a constant one.
+_RETURN, _ROOM, _MOST_ROOMS = 0.25, 0.25, 2.0
 
 #: Largest excess that is integrated, so that a start far from the set point does not overshoot far.
 _MOST = 2.0
@@ -104,6 +112,8 @@ class Controller:
     def _queue_pressure(self, excess: float, utilisation: float) -> float:
         """Return the pressure for a queue: the larger one of what its length and, while load is shed, the rate need."""
         backlog = log(1 + max(excess, 0.0))
+        if utilisation > 1:  # otherwise the queue becomes shorter by itself
+            utilisation *= 1 + (min(excess / _ROOM, _MOST_ROOMS) ** 2 if excess > 0 else _RETURN * excess)
         rate = log(max(utilisation, 1.0)) if backlog > 0 or self.demand > 0 else 0.0
         if rate <= 0:
             self._integral = 0.0

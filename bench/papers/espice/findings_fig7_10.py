@@ -24,11 +24,12 @@ def bound_kept(parts: Parts) -> list[str]:
         clauses = []
         for line in part.document["series"]:
             late, used = (value_of(part, ESPICE, line["target"], key) for key in ("share_over_bound", "used"))
+            expected = F / (float(line["target"].rstrip("%")) / 100)
             clauses.append(
                 f"at {spaced(line['target'])} the longest event latency of all events is "
                 f"{line['largest'] / line['bound']:.3f} of the bound (goal ≤ 1: "
                 f"{verdict(line['largest'] <= line['bound'])}), {late:.2%} of the judged events are late, and the mean "
-                f"is {used:.2f} of the bound (goal {F:g} ± {_NEAR:g}: {verdict(abs(used - F) <= _NEAR)})"
+                f"is {used:.2f} of the bound (goal {expected:.2f} ± {_NEAR:g}: {verdict(abs(used - expected) <= _NEAR)})"
             )
         sentences.append(f"*{of_part(name)}*: {'; '.join(clauses)}.")
     return sentences
