@@ -8,14 +8,6 @@ from fastcep._core.state.core cimport Core
 from fastcep._core.state.draws cimport falls
 from fastcep._core.state.shedding_tables cimport BY_BIN, DRAWN_BITS, NEVER, Shed
 
-cdef extern from *:
-    """
-    static inline uint64_t fastcep_scaled(uint64_t number, uint64_t factor) {
-        return (uint64_t)(((unsigned __int128)number * factor) >> 63);
-    }
-    """
-    uint64_t fastcep_scaled(uint64_t number, uint64_t factor) noexcept nogil
-
 
 cdef int drop_events(
     Core* core, uint64_t* bits, int32_t* relevant, int n, const uint16_t* types, int64_t position) noexcept nogil
@@ -72,14 +64,6 @@ cdef inline void screen_event(Core* core) noexcept nogil:
             shed.window_weight = shed.in_windows_weights[shed.event_cell]
 
 
-cdef inline int64_t bin_at(const Shed* shed, int64_t offset) noexcept nogil:
-    """Return the bin of an event at an offset in its window, without a division, which would cost more than the rest.
-
-    The quotient is exact while the offset times the number of events in a bin is below 2^63.
-    """
-    return min(<int64_t>fastcep_scaled(<uint64_t>offset, shed.bin_inverse), shed.bins - 1)
-
-
 cdef inline bint kept_out(Core* core, const Opened* window) noexcept nogil:
     """Return whether the current event is dropped from a window; `screen_event` has looked it up."""
     cdef Shed* shed = &core.shed
@@ -87,7 +71,7 @@ cdef inline bint kept_out(Core* core, const Opened* window) noexcept nogil:
     if shed.event_row == NEVER:
         return False
     if shed.event_row == BY_BIN:
-        cell = shed.event_cell + bin_at(shed, core.event_position - window.position)
+        cell = shed.event_cell + min((core.event_position - window.position) // shed.bin, shed.bins - 1)
         if not shed.in_windows_above[cell]:
             shed.window_weight = 0
             return False

@@ -84,7 +84,7 @@ cdef int in_windows_init(Shed* shed, int64_t bins, int64_t bin) noexcept nogil:
         return -1
     shed.in_windows_weights = shed.in_windows + cells
     shed.in_windows_above = shed.in_windows_rows + shed.n_types
-    shed.bins, shed.bin_inverse = bins, (<uint64_t>1 << 63) // <uint64_t>bin + 1
+    shed.bins, shed.bin = bins, bin
     return 0
 
 

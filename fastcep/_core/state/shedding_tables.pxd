@@ -138,7 +138,7 @@ cdef struct Shed:            # drop probabilities are in 2^-32
     uint8_t* in_windows_above  # per type and bin: 1 if the probability is above 0; a row of it is in one cache line or two
     uint8_t* in_windows_rows  # per type: NEVER, SAME or BY_BIN
     int64_t bins             # bins of a window
-    uint64_t bin_inverse     # 2^63 divided by the number of events in a bin, rounded up; see bin_at
+    int64_t bin              # events per bin
     int event_row            # of the current event: NEVER, SAME or BY_BIN,
     int64_t event_cell       # first cell of its type in ``in_windows``,
     int64_t event_chance     # and the probability there
