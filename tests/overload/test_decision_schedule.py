@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -141,8 +142,7 @@ def test_with_a_queue_another_burst_is_noticed_in_time() -> None:
     before = len(stream.checks)
     assert stream.until_decision(burst) * burst > 2 * budget  # unknown until then
     assert stream.until_decision(calm) == almost(1_000)
-    places = [0, *stream.checks]
-    for place, later in zip(places, places[1:], strict=False):
+    for place, later in pairwise([0, *stream.checks]):
         assert later - place <= max(0.55 * (budget - place * calm) / burst, place / 8, 4)
     for _ in range(30):
         assert stream.until_decision(calm) == almost(1_000)
