@@ -11,7 +11,8 @@ save. A step of u therefore changes the remaining work by the same factor at any
     `1 + DetectorReading.excess` times what it may wait, so the share to save is ``1 - 1 / (1 + excess)``. It is 0 as
     soon as the backlog is within its limit.
   - *Arrival rate.* While load is shed, the demand is at least ``1 - 1 / utilisation``, so that it does not oscillate
-    around the limit. Shedding begins only with a backlog.
+    around the limit. Shedding begins only with a backlog. The nearer the queue then comes to the bound, the more is
+    shed.
 
   An error of what shedding is expected to save mostly corrects itself: it changes the measured service time without
   shedding, and both estimates with it. If the queue stays too long although the arrival rate is considered, the rest is
@@ -43,6 +44,11 @@ _EIGHTHS, _LARGEST = 8.0, 0.7
 #: correction that is taken back while the queue is within its limit, and by how much the correction may exceed the
 #: pressure that the rate needs (anti-windup).
 _CORRECTION, _UNWINDING, _MOST_CORRECTION = 0.005, 0.2, 0.1
+
+#: The rate counts for more while a queue is above its limit: for twice as much at the excess at which a queue with a
+#: limit of 0.8 reaches the bound. This grows with the square, up to that of twice this excess: near the limit the
+#: demand stays the same, because one that varies loses more matches, and new drop plans cost more than the last one.
+_ROOM, _MOST_ROOMS = 0.25, 2.0
 
 #: Largest excess that is integrated, so that a start far from the set point does not overshoot far.
 _MOST = 2.0
@@ -104,6 +110,8 @@ class Controller:
     def _queue_pressure(self, excess: float, utilisation: float) -> float:
         """Return the pressure for a queue: the larger one of what its length and, while load is shed, the rate need."""
         backlog = log(1 + max(excess, 0.0))
+        if utilisation > 1:  # otherwise the queue becomes shorter by itself
+            utilisation *= 1 + min(max(excess, 0.0) / _ROOM, _MOST_ROOMS) ** 2
         rate = log(max(utilisation, 1.0)) if backlog > 0 or self.demand > 0 else 0.0
         if rate <= 0:
             self._integral = 0.0

@@ -16,9 +16,10 @@ from fastcep.stored import AMOUNT, COUNT, sequence, whole
 
 __all__ = ["MOST_EVENTS", "DecisionSchedule", "RestSchedule"]
 
-#: Decisions in a window (ALGORITHMS: hybrid, decisions), and smallest number of events between two.
+#: Decisions in a window (ALGORITHMS: hybrid, decisions), smallest number of events before the first check and with a
+#: limit of memory, and smallest number between two checks of a queue.
 _BY_WINDOW = 8
-_LEAST = 32
+_LEAST, _NEXT = 32, 4
 
 #: Number of events after which a decision is due even if the window is longer, and largest number between two checks.
 #: On the wall clock, decisions are rarer if they would take more than their share of the time, down to the second
@@ -39,8 +40,11 @@ _LARGEST_RISE = 2.0
 #: Number of first decisions that are frequent whatever they cost: otherwise it would take long to drop enough.
 _FREQUENT = 8
 
-#: First check, as a share of the last interval, and least distance of two checks, as a share of the events so far.
+#: First check, as a share of the last interval, and least distance of two checks, as a share of the events so far. With
+#: a queue: share of the work left until the next decision that may be done until the next check, if events are as
+#: expensive as in the most expensive stretch, and what this expense loses at each check.
 _FIRST_CHECK, _NEXT_CHECK = 8, 32
+_CHECKED_WORK, _FORGOTTEN = 0.5, 0.02
 
 #: Share of the time that shedders may use for learning, in addition to decisions, and for counting the children of
 #: partial matches; and the time that counting one child takes (ns). On the virtual clock both cost nothing.
@@ -58,7 +62,7 @@ _REST_WAIT, _REST_CHECK = 0.25, 0.125
 
 _EVENTS = whole(1, _RAREST)
 _STATE = sequence(
-    _EVENTS, _EVENTS, AMOUNT, AMOUNT, AMOUNT, sequence(COUNT, AMOUNT, AMOUNT), COUNT, AMOUNT, COUNT
+    _EVENTS, _EVENTS, AMOUNT, AMOUNT, AMOUNT, sequence(COUNT, AMOUNT, AMOUNT), COUNT, AMOUNT, COUNT, AMOUNT, optional=1
 )  # fmt: skip
 
 
@@ -67,7 +71,8 @@ class DecisionSchedule:
 
     The schedule is checked after numbers of events that follow from the measurements at the last check. On the virtual
     clock they therefore do not depend on the cut into batches. The first check comes after an eighth of the last
-    interval, and each number is at most twice the one before, so that a change of the stream is noticed in time.
+    interval, and each number is at most twice the one before, so that a change of the stream is noticed in time. With a
+    queue, the next check comes in time even if events are as expensive as in a recent burst.
 
     Parameters
     ----------
@@ -101,6 +106,7 @@ class DecisionSchedule:
         self._costs = (0, 0.0, 0.0)  #: number, total and largest cost of decisions that shed or stopped to
         self._frequent = _FREQUENT
         self.held, self._growth = 0, 0.0
+        self._dearest = 0.0  #: largest mean latency at a check, of which each check takes off a share
         self._learned, self._learning = 0, 0
 
     def is_due(self, meter: LoadMeter, windows: float, window: float) -> bool:
@@ -116,6 +122,8 @@ class DecisionSchedule:
             Number of events in a window, as a mean over several decisions.
         """
         events = meter.events
+        if meter.first_arrival is not None:
+            self._dearest = max(meter.per_event, (1 - _FORGOTTEN) * self._dearest)
         done = self._progress(meter, windows, window) if self._decides else 0.0
         if done >= 1 or events >= self._most:
             return True
@@ -123,7 +131,19 @@ class DecisionSchedule:
         self.check = min(
             max(expected, events + events // _NEXT_CHECK + 1), 2 * events, events + MOST_EVENTS, self._most
         )
+        self.check = min(self.check, events + self._events_to_check(meter))
         return False
+
+    def _events_to_check(self, meter: LoadMeter) -> int:
+        """Return the largest number of events to the next check, as a burst may come; it is limited with a queue."""
+        if not self._decides or not self._bound or meter.first_arrival is None:
+            return MOST_EVENTS
+        return max(self._events_in_burst(meter.spent), meter.events // _FIRST_CHECK)
+
+    def _events_in_burst(self, spent: float) -> int:
+        """Return for how many expensive events there is time until the next decision, if ``spent`` has passed of it."""
+        left = _CHECKED_WORK * (max(self._bound * _BOUND_SHARE, self._cost * _NEAREST) - spent)
+        return max(int(min(left / self._dearest, MOST_EVENTS)), _NEXT) if self._dearest > 0 else MOST_EVENTS
 
     def _progress(self, meter: LoadMeter, windows: float, window: float) -> float:
         """Return the share of the way to the next decision that is done; at least 1 if the decision is due."""
@@ -194,7 +214,8 @@ class DecisionSchedule:
             if free is not None:
                 until_full = self._events_until_full(events, *free()) * _FREE_SHARE
                 self._most = int(min(max(until_full, _LEAST), MOST_EVENTS))
-            self.check = min(max(_LEAST, events // _FIRST_CHECK), MOST_EVENTS, self._most)
+            first = min(max(_LEAST, events // _FIRST_CHECK), self._events_in_burst(0.0))
+            self.check = min(first, MOST_EVENTS, self._most)
 
     def _events_until_full(self, events: int, held: int, limit: int) -> float:
         """Return the number of events until memory is full, at the recent growth rate.
@@ -208,13 +229,13 @@ class DecisionSchedule:
     def state(self) -> list[Any]:
         """Return the state for a snapshot as JSON values."""
         return [self.check, self._most, self._cost, self.overhead, self.last_cost, list(self._costs), self.held,
-                self._growth, self._frequent]  # fmt: skip
+                self._growth, self._frequent, self._dearest]  # fmt: skip
 
     def restore(self, state: list[Any]) -> None:
         """Restore a `state`."""
         _STATE(state, "control.pace")
         (self.check, self._most, self._cost, self.overhead, self.last_cost, costs, self.held, self._growth,
-         self._frequent) = state  # fmt: skip
+         self._frequent, self._dearest) = (*state, 0.0)[:10]  # older snapshots have nine  # fmt: skip
         self._costs = (costs[0], costs[1], costs[2])
 
 
@@ -226,10 +247,7 @@ class RestSchedule(DecisionSchedule):
     def is_due(self, meter: LoadMeter, windows: float, window: float) -> bool:
         """Return whether a decision is due now; otherwise set the next `check`."""
         self._per_event = meter.per_event
-        if super().is_due(meter, windows, window):
-            return True
-        self.check = min(self.check, meter.events + self._events_to_check())
-        return False
+        return super().is_due(meter, windows, window)
 
     def _progress(self, meter: LoadMeter, windows: float, window: float) -> float:
         """Return the share of the way to the next decision that is done; at least 1 if the decision is due."""
@@ -237,11 +255,14 @@ class RestSchedule(DecisionSchedule):
         by_cost = meter.spent / least if least > 0 else inf
         return max(by_cost, max(meter.waited, meter.per_event) / (self._bound * _REST_WAIT))
 
-    def _events_to_check(self) -> int:
+    def _events_to_check(self, meter: LoadMeter) -> int:
         """Return the number of events that take the share of the bound which may pass between two checks."""
+        return self._events_at_rest()
+
+    def _events_at_rest(self) -> int:
         return max(1, int(min(self._bound * _REST_CHECK / max(self._per_event, 1e-9), MOST_EVENTS)))
 
     def schedule_next(self, events: int, free: Callable[[], tuple[int, int]] | None) -> None:
         """Schedule the next decision, after one that came ``events`` events after the last one."""
         super().schedule_next(events, free)
-        self.check = min(max(_LEAST, events), self._most, self._events_to_check())
+        self.check = min(max(_LEAST, events), self._most, self._events_at_rest())

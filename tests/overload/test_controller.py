@@ -94,7 +94,7 @@ def test_a_pause_is_a_backlog_and_not_a_rate(pause: float, at_once: float) -> No
 def test_a_queue_that_is_not_long_is_left_alone() -> None:
     controller = Controller()
     assert controller.update(DetectorReading(-0.1, 2.0)) == 0
-    assert controller.update(DetectorReading(0.1, 2.0)) == pytest.approx(0.5, abs=0.01)
+    assert controller.update(DetectorReading(0.02, 2.0)) == pytest.approx(0.5, abs=0.01)
     assert controller.update(DetectorReading(-0.9, 2.0)) == pytest.approx(0.5, abs=0.01)
     assert controller.update(DetectorReading(-0.9, 0.9)) == 0
     assert controller.update(DetectorReading(-0.9, 2.0)) == 0
@@ -102,19 +102,32 @@ def test_a_queue_that_is_not_long_is_left_alone() -> None:
 
 def test_the_larger_one_of_backlog_and_rate_is_demanded() -> None:
     controller = Controller()
-    assert controller.update(DetectorReading(3.0, 1.2)) == pytest.approx(0.75)
+    assert controller.update(DetectorReading(3.0, 0.7)) == pytest.approx(0.75)
     assert controller.update(DetectorReading(0.25, 0.5)) == pytest.approx(0.2)
-    assert controller.update(DetectorReading(0.25, 2.0)) == pytest.approx(0.5, abs=0.01)
+    assert controller.update(DetectorReading(0.01, 2.0)) == pytest.approx(0.5, abs=0.01)
     assert controller.update(DetectorReading(1e9, 0.5)) == pytest.approx(0.999)
+
+
+@pytest.mark.parametrize(("excess", "counts"), [(0.05, 1.04), (0.125, 1.25), (0.25, 2.0), (0.5, 5.0), (3.0, 5.0)])
+def test_the_nearer_a_queue_is_to_its_bound_the_more_the_rate_counts(excess: float, counts: float) -> None:
+    """Twice as much if the queue reaches the bound, at most five times as much."""
+    assert Controller().update(DetectorReading(excess, 1.5)) == pytest.approx(1 - 1 / (1.5 * counts), abs=0.005)
+
+
+def test_memory_has_no_rate() -> None:
+    controller = Controller()
+    for excess, demand in ((0.25, 0.2), (1.0, 0.5), (3.0, 0.75), (-0.1, 0.0)):
+        assert controller.update(DetectorReading(excess, 0.0)) == pytest.approx(demand)
 
 
 def test_a_queue_that_stays_too_long_corrects_what_the_rate_needs() -> None:
     """Up to twice as much; it is taken back while the queue is short, and forgotten when the rate needs nothing."""
     controller = Controller()
-    assert controller.update(DetectorReading(0.2, 2.0)) == pytest.approx(0.5, abs=0.01)
-    for _ in range(1_000):
+    rate = log(2 * (1 + 0.8**2))
+    assert log(1 / (1 - controller.update(DetectorReading(0.2, 2.0)))) == pytest.approx(rate, abs=0.002)
+    for _ in range(2_000):
         controller.update(DetectorReading(0.2, 2.0))
-    assert log(1 / (1 - controller.demand)) == pytest.approx(2 * log(2) + 0.1)
+    assert log(1 / (1 - controller.demand)) == pytest.approx(2 * rate + 0.1)
     for _ in range(30):
         controller.update(DetectorReading(-0.5, 2.0))
     assert controller.demand == pytest.approx(0.5, abs=0.01)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -133,6 +134,28 @@ def test_a_change_is_noticed_in_time(more: int) -> None:
     assert len(stream.checks) <= 6
 
 
+def test_with_a_queue_another_burst_is_noticed_in_time() -> None:
+    """Until the next check, events as expensive as in the last burst take half of the time left, or few come."""
+    calm, burst, budget = 1_000.0, 50_000.0, 1e6  # ns; a decision is due after a quarter of the bound
+    stream = Stream(DecisionSchedule(True, False, 4 * budget, 0.0), 1e6, queued=True)
+    assert stream.later(calm) == almost(1_000)
+    before = len(stream.checks)
+    assert stream.until_decision(burst) * burst > 2 * budget  # unknown until then
+    assert stream.until_decision(calm) == almost(1_000)
+    for place, later in pairwise([0, *stream.checks]):
+        assert later - place <= max(0.55 * (budget - place * calm) / burst, place / 8, 4)
+    for _ in range(30):
+        assert stream.until_decision(calm) == almost(1_000)
+    assert len(stream.checks) <= before + 3  # it is forgotten
+
+
+def test_without_a_queue_a_burst_changes_nothing() -> None:
+    one, other = (Stream(DecisionSchedule(True, False, 4e6, 0.0), 8_000) for _ in range(2))
+    one.later(1_000.0)
+    other.later(50_000.0)
+    assert one.until_decision(1_000.0) == other.until_decision(1_000.0) and one.checks == other.checks
+
+
 def test_a_window_that_seems_long_is_checked_as_well() -> None:
     """In a burst no time passes, and no work is done: the next check is at most twice as far."""
     stream = Stream(DecisionSchedule(True, False, 1_000.0, 0.0), 80_000)
@@ -248,6 +271,8 @@ def test_they_go_on_from_a_snapshot() -> None:
     schedule.schedule_next(3_200, None)
     other.restore(json.loads(json.dumps(schedule.state())))
     assert other.state() == schedule.state() and other.check == 400
+    other.restore(json.loads(json.dumps(schedule.state()))[:-1])  # of an earlier version
+    assert other.state() == schedule.state()
     meter, same = LoadMeter(0.0, LatencyMonitor()), LoadMeter(0.0, LatencyMonitor())
     meter.add(100, 500.0, (3, 4), (4, 5))
     meter.measure([], 0.0, 0.0)
