@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.unseen import wall
-from bench.unseen.cells import BOUNDS, available_shedders, run_case
+from bench.unseen.cells import available_shedders, run_case
 from bench.unseen.kinds import COMPARED, kind_case, kind_names, run_kind
 from bench.unseen.kinds import EVENTS as KIND_EVENTS
 from bench.unseen.page import main as write_page

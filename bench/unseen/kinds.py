@@ -24,7 +24,8 @@ from fastcep.shedding.auto.trial import try_models
 from fastcep.shedding.refit.result import FitJob
 
 __all__ = [
-    "COMPARED", "DRAWS", "EVENTS", "KINDS", "REAL_KIND", "AutoOfHistory", "kind_case", "kind_names", "kinds", "run_kind",
+    "COMPARED", "DRAWS", "EVENTS", "KINDS", "REAL_KIND", "AutoOfHistory", "kind_case", "kind_names", "kinds",
+    "run_kind",
 ]  # fmt: skip
 
 #: Cases of each kind, and events of a case.
@@ -177,13 +178,13 @@ def kinds(results: dict[str, Any]) -> list[str]:
         + (_REAL if any(_kind(cell) == REAL_KIND for cell in cells) else "")
         + "Bounds are 80, 50 and 25 % of the mean latency without shedding, decisions are free. Here `auto` "
         "begins with the models that it chooses for the bound on the history, by their recall on its second half. The "
-        "three numbers are the mean recall, that in the worst cell, and what the shedder itself estimated there. They are those over "
-        "the cells in which the shedder holds the bound, so they are over different cells: compare them with the "
-        "number of cells in which a shedder is *best*, to 0.005, of those that hold the bound, `auto` aside. In "
-        "parentheses: the number of cells in which it does not hold it. A dash: the shedder has no model for these "
-        f"queries. A cell is a stream with a bound and a seed of the shedders; {DRAWS} streams are drawn for each kind "
-        f"(`--seed {', '.join(unseen or stored)}`). {len(left_out)} more cells are left out, because no shedder holds "
-        "their bound, or the stream has too few matches.\n",
+        "three numbers are the mean recall, that in the worst cell, and what the shedder itself estimated there. They "
+        "are those over the cells in which the shedder holds the bound, so they are over different cells: compare "
+        "them with the number of cells in which a shedder is *best*, to 0.005, of those that hold the bound, `auto` "
+        "aside. In parentheses: the number of cells in which it does not hold it. A dash: the shedder has no model for "
+        f"these queries. A cell is a stream with a bound and a seed of the shedders; {DRAWS} streams are drawn for "
+        f"each kind (`--seed {', '.join(unseen or stored)}`). {len(left_out)} more cells are left out, because no "
+        "shedder holds their bound, or the stream has too few matches.\n",
         table_text(("kind", "cells", *(f"`{name}`" for name in COMPARED)), [
             [kind, str(len(group)), *(_recall(group, name) for name in COMPARED)]
             for kind in (*KINDS, REAL_KIND) if (group := [cell for cell in cells if _kind(cell) == kind])

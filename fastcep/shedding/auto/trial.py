@@ -25,8 +25,9 @@ from fastcep.shedding.refit.result import FitJob, FitResult
 
 __all__ = ["has_isolated_windows", "try_models"]
 
-#: Share of the history that models are fitted on for the trial; the rest is held out. Which kind is best depends less on
-#: the size of the first part than on chance in the second. Shares of the mean latency that are the bounds of the trial.
+#: Share of the history that models are fitted on for the trial; the rest is held out. Which kind is best depends less
+#: on the size of the first part than on chance in the second. Shares of the mean latency that are the bounds of the
+#: trial.
 _FITTED, _BOUNDS = 1 / 2, (0.8, 0.5, 0.25)
 
 #: Largest mean latency, as a share of the bound, with which the bound counts as held. What it is above that counts as
