@@ -16,6 +16,7 @@ from support.shedding import positional
 import fastcep as fc
 from fastcep.datasets import ds1
 from fastcep.shedding import Auto, by_name
+from fastcep.shedding.auto.mean_demand import MeanDemand
 from fastcep.shedding.auto.trial import try_models
 from fastcep.shedding.refit.process import FitProcess
 from fastcep.shedding.refit.result import FitJob, FitResult
@@ -360,6 +361,24 @@ def test_the_demand_is_that_while_load_was_shed_since_the_last_fit(plain: tuple[
         first = [job.demand for job in JOBS[: len(JOBS) // 2]]
         assert len(first) == 4 and first == [job.demand for job in JOBS[len(JOBS) // 2 :]]
         assert all(demand is not None and abs(demand - (1 - share)) < 0.12 for demand in first[1:])
+    JOBS.clear()
+    auto = Remembering(**options)
+    live = engine(0.4 * plain[1], shedder=auto)
+    live.process(EVENTS.slice(0, 4_000))
+    assert JOBS[0].demand is not None and auto.recorded_demand is None
+    live.process(EVENTS.slice(4_000, 2_000))
+    assert auto.recorded_demand is not None
+
+
+def test_events_without_a_demand_do_not_count() -> None:
+    demands = MeanDemand()
+    for demand, events in ((0.0, 50), (0.5, 1_000), (0.7, 100), (0.0, 300), (0.2, 5_000)):
+        demands.add(demand, events)
+    assert demands.mean == pytest.approx((100 * 0.5 + 300 * 0.7) / 400)
+    demands.restart()
+    assert demands.mean is None
+    demands.add(0.0, 10)
+    assert demands.mean == 0.2
 
 
 @pytest.mark.thorough
