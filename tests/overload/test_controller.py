@@ -94,7 +94,7 @@ def test_a_pause_is_a_backlog_and_not_a_rate(pause: float, at_once: float) -> No
 def test_a_queue_that_is_not_long_is_left_alone() -> None:
     controller = Controller()
     assert controller.update(DetectorReading(-0.1, 2.0)) == 0
-    assert controller.update(DetectorReading(0.02, 2.0)) == pytest.approx(0.5, abs=0.01)
+    assert controller.update(DetectorReading(0.1, 2.0)) == pytest.approx(1 - 1 / (2 * (1 + 0.4**2)), abs=0.001)
     assert controller.update(DetectorReading(-0.9, 2.0)) == pytest.approx(0.5, abs=0.01)
     assert controller.update(DetectorReading(-0.9, 0.9)) == 0
     assert controller.update(DetectorReading(-0.9, 2.0)) == 0
@@ -103,8 +103,9 @@ def test_a_queue_that_is_not_long_is_left_alone() -> None:
 def test_the_larger_one_of_backlog_and_rate_is_demanded() -> None:
     controller = Controller()
     assert controller.update(DetectorReading(3.0, 0.7)) == pytest.approx(0.75)
+    assert controller.update(DetectorReading(3.0, 1.2)) == pytest.approx(1 - 1 / (5 * 1.2), abs=0.002)
     assert controller.update(DetectorReading(0.25, 0.5)) == pytest.approx(0.2)
-    assert controller.update(DetectorReading(0.01, 2.0)) == pytest.approx(0.5, abs=0.01)
+    assert controller.update(DetectorReading(0.25, 2.0)) == pytest.approx(1 - 1 / (2 * 2.0), abs=0.002)
     assert controller.update(DetectorReading(1e9, 0.5)) == pytest.approx(0.999)
 
 
