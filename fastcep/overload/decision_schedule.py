@@ -129,21 +129,23 @@ class DecisionSchedule:
             return True
         expected = ceil(min(events / done - 1e-6, self._most)) if done > 0 else self._most
         self.check = min(
-            max(expected, events + events // _NEXT_CHECK + 1), 2 * events, events + MOST_EVENTS, self._most
-        )
-        self.check = min(self.check, events + self._events_to_check(meter))
+            max(expected, events + events // _NEXT_CHECK + 1), 2 * events, events + self._events_to_check(meter),
+            self._most,
+        )  # fmt: skip
         return False
 
     def _events_to_check(self, meter: LoadMeter) -> int:
-        """Return the largest number of events to the next check, as a burst may come; it is limited with a queue."""
-        if not self._decides or not self._bound or meter.first_arrival is None:
+        """Return the largest number of events to the next check; there are fewer with a queue, as a burst may come."""
+        if not self._decides or meter.first_arrival is None:
             return MOST_EVENTS
-        return max(self._events_in_burst(meter.spent), meter.events // _FIRST_CHECK)
+        return max(self._events_in_burst(meter.spent), min(meter.events // _FIRST_CHECK, MOST_EVENTS))
 
     def _events_in_burst(self, spent: float) -> int:
         """Return for how many expensive events there is time until the next decision, if ``spent`` has passed of it."""
+        if not self._bound or not self._dearest:
+            return MOST_EVENTS
         left = _CHECKED_WORK * (max(self._bound * _BOUND_SHARE, self._cost * _NEAREST) - spent)
-        return max(int(min(left / self._dearest, MOST_EVENTS)), _NEXT) if self._dearest > 0 else MOST_EVENTS
+        return max(int(min(left / self._dearest, MOST_EVENTS)), _NEXT)
 
     def _progress(self, meter: LoadMeter, windows: float, window: float) -> float:
         """Return the share of the way to the next decision that is done; at least 1 if the decision is due."""
@@ -256,10 +258,10 @@ class RestSchedule(DecisionSchedule):
         return max(by_cost, max(meter.waited, meter.per_event) / (self._bound * _REST_WAIT))
 
     def _events_to_check(self, meter: LoadMeter) -> int:
-        """Return the number of events that take the share of the bound which may pass between two checks."""
         return self._events_at_rest()
 
     def _events_at_rest(self) -> int:
+        """Return the number of events that take the share of the bound which may pass between two checks."""
         return max(1, int(min(self._bound * _REST_CHECK / max(self._per_event, 1e-9), MOST_EVENTS)))
 
     def schedule_next(self, events: int, free: Callable[[], tuple[int, int]] | None) -> None:

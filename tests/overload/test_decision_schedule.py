@@ -156,6 +156,14 @@ def test_without_a_queue_a_burst_changes_nothing() -> None:
     assert one.until_decision(1_000.0) == other.until_decision(1_000.0) and one.checks == other.checks
 
 
+def test_without_a_bound_a_burst_changes_nothing() -> None:
+    one, other = (Stream(DecisionSchedule(True, False, 0.0, 0.0), 8_000, queued=True) for _ in range(2))
+    one.later(1_000.0)
+    other.later(50_000.0)
+    assert one.until_decision(1_000.0) == other.until_decision(1_000.0) and one.checks == other.checks
+    assert one.checks[0] == 125
+
+
 def test_a_window_that_seems_long_is_checked_as_well() -> None:
     """In a burst no time passes, and no work is done: the next check is at most twice as far."""
     stream = Stream(DecisionSchedule(True, False, 1_000.0, 0.0), 80_000)
@@ -273,6 +281,11 @@ def test_they_go_on_from_a_snapshot() -> None:
     assert other.state() == schedule.state() and other.check == 400
     other.restore(json.loads(json.dumps(schedule.state()))[:-1])  # of an earlier version
     assert other.state() == schedule.state()
+    schedule, other = DecisionSchedule(True, False, 4e6, 0.0), DecisionSchedule(True, False, 4e6, 0.0)
+    Stream(schedule, 1e6, queued=True).until_decision(50_000.0)
+    other.restore(json.loads(json.dumps(schedule.state())))
+    one, same_stream = Stream(schedule, 1e6, queued=True), Stream(other, 1e6, queued=True)
+    assert one.until_decision(1_000.0) == same_stream.until_decision(1_000.0) and one.checks == same_stream.checks
     meter, same = LoadMeter(0.0, LatencyMonitor()), LoadMeter(0.0, LatencyMonitor())
     meter.add(100, 500.0, (3, 4), (4, 5))
     meter.measure([], 0.0, 0.0)

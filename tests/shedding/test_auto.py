@@ -343,7 +343,7 @@ class Remembering(Auto):
     fit_task = f"{__name__}:remember"
 
 
-def test_the_demand_is_that_while_load_was_shed_since_the_last_fit(plain: tuple[int, float]) -> None:
+def test_the_demand_is_that_while_load_was_shed_during_the_recording(plain: tuple[int, float]) -> None:
     """Also across a snapshot, and not while nothing was shed."""
     JOBS.clear()
     options = {"history": 4_000, "renew": 4_000}
@@ -365,9 +365,11 @@ def test_the_demand_is_that_while_load_was_shed_since_the_last_fit(plain: tuple[
     auto = Remembering(**options)
     live = engine(0.4 * plain[1], shedder=auto)
     live.process(EVENTS.slice(0, 4_000))
-    assert JOBS[0].demand is not None and auto.recorded_demand is None
-    live.process(EVENTS.slice(4_000, 2_000))
-    assert auto.recorded_demand is not None
+    assert JOBS[0].demand is not None and auto.end_recording() is None
+    live.process(EVENTS.slice(4_000, 4_000))
+    assert auto.end_recording() is None  # nothing is recorded until the next fit is due
+    live.process(EVENTS.slice(8_000, 2_000))
+    assert auto.end_recording() == pytest.approx(0.6, abs=0.12)
 
 
 def test_events_without_a_demand_do_not_count() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,8 +20,7 @@ from bench.papers.espice.streams import SYMBOLS, q2, quotes
 from bench.papers.figures import Figure, Panel, Part, Picture, Table
 from bench.papers.results import measured_part
 from bench.papers.strategies import ESPICE, strategies
-from fastcep.evaluation.constant import ConstantDemand, SameDemand
-from fastcep.evaluation.setting import UNREACHABLE_BOUND
+from bench.papers.timing import constant_engine, no_garbage_collection
 from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.protocols import QueryView, Shedder
 from fastcep.shedding.events import PatternWeightedEvents
@@ -126,31 +124,20 @@ def _seconds(
     seconds: list[list[float]] = [[], [], []]
     first, matches = int(_START * len(table)), 0
     for number in range(_PASSES):
-        engines = [_engine(query, _Constant(DropPlan())), _engine(query, _Constant(_ESTIMATED)),
-                   _engine(query, without_effect(factory(0)))]  # fmt: skip
+        shedders = (_Constant(DropPlan()), _Constant(_ESTIMATED), without_effect(factory(0)))
+        engines = [constant_engine(query, shedder) for shedder in shedders]
         for engine in engines:
             matches = len(engine.process(table.slice(0, first)))
-        gc.collect()
-        gc.disable()
-        for start in range(first, len(table) - _STRETCH + 1, _STRETCH):
-            stretch = table.slice(start, _STRETCH)
-            turn = number + start // _STRETCH
-            for place in (turn % 3, (turn + 1) % 3, (turn + 2) % 3):
-                begin = time.process_time()
-                found = engines[place].process(stretch)
-                seconds[place].append(time.process_time() - begin)
-                matches += len(found) if place == 2 else 0
-        gc.enable()
+        with no_garbage_collection():
+            for start in range(first, len(table) - _STRETCH + 1, _STRETCH):
+                stretch = table.slice(start, _STRETCH)
+                turn = number + start // _STRETCH
+                for place in (turn % 3, (turn + 1) % 3, (turn + 2) % 3):
+                    begin = time.process_time()
+                    found = engines[place].process(stretch)
+                    seconds[place].append(time.process_time() - begin)
+                    matches += len(found) if place == 2 else 0
     return seconds[0], seconds[1], seconds[2], matches
-
-
-def _engine(query: fc.Query, shedder: Shedder) -> fc.Engine:
-    """Return an engine with a constant demand."""
-    demand = next(iter(RATES.values()))
-    return fc.Engine(
-        query, clock="wall", store="rows", latency_bound=UNREACHABLE_BOUND, shedder=ConstantDemand(shedder, demand),
-        detector=SameDemand(demand),
-    )  # fmt: skip
 
 
 _PART = Part(

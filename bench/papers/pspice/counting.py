@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from statistics import median
 from typing import Any
@@ -19,18 +17,15 @@ from bench.papers.pspice.cases import CASES, Case
 from bench.papers.pspice.findings import counting
 from bench.papers.results import measured_part
 from bench.papers.strategies import PSPICE
-from fastcep.evaluation.constant import ConstantDemand, SameDemand
-from fastcep.evaluation.setting import UNREACHABLE_BOUND
+from bench.papers.timing import SAVED, constant_engine, no_garbage_collection
 from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.episodes import without_warnings
 from fastcep.overload.protocols import QueryView
 from fastcep.shedding import PSpice
 
-__all__ = ["COUNTING", "constant_engine", "counting_times"]
+__all__ = ["COUNTING", "counting_times"]
 
 EVENTS = 300_000
-#: Share of the work to save, about that of a rate of 120 %.
-_DEMAND = 1 - 1 / 1.2
 #: Number of passes, each with a new pair of engines; an even number, as the one made first takes a little longer.
 _PASSES = 40
 #: Number of events that one engine takes before the other takes the same ones.
@@ -134,7 +129,7 @@ def _pass(
     engines = {kind: constant_engine(query, shedder) for kind, shedder in shedders.items()}
     seconds: dict[type[_Timed], list[float]] = {_Counted: [], _Uncounted: []}
     first, order = len(table) // 3, list(kinds)
-    with without_warnings(), _no_garbage_collection():
+    with without_warnings(), no_garbage_collection():
         matches = {kind: len(engine.process(table.slice(0, first))) for kind, engine in engines.items()}
         time.sleep(_PAUSE)
         before, began = shedders[_Counted].learning, time.perf_counter()
@@ -155,31 +150,12 @@ def _pass(
     return seconds, learning, matches[_Counted]
 
 
-def constant_engine(query: fc.Query, shedder: PSpice) -> fc.Engine:
-    """Return an engine on the wall clock that always saves the same share of the work."""
-    return fc.Engine(
-        query, clock="wall", store="rows", latency_bound=UNREACHABLE_BOUND, detector=SameDemand(_DEMAND),
-        shedder=ConstantDemand(shedder, _DEMAND),
-    )  # fmt: skip
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Collect garbage before, because it takes as long as a pass, and not inside."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 def _part(name: str, sizes: tuple[int, ...], title: str) -> Part:
     case = CASES[name]
     points = {f"{size}": {"measure": partial(counting_times, case, size)} for size in sizes}
     return Part(
         name, title, partial(case.query, sizes[0]), case.events, EVENTS, (PSPICE,),
-        {"demands": f"{100 * _DEMAND:.3g}%"}, history=case.history, points=points,
+        {"demands": f"{100 * SAVED:.3g}%"}, history=case.history, points=points,
     )  # fmt: skip
 
 
@@ -188,7 +164,7 @@ COUNTING = Figure(
     "counting",
     "Section III-D: counting observations",
     "To build the model again, the operator collects observations while it runs. The paper does not give their cost.",
-    f"Q1 in windows of two sizes and Q4, over generated events, on the wall clock, while {_DEMAND:.0%} of the work is "
+    f"Q1 in windows of two sizes and Q4, over generated events, on the wall clock, while {SAVED:.0%} of the work is "
     "saved. Two engines take the same events in turn, a few thousand at a time. They decide in the same way, but only "
     "one counts the children of partial matches and compares them with the model. *Overhead*: the share of the CPU "
     "time that counting adds to a stretch, the median over all pairs, plus the share of the time for comparing.",

@@ -11,12 +11,12 @@ import pyarrow as pa
 import fastcep as fc
 from bench.papers.data import HISTORY, HISTORY_SEED, SEED
 from bench.papers.figures import Figure, Part, Table
-from bench.papers.pspice.counting import constant_engine
 from bench.papers.pspice.findings import overheads_on_the_wall
 from bench.papers.pspice.overhead import QUOTED_SYMBOLS
 from bench.papers.pspice.streams import q1, quotes
 from bench.papers.results import measured_part
 from bench.papers.strategies import PSPICE
+from bench.papers.timing import constant_engine
 from fastcep.overload.episodes import without_warnings
 from fastcep.shedding import PSpice
 

@@ -27,8 +27,8 @@ class Auto(RefittingShedder):
     """Sheds at random at first, and by a model as soon as a better one is fitted on the stream.
 
     `ByModel` sheds by these models, and at random before there are any. The shedder records the last events, and
-    chooses models on them as `try_models` describes, for the mean demand while load was shed. The fit is repeated when
-    the stream has changed from a model, and after `renew` events. See `RefittingShedder`.
+    chooses models on them as `try_models` describes, for the mean demand while load was shed meanwhile. The fit is
+    repeated when the stream has changed from a model, and after `renew` events. See `RefittingShedder`.
 
     Parameters
     ----------
@@ -104,7 +104,8 @@ class Auto(RefittingShedder):
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         """Return the drop plan of each query, by its model or at random."""
         if views:
-            self._demands.add(demand, views[0].load.events)
+            of_work = 0.0 if views[0].of_present else demand
+            self._demands.add(of_work, views[0].load.events if self.records else 0)
         return self._by_model.decide(demand, before, views)
 
     def utility(self, view: QueryView) -> Floats | None:
@@ -144,18 +145,11 @@ class Auto(RefittingShedder):
         for name in self._by_model.models.keys() - self._queries.keys() - self._given:
             self._by_model.remove(name)
 
-    @property
-    def recorded_demand(self) -> float | None:
-        """Mean share of the work that had to be saved while load was shed, since the last fit."""
-        return self._demands.mean
-
-    def renew(self) -> bool:
-        """Begin a fit, take its result, or count down to the next one; return whether to plan the queries again."""
-        fits = self._fits
-        changed = super().renew()
-        if self._fits > fits:
-            self._demands.restart()
-        return changed
+    def end_recording(self) -> float | None:
+        """Return the mean share of the work that had to be saved while load was shed during the recording."""
+        mean = self._demands.mean
+        self._demands.restart()
+        return mean
 
     def has_changed(self) -> bool:
         """Return whether a model reports a change of the stream."""

@@ -33,7 +33,7 @@ class FitJob:
     seed
         Seed of all random decisions.
     demand
-        Share of the work that had to be saved while the history was recorded; None if unknown.
+        Share of the work that had to be saved while the history was recorded and load was shed; None if unknown.
     """
 
     queries: Sequence[ast.Query]

@@ -106,9 +106,8 @@ class RefittingShedder(Baseline, RenewingShedder):
         """
         return False
 
-    @property
-    def recorded_demand(self) -> float | None:
-        """Share of the work that had to be saved since the recording began; the default, None, is unknown."""
+    def end_recording(self) -> float | None:
+        """Handle the end of a recording; return the share of the work that had to be saved, None if it is unknown."""
         return None
 
     def has_changed(self) -> bool:
@@ -169,9 +168,8 @@ class RefittingShedder(Baseline, RenewingShedder):
             return False
         self._fits += 1
         queries, setting = list(self._queries.values()), self._setting
-        job = FitJob(
-            queries, history, self.models_in_use, setting.costs, setting.index, self.seed, self.recorded_demand
-        )
+        demand = self.end_recording()
+        job = FitJob(queries, history, self.models_in_use, setting.costs, setting.index, self.seed, demand)
         if setting.virtual:
             return self._take(fit_function(self.fit_task)(job))
         try:
