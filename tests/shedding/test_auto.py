@@ -15,7 +15,8 @@ from support.shedding import positional
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.shedding import Auto, by_name
+from fastcep.overload.protocols import DetectorReading, Load
+from fastcep.shedding import Auto, QueueLength, by_name
 from fastcep.shedding.auto.mean_demand import MeanDemand
 from fastcep.shedding.auto.trial import try_models
 from fastcep.shedding.refit.process import FitProcess
@@ -370,6 +371,21 @@ def test_the_demand_is_that_while_load_was_shed_during_the_recording(plain: tupl
     assert auto.end_recording() is None  # nothing is recorded until the next fit is due
     live.process(EVENTS.slice(8_000, 2_000))
     assert auto.end_recording() == pytest.approx(0.6, abs=0.12)
+
+
+class OfPresent(QueueLength):
+    """Detector that demands half of the live partial matches."""
+
+    def read(self, load: Load) -> DetectorReading:
+        """Return this demand."""
+        return DetectorReading(1.0, amount=0.5, of_present=True)
+
+
+def test_a_demand_of_live_partial_matches_is_not_one_of_work(plain: tuple[int, float]) -> None:
+    auto = Auto(history=SIZE)
+    live = engine(plain[1], shedder=auto, detector=OfPresent())
+    live.process(EVENTS.slice(0, 5_000))
+    assert live.metrics()["shedding"]["demand"] == 0.5 and auto.end_recording() is None
 
 
 def test_events_without_a_demand_do_not_count() -> None:
