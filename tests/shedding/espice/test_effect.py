@@ -88,22 +88,29 @@ def ending_model(*, equal_costs: bool) -> Model:
 @pytest.mark.parametrize("equal_costs", [False, True])
 def test_the_bound_holds_where_drops_of_events_save_no_work(equal_costs: bool) -> None:
     """A window whose match is lost stays open, so drops of useful events cost work; dropped windows save it."""
-    events = uniform(2000, 2)
-    free = fc.Engine(ENDING, latency_bound="1h", shedder=None, **positional.OPTIONS)
-    truth = len(free.process(events))
-    mean = free.metrics()["shedding"]["processing_latency"]["mean"]
-    engine = fc.Engine(
-        ENDING, latency_bound=2000 * mean, shedder=ESpice(ending_model(equal_costs=equal_costs)),
-        detector=QueueLength(0.8), **positional.OPTIONS,
-    )  # fmt: skip
-    late: list[Any] = []
-    engine.listen(lambda _, latency: late.append(latency > 2000 * mean))
-    found = len(engine.process(events, arrivals=(np.arange(len(events)) * mean / 1.5).astype(np.int64)))
-    share, dropped = float(np.concatenate(late).mean()), engine.metrics()["shedding"]["dropped_windows"]
+    shares = []
+    for seed in (2, 3, 4, 5):
+        events = uniform(2000, seed)
+        free = fc.Engine(ENDING, latency_bound="1h", shedder=None, **positional.OPTIONS)
+        truth = len(free.process(events))
+        mean = free.metrics()["shedding"]["processing_latency"]["mean"]
+        engine = fc.Engine(
+            ENDING, latency_bound=2000 * mean, shedder=ESpice(ending_model(equal_costs=equal_costs)),
+            detector=QueueLength(0.8), **positional.OPTIONS,
+        )  # fmt: skip
+        late: list[Any] = []
+        engine.listen(lambda _, latency, late=late, mean=mean: late.append(latency > 2000 * mean))
+        found = len(engine.process(events, arrivals=(np.arange(len(events)) * mean / 1.5).astype(np.int64)))
+        shares.append(float(np.concatenate(late).mean()))
+        dropped = engine.metrics()["shedding"]["dropped_windows"]
+        if equal_costs:
+            assert dropped == 0 and found < 0.5 * truth
+        else:
+            assert dropped > 300 and found > 0.6 * truth
     if equal_costs:
-        assert share > 0.3 and dropped == 0
+        assert min(shares) > 0.01 and max(shares) > 0.3
     else:
-        assert share == 0 and dropped > 300 and found > 0.6 * truth
+        assert max(shares) == 0
 
 
 def test_it_is_measured_on_the_last_events() -> None:
