@@ -159,9 +159,10 @@ class DecisionSchedule:
             return min(by_window, by_cost)
         nearest = self._cost * _NEAREST
         by_work = meter.spent / max(self._bound * _BOUND_SHARE, nearest)
-        # While much is shed, many events arrive in little work. Receiving them takes time, too.
+        # While much is shed, many events arrive in little work. An idle engine has time for decisions, and to receive
+        # events takes time, too.
         by_arrivals = meter.arrivals_passed / (self._bound * _ARRIVALS_SHARE)
-        by_arrivals = min(by_arrivals, meter.busy_time / nearest if nearest > 0 else inf)
+        by_arrivals = min(by_arrivals, meter.elapsed / nearest if nearest > 0 else inf)
         return max(min(by_window, by_cost), by_work, by_arrivals)
 
     def count_budget(self, per_event: float) -> float:

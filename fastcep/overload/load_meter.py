@@ -18,7 +18,7 @@ __all__ = ["LoadMeter"]
 
 _STATE = sequence(
     COUNT, AMOUNT, or_null(INT64), or_null(INT64), AMOUNT, or_null(INT64), anything, sequence(COUNT, COUNT),
-    sequence(AMOUNT, AMOUNT),
+    sequence(AMOUNT, AMOUNT), or_null(AMOUNT), optional=1,
 )  # fmt: skip
 
 
@@ -53,6 +53,7 @@ class LoadMeter:
         self._busy, self._ended = 0.0, 0
         self._began: int | None = None  #: event time at the last decision, or of the first event
         self._arrived: int | None = None  #: arrival time of the last event before the last decision
+        self._decided: float | None = None  #: when the engine began with that event
         self._typical = (0.0, 0.0)  #: number of events and time passed, about a window of them
         self._offered = OfferedLoad(bound)
         self._latency_counts = (0, 0)
@@ -91,6 +92,13 @@ class LoadMeter:
     def busy_time(self) -> float:
         """Time that the engine was busy since the last decision; on the virtual clock, only with matching."""
         return self._busy or self.spent
+
+    @property
+    def elapsed(self) -> float:
+        """Time since the last decision, in which the engine was busy or idle; the busy time if arrivals are unknown."""
+        if self.last_arrival is None or self._decided is None:
+            return self.busy_time
+        return max(self.busy_time, self.last_arrival + self.waited - self._decided)
 
     def busy(self, last_cost: float) -> float:
         """Return the time per event that the engine was busy, including the cost of the last decision."""
@@ -144,18 +152,20 @@ class LoadMeter:
         for query in queries:
             query.window_size = query.window_events(*self._typical)
         self._began, self._arrived = self.last_time, self.last_arrival
+        self._decided = None if self.last_arrival is None else self.last_arrival + self.waited
         self.events, self.spent, self._busy = 0, 0.0, 0.0
         self.first_arrival = self.last_arrival = None
 
     def state(self) -> list[Any]:
         """Return the state for a snapshot as JSON values."""
         return [self.events, self.spent, self._began, self.first_arrival, self._busy, self._arrived,
-                self._offered.state(), list(self._latency_counts), list(self._typical)]  # fmt: skip
+                self._offered.state(), list(self._latency_counts), list(self._typical),
+                self._decided]  # fmt: skip
 
     def restore(self, state: list[Any]) -> None:
         """Restore a `state`."""
         _STATE(state, "control.measured")
         (self.events, self.spent, self._began, self.first_arrival, self._busy, self._arrived, offered, counts,
-         typical) = state  # fmt: skip
+         typical, self._decided) = (*state, None)[:10]  # older snapshots have nine  # fmt: skip
         self._offered.restore(offered)
         self._latency_counts, self._typical = (counts[0], counts[1]), (typical[0], typical[1])
