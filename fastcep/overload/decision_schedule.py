@@ -44,7 +44,7 @@ _FREQUENT = 8
 #: a queue: share of the work left until the next decision that may be done until the next check, if events are as
 #: expensive as in the most expensive stretch, and what this expense loses at each check.
 _FIRST_CHECK, _NEXT_CHECK = 8, 32
-_CHECKED_WORK, _FORGOTTEN = 0.5, 0.02
+_CHECKED_WORK, _FORGOTTEN = 0.5, 0.01
 
 #: Share of the time that shedders may use for learning, in addition to decisions, and for counting the children of
 #: partial matches; and the time that counting one child takes (ns). On the virtual clock both cost nothing.

@@ -123,7 +123,7 @@ class LoadMeter:
             self._offered.add(self.events, max(0, self.last_arrival - before), self.spent, other, saved)
         return Load(
             bound=self._bound, recent=self.per_event, busy=busy, waited=self.waited, service=self._offered.service,
-            growth=self._offered.growth, other=self._offered.other,
+            growth=self._offered.growth, latest=self.per_event / (1 - saved), other=self._offered.other,
             arrivals=self._offered.rate, events=self.events, over=self._share_over_bound(),
             partial_matches=sum(query.matcher.live for query in queries),
         )  # fmt: skip

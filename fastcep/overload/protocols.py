@@ -394,6 +394,8 @@ class Load:
         Time of matching an event without shedding (median), and least time of other work for it; 0 while unknown.
     growth
         Expected excess of the present ``service`` over the median, in ns; 0 if it does not rise.
+    latest
+        Time of matching an event without shedding, since the last decision only; 0 if nothing is known.
     waited
         Time that the last event waited in the queue.
     queue
@@ -431,6 +433,7 @@ class Load:
     service: float = 0.0
     other: float = 0.0
     growth: float = 0.0
+    latest: float = 0.0
 
 
 @dataclass(slots=True)

@@ -27,6 +27,8 @@ _MOST_REPAID = {"mean": 0.25, "p95": 0.5, "p99": 0.5}
 _ROOM, _MOST_USED = 0.75, 0.999
 #: Largest ratio of the time that matching takes to the time that there is for it.
 _MOST_RATIO = 1000.0
+#: Power of the share of the bound that the last event waited, by which a burst counts: little below f, all at the bound.
+_NEARNESS = 8
 
 
 class SmoothedLatency(Detector):
@@ -115,7 +117,9 @@ class QueueLength(Detector):
     events that arrive until shedding takes effect. ``excess`` compares the time that matching takes without shedding
     with the time that there is for it, so an event waits for ``f * LB`` if the share ``excess / (1 + excess)`` of the
     matching is saved. ``utilisation`` is the same ratio for events that arrive as fast as they are processed. While the
-    queue is above its limit, both take into account that the service time rises (`Load.growth`).
+    queue is above its limit, both take into account that the service time rises (`Load.growth`); the nearer to the
+    bound the last event waited, the more ``utilisation`` is that of the last events alone (`Load.latest`), because
+    there is no more time to see whether they are a burst.
 
     Parameters
     ----------
@@ -160,6 +164,9 @@ class QueueLength(Detector):
         excess = load.queue / limit - 1
         if excess > 0:  # the median lags behind a rise
             utilisation = self._ratio(load.arrivals, load.growth)
+            burst = self._ratio(load.arrivals, load.latest - self._service)
+            near = min(load.waited / load.bound, 1.0) if load.bound else 0.0
+            utilisation += max(burst - utilisation, 0.0) * near**_NEARNESS
             if self._fixed is None:
                 excess = self._ratio(load.queue / (self.f * load.bound), load.growth) - 1
         return DetectorReading(excess, utilisation, why=why)

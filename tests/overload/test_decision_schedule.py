@@ -229,7 +229,7 @@ def test_the_load_has_medians_of_rate_and_service_time() -> None:
         load = meter.measure([], 0.0, 0.5)
         meter.reset([])
     assert load.arrivals == pytest.approx(10 / 2_000)
-    assert (load.busy, load.service, load.other) == (100, 100, 50)
+    assert (load.busy, load.service, load.latest, load.other) == (100, 100, 100, 50)
 
 
 def test_a_decision_is_due_while_nearly_everything_is_dropped() -> None:
@@ -242,6 +242,32 @@ def test_a_decision_is_due_while_nearly_everything_is_dropped() -> None:
     meter.add(20_000, 300_000.0, (0, 0), (0, 12_500_000))
     meter.record_busy(13_000_000, 0, 1_000_000)
     assert meter.busy_time == 12_000_000 and schedule.is_due(meter, 0.0, 1e9)
+
+
+@pytest.mark.parametrize(("waited", "due"), [(0.0, True), (5e6, False)])
+def test_an_idle_engine_has_time_for_decisions(waited: float, due: bool) -> None:
+    """All is dropped, and takes no time. Events of the bound have arrived since: one by one, or while they waited."""
+    schedule = DecisionSchedule(True, False, 4e6, 100_000.0)
+    meter = LoadMeter(4e6, LatencyMonitor())
+    meter.add(1, 0.0, (0, 0), (0, 0))
+    meter.waited = waited
+    meter.reset([])
+    meter.add(4_000, 0.0, (0, 0), (1_000, 4_000_000))
+    meter.waited = max(0.0, waited - 4e6)
+    assert schedule.is_due(meter, 0.0, 1e9) == due == (meter.elapsed >= 4 * 100_000)
+
+
+def test_time_has_elapsed_while_the_engine_waited() -> None:
+    meter = LoadMeter(4e6, LatencyMonitor())
+    meter.add(10, 500.0, (0, 0), (1_000, 1_000))
+    meter.waited = 3_000.0
+    assert meter.elapsed == 500  # nothing is known of before
+    meter.reset([])
+    meter.add(10, 500.0, (0, 0), (5_000, 9_000))
+    meter.waited = 400.0
+    assert meter.elapsed == 9_400 - 4_000
+    meter.add(10, 50_000.0, (0, 0), (9_000, 9_000))
+    assert meter.elapsed == 50_500  # it was busy all the time
 
 
 def test_learning_takes_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,3 +317,8 @@ def test_they_go_on_from_a_snapshot() -> None:
     meter.measure([], 0.0, 0.0)
     same.restore(json.loads(json.dumps(meter.state())))
     assert same.state() == meter.state() and same.busy(1.0) == meter.busy(1.0)
+    meter.reset([])
+    for state, elapsed in ((meter.state(), 895), (meter.state()[:-1], 2)):  # the second one is of an earlier version
+        same.restore(json.loads(json.dumps(state)))
+        same.add(1, 2.0, (4, 4), (900, 900))
+        assert same.elapsed == elapsed

@@ -127,6 +127,21 @@ def test_above_the_limit_a_rise_of_the_service_time_counts() -> None:
     assert QueueLength().read(Load(BOUND, service=250, growth=50, queue=4000)).excess == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize("detector", [QueueLength(), QueueLength(q_max=4000)])
+def test_near_the_bound_a_burst_counts_at_once(detector: QueueLength) -> None:
+    """There is no time left to see whether the last events are an exception."""
+
+    def utilisation(waited: float, latest: float = 1000, queue: int = 3500) -> float | None:
+        load = Load(BOUND, service=250, latest=latest, waited=waited * BOUND, queue=queue, arrivals=1 / 200)
+        return detector.read(load).utilisation
+
+    assert utilisation(0.0) == 1.25 and utilisation(0.57) == pytest.approx(1.25, abs=0.05)
+    assert utilisation(0.8) == pytest.approx(1.25 + 3.75 * 0.8**8)
+    assert utilisation(1.0) == utilisation(3.0) == pytest.approx(5.0)
+    assert utilisation(1.0, queue=1000) == 1.25  # within the limit there is time
+    assert utilisation(1.0, latest=100) == 1.25  # events that are cheap do not show that it is over
+
+
 def test_a_given_longest_queue_is_taken() -> None:
     detector = QueueLength(f=0.5, q_max=100)
     assert detector.read(Load(BOUND, queue=75)).excess == pytest.approx(0.5)
