@@ -27,7 +27,7 @@ _MOST_REPAID = {"mean": 0.25, "p95": 0.5, "p99": 0.5}
 _ROOM, _MOST_USED = 0.75, 0.999
 #: Largest ratio of the time that matching takes to the time that there is for it.
 _MOST_RATIO = 1000.0
-#: Power of the share of the bound that the last event waited, by which a burst counts: little below f, all at the bound.
+#: Power of the share of the bound that the last event waited: a burst counts little below f, and fully at the bound.
 _NEARNESS = 8
 
 
