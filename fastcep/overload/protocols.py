@@ -392,10 +392,9 @@ class Load:
         Time that the engine is busy per event, with the cost of the last decision.
     service, other
         Time of matching an event without shedding (median), and least time of other work for it; 0 while unknown.
-    growth
-        Expected excess of the present ``service`` over the median, in ns; 0 if it does not rise.
-    latest
-        Time of matching an event without shedding, since the last decision only; 0 if nothing is known.
+    growth, latest
+        Expected excess of the present ``service`` over the median, 0 if it does not rise; ``service`` since the last
+        decision alone.
     waited
         Time that the last event waited in the queue.
     queue
