@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t
 
 from fastcep._core.input.arrow cimport ArrowArray, Scratch
 from fastcep._core.input.batch cimport Events
+from fastcep._core.input.name_codes cimport Names
 
 
 cdef struct Field:           # a column of the schema in Arrow data
@@ -12,12 +13,6 @@ cdef struct Field:           # a column of the schema in Arrow data
     int64_t factor           # for times: nanoseconds per unit
 
 
-cdef struct TypeName:
-    const char* text         # UTF-8
-    int64_t size             # bytes
-    int next                 # next name in the same slot, or -1
-
-
 cdef class BatchReader:
     cdef object layout_of    # returns the fields of an Arrow schema, or None
     cdef object strings      # the string table
@@ -25,11 +20,8 @@ cdef class BatchReader:
     cdef dict place_of       # per name of a source: its position in ``sources``
     cdef bytes dtypes        # per column of the schema: i, f, b or s
     cdef dict type_ids       # type id by name
-    cdef list encoded_names  # names of the types, encoded
+    cdef Names names         # names of the types, encoded
     cdef tuple type_codes    # codes of the types; None: the data has names
-    cdef TypeName* type_names  # per type id
-    cdef int* name_slots     # hash table of ``names``: the first name of each slot, or -1
-    cdef int slot_mask
     cdef int n_sources
     cdef object last_schema  # the last Arrow schema
     cdef bint is_readable    # that schema can be read here, with ``fields``
@@ -53,7 +45,6 @@ cdef class BatchReader:
     cdef bint _export(self, int place, values, int64_t* size) except -1
     cdef bint _fill(self, int place, const ArrowArray* array, const Field* field) except -1
     cdef bint _times(self, const int64_t* values, int64_t n, int64_t factor, Scratch* scratch) noexcept
-    cdef int _type_of(self, const char* text, int64_t size) noexcept nogil
     cdef bint _types_of_texts(self, const ArrowArray* array, const Field* field) noexcept
     cdef bint _types_of_list(self, list values) except -1
     cdef bint _codes_of_types(self, const int64_t* values, int64_t n) noexcept

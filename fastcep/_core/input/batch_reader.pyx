@@ -5,9 +5,9 @@ Other data, and invalid data, is left to ``fastcep.events``, which converts it o
 returns False and changes nothing. For the data that this module reads, both readers give the same result; the tests
 compare them. Views of the data are valid until ``done``.
 """
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint64_t, uintptr_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uintptr_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memset
+from libc.string cimport memset
 
 cimport numpy as cnp
 from cpython.dict cimport PyDict_GetItemWithError
@@ -28,6 +28,8 @@ from fastcep._core.input.arrow cimport (
     ArrowArray, Scratch, bool_values, float_values, int_values, null_flags, scratch_free, scratch_reserve, scratch_trim,
     text_at, zero_nulls,
 )
+from fastcep._core.input.name_codes cimport UNKNOWN, find_all
+from fastcep._core.input.name_codes import Names
 
 cnp.import_array()
 
@@ -39,7 +41,6 @@ cdef enum:
     SEQUENCE
     COLUMNS                  # the first attribute
     MANY_TEXTS = 2048        # from this number of rows on, Arrow finds the distinct strings of a column faster
-    UNKNOWN = 0xFFFF
 
 
 cdef class BatchReader:
@@ -63,8 +64,6 @@ cdef class BatchReader:
     """
 
     def __cinit__(self, layout_of, strings, tuple sources, bytes dtypes, tuple type_names, codes):
-        cdef Py_ssize_t i
-        cdef int slot
         self.layout_of, self.strings, self.sources, self.dtypes = layout_of, strings, sources, dtypes
         self.has_texts = b"s" in dtypes
         named = [source for source in sources if type(source) is str]
@@ -72,14 +71,9 @@ cdef class BatchReader:
         self.reads_dicts = len(self.place_of) == len(named) == len([source for source in sources if source is not None])
         self.n_sources = len(sources)
         self.type_ids = {name: i for i, name in enumerate(type_names)}
-        self.encoded_names = [name.encode("utf-8", "surrogatepass") for name in type_names]
+        self.names = Names([name.encode("utf-8", "surrogatepass") for name in type_names])
         self.type_codes = codes
         self.dict_types = [None] * len(sources)
-        self.slot_mask = 7
-        while self.slot_mask < 2 * len(type_names):
-            self.slot_mask = 2 * self.slot_mask + 1
-        self.name_slots = <int*>calloc(self.slot_mask + 1, sizeof(int))
-        self.type_names = <TypeName*>calloc(len(type_names), sizeof(TypeName))
         self.fields = <Field*>calloc(self.n_sources, sizeof(Field))
         self.dict_fields = <Field*>calloc(self.n_sources, sizeof(Field))
         self.scratch = <Scratch*>calloc(2 * self.n_sources, sizeof(Scratch))
@@ -87,24 +81,15 @@ cdef class BatchReader:
         self.numpy_buffers = <const void**>calloc(2 * self.n_sources, sizeof(void*))
         self.events.data = <const int64_t**>calloc(self.n_sources, sizeof(void*))
         self.events.null = <const uint8_t**>calloc(self.n_sources, sizeof(void*))
-        if (self.name_slots == NULL or self.type_names == NULL or self.fields == NULL or self.dict_fields == NULL
-                or self.scratch == NULL or self.arrays == NULL or self.numpy_buffers == NULL or self.events.data == NULL
-                or self.events.null == NULL):
+        if (self.fields == NULL or self.dict_fields == NULL or self.scratch == NULL or self.arrays == NULL
+                or self.numpy_buffers == NULL or self.events.data == NULL or self.events.null == NULL):
             raise MemoryError("no memory for the engine")
-        memset(self.name_slots, 0xFF, (self.slot_mask + 1) * sizeof(int))
-        for i, text in enumerate(self.encoded_names):
-            self.type_names[i].text, self.type_names[i].size = <const char*><bytes>text, len(text)
-            slot = _slot(self.type_names[i].text, self.type_names[i].size) & self.slot_mask
-            self.type_names[i].next = self.name_slots[slot]
-            self.name_slots[slot] = <int>i
 
     def __dealloc__(self):
         cdef int i
         self.done()
         for i in range(2 * self.n_sources if self.scratch != NULL else 0):
             scratch_free(self.scratch + i)
-        free(self.name_slots)
-        free(self.type_names)
         free(self.fields)
         free(self.dict_fields)
         free(self.scratch)
@@ -301,15 +286,6 @@ cdef class BatchReader:
         self.events.time = to
         return to != NULL and fc_scale(values, n, factor, to)
 
-    cdef int _type_of(self, const char* text, int64_t size) noexcept nogil:
-        """Return the id of the type with this name, or UNKNOWN."""
-        cdef int i = self.name_slots[_slot(text, size) & self.slot_mask]
-        while i >= 0:
-            if self.type_names[i].size == size and memcmp(self.type_names[i].text, text, size) == 0:
-                return i
-            i = self.type_names[i].next
-        return UNKNOWN
-
     cdef bint _types_of_texts(self, const ArrowArray* array, const Field* field) noexcept:
         """Set the type ids from names; False if a name is not declared."""
         cdef int64_t n = array.length, i, size
@@ -317,6 +293,7 @@ cdef class BatchReader:
         cdef uint16_t entry_ids[256]
         cdef const int64_t* indices
         cdef const ArrowArray* entries = array.dictionary
+        cdef const uint8_t* data
         cdef const char* text
         cdef uint16_t unknown = 0
         cdef bint some_unknown = False
@@ -324,16 +301,15 @@ cdef class BatchReader:
             return False
         self.events.types = to
         if field.entries == 0:
-            for i in range(n):
-                text = text_at(array, field.format, i, &size)
-                to[i] = self._type_of(text, size)
-                unknown |= to[i] == UNKNOWN
-            return not unknown
+            data = <const uint8_t*>array.buffers[2]
+            if field.format == b"u":
+                return find_all(self.names, <const int32_t*>array.buffers[1] + array.offset, n, data, to)
+            return find_all(self.names, <const int64_t*>array.buffers[1] + array.offset, n, data, to)
         if entries.length > 256 or (entries.null_count != 0 and entries.buffers[0] != NULL):
             return False
         for i in range(entries.length):
             text = text_at(entries, field.entries, i, &size)
-            entry_ids[i] = self._type_of(text, size)
+            entry_ids[i] = self.names.number(<const uint8_t*>text, size)
             some_unknown |= entry_ids[i] == UNKNOWN
         if field.format == b"i":
             fc_look_up(<const int32_t*>array.buffers[1] + array.offset, n, entry_ids, entries.length, to)
@@ -441,15 +417,6 @@ cdef class BatchReader:
         self.events.data[place - COLUMNS] = to
         self.events.null[place - COLUMNS] = nulls
         return True
-
-
-cdef inline uint64_t _slot(const char* text, int64_t size) noexcept nogil:
-    """Return the FNV-1a hash of a text, with its high bits folded into the low ones."""
-    cdef uint64_t hashed = 1469598103934665603ULL
-    cdef int64_t i
-    for i in range(size):
-        hashed = (hashed ^ <uint8_t>text[i]) * 1099511628211ULL
-    return hashed ^ hashed >> 32
 
 
 cdef bint _store_layout(Field* fields, layout) except -1:
