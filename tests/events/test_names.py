@@ -11,8 +11,7 @@ from fastcep.events import EventBatch, Schema, StringTable
 from fastcep.events.convert import texts
 
 UNKNOWN = 65_535
-#: Also texts that differ only between the first and the last eight bytes, and that are prefixes of each other.
-TEXTS = st.text(st.characters(codec="utf-8"), max_size=5) | st.from_regex(r"A{0,12}[AB]{0,2}A{0,12}", fullmatch=True)
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
 
 
 @given(
@@ -25,6 +24,15 @@ def test_ids_are_indices_of_the_names(names, data, kind, skipped):
     ids = Schema({name: {} for name in names}, type="type").type_ids(*texts(array))
     assert ids.dtype == np.uint16
     assert ids.tolist() == [names.index(text) if text in names else UNKNOWN for text in queried]
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 15, 16, 17, 24, 40])
+def test_names_that_differ_in_one_byte(length):
+    names = ["a" * place + other + "a" * (length - place - 1) for place in range(length) for other in "bc"]
+    others = ["a" * length, "a" * (length - 1), "", "a\0", *(name[:-1] for name in names), *(name + "\0" for name in names)]
+    queried = [*names, *(text for text in others if text not in names)]
+    ids = Schema({name: {} for name in names}, type="type").type_ids(*texts(pa.array(queried * 2)))
+    assert ids.tolist() == [*range(len(names)), *[UNKNOWN] * (len(queried) - len(names))] * 2
 
 
 @pytest.mark.thorough
