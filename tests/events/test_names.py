@@ -29,10 +29,20 @@ def test_ids_are_indices_of_the_names(names, data, kind, skipped):
 @pytest.mark.parametrize("length", [1, 7, 8, 9, 15, 16, 17, 24, 40])
 def test_names_that_differ_in_one_byte(length):
     names = ["a" * place + other + "a" * (length - place - 1) for place in range(length) for other in "bc"]
-    others = ["a" * length, "a" * (length - 1), "", "a\0", *(name[:-1] for name in names), *(name + "\0" for name in names)]
+    others = ["a" * length, "a" * (length - 1), "", "a\0"]
+    others += [changed for name in names for changed in (name[:-1], name + "\0")]
     queried = [*names, *(text for text in others if text not in names)]
     ids = Schema({name: {} for name in names}, type="type").type_ids(*texts(pa.array(queried * 2)))
     assert ids.tolist() == [*range(len(names)), *[UNKNOWN] * (len(queried) - len(names))] * 2
+
+
+@pytest.mark.parametrize("length", [1, 3, 8, 20])
+def test_names_that_differ_in_length(length):
+    """The words of these texts are the same, and some of them have the same slot."""
+    name, filler = "a" * length, "a" if length >= 8 else "\0"
+    longer = [name + filler * more for more in range(1, 40 if length > 8 else 8 - length)]
+    ids = Schema({name: {}}, type="type").type_ids(*texts(pa.array([name, *longer])))
+    assert ids.tolist() == [0] + [UNKNOWN] * len(longer)
 
 
 @pytest.mark.thorough
