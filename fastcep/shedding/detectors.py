@@ -117,9 +117,9 @@ class QueueLength(Detector):
     events that arrive until shedding takes effect. ``excess`` compares the time that matching takes without shedding
     with the time that there is for it, so an event waits for ``f * LB`` if the share ``excess / (1 + excess)`` of the
     matching is saved. ``utilisation`` is the same ratio for events that arrive as fast as they are processed. While the
-    queue is above its limit, both take into account that the service time rises (`Load.growth`); the nearer to the
-    bound the last event waited, the more ``utilisation`` is that of the last events alone (`Load.latest`), because
-    there is no more time to see whether they are a burst.
+    queue is above its limit, both take into account that the service time rises (`Load.growth`). The nearer to the
+    bound the last event waited, the more ``utilisation`` is that of the last events (`Load.latest`), because there is
+    no more time to see whether they are a burst. This also holds if the queue is short because no more events arrive.
 
     Parameters
     ----------
@@ -164,11 +164,12 @@ class QueueLength(Detector):
         excess = load.queue / limit - 1
         if excess > 0:  # the median lags behind a rise
             utilisation = self._ratio(load.arrivals, load.growth)
+            if self._fixed is None:
+                excess = self._ratio(load.queue / (self.f * load.bound), load.growth) - 1
+        if excess > 0 or load.waited > self.f * load.bound:
             burst = self._ratio(load.arrivals, load.latest - self._service)
             near = min(load.waited / load.bound, 1.0) if load.bound else 0.0
             utilisation += max(burst - utilisation, 0.0) * near**_NEARNESS
-            if self._fixed is None:
-                excess = self._ratio(load.queue / (self.f * load.bound), load.growth) - 1
         return DetectorReading(excess, utilisation, why=why)
 
     def _ratio(self, rate: float, growth: float = 0.0) -> float:

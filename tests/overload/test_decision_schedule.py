@@ -232,6 +232,15 @@ def test_the_load_has_medians_of_rate_and_service_time() -> None:
     assert (load.busy, load.service, load.latest, load.other) == (100, 100, 100, 50)
 
 
+def test_a_single_interruption_is_not_taken_for_a_burst() -> None:
+    meter, latest = LoadMeter(0.0, LatencyMonitor()), []
+    for spent in (1_000.0, 9_000.0, 1_000.0, 8_000.0, 7_000.0, 2_000.0):
+        meter.add(10, spent, (0, 0), (0, 0))
+        latest.append(meter.measure([], 0.0, 0.5).latest)
+        meter.reset([])
+    assert latest == [0, 200, 200, 200, 1_400, 400]
+
+
 def test_a_decision_is_due_while_nearly_everything_is_dropped() -> None:
     """Events of a quarter of the bound have arrived; receiving them took time, though matching did not."""
     schedule = DecisionSchedule(True, False, 50e6, None)
@@ -318,7 +327,7 @@ def test_they_go_on_from_a_snapshot() -> None:
     same.restore(json.loads(json.dumps(meter.state())))
     assert same.state() == meter.state() and same.busy(1.0) == meter.busy(1.0)
     meter.reset([])
-    for state, elapsed in ((meter.state(), 895), (meter.state()[:-1], 2)):  # the second one is of an earlier version
+    for state, told in ((meter.state(), (895, 2)), (meter.state()[:-2], (2, 0))):  # the second is of an earlier version
         same.restore(json.loads(json.dumps(state)))
         same.add(1, 2.0, (4, 4), (900, 900))
-        assert same.elapsed == elapsed
+        assert (same.elapsed, same.measure([], 0.0, 0.0).latest) == told
