@@ -393,8 +393,8 @@ class Load:
     service, other
         Time of matching an event without shedding (median), and least time of other work for it; 0 while unknown.
     growth, latest
-        Expected excess of the present ``service`` over the median, 0 if it does not rise; and ``service`` of the last two
-        intervals between decisions, the smaller one, so that a single interruption does not count.
+        Expected excess of the present ``service`` over the median, 0 if it does not rise; and ``service`` of the last
+        two intervals between decisions, the smaller one, so that a single interruption does not count.
     waited
         Time that the last event waited in the queue.
     queue
