@@ -283,7 +283,7 @@ class Control(ShedderChange):
         self._decisions += 1
         events = self._meter.events
         self._meter.reset(self.queries if self.shedder is not None else ())
-        self._schedule.schedule_next(events, self.memory)
+        self._schedule.schedule_next(events, self.memory, sheds=self.demand > 0)
 
     def _shed(self, shedder: Shedder) -> tuple[int, int]:
         """Apply the shedder's drop plans; return the partial matches visited and the ns spent on learning."""

@@ -12,7 +12,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from fastcep.overload.load_meter import LoadMeter
-from fastcep.stored import AMOUNT, COUNT, sequence, whole
+from fastcep.stored import AMOUNT, COUNT, FLAG, sequence, whole
 
 __all__ = ["MOST_EVENTS", "DecisionSchedule", "RestSchedule"]
 
@@ -44,7 +44,7 @@ _FREQUENT = 8
 #: a queue: share of the work left until the next decision that may be done until the next check, if events are as
 #: expensive as in the most expensive stretch, and what this expense loses at each check.
 _FIRST_CHECK, _NEXT_CHECK = 8, 32
-_CHECKED_WORK, _FORGOTTEN = 0.5, 0.01
+_CHECKED_WORK, _FORGOTTEN = 0.33, 0.01
 
 #: Share of the time that shedders may use for learning, in addition to decisions, and for counting the children of
 #: partial matches; and the time that counting one child takes (ns). On the virtual clock both cost nothing.
@@ -62,7 +62,8 @@ _REST_WAIT, _REST_CHECK = 0.25, 0.125
 
 _EVENTS = whole(1, _RAREST)
 _STATE = sequence(
-    _EVENTS, _EVENTS, AMOUNT, AMOUNT, AMOUNT, sequence(COUNT, AMOUNT, AMOUNT), COUNT, AMOUNT, COUNT, AMOUNT, optional=1
+    _EVENTS, _EVENTS, AMOUNT, AMOUNT, AMOUNT, sequence(COUNT, AMOUNT, AMOUNT), COUNT, AMOUNT, COUNT, AMOUNT, FLAG,
+    optional=2,
 )  # fmt: skip
 
 
@@ -106,6 +107,7 @@ class DecisionSchedule:
         self._costs = (0, 0.0, 0.0)  #: number, total and largest cost of decisions that shed or stopped to
         self._frequent = _FREQUENT
         self.held, self._growth = 0, 0.0
+        self._sheds = False  #: whether load is shed until the next decision
         self._dearest = 0.0  #: largest mean latency at a check, of which each check takes off a share
         self._learned, self._learning = 0, 0
 
@@ -159,10 +161,11 @@ class DecisionSchedule:
             return min(by_window, by_cost)
         nearest = self._cost * _NEAREST
         by_work = meter.spent / max(self._bound * _BOUND_SHARE, nearest)
-        # While much is shed, many events arrive in little work. An idle engine has time for decisions, and to receive
-        # events takes time, too.
+        # While much is shed, many events arrive in little work. Receiving them takes time, too, and an engine that is
+        # idle because it sheds has time for decisions.
         by_arrivals = meter.arrivals_passed / (self._bound * _ARRIVALS_SHARE)
-        by_arrivals = min(by_arrivals, meter.elapsed / nearest if nearest > 0 else inf)
+        passed = meter.elapsed if self._sheds else meter.busy_time
+        by_arrivals = min(by_arrivals, passed / nearest if nearest > 0 else inf)
         return max(min(by_window, by_cost), by_work, by_arrivals)
 
     def count_budget(self, per_event: float) -> float:
@@ -206,11 +209,19 @@ class DecisionSchedule:
         count, total, largest = self._costs
         return {"mean": total / count if count else 0.0, "max": largest}
 
-    def schedule_next(self, events: int, free: Callable[[], tuple[int, int]] | None) -> None:
+    def schedule_next(self, events: int, free: Callable[[], tuple[int, int]] | None, *, sheds: bool = False) -> None:
         """Schedule the next decision, after one that came ``events`` events after the last one.
 
-        ``free`` returns the bytes held and the limit.
+        Parameters
+        ----------
+        events
+            Number of events.
+        free
+            Function that returns the bytes held and the limit; None without a limit.
+        sheds
+            Whether load is shed until the next decision.
         """
+        self._sheds = sheds
         if self._decides:
             self._frequent = max(0, self._frequent - 1)
             self._most = self._rarest
@@ -232,13 +243,13 @@ class DecisionSchedule:
     def state(self) -> list[Any]:
         """Return the state for a snapshot as JSON values."""
         return [self.check, self._most, self._cost, self.overhead, self.last_cost, list(self._costs), self.held,
-                self._growth, self._frequent, self._dearest]  # fmt: skip
+                self._growth, self._frequent, self._dearest, self._sheds]  # fmt: skip
 
     def restore(self, state: list[Any]) -> None:
         """Restore a `state`."""
         _STATE(state, "control.pace")
         (self.check, self._most, self._cost, self.overhead, self.last_cost, costs, self.held, self._growth,
-         self._frequent, self._dearest) = (*state, 0.0)[:10]  # older snapshots have nine  # fmt: skip
+         self._frequent, self._dearest, self._sheds) = (*state, 0.0, False)[:11]  # older ones have nine
         self._costs = (costs[0], costs[1], costs[2])
 
 
@@ -265,7 +276,7 @@ class RestSchedule(DecisionSchedule):
         """Return the number of events that take the share of the bound which may pass between two checks."""
         return max(1, int(min(self._bound * _REST_CHECK / max(self._per_event, 1e-9), MOST_EVENTS)))
 
-    def schedule_next(self, events: int, free: Callable[[], tuple[int, int]] | None) -> None:
+    def schedule_next(self, events: int, free: Callable[[], tuple[int, int]] | None, *, sheds: bool = False) -> None:
         """Schedule the next decision, after one that came ``events`` events after the last one."""
-        super().schedule_next(events, free)
+        super().schedule_next(events, free, sheds=sheds)
         self.check = min(max(_LEAST, events), self._most, self._events_at_rest())

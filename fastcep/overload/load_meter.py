@@ -18,7 +18,7 @@ __all__ = ["LoadMeter"]
 
 _STATE = sequence(
     COUNT, AMOUNT, or_null(INT64), or_null(INT64), AMOUNT, or_null(INT64), anything, sequence(COUNT, COUNT),
-    sequence(AMOUNT, AMOUNT), or_null(AMOUNT), AMOUNT, optional=2,
+    sequence(AMOUNT, AMOUNT), or_null(AMOUNT), optional=1,
 )  # fmt: skip
 
 
@@ -54,7 +54,6 @@ class LoadMeter:
         self._began: int | None = None  #: event time at the last decision, or of the first event
         self._arrived: int | None = None  #: arrival time of the last event before the last decision
         self._decided: float | None = None  #: when the engine began with that event
-        self._work = 0.0  #: time of matching an event without shedding, before the last decision
         self._typical = (0.0, 0.0)  #: number of events and time passed, about a window of them
         self._offered = OfferedLoad(bound)
         self._latency_counts = (0, 0)
@@ -96,7 +95,7 @@ class LoadMeter:
 
     @property
     def elapsed(self) -> float:
-        """Time since the last decision, in which the engine was busy or idle; the busy time if arrivals are unknown."""
+        """Time since the engine began with the last event before the last decision; unknown: time that it was busy."""
         if self.last_arrival is None or self._decided is None:
             return self.busy_time
         return max(self.busy_time, self.last_arrival + self.waited - self._decided)
@@ -117,15 +116,14 @@ class LoadMeter:
         saved
             Share of the work that was saved since the last decision.
         """
-        busy, work = self.busy(last_cost), self.per_event / (1 - saved)
-        latest, self._work = min(work, self._work), work
+        busy = self.busy(last_cost)
         if self.last_arrival is not None and self.first_arrival is not None:
             before = self.first_arrival if self._arrived is None else self._arrived
             other = max(0.0, busy * self.events - self.spent)
             self._offered.add(self.events, max(0, self.last_arrival - before), self.spent, other, saved)
         return Load(
             bound=self._bound, recent=self.per_event, busy=busy, waited=self.waited, service=self._offered.service,
-            growth=self._offered.growth, latest=latest, other=self._offered.other,
+            growth=self._offered.growth, latest=self._offered.latest, other=self._offered.other,
             arrivals=self._offered.rate, events=self.events, over=self._share_over_bound(),
             partial_matches=sum(query.matcher.live for query in queries),
         )  # fmt: skip
@@ -162,12 +160,12 @@ class LoadMeter:
         """Return the state for a snapshot as JSON values."""
         return [self.events, self.spent, self._began, self.first_arrival, self._busy, self._arrived,
                 self._offered.state(), list(self._latency_counts), list(self._typical),
-                self._decided, self._work]  # fmt: skip
+                None if self._ended else self._decided]  # fmt: skip
 
     def restore(self, state: list[Any]) -> None:
         """Restore a `state`."""
         _STATE(state, "control.measured")
         (self.events, self.spent, self._began, self.first_arrival, self._busy, self._arrived, offered, counts,
-         typical, self._decided, self._work) = (*state, None, 0.0)[:11]  # older snapshots have nine  # fmt: skip
+         typical, self._decided) = (*state, None)[:10]  # older snapshots have nine  # fmt: skip
         self._offered.restore(offered)
         self._latency_counts, self._typical = (counts[0], counts[1]), (typical[0], typical[1])

@@ -27,7 +27,7 @@ _TREND = 5
 _MOST_SAVED = 0.95
 
 _READING = sequence(COUNT, AMOUNT, AMOUNT, AMOUNT)
-_STATE = sequence(listed(_READING), _READING)
+_STATE = sequence(listed(_READING), _READING, sequence(AMOUNT, AMOUNT), optional=1)
 
 
 class OfferedLoad:
@@ -45,6 +45,7 @@ class OfferedLoad:
         self._least = bound * _BOUND_SHARE
         self._readings: deque[tuple[int, float, float, float]] = deque(maxlen=_READINGS)
         self._open = (0, 0.0, 0.0, 0.0)
+        self._last = (0.0, 0.0)  #: the last two service times, unless nearly all was saved
 
     def add(self, events: int, passed: float, spent: float, other: float, saved: float) -> None:
         """Record events between two decisions.
@@ -63,6 +64,8 @@ class OfferedLoad:
         work, service = spent / (1 - saved), self.service
         if saved > _MOST_SAVED and service > 0:
             work = min(work, events * service)
+        else:
+            self._last = self._last[1], work / events
         total = self._open
         self._open = total[0] + events, total[1] + passed, total[2] + work, total[3] + other
         if self._open[1] > 0 and (self._open[1] >= self._least or len(self._readings) < _FEWEST):
@@ -89,6 +92,11 @@ class OfferedLoad:
         slope = median((later - one) / (j - i) for (i, one), (j, later) in combinations(enumerate(services), 2))
         return max(0.0, slope * (len(services) - 1) / 2)
 
+    @property
+    def latest(self) -> float:
+        """Smaller service time of the last two readings that show it, in ns: a single interruption does not count."""
+        return min(self._last)
+
     def _services(self) -> list[float]:
         return [work / events for events, _, work, _ in self._readings]
 
@@ -107,10 +115,11 @@ class OfferedLoad:
 
     def state(self) -> list[Any]:
         """Return the state for a snapshot as JSON values."""
-        return [[list(reading) for reading in self._readings], list(self._open)]
+        return [[list(reading) for reading in self._readings], list(self._open), list(self._last)]
 
     def restore(self, state: list[Any]) -> None:
         """Restore a `state`."""
         _STATE(state, "control.offered")
         readings, self._open = state[0], tuple(state[1])
+        self._last = tuple(state[2]) if len(state) > 2 else (0.0, 0.0)  # older snapshots have two
         self._readings = deque(map(tuple, readings), _READINGS)

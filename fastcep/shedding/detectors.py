@@ -170,6 +170,8 @@ class QueueLength(Detector):
             burst = self._ratio(load.arrivals, load.latest - self._service)
             near = min(load.waited / load.bound, 1.0) if load.bound else 0.0
             utilisation += max(burst - utilisation, 0.0) * near**_NEARNESS
+            if utilisation > 1:  # although the queue is short, events would wait for longer
+                excess = max(excess, near / self.f - 1)
         return DetectorReading(excess, utilisation, why=why)
 
     def _ratio(self, rate: float, growth: float = 0.0) -> float:

@@ -45,6 +45,13 @@ def test_names_that_differ_in_length(length):
     assert ids.tolist() == [0] + [UNKNOWN] * len(longer)
 
 
+@pytest.mark.parametrize("pattern", ["T{}", "sensor{:02d}.temp", "com.acme.sensors.{:05d}.temperature", "{:b}"])
+@pytest.mark.parametrize("count", [10, 60, 256, 16_000])
+def test_names_are_found_in_a_few_slots(pattern, count):
+    """Whatever bytes distinguish the names: few of them collide in a table that is at most a quarter full."""
+    assert Names([pattern.format(number).encode() for number in range(count)]).probes <= 1.2 * count
+
+
 @pytest.mark.thorough
 def test_largest_number_of_names():
     names = [f"T{number}" for number in range(65_535)]

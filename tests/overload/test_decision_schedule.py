@@ -241,6 +241,16 @@ def test_a_single_interruption_is_not_taken_for_a_burst() -> None:
     assert latest == [0, 200, 200, 200, 1_400, 400]
 
 
+def test_what_no_shedder_saves_is_not_taken_for_a_burst() -> None:
+    """If nearly all is saved, what is left of the work is no measure of the service time."""
+    meter, latest = LoadMeter(0.0, LatencyMonitor()), []
+    for number in range(12):
+        meter.add(10, 1_000.0, (0, 0), (100 * number, 100 * number + 90))
+        latest.append(meter.measure([], 0.0, 0.999 if number >= 9 else 0.0).latest)
+        meter.reset([])
+    assert latest == [0, *[100] * 11]  # it would be 100,000
+
+
 def test_a_decision_is_due_while_nearly_everything_is_dropped() -> None:
     """Events of a quarter of the bound have arrived; receiving them took time, though matching did not."""
     schedule = DecisionSchedule(True, False, 50e6, None)
@@ -253,17 +263,19 @@ def test_a_decision_is_due_while_nearly_everything_is_dropped() -> None:
     assert meter.busy_time == 12_000_000 and schedule.is_due(meter, 0.0, 1e9)
 
 
-@pytest.mark.parametrize(("waited", "due"), [(0.0, True), (5e6, False)])
-def test_an_idle_engine_has_time_for_decisions(waited: float, due: bool) -> None:
-    """All is dropped, and takes no time. Events of the bound have arrived since: one by one, or while they waited."""
+@pytest.mark.parametrize(("waited", "sheds"), [(0.0, True), (0.0, False), (5e6, True)])
+def test_an_engine_that_is_idle_because_it_sheds_has_time_for_decisions(waited: float, sheds: bool) -> None:
+    """Matching takes no time. Events of the bound have arrived since: one by one, or while they waited."""
     schedule = DecisionSchedule(True, False, 4e6, 100_000.0)
+    schedule.schedule_next(100, None, sheds=sheds)
     meter = LoadMeter(4e6, LatencyMonitor())
     meter.add(1, 0.0, (0, 0), (0, 0))
     meter.waited = waited
     meter.reset([])
     meter.add(4_000, 0.0, (0, 0), (1_000, 4_000_000))
     meter.waited = max(0.0, waited - 4e6)
-    assert schedule.is_due(meter, 0.0, 1e9) == due == (meter.elapsed >= 4 * 100_000)
+    assert schedule.is_due(meter, 0.0, 1e9) == (sheds and not waited)
+    assert (meter.elapsed >= 4 * 100_000) == (not waited)
 
 
 def test_time_has_elapsed_while_the_engine_waited() -> None:
@@ -314,7 +326,10 @@ def test_they_go_on_from_a_snapshot() -> None:
     schedule.schedule_next(3_200, None)
     other.restore(json.loads(json.dumps(schedule.state())))
     assert other.state() == schedule.state() and other.check == 400
-    other.restore(json.loads(json.dumps(schedule.state()))[:-1])  # of an earlier version
+    other.restore(json.loads(json.dumps(schedule.state()))[:-2])  # of an earlier version
+    assert other.state() == schedule.state()
+    schedule.schedule_next(3_200, None, sheds=True)
+    other.restore(json.loads(json.dumps(schedule.state())))
     assert other.state() == schedule.state()
     schedule, other = DecisionSchedule(True, False, 4e6, 0.0), DecisionSchedule(True, False, 4e6, 0.0)
     Stream(schedule, 1e6, queued=True).until_decision(50_000.0)
@@ -327,7 +342,11 @@ def test_they_go_on_from_a_snapshot() -> None:
     same.restore(json.loads(json.dumps(meter.state())))
     assert same.state() == meter.state() and same.busy(1.0) == meter.busy(1.0)
     meter.reset([])
-    for state, told in ((meter.state(), (895, 2)), (meter.state()[:-2], (2, 0))):  # the second is of an earlier version
+    older = meter.state()[:-1]
+    older[6] = older[6][:2]
+    for state, told in ((meter.state(), (895, 2)), (older, (2, 0))):  # the second is of an earlier version
         same.restore(json.loads(json.dumps(state)))
         same.add(1, 2.0, (4, 4), (900, 900))
         assert (same.elapsed, same.measure([], 0.0, 0.0).latest) == told
+    meter.record_busy(900, 900, 0)  # on the wall clock: another process has another origin
+    assert meter.state()[-1] is None

@@ -143,6 +143,21 @@ def test_near_the_bound_a_burst_counts_at_once(detector: QueueLength) -> None:
     assert utilisation(1.0, latest=100) == 1.25  # events that are cheap do not show that it is over
 
 
+@pytest.mark.parametrize("detector", [QueueLength(), QueueLength(q_max=4000)])
+def test_expensive_events_in_a_short_queue_that_wait_for_long_are_too_much(detector: QueueLength) -> None:
+    """No more events arrive, but those in the queue have waited for long, and wait for longer and longer."""
+
+    def excess(waited: float, latest: float) -> float:
+        load = Load(BOUND, service=250, latest=latest, waited=waited * BOUND, queue=1000, arrivals=1 / 300)
+        return detector.read(load).excess
+
+    calm = excess(0.0, 100)
+    assert calm < 0
+    assert excess(0.9, 5_000) == pytest.approx(0.125)
+    assert excess(1.0, 5_000) == excess(7.0, 5_000) == pytest.approx(0.25)
+    assert excess(0.7, 5_000) == excess(7.0, 290) == calm  # a pause: what has arrived meanwhile is within the limit
+
+
 def test_a_given_longest_queue_is_taken() -> None:
     detector = QueueLength(f=0.5, q_max=100)
     assert detector.read(Load(BOUND, queue=75)).excess == pytest.approx(0.5)

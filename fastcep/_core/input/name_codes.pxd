@@ -20,9 +20,11 @@ cdef class Names:
     cdef Name* names         # by number
     cdef uint16_t* table     # hash table with open addressing: number of a name, or UNKNOWN
     cdef Py_ssize_t count
+    cdef readonly Py_ssize_t probes
     cdef uint64_t mask, multiplier
+    cdef int shift           # of a hash, so that its high bits choose the slot
 
-    cdef bint _fill(self, uint64_t multiplier) noexcept
+    cdef void _fill(self, uint64_t multiplier) noexcept
     cdef uint16_t number(self, const uint8_t* text, int64_t length) noexcept nogil
 
 

@@ -87,7 +87,10 @@ def ending_model(*, equal_costs: bool) -> Model:
 @pytest.mark.thorough
 @pytest.mark.parametrize("equal_costs", [False, True])
 def test_the_bound_holds_where_drops_of_events_save_no_work(equal_costs: bool) -> None:
-    """A window whose match is lost stays open, so drops of useful events cost work; dropped windows save it."""
+    """A window whose match is lost stays open, so drops of useful events cost work; dropped windows save it.
+
+    Where events are taken to cost the same, the controller demands more and more, and loses more matches.
+    """
     shares = []
     for seed in (2, 3, 4, 5):
         events = uniform(2000, seed)
@@ -104,11 +107,11 @@ def test_the_bound_holds_where_drops_of_events_save_no_work(equal_costs: bool) -
         shares.append(float(np.concatenate(late).mean()))
         dropped = engine.metrics()["shedding"]["dropped_windows"]
         if equal_costs:
-            assert dropped == 0 and found < 0.5 * truth
+            assert dropped == 0 and found < 0.45 * truth
         else:
-            assert dropped > 300 and found > 0.6 * truth
+            assert dropped > 300 and found > 0.65 * truth
     if equal_costs:
-        assert min(shares) > 0.01 and max(shares) > 0.3
+        assert max(shares) > 0.3 and sum(shares) > 0.4
     else:
         assert max(shares) == 0
 
