@@ -95,7 +95,7 @@ class LoadMeter:
 
     @property
     def elapsed(self) -> float:
-        """Time since the engine began with the last event before the last decision; unknown: time that it was busy."""
+        """Time since the engine began with the last event before the last decision; without arrivals, the busy time."""
         if self.last_arrival is None or self._decided is None:
             return self.busy_time
         return max(self.busy_time, self.last_arrival + self.waited - self._decided)

@@ -392,21 +392,20 @@ class Load:
         Time that the engine is busy per event, with the cost of the last decision.
     service, other
         Time of matching an event without shedding (median), and least time of other work for it; 0 while unknown.
-    growth, latest
-        Expected excess of the present ``service`` over the median, 0 if it does not rise; and ``service`` of the last
-        two intervals between decisions, the smaller one, so that a single interruption does not count.
+    growth
+        Expected excess of the present ``service`` over the median; 0 if it does not rise.
+    latest
+        Smaller ``service`` of the last two intervals between decisions, so that one interruption does not count.
     waited
         Time that the last event waited in the queue.
     queue
         Number of events in the queue.
     arrivals
         Arrival rate in events per ns, as a median over several decisions; 0 if unknown.
-    partial_matches
-        Number of live partial matches.
+    partial_matches, events
+        Number of live partial matches, and of events since the last decision.
     memory, memory_limit
         Bytes held, and their limit.
-    events
-        Number of events since the last decision.
     shedding
         Whether the demand is above 0.
     over

@@ -344,9 +344,9 @@ def test_they_go_on_from_a_snapshot() -> None:
     meter.reset([])
     older = meter.state()[:-1]
     older[6] = older[6][:2]
-    for state, told in ((meter.state(), (895, 2)), (older, (2, 0))):  # the second is of an earlier version
+    for state, elapsed, latest in ((meter.state(), 895, 2), (older, 2, 0)):
         same.restore(json.loads(json.dumps(state)))
         same.add(1, 2.0, (4, 4), (900, 900))
-        assert (same.elapsed, same.measure([], 0.0, 0.0).latest) == told
+        assert same.elapsed == elapsed and same.measure([], 0.0, 0.0).latest == latest
     meter.record_busy(900, 900, 0)  # on the wall clock: another process has another origin
     assert meter.state()[-1] is None
