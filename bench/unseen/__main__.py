@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.unseen import wall
-from bench.unseen.cells import available_shedders, run_case
+from bench.unseen.cells import COSTS, DURATION, available_shedders, run_case
 from bench.unseen.kinds import COMPARED, kind_case, kind_names, run_kind
 from bench.unseen.kinds import EVENTS as KIND_EVENTS
 from bench.unseen.page import main as write_page
@@ -51,6 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--shedders", nargs="+", help="on the virtual clock: run only these, and keep the stored runs of the others"
     )
+    parser.add_argument(
+        "--costs", choices=tuple(COSTS), nargs="+",
+        help="of real and random cases: run only with these cost tables, and keep the stored runs with the others",
+    )
     parser.add_argument("--seconds", type=float, default=5.0, help="length of a run on the wall clock (default: 5)")
     parser.add_argument("--jobs", type=int, default=1, help="number of cases to run in parallel on the virtual clock")
     parser.add_argument("--shared", type=Path, default=SHARED, help=f"folder of the data sets (default: {SHARED})")
@@ -75,7 +79,7 @@ def _virtual(part: str, options: argparse.Namespace) -> None:
     names = list(REAL) if part == "real" else kind_names() if part == "kinds" else [str(n) for n in range(CASES)]
     names = [name for name in names if not options.cases or name in options.cases]
     settings = {"part": part, "seed": options.seed, "events": options.events, "shared": options.shared,
-                "shedders": options.shedders}  # fmt: skip
+                "shedders": options.shedders, "costs": options.costs}  # fmt: skip
     if options.jobs == 1:
         for name in names:
             _store(part, options.seed, run_named(name, **settings))
@@ -97,7 +101,8 @@ def _store(part: str, seed: int, named: tuple[str, dict[str, Any] | None]) -> No
 
 
 def run_named(
-    name: str, *, part: str, seed: int, events: int | None, shared: Path, shedders: Sequence[str] | None = None
+    name: str, *, part: str, seed: int, events: int | None, shared: Path, shedders: Sequence[str] | None = None,
+    costs: Sequence[str] | None = None,
 ) -> tuple[str, dict[str, Any] | None]:
     """Run a case of the virtual clock; return its name, and its result or None if its data is missing."""
     logging.getLogger("fastcep.shedding").setLevel(logging.ERROR)
@@ -115,7 +120,8 @@ def run_named(
         case = random_case(seed, int(name), events or RANDOM_EVENTS)
     if case is None:
         return name, None
-    return case.name, {**run_case(case, (seed,), shedders or ()), "seconds": time.perf_counter() - begin}
+    result = run_case(case, (seed,), shedders or (), costs=costs or tuple(COSTS), duration=DURATION)
+    return case.name, {**result, "seconds": time.perf_counter() - begin}
 
 
 if __name__ == "__main__":

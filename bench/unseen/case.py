@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 
 import fastcep as fc
@@ -26,12 +27,15 @@ class Case:
         Events in time order. The first half is the history, the second half is measured.
     notes
         Properties of a random stream, for the report.
+    plays
+        Number of times that the second half is played, one after the other.
     """
 
     name: str
     document: str
     table: pa.Table
     notes: tuple[str, ...] = ()
+    plays: int = 1
 
     @cached_property
     def queries(self) -> tuple[fc.Query, ...]:
@@ -45,5 +49,14 @@ class Case:
 
     @property
     def measured(self) -> pa.Table:
-        """Second half of the events."""
-        return self.table.slice(len(self.table) // 2).combine_chunks()
+        """Second half of the events, as often as it is played: each play begins where the one before it ends."""
+        once = self.table.slice(len(self.table) // 2)
+        if self.plays == 1:
+            return once.combine_chunks()
+        column = once.column_names.index(self.queries[0].schema.time)
+        kind = once.schema.field(column).type
+        time = once.column(column).cast(pa.int64()).to_numpy()
+        step = int(time[-1] - time[0]) + max(1, int(time[-1] - time[0]) // len(once))
+        later = (time + step * np.arange(self.plays)[:, None]).reshape(-1)
+        repeated = pa.concat_tables([once] * self.plays)
+        return repeated.set_column(column, once.schema.field(column), pa.array(later).cast(kind)).combine_chunks()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.shedding_page import table
-from bench.unseen.cells import BASELINES, BOUNDS, COSTS, STATISTICS
+from bench.unseen.cells import BASELINES, BOUNDS, COSTS, DURATION, MOST, STATISTICS
 from bench.unseen.failures import failures
 from bench.unseen.kinds import kinds
 from bench.unseen.pspice import pspice
@@ -76,7 +76,9 @@ def _virtual(results: dict[str, Any]) -> list[str]:
         "baselines are `ri`, `si`, `rs` and `ss`. A bound is held if the latency after the first 5 % of the events is "
         "at most 1 % above it. `hybrid` is compared with the baselines that hold the bound or, where `hybrid` misses "
         "it, that have at most its latency. Two cost tables are used: `measured`, in which a decision takes 30 us, and "
-        "the same with decisions that cost nothing. With the first, a stream is over after a few dozen decisions.\n",
+        "the same with decisions that cost nothing. With the first, the events are played again until an engine "
+        f"without a shedder takes {DURATION / 1e6:.0f} ms for them, at most {MOST:,} events: a stream that is over "
+        "after a few decisions says little about them.\n",
         "* *at least as good*: the share of the cells in which no such baseline has a recall that is higher by more "
         "than 0.005;\n"
         "* *mean gain*, *largest loss*: recall of `hybrid` minus that of the best baseline;\n"

@@ -21,7 +21,7 @@ def read(name: str = "unseen") -> Results:
 
 
 def save_case(part: str, seed: int, case: str, result: Results, name: str = "unseen") -> None:
-    """Add the result of a case to the stored results; runs of the same shedder in an older result are replaced.
+    """Add the result of a case to the stored results; older runs of the same shedders and costs are replaced.
 
     Raises
     ------
@@ -33,8 +33,9 @@ def save_case(part: str, seed: int, case: str, result: Results, name: str = "uns
     columns = list(COLUMNS) if part in ("real", "random", "kinds") else list(result["rows"][0])
     rows = [[row[column] for column in columns] for row in result["rows"]]
     if "shedder" in columns and case in cases:
-        place, older = columns.index("shedder"), cases[case]
-        kept = [row for row in older["rows"] if row[place] not in {row[place] for row in rows}]
+        of_shedder, of_costs, older = columns.index("shedder"), columns.index("costs"), cases[case]
+        again = {(row[of_shedder], row[of_costs]) for row in rows}
+        kept = [row for row in older["rows"] if (row[of_shedder], row[of_costs]) not in again]
         if kept and any(older.get(key) != result.get(key) for key in ("query", "events", "matches")):
             raise ValueError(f"{part} {case}: stored runs of other shedders are of another stream: run all shedders")
         rows += kept

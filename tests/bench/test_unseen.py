@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import fastcep as fc
 from bench.unseen import results, wall
 from bench.unseen.__main__ import main, run_named
-from bench.unseen.cells import COLUMNS, COSTS, UNATTAINABLE, available_shedders, run_case
+from bench.unseen.cells import COLUMNS, COSTS, UNATTAINABLE, available_shedders, played_for, run_case
 from bench.unseen.kinds import AutoOfHistory, kind_case, kind_names, kinds
 from bench.unseen.page import PAGE, page
 from bench.unseen.pspice import _used
@@ -46,6 +48,28 @@ def test_random_cases_depend_on_the_seed_only() -> None:
     assert TRAITS[5] in first.notes and "NEG" in first.document
 
 
+@pytest.mark.parametrize("name", ["bayarea_triangle", "google_prefix"])
+def test_a_short_stream_is_played_again(name: str) -> None:
+    case = real_case(name, NOWHERE, SMALL)
+    assert case is not None
+    once, column = case.measured, case.queries[0].schema.time
+    played = replace(case, plays=3).measured
+    assert len(played) == 3 * len(once) and played.schema == once.schema
+    assert played.drop_columns(column).equals(pa.concat_tables([once] * 3).drop_columns(column))
+    times = np.array(played[column].cast(pa.int64())).reshape(3, -1)
+    assert (np.diff(times, axis=1) == np.diff(times[0])).all() and (times[1:, 0] > times[:-1, -1]).all()
+    assert (times[0] == np.array(once[column].cast(pa.int64()))).all()
+
+
+def test_a_case_is_played_until_it_takes_long_enough() -> None:
+    case = real_case("bayarea_triangle", NOWHERE, SMALL)
+    assert case is not None
+    mean = run_case(case, (1,), ("rs",), costs=(), statistics=(), bounds=())["mean"]
+    assert played_for(case, 2.5 * mean * SMALL / 2).plays == 3
+    assert played_for(case, 0.0).plays == 1
+    assert played_for(case, 1e9, SMALL).plays == 2
+
+
 def test_a_case_runs_with_every_shedder_for_every_bound() -> None:
     case = real_case("bayarea_triangle", NOWHERE, SMALL)
     assert case is not None
@@ -72,6 +96,7 @@ def test_a_failed_fit_is_a_row_with_an_error(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_command_stores_results_and_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "RESULTS", tmp_path)
     monkeypatch.setattr("bench.unseen.page.PAGE", tmp_path / "unseen.md")
+    monkeypatch.setattr("bench.unseen.__main__.DURATION", 1e6)
     options = ["--events", str(SMALL), "--shared", str(NOWHERE)]
     main(["--part", "real", "--cases", "bayarea_hot_path", "jersey_triangle", *options])
     main(["--part", "random", "--cases", "0", "--seed", "2", *options])
