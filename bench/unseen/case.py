@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
 
 import fastcep as fc
+from bench.unseen.repeated import Repeated
 
 __all__ = ["Case"]
 
@@ -53,10 +53,5 @@ class Case:
         once = self.table.slice(len(self.table) // 2)
         if self.plays == 1:
             return once.combine_chunks()
-        column = once.column_names.index(self.queries[0].schema.time)
-        kind = once.schema.field(column).type
-        time = once.column(column).cast(pa.int64()).to_numpy()
-        step = int(time[-1] - time[0]) + max(1, int(time[-1] - time[0]) // len(once))
-        later = (time + step * np.arange(self.plays)[:, None]).reshape(-1)
-        repeated = pa.concat_tables([once] * self.plays)
-        return repeated.set_column(column, once.schema.field(column), pa.array(later).cast(kind)).combine_chunks()
+        repeated = Repeated(once, str(self.queries[0].schema.time), self.plays * len(once))
+        return pa.Table.from_batches(list(repeated)).combine_chunks()

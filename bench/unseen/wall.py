@@ -10,16 +10,16 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 import fastcep as fc
 from bench.queries import QUERIES, SCHEMA
 from bench.unseen.real import real_case
+from bench.unseen.repeated import BLOCK, Repeated
 from fastcep.datasets import ds1
 from fastcep.shedding.names import SHEDDERS, by_name
 
-__all__ = ["BOUNDS", "PAUSES", "RATES", "STREAMS", "Load", "Repeated", "load_of", "pauses", "rates"]
+__all__ = ["BOUNDS", "PAUSES", "RATES", "STREAMS", "Load", "load_of", "pauses", "rates"]
 
 BOUNDS = ("20ms", "50ms", "100ms")
 RATES = (1.2, 1.5, 2.0)
@@ -29,39 +29,11 @@ STREAMS = ("ds1", "jersey_triangle", "bars_run", "cards_probe")
 SHEDDERS_COMPARED = ("ri", "rs", "hybrid", "auto")
 _WARM_UP = 0.1  #: share of a run at its start that is not evaluated
 _LOAD, _PAUSE_BOUND = 0.6, 0.05  #: share of the maximum rate, and latency bound in s, of runs with a pause
-_BLOCK, _PAUSE_BLOCK = 65_536, 512
+_PAUSE_BLOCK = 512
 #: Events of DS1 that are repeated, and events that its model is fitted on.
 _DS1_EVENTS, _DS1_HISTORY = 100_000, 50_000
 #: Events from which the maximum rate with a queue is measured.
 _QUEUE_EVENTS = 1_000_000
-
-
-class Repeated:
-    """Stream of any length that repeats a table; each repetition begins after the end of the one before.
-
-    Attributes
-    ----------
-    table, events
-        Table that is repeated, and number of events.
-    """
-
-    def __init__(self, table: pa.Table, time_name: str, events: int, block: int = _BLOCK) -> None:
-        self.table, self._name, self.events, self._block = table.combine_chunks(), time_name, events, block
-        self._column = table.schema.get_field_index(time_name)
-        self._times = table[time_name].combine_chunks().cast(pa.int64()).to_numpy()
-        self._period = int(self._times[-1] - self._times[0]) + max(1, int(np.ptp(self._times)) // len(table))
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        left, shift, kind = self.events, 0, self.table.schema.field(self._name).type
-        while left:
-            for first in range(0, len(self.table), self._block):
-                piece = self.table.slice(first, min(self._block, left))
-                times = pa.array(self._times[first : first + len(piece)] + shift).cast(kind)
-                yield from piece.set_column(self._column, self._name, times).combine_chunks().to_batches()
-                left -= len(piece)
-                if not left:
-                    return
-            shift += self._period
 
 
 @dataclass(frozen=True)
@@ -76,7 +48,7 @@ class Load:
     maximum: float
     models: tuple[Any, ...]
 
-    def stream(self, events: int, block: int = _BLOCK) -> Repeated:
+    def stream(self, events: int, block: int = BLOCK) -> Repeated:
         """Return a stream with a number of events."""
         return Repeated(self.table, self.time_name, events, block)
 
@@ -103,7 +75,7 @@ def load_of(name: str, shared: Path) -> Load | None:
         if case is None:
             return None
         queries, table, history, options = case.queries, case.measured, case.history, {}
-    time_name = next(field.name for field in table.schema if field.name in ("ts", "start_date", "TX_DATETIME", "time"))
+    time_name = str(queries[0].schema.time)
     maximum = fc.maximum_rate(
         lambda: fc.Engine(list(queries), latency_bound="1h", shedder=None, store="rows", **options),
         list(Repeated(table, time_name, 2 * len(table))), "wall",

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import fastcep as fc
-from bench.unseen import results, wall
+from bench.unseen import results
 from bench.unseen.__main__ import main, run_named
 from bench.unseen.cells import COLUMNS, COSTS, UNATTAINABLE, available_shedders, played_for, run_case
 from bench.unseen.kinds import AutoOfHistory, kind_case, kind_names, kinds
@@ -20,6 +20,7 @@ from bench.unseen.page import PAGE, page
 from bench.unseen.pspice import _used
 from bench.unseen.random_cases import TRAITS, random_case
 from bench.unseen.real import REAL, WINDOWED, real_case
+from bench.unseen.repeated import Repeated
 from bench.unseen.results import read, rows_of, save_case
 from bench.unseen.summary import cells_of, summary_of
 
@@ -193,7 +194,7 @@ def test_rows_of_other_shedders_on_the_same_stream_are_kept(tmp_path: Path, monk
 
 def test_a_repeated_stream_has_ascending_times() -> None:
     table = pa.table({"v": [1, 2, 3], "ts": pa.array([10, 10, 30], pa.timestamp("us"))})
-    repeated = pa.Table.from_batches(list(wall.Repeated(table, "ts", 8, block=2)))
+    repeated = pa.Table.from_batches(list(Repeated(table, "ts", 8, block=2)))
     assert repeated["v"].to_pylist() == [1, 2, 3, 1, 2, 3, 1, 2]
     times = repeated["ts"].cast(pa.int64()).to_pylist()
     assert times == sorted(times) and times[3] > times[2]
