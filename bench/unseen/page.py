@@ -87,9 +87,19 @@ def _virtual(results: dict[str, Any]) -> list[str]:
         f"* *estimate close*, *in interval*: the share of the estimated recalls of `hybrid` that are within {CLOSE} of "
         "the recall, and the share of the recalls inside the interval of the estimate.\n",
         table(header, [_figures(name, summary_of(cells)) for name, cells in [*by_group, ("all", whole.cells)]]),
-        "By bound:\n",
+        *_by_stream(whole), "By bound:\n",
         table(header, [_figures(name, summary_of(cells)) for name, cells in by_bound]),
         *_worst(whole), *_overview(groups),
+    ]  # fmt: skip
+
+
+def _by_stream(summary: Summary) -> list[str]:
+    """Return a sentence on the streams on which `hybrid` finds less than the best baseline of each cell."""
+    gains = summary.gain_by_stream
+    losses = [f"{name} ({gain:+.3f})" for name, gain in gains.items() if gain < 0]
+    return [
+        f"The mean gain over the cells of a stream is negative on {len(losses)} of {len(gains)} streams"
+        + (f": {', '.join(losses)}" if losses else "") + ".\n"
     ]  # fmt: skip
 
 

@@ -118,6 +118,14 @@ class Summary:
         return fmean(cell.gain or 0.0 for cell in self.gains) if self.gains else float("nan")
 
     @property
+    def gain_by_stream(self) -> dict[str, float]:
+        """Mean gain over the cells of each stream, the smallest first."""
+        gains: dict[str, list[float]] = {}
+        for cell in self.gains:
+            gains.setdefault(cell.key[0], []).append(cell.gain or 0.0)
+        return dict(sorted(((name, fmean(values)) for name, values in gains.items()), key=lambda item: item[1]))
+
+    @property
     def close(self) -> float:
         """Share of the estimates of hybrid that are within `CLOSE` of the recall."""
         return _share(estimate_error(row) <= CLOSE for _, row in self.estimates)

@@ -153,6 +153,16 @@ def test_estimates_are_compared_with_the_recall() -> None:
     assert summary.without_estimate == 1 and summary.estimates[0][0].key[-1] == 1
 
 
+def test_gains_of_a_stream_are_averaged_over_its_cells() -> None:
+    recalls = {("good", 1): (0.5, 0.8), ("good", 2): (0.5, 0.4), ("bad", 1): (0.5, 0.5), ("bad", 2): (0.5, 0.3)}
+    rows = [
+        row(shedder, recall, case=case, seed=seed)
+        for (case, seed), pair in recalls.items() for shedder, recall in zip(("rs", "hybrid"), pair, strict=True)
+    ]  # fmt: skip
+    gains = summary_of(cells_of(rows)).gain_by_stream
+    assert list(gains) == ["bad", "good"] and list(gains.values()) == pytest.approx([-0.1, 0.1])
+
+
 def test_bounds_that_no_shedding_can_hold_do_not_count() -> None:
     assert not summary_of(cells_of([row("hybrid", None, None, error=UNATTAINABLE)])).cells
 
