@@ -29,9 +29,10 @@ MOST_EVENTS, _RAREST = 1 << 15, 1 << 20
 #: Share of the time that decisions may take, on the virtual and on the wall clock. With a queue: shares of the latency
 #: bound that the engine may work, and in which events may arrive, between two decisions; with a tenth of the bound it
 #: is held less often, because a decision costs about 0.7 ms on the wall clock. The interval is at least `_NEAREST`
-#: times the cost of a decision.
+#: times the cost of a decision. On the wall clock it is longer, up to a third of the bound, if decisions would take
+#: more than their share of the time.
 _OVERHEAD, _WALL_OVERHEAD = 0.02, 0.005
-_BOUND_SHARE, _ARRIVALS_SHARE = 0.25, 0.25
+_BOUND_SHARE, _LONGEST_SHARE, _QUEUE_OVERHEAD = 0.25, 1 / 3, 0.03
 _NEAREST = 4
 
 #: Largest cost of a decision that counts, as a multiple of the mean: one that was interrupted does not delay the next.
@@ -146,8 +147,16 @@ class DecisionSchedule:
         """Return for how many expensive events there is time until the next decision, if ``spent`` has passed of it."""
         if not self._bound or not self._dearest:
             return MOST_EVENTS
-        left = _CHECKED_WORK * (max(self._bound * _BOUND_SHARE, self._cost * _NEAREST) - spent)
+        left = _CHECKED_WORK * (max(self._interval, self._cost * _NEAREST) - spent)
         return max(int(min(left / self._dearest, MOST_EVENTS)), _NEXT)
+
+    @property
+    def _interval(self) -> float:
+        """Time that the engine may work, and in which events may arrive, between two decisions with a queue."""
+        interval = self._bound * _BOUND_SHARE
+        if self._wall:  # as the cost is measured
+            interval = max(interval, min(self._cost / _QUEUE_OVERHEAD, self._bound * _LONGEST_SHARE))
+        return interval
 
     def _progress(self, meter: LoadMeter, windows: float, window: float) -> float:
         """Return the share of the way to the next decision that is done; at least 1 if the decision is due."""
@@ -159,11 +168,11 @@ class DecisionSchedule:
             return min(max(by_window, meter.spent / due if due > 0 else 0.0), by_cost)
         if not self._bound:
             return min(by_window, by_cost)
-        nearest = self._cost * _NEAREST
-        by_work = meter.spent / max(self._bound * _BOUND_SHARE, nearest)
+        nearest, interval = self._cost * _NEAREST, self._interval
+        by_work = meter.spent / max(interval, nearest)
         # While much is shed, many events arrive in little work. Receiving them takes time, too, and an engine that is
         # idle because it sheds has time for decisions.
-        by_arrivals = meter.arrivals_passed / (self._bound * _ARRIVALS_SHARE)
+        by_arrivals = meter.arrivals_passed / interval
         passed = meter.elapsed if self._sheds else meter.busy_time
         by_arrivals = min(by_arrivals, passed / nearest if nearest > 0 else inf)
         return max(min(by_window, by_cost), by_work, by_arrivals)

@@ -255,12 +255,29 @@ def test_a_decision_is_due_while_nearly_everything_is_dropped() -> None:
     """Events of a quarter of the bound have arrived; receiving them took time, though matching did not."""
     schedule = DecisionSchedule(True, False, 50e6, None)
     for _ in range(12):
-        schedule.record_cost(600_000.0)
+        schedule.record_cost(300_000.0)
         schedule.schedule_next(1_000, None)
     meter = LoadMeter(50e6, LatencyMonitor())
     meter.add(20_000, 300_000.0, (0, 0), (0, 12_500_000))
     meter.record_busy(13_000_000, 0, 1_000_000)
     assert meter.busy_time == 12_000_000 and schedule.is_due(meter, 0.0, 1e9)
+
+
+@pytest.mark.parametrize(("cost", "interval"), [(0.1e6, 12.5e6), (0.3e6, 12.5e6), (0.45e6, 15e6), (0.9e6, 50e6 / 3)])
+@pytest.mark.parametrize("wall", [True, False])
+@pytest.mark.parametrize("works", [True, False])
+def test_expensive_decisions_are_rarer_on_the_wall_clock(cost: float, interval: float, wall: bool, works: bool) -> None:
+    """They take 3 % of the time, or there are three in the bound. The virtual clock has no such limit."""
+    schedule = DecisionSchedule(True, False, 50e6, None if wall else cost)
+    for _ in range(60):
+        schedule.record_cost(cost)
+        schedule.schedule_next(1_000, None)
+    for share in (0.99, 1.0):
+        passed = int(share * (interval if wall else 12.5e6)) + 1
+        meter = LoadMeter(50e6, LatencyMonitor())
+        meter.add(20_000, float(passed) if works else 1.0, (0, 0), (0, 1 if works else passed))
+        meter.record_busy(passed, 0, 0)
+        assert schedule.is_due(meter, 0.0, 1e9) == (share == 1)
 
 
 @pytest.mark.parametrize(("waited", "sheds"), [(0.0, True), (0.0, False), (5e6, True)])
