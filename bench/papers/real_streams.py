@@ -7,7 +7,7 @@ from functools import cache
 import pyarrow as pa
 
 from bench.papers.data import SHARED
-from bench.unseen.wall import Repeated
+from bench.unseen.repeated import Repeated
 from fastcep.datasets import soccer_events, stock_events
 
 __all__ = ["POSITIONS", "QUOTES", "STRIKER", "real_positions", "real_quotes", "repeated"]

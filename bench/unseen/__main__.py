@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.unseen import wall
-from bench.unseen.cells import COSTS, DURATION, available_shedders, run_case
+from bench.unseen.cells import COSTS, PLAYED_TIME, available_shedders, run_case
 from bench.unseen.kinds import COMPARED, kind_case, kind_names, run_kind
 from bench.unseen.kinds import EVENTS as KIND_EVENTS
 from bench.unseen.page import main as write_page
@@ -59,8 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="number of cases to run in parallel on the virtual clock")
     parser.add_argument("--shared", type=Path, default=SHARED, help=f"folder of the data sets (default: {SHARED})")
     options = parser.parse_args(arguments)
-    if unknown := [name for name in options.shedders or () if name not in {*available_shedders(), *COMPARED}]:
-        parser.error(f"--shedders: unknown {', '.join(unknown)}; known: {', '.join(available_shedders())}, espice")
+    known = list(dict.fromkeys((*available_shedders(), *COMPARED)))
+    if unknown := [name for name in options.shedders or () if name not in known]:
+        parser.error(f"--shedders: unknown {', '.join(unknown)}; known: {', '.join(known)}")
     for part in options.part or PARTS:
         if part in ("real", "random", "kinds"):
             _virtual(part, options)
@@ -120,7 +121,7 @@ def run_named(
         case = random_case(seed, int(name), events or RANDOM_EVENTS)
     if case is None:
         return name, None
-    result = run_case(case, (seed,), shedders or (), costs=costs or tuple(COSTS), duration=DURATION)
+    result = run_case(case, (seed,), shedders or (), costs=costs or tuple(COSTS), duration=PLAYED_TIME)
     return case.name, {**result, "seconds": time.perf_counter() - begin}
 
 

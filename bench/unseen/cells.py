@@ -33,13 +33,13 @@ __all__ = [
     "BOUNDS",
     "COLUMNS",
     "COSTS",
-    "DURATION",
-    "MOST",
+    "MOST_EVENTS",
+    "PLAYED_TIME",
     "STATISTICS",
     "TOLERANCE",
     "UNATTAINABLE",
     "available_shedders",
-    "played_for",
+    "plays_for",
     "run_case",
 ]
 
@@ -58,14 +58,14 @@ COLUMNS = (
 #: Largest latency, as a share of the bound, with which the bound counts as held.
 TOLERANCE = 1.01
 _SKIP = 0.05  #: share of the events at the start whose latencies are not judged
-#: Time in ns that an engine without a shedder is to take for the events that are measured, and their largest number.
-DURATION, MOST = 100e6, 1_000_000
+#: Streams are played again until an engine without a shedder takes this time (ns), up to this number of events.
+PLAYED_TIME, MOST_EVENTS = 100e6, 1_000_000
 
 
 def available_shedders() -> tuple[str, ...]:
-    """Return the names of the shedders to compare that this version of fastcep has.
+    """Return the names of the shedders to compare that this version of fastcep has, without `auto`.
 
-    `auto`, which is one of them at a time, is compared on `bench.unseen.kinds`.
+    `auto` chooses among them; `bench.unseen.kinds` compares it.
     """
     return tuple(name for name in (*BASELINES, "pm-bl", "hybrid", "pspice") if name in SHEDDERS)
 
@@ -87,24 +87,27 @@ def run_case(
     costs, statistics, bounds
         Cost tables, statistics and bounds of the cells.
     duration
-        Where decisions cost something: time in ns that an engine without a shedder is to take, see `played_for`.
+        With cost tables in which decisions cost something, the stream is played again until an engine without a shedder
+        takes this time (ns).
 
     Returns
     -------
     dict
-        Query; number of events and of true matches, mean and p95 (ns) without shedding, of a stream that is played
-        once; how often it is played where decisions cost something; the seconds that fits took; and ``rows``: a dict
-        from `COLUMNS` for each run.
+        Query; number of events and of true matches, mean and p95 (ns) without shedding, of the stream that is played
+        once; ``plays``, if decisions cost something; the seconds that fits took; and ``rows``: a dict from `COLUMNS`
+        for each run.
     """
+    costs = tuple(costs)
     given = tuple(shedders) or available_shedders()
     chosen = [item if isinstance(item, str) else item.name for item in given]
     strategies, errors, seconds = _fitted(case, given, _setting("measured", "mean", seeds))
-    once = stream, truth = _truth(case)
-    played = played_for(case, duration) if duration else case
-    again = _truth(played) if played.plays > 1 else once
-    rows = []
+    once = played = stream, truth = _truth(case)
+    rows, numbers = [], {}
+    if any(COSTS[table].decision for table in costs):
+        numbers["plays"] = plays = plays_for(duration, truth.mean, len(stream))
+        played = once if plays == 1 else _truth(replace(case, plays=plays))
     for table, statistic, bound in product(costs, statistics, bounds):
-        of_table = again if COSTS[table].decision else once
+        of_table = played if COSTS[table].decision else once
         trial = _trial(case, *of_table, _setting(table, statistic, seeds), bound)
         for name, seed in product(chosen, seeds):
             labels = {"costs": table, "statistic": statistic, "bound": bound, "shedder": name, "seed": seed}
@@ -112,16 +115,14 @@ def run_case(
             rows.append({**dict.fromkeys(COLUMNS), **labels, **values})
     return {
         "query": case.document.partition("QUERY")[2], "notes": list(case.notes), "events": len(stream),
-        "matches": len(truth.identities), "mean": truth.mean, "p95": truth.p95, "plays": played.plays,
+        "matches": len(truth.identities), "mean": truth.mean, "p95": truth.p95, **numbers,
         "fit_seconds": seconds, "rows": rows,
     }  # fmt: skip
 
 
-def played_for(case: Case, duration: float, most: int = MOST) -> Case:
-    """Return the case, played until an engine without a shedder takes a time (ns), at most ``most`` events."""
-    stream, truth = _truth(case)
-    plays = min(math.ceil(duration / (truth.mean * len(stream))), most // len(stream))
-    return replace(case, plays=max(1, plays))
+def plays_for(duration: float, mean: float, events: int) -> int:
+    """Return how often to play a stream of a number of events that take ``mean`` ns each, to last for a time (ns)."""
+    return max(1, min(math.ceil(duration / (mean * events)), MOST_EVENTS // events))
 
 
 def _truth(case: Case) -> tuple[Stream, Truth]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.shedding_page import table
-from bench.unseen.cells import BASELINES, BOUNDS, COSTS, DURATION, MOST, STATISTICS
+from bench.unseen.cells import BASELINES, BOUNDS, COSTS, MOST_EVENTS, PLAYED_TIME, STATISTICS
 from bench.unseen.failures import failures
 from bench.unseen.kinds import kinds
 from bench.unseen.pspice import pspice
@@ -42,11 +42,16 @@ def page(results: dict[str, Any]) -> str:
 
 
 def _revisions(results: dict[str, Any]) -> str:
-    """Return date and revision of each part; older results do not have them."""
+    """Return date and revision of each part."""
     return "; ".join(
-        f"{_PARTS[part]} on {item['date']} at revision {item['commit']}"
-        for part, item in results.get("measured", {}).items()
+        f"{_measurement(name)} on {item['date']} at revision {item['commit']}"
+        for name, item in results.get("measured", {}).items()
     )
+
+
+def _measurement(name: str) -> str:
+    part, _, costs = name.partition(" ")
+    return f"{_PARTS[part]}, {_COSTS[costs]}," if costs else _PARTS[part]
 
 
 def _virtual(results: dict[str, Any]) -> list[str]:
@@ -77,8 +82,9 @@ def _virtual(results: dict[str, Any]) -> list[str]:
         "at most 1 % above it. `hybrid` is compared with the baselines that hold the bound or, where `hybrid` misses "
         "it, that have at most its latency. Two cost tables are used: `measured`, in which a decision takes 30 us, and "
         "the same with decisions that cost nothing. With the first, the events are played again until an engine "
-        f"without a shedder takes {DURATION / 1e6:.0f} ms for them, at most {MOST:,} events: a stream that is over "
-        "after a few decisions says little about them.\n",
+        f"without a shedder takes {PLAYED_TIME / 1e6:.0f} ms for them, at most {MOST_EVENTS:,} events, because a "
+        "stream that is over after a few decisions says little about them. A shedder that adapts to the stream sees "
+        "the same events several times, and a stream that changes does so in each play.\n",
         "* *at least as good*: the share of the cells in which no such baseline has a recall that is higher by more "
         "than 0.005;\n"
         "* *mean gain*, *largest loss*: recall of `hybrid` minus that of the best baseline;\n"
@@ -94,7 +100,7 @@ def _virtual(results: dict[str, Any]) -> list[str]:
 
 
 def _by_stream(summary: Summary) -> list[str]:
-    """Return a sentence on the streams on which `hybrid` finds less than the best baseline of each cell."""
+    """Return a sentence on the streams on which `hybrid` finds less than the best baseline, on average over cells."""
     gains = summary.gain_by_stream
     losses = [f"{name} ({gain:+.3f})" for name, gain in gains.items() if gain < 0]
     return [
@@ -250,9 +256,12 @@ def _queries(results: dict[str, Any]) -> list[str]:
                     continue
                 seen.add(name)
                 notes = f" {'; '.join(result['notes'])}." if result["notes"] else ""
+                plays = result.get("plays", 1)
+                played = f", played {plays} times where decisions cost 30 us" if plays > 1 else ""
                 text.append(
                     f"**{name}**: {result['events']:,} events measured, {result['matches']:,} matches, "
-                    f"{result['mean']:,.0f} ns mean latency.{notes}\n\n```text\nQUERY{result['query'].rstrip()}\n```\n"
+                    f"{result['mean']:,.0f} ns mean latency{played}.{notes}\n\n"
+                    f"```text\nQUERY{result['query'].rstrip()}\n```\n"
                 )
     return text if len(text) > 1 else []
 

@@ -23,28 +23,36 @@ def read(name: str = "unseen") -> Results:
 def save_case(part: str, seed: int, case: str, result: Results, name: str = "unseen") -> None:
     """Add the result of a case to the stored results; older runs of the same shedders and costs are replaced.
 
+    Date and revision are stored by part, and of real and random streams also by costs.
+
     Raises
     ------
     ValueError
-        If the older result has runs of other shedders on another stream.
+        If older runs with other shedders or costs, which are kept, are on another stream.
     """
     results = read(name)
     cases = results["parts"].setdefault(part, {}).setdefault(str(seed), {})
     columns = list(COLUMNS) if part in ("real", "random", "kinds") else list(result["rows"][0])
     rows = [[row[column] for column in columns] for row in result["rows"]]
-    if "shedder" in columns and case in cases:
-        of_shedder, of_costs, older = columns.index("shedder"), columns.index("costs"), cases[case]
+    if part in ("real", "random", "kinds") and case in cases:
+        older, of_shedder, of_costs = cases[case], columns.index("shedder"), columns.index("costs")
         again = {(row[of_shedder], row[of_costs]) for row in rows}
         kept = [row for row in older["rows"] if (row[of_shedder], row[of_costs]) not in again]
-        if kept and any(older.get(key) != result.get(key) for key in ("query", "events", "matches")):
-            raise ValueError(f"{part} {case}: stored runs of other shedders are of another stream: run all shedders")
+        same = ["query", "events", "matches"]
+        if "plays" in result and any(row[of_costs] != "free" for row in kept):
+            same.append("plays")
+        if kept and any(older.get(key) != result.get(key) for key in same):
+            raise ValueError(
+                f"{part} {case}: stored runs with other shedders or costs are on another stream: run all of them"
+            )
         rows += kept
-        if "fit_seconds" in result:
-            result = {**result, "fit_seconds": older.get("fit_seconds", {}) | result["fit_seconds"]}
+        result = {**older, **result, "fit_seconds": older.get("fit_seconds", {}) | result.get("fit_seconds", {})}
     cases[case] = {**result, "columns": columns, "rows": rows}
     RESULTS.mkdir(exist_ok=True)
     present = environment()
-    measured = results.get("measured", {}) | {part: {"date": present["date"], "commit": present["commit"]}}
+    costs = {row["costs"] for row in result["rows"]} if part in ("real", "random") else {""}
+    now = {"date": present["date"], "commit": present["commit"]}
+    measured = results.get("measured", {}) | {" ".join(filter(None, (part, one))): now for one in sorted(costs)}
     stored = {"environment": present, "measured": measured, "parts": results["parts"]}
     (RESULTS / f"{name}.json").write_text(_lines(stored) + "\n")
 

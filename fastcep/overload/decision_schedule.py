@@ -26,12 +26,13 @@ _LEAST, _NEXT = 32, 4
 #: number; not so with a memory limit.
 MOST_EVENTS, _RAREST = 1 << 15, 1 << 20
 
-#: Share of the time that decisions may take, on the virtual and on the wall clock. With a queue: shares of the latency
-#: bound that the engine may work, and in which events may arrive, between two decisions; with a tenth of the bound it
-#: is held less often, because a decision costs about 0.7 ms on the wall clock. The interval is at least `_NEAREST`
-#: times the cost of a decision. On the wall clock it is longer, up to a third of the bound, if decisions would take
-#: more than their share of the time.
+#: Share of the time that decisions may take, on the virtual and on the wall clock.
 _OVERHEAD, _WALL_OVERHEAD = 0.02, 0.005
+
+#: With a queue: share of the latency bound that the engine may work, or in which events may arrive, between two
+#: decisions; with a tenth, the bound is held less often, because a decision costs about 0.7 ms on the wall clock. Up to
+#: `_LONGEST_SHARE` passes there if decisions would otherwise take more than `_QUEUE_OVERHEAD` of the time. The interval
+#: is at least `_NEAREST` times the cost of a decision.
 _BOUND_SHARE, _LONGEST_SHARE, _QUEUE_OVERHEAD = 0.25, 1 / 3, 0.03
 _NEAREST = 4
 
@@ -154,7 +155,7 @@ class DecisionSchedule:
     def _interval(self) -> float:
         """Time that the engine may work, and in which events may arrive, between two decisions with a queue."""
         interval = self._bound * _BOUND_SHARE
-        if self._wall:  # as the cost is measured
+        if self._wall and not (self._often or self._frequent):
             interval = max(interval, min(self._cost / _QUEUE_OVERHEAD, self._bound * _LONGEST_SHARE))
         return interval
 

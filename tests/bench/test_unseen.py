@@ -14,7 +14,7 @@ import pytest
 import fastcep as fc
 from bench.unseen import results
 from bench.unseen.__main__ import main, run_named
-from bench.unseen.cells import COLUMNS, COSTS, UNATTAINABLE, available_shedders, played_for, run_case
+from bench.unseen.cells import COLUMNS, COSTS, MOST_EVENTS, UNATTAINABLE, available_shedders, plays_for, run_case
 from bench.unseen.kinds import AutoOfHistory, kind_case, kind_names, kinds
 from bench.unseen.page import PAGE, page
 from bench.unseen.pspice import _used
@@ -62,13 +62,24 @@ def test_a_short_stream_is_played_again(name: str) -> None:
     assert (times[0] == np.array(once[column].cast(pa.int64()))).all()
 
 
-def test_a_case_is_played_until_it_takes_long_enough() -> None:
+def test_a_stream_is_played_until_it_takes_long_enough() -> None:
+    assert plays_for(0.0, 100.0, 1_000) == 1
+    assert plays_for(100_000.0, 100.0, 1_000) == 1
+    assert plays_for(250_000.0, 100.0, 1_000) == 3
+    assert plays_for(1e12, 100.0, MOST_EVENTS // 2) == 2
+    assert plays_for(1e12, 100.0, 2 * MOST_EVENTS) == 1
+
+
+def test_streams_are_played_again_only_where_decisions_cost_something() -> None:
     case = real_case("bayarea_triangle", NOWHERE, SMALL)
     assert case is not None
-    mean = run_case(case, (1,), ("rs",), costs=(), statistics=(), bounds=())["mean"]
-    assert played_for(case, 2.5 * mean * SMALL / 2).plays == 3
-    assert played_for(case, 0.0).plays == 1
-    assert played_for(case, 1e9, SMALL).plays == 2
+    cell: dict[str, Any] = {"statistics": ("mean",), "bounds": ("50%",)}
+    once = run_case(case, (1,), ("rs",), **cell)
+    again = run_case(case, (1,), ("rs",), **cell, duration=2.5 * once["mean"] * SMALL / 2)
+    assert (once["plays"], again["plays"]) == (1, 3) and once["matches"] == again["matches"]
+    before, after = ({row["costs"]: row for row in result["rows"]} for result in (once, again))
+    assert before["free"] == after["free"] and before["measured"]["decisions"] < after["measured"]["decisions"]
+    assert "plays" not in run_case(case, (1,), ("rs",), **cell, costs=("free",), duration=1e9)
 
 
 def test_a_case_runs_with_every_shedder_for_every_bound() -> None:
@@ -97,7 +108,7 @@ def test_a_failed_fit_is_a_row_with_an_error(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_command_stores_results_and_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "RESULTS", tmp_path)
     monkeypatch.setattr("bench.unseen.page.PAGE", tmp_path / "unseen.md")
-    monkeypatch.setattr("bench.unseen.__main__.DURATION", 1e6)
+    monkeypatch.setattr("bench.unseen.__main__.PLAYED_TIME", 1e6)
     options = ["--events", str(SMALL), "--shared", str(NOWHERE)]
     main(["--part", "real", "--cases", "bayarea_hot_path", "jersey_triangle", *options])
     main(["--part", "random", "--cases", "0", "--seed", "2", *options])
@@ -196,10 +207,40 @@ def test_rows_of_other_shedders_on_the_same_stream_are_kept(tmp_path: Path, monk
     save(0.7, "pspice")
     assert sorted((one["shedder"], one["recall"]) for one in rows_of(read(), "real")) == [("pspice", 0.7), ("rs", 0.5)]
     assert read()["parts"]["real"]["1"]["case"]["fit_seconds"] == {"rs": 0.5, "pspice": 0.7}
-    with pytest.raises(ValueError, match="real case: stored runs of other shedders are of another stream"):
+    with pytest.raises(ValueError, match="real case: stored runs with other shedders or costs are on another stream"):
         save(0.8, "rs", events=8)
     save(0.9, "rs", "pspice", events=8)
     assert {one["recall"] for one in rows_of(read(), "real")} == {0.9}
+
+
+def test_rows_with_other_costs_on_the_same_stream_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+
+    def save(recall: float, costs: str, *names: str, **numbers: int) -> None:
+        rows = [row(name, recall, costs=costs) for name in names]
+        save_case("real", 1, "case", {"rows": rows, **numbers})
+
+    save(0.5, "free", "rs", "hybrid")
+    save(0.6, "measured", "rs", "hybrid", plays=3)
+    save(0.7, "free", "rs")
+    stored = {(one["costs"], one["shedder"]): one["recall"] for one in rows_of(read(), "real")}
+    assert stored == {
+        ("free", "rs"): 0.7, ("free", "hybrid"): 0.5, ("measured", "rs"): 0.6, ("measured", "hybrid"): 0.6,
+    }  # fmt: skip
+    assert read()["parts"]["real"]["1"]["case"]["plays"] == 3
+    assert set(read()["measured"]) == {"real free", "real measured"}
+    with pytest.raises(ValueError, match="on another stream"):
+        save(0.8, "measured", "rs", plays=4)
+    save(0.8, "measured", "rs", "hybrid", plays=4)
+    assert read()["parts"]["real"]["1"]["case"]["plays"] == 4
+
+
+@pytest.mark.parametrize("part", ["wall", "pauses", "ready"])
+def test_other_parts_replace_what_is_stored(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+    for recall in (0.5, 0.6):
+        save_case(part, 1, "ds1", {"rows": [{"shedder": "rs", "recall": recall}]})
+    assert list(rows_of(read(), part)) == [{"case": "ds1", "shedder": "rs", "recall": 0.6}]
 
 
 def test_a_repeated_stream_has_ascending_times() -> None:

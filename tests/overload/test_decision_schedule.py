@@ -280,6 +280,23 @@ def test_expensive_decisions_are_rarer_on_the_wall_clock(cost: float, interval: 
         assert schedule.is_due(meter, 0.0, 1e9) == (share == 1)
 
 
+@pytest.mark.parametrize("often", [True, False])
+def test_decisions_that_have_to_be_frequent_are_so_whatever_they_cost(often: bool) -> None:
+    """The first few, and those of shedders that need it. A third of the interval may pass until the first check."""
+    schedule = DecisionSchedule(True, often, 50e6, None)
+    due = []
+    for _ in range(60):
+        schedule.record_cost(0.9e6)
+        schedule.schedule_next(1_000, None)
+        meter = LoadMeter(50e6, LatencyMonitor())
+        meter.add(10_000, 12.6e6, (0, 0), (0, 1))
+        meter.record_busy(12_600_000, 0, 0)
+        due.append(schedule.is_due(meter, 0.0, 1e9))
+    assert due[0] and due[-1] == often
+    schedule.schedule_next(100_000, None)
+    assert schedule.check == int(0.33 * (12.5e6 if often else 50e6 / 3) / 1_260)
+
+
 @pytest.mark.parametrize(("waited", "sheds"), [(0.0, True), (0.0, False), (5e6, True)])
 def test_an_engine_that_is_idle_because_it_sheds_has_time_for_decisions(waited: float, sheds: bool) -> None:
     """Matching takes no time. Events of the bound have arrived since: one by one, or while they waited."""

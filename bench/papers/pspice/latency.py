@@ -13,7 +13,7 @@ from bench.papers.pspice.cases import BOUND, CASES, EVERY, PREDICTION, QUEUE, pa
 from bench.papers.pspice.findings import bound_kept, bound_kept_on_the_wall, bound_used
 from bench.papers.pspice.streams import buses, q4
 from bench.papers.strategies import PSPICE
-from bench.unseen.wall import Repeated
+from bench.unseen.repeated import Repeated
 from fastcep.shedding import PredictedLatency, QueueLength
 
 __all__ = ["FIG7", "FIG7_USED", "WALL"]
