@@ -69,8 +69,8 @@ def _virtual(results: dict[str, Any]) -> Iterator[Sequence[str]]:
         yield "google_evicted, mean 50 %: recall; estimate", ".18; 1.00", _estimated(row)
     if row := of("google_evicted", "50%", costs="measured"):
         yield (
-            "the same, played several times, decisions cost 30 us: mean latency as a share of the bound; decisions", "1.95; 9",
-            f"{row['mean']:.2f}; {row['decisions']}",
+            "the same, played several times, decisions cost 30 us: mean latency as a share of the bound; decisions",
+            "1.95; 9", f"{row['mean']:.2f}; {row['decisions']}",
         )  # fmt: skip
     if row := of("ds1_reversed", "50%"):
         yield "ds1_reversed, mean 50 %: recall; estimate", ".53; .85", _estimated(row)
