@@ -42,6 +42,10 @@ from fastcep._core.state.shedding_tables cimport (
 
 # ---------------------------------------------------------------------- events
 
+#: Changes the seed for draws that are independent of those by which events are dropped.
+cdef uint64_t WITHHOLDING = 0xD1342543DE82EF95ULL
+
+
 cdef int drop_events(
         Core* core, uint64_t* bits, int32_t* relevant, int n, const uint16_t* types, int64_t position) noexcept nogil:
     """Remove dropped events from the relevant ones, and clear their masks; returns the number of events left."""
@@ -64,7 +68,8 @@ cdef int withhold_events(
         Core* core, uint64_t* bits, int32_t* relevant, int n, const uint16_t* types, int64_t position) noexcept nogil:
     """Withhold events from variables, and remove events without a variable from the relevant ones.
 
-    Variables with equal probabilities withhold the same events. Returns the number of events that are left.
+    Variables with equal probabilities withhold the same events. Which events are withheld does not depend on which are
+    dropped as a whole, so probabilities and weights of the two multiply. Returns the number of events that are left.
     """
     cdef Shed* shed = &core.shed
     cdef int64_t chance, cell
@@ -82,7 +87,7 @@ cdef int withhold_events(
             if shed.flows.on:
                 shed.flows.tried[cell] += represented(shed.type_weights[types[k]])  # with the events that were dropped
             chance = shed.withhold[cell]
-            if chance > 0 and falls(shed.seed, <uint64_t>(position + k), chance):
+            if chance > 0 and falls(shed.seed ^ WITHHOLDING, <uint64_t>(position + k), chance):
                 mask &= ~(<uint64_t>1 << m)
                 shed.withheld[cell] += 1
         bits[k] = mask
