@@ -21,14 +21,15 @@ OF_V = {name: Classes((f"{name}.V",), (1,), TENS, 10) for name in "abc"}
 
 
 class Withholds(Shedder):
-    """Withholds events with given probabilities, by variable and class."""
+    """Withholds events with given probabilities, by variable and class, and drops events of all types with another."""
 
     name = "withholds"
 
     def __init__(
-        self, classes: Mapping[str, Classes], probabilities: Mapping[str, Sequence[float]], seed: int = 0
-    ) -> None:
-        self._classes, self._probabilities, self.seed = classes, probabilities, seed
+        self, classes: Mapping[str, Classes], probabilities: Mapping[str, Sequence[float]], seed: int = 0,
+        dropped: float = 0.0,
+    ) -> None:  # fmt: skip
+        self._classes, self._probabilities, self.seed, self._dropped = classes, probabilities, seed, dropped
 
     def event_classes(self, query: ast.Query) -> Mapping[str, Classes]:
         return self._classes
@@ -43,7 +44,7 @@ class Withholds(Shedder):
             for variable, name in enumerate(found_names(view)):
                 own = self._probabilities.get(name, ())
                 binds[variable, : len(own)] = own
-            plans.append(DropPlan(binds=binds))
+            plans.append(DropPlan(binds=binds, events=np.full(len(view.plan.type_variables), self._dropped)))
         return plans
 
     def spec(self) -> dict[str, Any]:
@@ -111,6 +112,20 @@ def test_chances_are_drawn_by_position() -> None:
     batches = engine(own, Withholds({}, {"a": [0.4], "b": [0.4]}, 3))
     parts = [found(batches.process(events.slice(k, 7))) for k in range(0, len(events), 7)]
     assert [row for part in parts for row in part] == rows
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_which_events_are_withheld_does_not_depend_on_which_are_dropped(seed: int) -> None:
+    """A quarter of the A's is left, and the weights of the matches found add up to the number of all matches."""
+    events = ds1(events=20_000, seed=8)
+    live = engine(query(), Withholds({}, {"a": [0.5]}, seed, dropped=0.5))
+    matches = len(live.process(events))
+    kinds = np.array(events["type"].to_pylist())
+    left = (kinds == "A").sum() - live.metrics()["shedding"]["queries"]["q1"]["dropped_events"]["A"]
+    assert left == pytest.approx((kinds == "A").sum() / 4, rel=0.08)
+    truth = len(engine(query()).process(events))
+    assert 0 < matches < truth / 8
+    assert live.metrics()["shedding"]["queries"]["q1"]["matches"]["expected"] == pytest.approx(truth, rel=0.15)
 
 
 @pytest.mark.thorough
