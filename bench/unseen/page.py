@@ -78,7 +78,8 @@ def _virtual(results: dict[str, Any]) -> list[str]:
         "## Virtual clock\n",
         "A cell is a stream with a cost table, a bound, and a seed. Bounds are 80, 50, 25 and 10 % of the mean or of "
         "the 95th percentile of the processing latency without shedding, with the default index and detector. The "
-        "baselines are `ri`, `si`, `rs` and `ss`. A bound is held if the latency after the first 5 % of the events is "
+        "baselines are `ri`, `si`, `rs` and `ss`. None of these queries has explicit windows, so `espice` is compared "
+        "on the kinds of queries below. A bound is held if the latency after the first 5 % of the events is "
         "at most 1 % above it. `hybrid` is compared with the baselines that hold the bound or, where `hybrid` misses "
         "it, that have at most its latency. Two cost tables are used: `measured`, in which a decision takes 30 us, and "
         "the same with decisions that cost nothing. With the first, the events are played again until an engine "

@@ -231,7 +231,10 @@ def _table(model: Model) -> Table:
 
 def _type_table(model: Model) -> Table:
     """Table of the types of a model of eSPICE: events that can be bound, and of these in matches."""
-    table = Table("type", title=f"Types of {model.query.name} in a window of {model.numbers['positions']:,} events")
+    table = Table(
+        "type", title=f"Types of {model.query.name} in a window of {model.numbers['positions']:,} events",
+        caption=f"Type and position have {model.numbers['information']:.3f} of 1 bit of information on matches.",
+    )  # fmt: skip
     for column in ("events", "matched", "positions of matched events"):
         table.add_column(column, justify="right")
     size, last = model.numbers["bin"], model.numbers["positions"] - 1

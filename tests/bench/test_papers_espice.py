@@ -109,9 +109,10 @@ def mean_size(query: fc.Query, events: pa.Table) -> float:
     return float(np.average(sizes["size"].to_numpy(), weights=sizes["windows"].to_numpy()))
 
 
-def stored(espice_recall: float, bl_recall: float, why: str = "") -> PartResult:
+def stored(espice_recall: float, bl_recall: float, why: str = "", precision: float = 1.0) -> PartResult:
     rows = [
-        {"shedder": name, "target": "300", "seed": 0, "recall": recall, "precision": 1.0, "dropped": 0.2, "why": why}
+        {"shedder": name, "target": "300", "seed": 0, "recall": recall, "precision": precision, "dropped": 0.2,
+         "why": why}
         for name, recall in (("espice", espice_recall), ("bl", bl_recall))
     ]
     strategies = [{"name": name, "label": name, "reference": False} for name in ("espice", "bl")]
@@ -125,7 +126,20 @@ def test_findings_judge_sequences_by_their_false_negatives() -> None:
     text = " ".join(over_sizes({"q3_first_120": stored(0.7, 0.5)}, "q3"))
     assert "NOT met, exceptions are 300 (30 %)" in text and "NOT met, exceptions are 300 (0.6)" in text
     text = " ".join(over_sizes({"q3_first_120": stored(0.7, 0.5, "dropped 1 % instead of 17 %")}, "q3"))
-    assert "not judged" in text and "invalid" in text
+    assert "not judged, as no point of eSPICE is valid" in text and "invalid" in text
+
+
+def test_findings_judge_sequences_by_their_false_positives() -> None:
+    """Here a quarter of 0.8 of the matches, or none."""
+    text = " ".join(over_sizes({"q3_first_120": stored(0.99, 0.5)}, "q3"))
+    assert "The largest false positives of eSPICE are 0 % (goal ≤ 2%: met)" in text
+    text = " ".join(over_sizes({"q3_first_120": stored(0.6, 0.5, precision=0.75)}, "q3"))
+    assert "The largest false positives of eSPICE are 20 % (goal ≤ 2%: NOT met, exceptions are 300 (20 %))" in text
+
+
+def test_findings_say_why_nothing_is_compared_with_bl() -> None:
+    text = " ".join(over_sizes({"q1_real_first_120": stored(0.9, 0.5)}, "q1"))
+    assert "not judged, as no window holds the events of a match 10 times" in text
 
 
 def test_false_positives_are_relative_to_the_true_matches() -> None:

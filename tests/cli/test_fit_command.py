@@ -255,6 +255,7 @@ def test_a_model_of_espice(recwarn: pytest.WarningsRecorder) -> None:
     result = runner.invoke(app, ["fit", *common, "--output", "n", "--kind", "espice", "--bin", "10"])
     assert result.exit_code == 0, result.stderr
     assert "Types of w in a window of 100 events" in result.stdout and "0 to 99" in result.stdout
+    assert re.search(r"Type and position have 0\.\d{3} of 1 bit", " ".join(result.stdout.split()))
     model = fc.load_model("n")
     assert model.kind == "espice" and model.numbers["bin"] == 10
     options = ["--latency-bound", "15ns", "--clock", "virtual", "--index", "key", "--json"]

@@ -22,7 +22,8 @@ ball. The real ones are short. So models are fitted on their first half, and the
   at R2 = 140 %. Only events that a variable can bind count: with the others, which can be dropped at no loss of
   matches, the task would be easier. Figures 5, 6, 8 and 9 have this operator: each shedder drops this share, and there
   is no queue. `bl` distributes it over the types with the weights that it has elsewhere. `hybrid`, which is not in the
-  paper, saves this share of the work of fastcep.
+  paper, saves this share of the work of fastcep. As its fits take long, it is shown for generated events with `first`
+  at 120 % only. `last` is shown for Q1 and Q2, as in the paper, on generated events.
 * *fastcep* does no work for an event that cannot extend a partial match of a window, and a window ends with its match.
   To save a share of its work, a shedder has to drop events that extend partial matches, which are the more valuable
   ones; and a window whose match is lost has work until its end. So `espice` drops [whole

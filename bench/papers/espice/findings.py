@@ -27,7 +27,7 @@ def over_sizes(parts: Parts, query: str) -> list[str]:
         false = join_words(_range(part, shedder, FALSE) for shedder in part.shedders)
         sentences.append(f"*{of_part(name)}*: the false negatives are {missed}; the false positives are {false}.")
         if query in _MATCH:
-            sentences.append(_below(part, _SEQUENCE))
+            sentences += [_below(part, MISSED), _below(part, FALSE)]
         sentences.append(_against_bl(name, part, query))
         sentences += _literal(part)
         if any(not part.is_valid(shedder, target) for shedder in part.shedders for target in part.targets):
@@ -46,7 +46,7 @@ def with_own_costs(parts: Parts) -> list[str]:
         ]
         sentences.append(f"*{of_part(name)}*: {'; '.join(clauses)}.")
         if name[:2] in _MATCH:
-            sentences.append(_below(part, _SEQUENCE))
+            sentences += [_below(part, MISSED), _below(part, FALSE)]
         sentences.append(_against_bl(name, part, name[:2], of_window=False))
         sentences.append(invalid_points(part))
     return sentences
@@ -70,15 +70,16 @@ def _number(part: PartResult, name: str, target: str, key: str) -> str:
     return f"{100 * value_of(part, name, target, key):.3g} %"
 
 
-def _below(part: PartResult, goal: float) -> str:
-    """Judge the largest false negatives of eSPICE at the valid points."""
-    values = {target: value_of(part, ESPICE, target, MISSED) for target in part.targets}
+def _below(part: PartResult, key: str) -> str:
+    """Judge the largest false negatives, or false positives, of eSPICE at the valid points."""
+    kind = "false negatives" if key == MISSED else "false positives"
+    values = {target: value_of(part, ESPICE, target, key) for target in part.targets}
     valid = {target: value for target, value in values.items() if value == value and part.is_valid(ESPICE, target)}
     if not valid:
-        return f"False negatives of eSPICE (goal ≤ {goal:.0%}): not judged, as no point is valid."
-    above = {target: value for target, value in valid.items() if value > goal}
+        return f"{kind.capitalize()} of eSPICE (goal ≤ {_SEQUENCE:.0%}): not judged, as no point of eSPICE is valid."
+    above = {target: value for target, value in valid.items() if value > _SEQUENCE}
     sentence = (
-        f"The largest false negatives of eSPICE are {100 * max(valid.values()):.2g} % (goal ≤ {goal:.0%}: "
+        f"The largest {kind} of eSPICE are {100 * max(valid.values()):.2g} % (goal ≤ {_SEQUENCE:.0%}: "
         f"{verdict(not above)}"
     )
     return f"{sentence}{_exceptions(above)})."
@@ -89,16 +90,18 @@ def _against_bl(name: str, part: PartResult, query: str, of_window: bool = True)
     goal = _OF_BL_LAST if query == "q1" and "last" in name else _OF_BL
     judged: dict[str, float] = {}
     late = []
-    for target in part.targets:
-        if of_window and _window_of_matches(name, query, target) < _TIMES:
-            continue
+    targets = [
+        target for target in part.targets if not of_window or _window_of_matches(name, query, target) >= _TIMES
+    ]  # fmt: skip
+    for target in targets:
         ours, theirs = (value_of(part, name, target, MISSED) for name in (ESPICE, "bl"))
         if not part.is_valid(ESPICE, target) or ours != ours or theirs != theirs:
             continue
         late += [] if part.is_valid("bl", target) else [target]
         judged[target] = ours / theirs if theirs else float("inf") if ours else 0.0
     if not judged:
-        return "Compared with BL: not judged, as no point is valid or no window holds ten matches."
+        why = "no point of eSPICE is valid" if targets else f"no window holds the events of a match {_TIMES} times"
+        return f"Compared with BL: not judged, as {why}."
     above = {target: value for target, value in judged.items() if not value <= goal}
     sentence = (
         f"The false negatives of eSPICE are at most {max(judged.values()):.2g} times those of BL (goal ≤ {goal:g}: "

@@ -12,14 +12,18 @@ import pyarrow as pa
 import pytest
 from support import harness
 from support.shedding import positional
+from support.shedding.shed_runs import SCHEMA as DS1
 
 import fastcep as fc
+from fastcep.datasets import ds1
 from fastcep.errors import ModelError, ValidationError
 from fastcep.shedding import ESpice, Model
+from fastcep.shedding.auto.trial import try_models
 from fastcep.shedding.counts import position_counts
 from fastcep.shedding.espice.fit import fit_espice
 from fastcep.shedding.espice.information import mutual_information
 from fastcep.shedding.espice.model import ESpiceModel
+from fastcep.shedding.refit.result import FitJob
 
 SCHEMA = fc.Schema({name: {"k": "int64"} for name in "ABCO"}, time="ts", type="type", time_unit="ns")
 FOUR = "WINDOW OPEN ON O o CLOSE AFTER 4 EVENTS"
@@ -130,6 +134,31 @@ def test_a_fit_warns_if_type_and_position_say_nothing() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fc.fit(positional.query(), positional.early(300, 1), kind="espice")
+
+
+THREE = (
+    "PATTERN SEQ(A a, B b, C c) WHERE a.ID = b.ID AND a.ID = c.ID AND a.V + b.V = c.V "
+    "WINDOW OPEN EVERY 500 EVENTS CLOSE AFTER 500 EVENTS"
+)
+
+
+def test_a_fit_logs_the_information_of_type_and_position(caplog: pytest.LogCaptureFixture) -> None:
+    """Of DS1 little: only that the first type of a sequence is matched early in a window, and the last one late."""
+    with caplog.at_level("INFO", "fastcep.shedding"):
+        model = fc.fit(fc.parse(THREE, DS1, name="three"), ds1(events=20_000, seed=1), kind="espice")
+    assert 0.05 < model.numbers["information"] < 0.2
+    expected = f"query 'three': type and position of an event have {model.numbers['information']:.3f} of 1 bit"
+    assert sum(expected in text for text in caplog.messages) == 1
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("demand", [0.3, 0.6])
+def test_auto_does_not_take_a_model_that_knows_little(demand: float) -> None:
+    """On DS1 values decide about matches."""
+    query = fc.parse(THREE, DS1, name="three")
+    job = FitJob([query], ds1(events=20_000, seed=1), {}, fc.CostTable.named("measured"), "full", 0, demand)
+    model = try_models(job)["three"].model
+    assert model is not None and model.kind == "hybrid"
 
 
 # ---------------------------------------------------------------------- errors
