@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bench.queries import RESULTS, environment
-from bench.unseen.cells import COLUMNS
+from bench.unseen.cells import COLUMNS, COSTS
 
 __all__ = ["read", "rows_of", "save_case"]
 
@@ -39,7 +39,7 @@ def save_case(part: str, seed: int, case: str, result: Results, name: str = "uns
         again = {(row[of_shedder], row[of_costs]) for row in rows}
         kept = [row for row in older["rows"] if (row[of_shedder], row[of_costs]) not in again]
         same = ["query", "events", "matches"]
-        if "plays" in result and any(row[of_costs] != "free" for row in kept):
+        if "plays" in result and any(COSTS[row[of_costs]].decision for row in kept):
             same.append("plays")
         if kept and any(older.get(key) != result.get(key) for key in same):
             raise ValueError(

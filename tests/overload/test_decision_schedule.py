@@ -251,14 +251,20 @@ def test_what_no_shedder_saves_is_not_taken_for_a_burst() -> None:
     assert latest == [0, *[100] * 11]  # it would be 100,000
 
 
-def test_a_decision_is_due_while_nearly_everything_is_dropped() -> None:
-    """Events of a quarter of the bound have arrived; receiving them took time, though matching did not."""
-    schedule = DecisionSchedule(True, False, 50e6, None)
-    for _ in range(12):
-        schedule.record_cost(300_000.0)
+def after_decisions(cost: float, *, number: int = 60, often: bool = False, wall: bool = True) -> DecisionSchedule:
+    """Return a schedule with a bound of 50 ms after decisions that cost so many ns each."""
+    schedule = DecisionSchedule(True, often, 50e6, None if wall else cost)
+    for _ in range(number):
+        schedule.record_cost(cost)
         schedule.schedule_next(1_000, None)
-    meter = LoadMeter(50e6, LatencyMonitor())
-    meter.add(20_000, 300_000.0, (0, 0), (0, 12_500_000))
+    return schedule
+
+
+@pytest.mark.parametrize(("cost", "arrivals"), [(300_000.0, 12_500_000), (600_000.0, 16_666_667)])
+def test_a_decision_is_due_while_nearly_everything_is_dropped(cost: float, arrivals: int) -> None:
+    """Events of the interval have arrived; receiving them took time, though matching did not."""
+    schedule, meter = after_decisions(cost, number=12), LoadMeter(50e6, LatencyMonitor())
+    meter.add(20_000, 300_000.0, (0, 0), (0, arrivals))
     meter.record_busy(13_000_000, 0, 1_000_000)
     assert meter.busy_time == 12_000_000 and schedule.is_due(meter, 0.0, 1e9)
 
@@ -268,10 +274,7 @@ def test_a_decision_is_due_while_nearly_everything_is_dropped() -> None:
 @pytest.mark.parametrize("works", [True, False])
 def test_expensive_decisions_are_rarer_on_the_wall_clock(cost: float, interval: float, wall: bool, works: bool) -> None:
     """They take 3 % of the time, or there are three in the bound. The virtual clock has no such limit."""
-    schedule = DecisionSchedule(True, False, 50e6, None if wall else cost)
-    for _ in range(60):
-        schedule.record_cost(cost)
-        schedule.schedule_next(1_000, None)
+    schedule = after_decisions(cost, wall=wall)
     for share in (0.99, 1.0):
         passed = int(share * (interval if wall else 12.5e6)) + 1
         meter = LoadMeter(50e6, LatencyMonitor())
@@ -283,16 +286,11 @@ def test_expensive_decisions_are_rarer_on_the_wall_clock(cost: float, interval: 
 @pytest.mark.parametrize("often", [True, False])
 def test_decisions_that_have_to_be_frequent_are_so_whatever_they_cost(often: bool) -> None:
     """The first few, and those of shedders that need it. A third of the interval may pass until the first check."""
-    schedule = DecisionSchedule(True, often, 50e6, None)
-    due = []
-    for _ in range(60):
-        schedule.record_cost(0.9e6)
-        schedule.schedule_next(1_000, None)
-        meter = LoadMeter(50e6, LatencyMonitor())
+    for number, due in ((1, True), (60, often)):
+        schedule, meter = after_decisions(0.9e6, number=number, often=often), LoadMeter(50e6, LatencyMonitor())
         meter.add(10_000, 12.6e6, (0, 0), (0, 1))
         meter.record_busy(12_600_000, 0, 0)
-        due.append(schedule.is_due(meter, 0.0, 1e9))
-    assert due[0] and due[-1] == often
+        assert schedule.is_due(meter, 0.0, 1e9) == due
     schedule.schedule_next(100_000, None)
     assert schedule.check == int(0.33 * (12.5e6 if often else 50e6 / 3) / 1_260)
 

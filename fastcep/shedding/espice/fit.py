@@ -99,14 +99,9 @@ def with_effect(
 
 @wraps(fit_espice, assigned=(), updated=())  # `fastcep.fit` reads the options from the signature
 def fit_model(query: ast.Query, history: Any, **options: Any) -> Model:
-    """Fit a model for a query, see `fit_espice`, in the form in which it is stored; log the mutual information."""
+    """Fit a model for a query, see `fit_espice`, in the form in which it is stored."""
     model = fit_espice(query, history, **options)
     warn_few_windows(model)
-    _LOG.info(
-        "model 'espice' of query %r: type and position of an event have %.3f of 1 bit of information on its part in "
-        "matches",
-        query.name, model.information,
-    )  # fmt: skip
     return model.stored()
 
 
@@ -154,7 +149,7 @@ def model_of_counts(
     query: ast.Query, counts: pa.Table, options: CountOptions, bin: int | None, positions: int | None,
     equal_costs: bool,
 ) -> ESpiceModel:  # fmt: skip
-    """Return the model of position counts, see `fit_espice`, without the effect of drops.
+    """Return the model of position counts, see `fit_espice`, without the effect of drops; log its information.
 
     Raises
     ------
@@ -167,6 +162,11 @@ def model_of_counts(
     windows = int(window_sizes(counts)["windows"].to_numpy().sum())
     parameters = {"bin": bin, "positions": positions, "equal_costs": equal_costs}
     model = ESpiceModel(query, number, options["bins"], windows, counts, parameters)
+    _LOG.info(
+        "model 'espice' of query %r: type and position of an event have %.3f of 1 bit of information on its part in "
+        "matches",
+        query.name, model.information,
+    )  # fmt: skip
     if model.information < _LITTLE:
         warnings.warn(
             f"model 'espice' of query {query.name!r}: type and position of an event say almost nothing about its part "

@@ -143,7 +143,7 @@ THREE = (
 
 
 def test_a_fit_logs_the_information_of_type_and_position(caplog: pytest.LogCaptureFixture) -> None:
-    """Of DS1 little: only that the first type of a sequence is matched early in a window, and the last one late."""
+    """On DS1 it is small: the first type of a sequence is matched early in a window, and the last one late."""
     with caplog.at_level("INFO", "fastcep.shedding"):
         model = fc.fit(fc.parse(THREE, DS1, name="three"), ds1(events=20_000, seed=1), kind="espice")
     assert 0.05 < model.numbers["information"] < 0.2
