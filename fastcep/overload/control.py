@@ -114,11 +114,9 @@ class Control(ShedderChange):
         self._operation_costs = table.picoseconds()
         self._event_costs = np.zeros(MOST_EVENTS, np.int64)
         self._batch_arrivals: Ints | None = None  #: of the current batch, or None
-        self._first_event = 0
-        self._decisions = 0
+        self._first_event = self._decisions = self._stretch_start = 0
         self.sleep = Sleep(bound or 0.0)
         self._schedule = self._new_schedule()
-        self._stretch_start = 0
         self._work_limit = WorkLimit(bound, detectors)
         self._backlog = BacklogLimit()
         self.renewal: Renewal | None = None
@@ -330,6 +328,8 @@ class Control(ShedderChange):
         saved = min(1 - (1 - self._demand.saved(self._saved_without_loss(), purges)) * self._backlog.keep, ALL)
         load = self._meter.measure(self.queries, self._schedule.last_cost, saved)
         load.cut = self._work_limit.on
+        in_windows = self.shedder is not None and self.shedder.in_windows
+        load.at_once = in_windows and all(query.has_isolated_windows for query in self.queries)
         if self.memory is not None:
             load.memory, load.memory_limit = self._sweep_memory(*self.memory())
         if self._batch_arrivals is not None:

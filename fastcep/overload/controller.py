@@ -17,7 +17,9 @@ save. A step of u therefore changes the remaining work by the same factor at any
   An error of what shedding is expected to save mostly corrects itself: it changes the measured service time without
   shedding, and both estimates with it. If the queue stays too long although the arrival rate is considered, the rest is
   integrated slowly, up to twice what the rate needs. It is taken back while the queue is within its limit.
-* If a detector knows how much to save (`DetectorReading.amount`), that is the demand.
+* If a detector knows how much to save (`DetectorReading.amount`), that is the demand. `QueueLength` does so if what is
+  dropped takes effect at once: then the backlog alone is enough, and no rate is needed to keep the demand from
+  oscillating.
 
 The paper's rule sheds in proportion to each violation. It does not hold the bound, because it uses latencies measured
 before the previous shedding took effect (ALGORITHMS: hybrid, decisions). Decisions therefore use only measurements
@@ -31,7 +33,7 @@ from math import exp, log
 from fastcep.overload.protocols import DetectorReading
 from fastcep.stored import NUMBER, SHARE, record
 
-__all__ = ["ALL", "Controller"]
+__all__ = ["ALL", "Controller", "near_bound"]
 
 #: Share of the excess that is added to the pressure in an eighth of a window. A decision takes effect within a window:
 #: integral control with that delay is stable up to pi / 2 / 8 = 0.2 at eight decisions a window. Rarer decisions add
@@ -59,6 +61,11 @@ _STATE = record({"demand": SHARE, "integral": NUMBER})
 
 #: Largest demand, up to rounding.
 ALL = 1 - 1.000001 * exp(-_LIMIT)
+
+
+def near_bound(utilisation: float, excess: float) -> float:
+    """Return a utilisation above 1, increased by how far the queue is above its limit."""
+    return utilisation * (1 + min(max(excess, 0.0) / _ROOM, _MOST_ROOMS) ** 2)
 
 
 class Controller:
@@ -111,7 +118,7 @@ class Controller:
         """Return the pressure for a queue: the larger one of what its length and, while load is shed, the rate need."""
         backlog = log(1 + max(excess, 0.0))
         if utilisation > 1:  # otherwise the queue becomes shorter by itself
-            utilisation *= 1 + min(max(excess, 0.0) / _ROOM, _MOST_ROOMS) ** 2
+            utilisation = near_bound(utilisation, excess)
         rate = log(max(utilisation, 1.0)) if backlog > 0 or self.demand > 0 else 0.0
         if rate <= 0:
             self._integral = 0.0

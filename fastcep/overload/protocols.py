@@ -410,8 +410,8 @@ class Load:
         Whether the demand is above 0.
     over
         Share of the events since the last decision that took longer than the bound.
-    cut
-        Whether the work for single events is limited, so that no more events exceed the bound than allowed.
+    cut, at_once
+        Whether the work for single events is limited, and whether demands take effect at once (`Shedder.in_windows`).
     """
 
     bound: float
@@ -432,6 +432,7 @@ class Load:
     other: float = 0.0
     growth: float = 0.0
     latest: float = 0.0
+    at_once: bool = False
 
 
 @dataclass(slots=True)

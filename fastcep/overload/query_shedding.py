@@ -144,7 +144,7 @@ class QueryShedding:
         shapes: dict[str, tuple[Shape, ...]] = {
             "events": ((types,),),
             "binds": ((len(self._names), self.shedding.event_stride),),
-            "windows": ((types, None),) if self.plan.windows is not None and self.plan.windows.isolated else (),
+            "windows": ((types, None),) if self.has_isolated_windows else (),
             "births": (cells, (*cells, self.slices)),
             "drops": ((*cells, self.slices),),
         }
@@ -274,6 +274,11 @@ class QueryShedding:
     def weighs(self) -> bool:
         """True while partial matches are weighed: something is dropped, or was dropped recently."""
         return self._weighs
+
+    @property
+    def has_isolated_windows(self) -> bool:
+        """True if each window has its own partial matches, so that events can be dropped from single windows."""
+        return self.plan.windows is not None and self.plan.windows.isolated
 
     @property
     def drops_partial_matches(self) -> bool:

@@ -9,9 +9,10 @@ from typing import Any
 from fastcep.errors import ValidationError
 from fastcep.events.units import NANOSECONDS
 from fastcep.option_types import Statistic
+from fastcep.overload.controller import near_bound
 from fastcep.overload.protocols import Detector, DetectorReading, Load
 from fastcep.shedding.options import as_choice, as_count, as_share
-from fastcep.stored import AMOUNT, FLAG, record
+from fastcep.stored import AMOUNT, FLAG, number, record
 
 __all__ = ["MemoryUse", "QueueLength", "SmoothedLatency", "rounded"]
 
@@ -29,6 +30,13 @@ _ROOM, _MOST_USED = 0.75, 0.999
 _MOST_RATIO = 1000.0
 #: Power of the share of the bound that the last event waited: a burst counts little below f, and fully at the bound.
 _NEARNESS = 8
+#: If demands take effect at once: time over which the service time is averaged, in bounds; weight of the last service
+#: time; by how much longer than ``f * LB`` an event waits when the work left is halved, and up to how many times that.
+_AVERAGED, _LATEST, _LATE, _MOST_LATE = 16.0, 0.5, 0.12, 3.0
+
+_QUEUE_STATE = record(
+    {"bound": AMOUNT, "service": AMOUNT, "other": AMOUNT}, {"left": number(1e-9, 1), "mean": AMOUNT, "averaged": AMOUNT}
+)
 
 
 class SmoothedLatency(Detector):
@@ -113,13 +121,18 @@ class QueueLength(Detector):
     """Compares the length of the input queue with the longest that keeps the bound: the detector of *espice*.
 
     With a service time ``l`` without shedding, an event waits for less than the bound ``LB`` if at most
-    ``q_max = LB / l`` events are ahead of it. The limit is the share ``f`` of ``q_max``; the rest is room for the
-    events that arrive until shedding takes effect. ``excess`` compares the time that matching takes without shedding
-    with the time that there is for it, so an event waits for ``f * LB`` if the share ``excess / (1 + excess)`` of the
+    ``q_max = LB / l`` events are ahead of it. Shedding begins at the share ``f`` of ``q_max``; the rest is room for the
+    events that arrive until it takes effect. ``excess`` compares the time that matching takes without shedding with
+    the time that there is for it, so an event waits for ``f * LB`` if the share ``excess / (1 + excess)`` of the
     matching is saved. ``utilisation`` is the same ratio for events that arrive as fast as they are processed. While the
     queue is above its limit, both take into account that the service time rises (`Load.growth`). The nearer to the
     bound the last event waited, the more ``utilisation`` is that of the last events (`Load.latest`), because there is
     no more time to see whether they are a burst. This also holds if the queue is short because no more events arrive.
+
+    If a demand takes effect at once (`Load.at_once`), ``amount`` is this share. So the queue grows until what has to be
+    saved for a wait of ``f * LB`` is what the arrival rate needs, and stays there: at a utilisation of 1.4 it holds
+    ``1.4 * f * q_max`` events, 0.4 / 1.4 of whose work is saved. Otherwise a demand would go to and fro, and the
+    controller demands what the arrival rate needs as soon as the queue is above its limit.
 
     Parameters
     ----------
@@ -143,10 +156,12 @@ class QueueLength(Detector):
             raise ValidationError("detector 'queue': f=1 leaves no room in the queue; expected less, such as 0.8")
         self._fixed = None if q_max is None else as_count("detector 'queue'", "q_max", q_max)
         self._bound = self._service = self._other = 0.0
+        self._left = 1.0  #: share of the work that the last amount left
+        self._mean, self._averaged = 0.0, 0.0  #: mean service time, and the number of events that it is of
 
     @property
     def q_max(self) -> float:
-        """Largest number of events that may wait; 0 while unknown."""
+        """Largest number of events that may wait without shedding; 0 while unknown."""
         if self._fixed is not None:
             return float(self._fixed)
         return self._bound / (self._service + self._other) if self._service > 0 else 0.0
@@ -155,24 +170,61 @@ class QueueLength(Detector):
         """Compare the queue with its limit."""
         self._bound = load.bound
         if load.service > 0:
-            self._service, self._other = load.service, load.other
+            self._service, self._other = self._expected(load), load.other
         utilisation, longest = self._ratio(load.arrivals), self.q_max
         if longest <= 0:
             return DetectorReading(-1.0, utilisation)
         limit = self.f * longest
         why = f"{load.queue:,} events wait, limit {limit:,.0f} (f = {self.f:g} of q_max = {longest:,.0f})"
-        excess = load.queue / limit - 1
+        excess, rise = load.queue / limit - 1, load.latest - self._service
         if excess > 0:  # the median lags behind a rise
             utilisation = self._ratio(load.arrivals, load.growth)
+            growth = max(load.growth, _LATEST * rise) if load.at_once else load.growth
+            by_time = self._ratio(load.queue / (self.f * load.bound), growth) - 1 if load.bound else 0.0
             if self._fixed is None:
-                excess = self._ratio(load.queue / (self.f * load.bound), load.growth) - 1
+                excess = by_time
+            elif load.at_once:
+                excess = max(excess, by_time)
         if excess > 0 or load.waited > self.f * load.bound:
-            burst = self._ratio(load.arrivals, load.latest - self._service)
+            burst = self._ratio(load.arrivals, rise)
             near = min(load.waited / load.bound, 1.0) if load.bound else 0.0
             utilisation += max(burst - utilisation, 0.0) * near**_NEARNESS
             if utilisation > 1:  # although the queue is short, events would wait for longer
                 excess = max(excess, near / self.f - 1)
-        return DetectorReading(excess, utilisation, why=why)
+        amount = self._amount(load, excess, utilisation) if load.at_once else None
+        return DetectorReading(excess, utilisation, amount, of_present=False, why=why)
+
+    def _expected(self, load: Load) -> float:
+        """Return the time that matching an event in the queue takes without shedding.
+
+        If demands take effect at once, the queue becomes as long as the bound allows. After a time in which events were
+        cheap, that is many events, so they are expected to take at least as long as the mean of a longer time.
+        """
+        if not load.at_once:
+            return load.service
+        kept = self._averaged * math.exp(-load.events * load.service / (_AVERAGED * load.bound)) if load.bound else 0.0
+        self._averaged = kept + load.events
+        self._mean += (load.service - self._mean) * (load.events / self._averaged if load.events else 1.0)
+        return max(load.service, self._mean)
+
+    def _amount(self, load: Load, excess: float, utilisation: float) -> float:
+        """Return the share of the work to save for a wait of ``f * LB``, if it is saved at once.
+
+        If events still wait for longer, and the queue does not become shorter by itself, more has to be saved: what the
+        arrival rate needs, and a part of the rest. The wait of the last event shows this only if events take longer
+        than expected. Otherwise events that arrive now wait for less, because more is saved now.
+        """
+        before, self._left = self._left, 1.0
+        if excess <= 0:
+            return 0.0
+        left = 1 / (1 + excess)
+        dearer = max(load.recent / before / self._service, 1.0) if self._service > 0 else 1.0
+        waits = load.waited * min(left / before * dearer, 1.0)
+        late = (waits / (self.f * load.bound) - 1) / _LATE if load.bound else 0.0
+        if late > 0 and utilisation > 1:
+            left = min(left, near_bound(utilisation, excess) ** -min(late, 1.0)) / (1 + min(late, _MOST_LATE) ** 2)
+        self._left = left
+        return 1 - left
 
     def _ratio(self, rate: float, growth: float = 0.0) -> float:
         """Return the matching time of an event without shedding, relative to the time for it at a processing rate."""
@@ -199,12 +251,17 @@ class QueueLength(Detector):
 
     def state(self) -> dict[str, Any]:
         """Return the learned state as JSON values."""
-        return {"bound": self._bound, "service": self._service, "other": self._other}
+        return {
+            "bound": self._bound, "service": self._service, "other": self._other, "left": self._left,
+            "mean": self._mean, "averaged": self._averaged,
+        }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`."""
-        record({"bound": AMOUNT, "service": AMOUNT, "other": AMOUNT})(dict(state), "control.learned")
+        _QUEUE_STATE(dict(state), "control.learned")
         self._bound, self._service, self._other = state["bound"], state["service"], state["other"]
+        self._left = state.get("left", 1.0)  # older snapshots lack the following
+        self._mean, self._averaged = state.get("mean", 0.0), state.get("averaged", 0.0)
 
 
 class MemoryUse(Detector):

@@ -7,6 +7,9 @@ import json
 import pytest
 
 from fastcep.errors import ValidationError
+from fastcep.overload.demand import DemandControl
+from fastcep.overload.latency import LatencyMonitor
+from fastcep.overload.offered_load import OfferedLoad
 from fastcep.shedding import Load, MemoryUse, PredictedLatency, QueueLength, SmoothedLatency
 from fastcep.shedding.detectors import rounded
 
@@ -156,6 +159,100 @@ def test_expensive_events_in_a_short_queue_that_wait_for_long_are_too_much(detec
     assert excess(0.9, 5_000) == pytest.approx(0.125)
     assert excess(1.0, 5_000) == excess(7.0, 5_000) == pytest.approx(0.25)
     assert excess(0.7, 5_000) == excess(7.0, 290) == calm  # a pause: what has arrived meanwhile is within the limit
+
+
+# ------------------------------------------------ demands that take effect at once
+
+
+@pytest.mark.parametrize("queue", [1_601, 2_000, 4_000])
+def test_a_demand_that_takes_effect_at_once_is_what_exceeds_the_limit(queue: int) -> None:
+    """The events of the queue take ``f * LB`` if it is saved; the arrival rate does not count."""
+    for detector in (QueueLength(), QueueLength(q_max=2000)):
+        reading = detector.read(Load(BOUND, service=250, queue=queue, arrivals=1 / 100, at_once=True))
+        assert reading.amount is not None and not reading.of_present
+        assert queue * (BOUND / 2000) * (1 - reading.amount) == pytest.approx(0.8 * BOUND)
+        assert detector.read(Load(BOUND, service=250, queue=1_600, arrivals=1 / 100, at_once=True)).amount == 0
+        assert detector.read(Load(BOUND, service=250, queue=queue, arrivals=1 / 100)).amount is None
+
+
+@pytest.mark.parametrize(
+    ("load", "step"), [(1.1, 3e6), (1.4, 3e6), (2.0, 3e6), (5.0, 3e6), (1.1, 25e6), (1.4, 25e6)]
+)
+@pytest.mark.parametrize("q_max", [None, 200_000])
+@pytest.mark.parametrize("saves", [0.7, 1.0, 1.3])
+def test_events_wait_for_the_share_f_of_the_bound(load: float, step: float, q_max: int | None, saves: float) -> None:
+    """A queue in front of work of 500 ns an event, of which a demand saves less or more than is expected of it.
+
+    If more is saved than expected, a queue of a given ``q_max`` takes less time.
+    """
+    bound, service = 100e6, 500.0
+    control, offered = DemandControl([QueueLength(q_max=q_max)], LatencyMonitor(1, 1, bound)), OfferedLoad(bound)
+    queue, waits, demands = 0.0, [], []
+    for _ in range(round(3e9 / step)):
+        left = (1 - control.demand) ** saves
+        taken = min(queue + load * step / service, step / (service * left))
+        queue += load * step / service - taken
+        offered.add(round(taken), taken * service / load, taken * service * left, 0.0, control.demand)
+        measured = Load(
+            bound, recent=service * left, waited=queue * service * left, queue=round(queue), arrivals=offered.rate,
+            events=round(taken), at_once=True, service=offered.service, growth=offered.growth, latest=offered.latest,
+        )  # fmt: skip
+        control.update(measured, 0.0, 8.0)
+        waits.append(measured.waited / bound)
+        demands.append(control.demand)
+    last = round(1e9 / step)
+    needed = 1 - (1 / load) ** (1 / saves)
+    assert demands[-last:] == pytest.approx([needed] * last, abs=0.01)
+    waited = 0.8 if q_max is None or saves <= 1 else 0.8 * (1 / load) ** (1 - 1 / saves)
+    assert waits[-last:] == pytest.approx([waited] * last, abs=0.01)
+    assert max(waits) < 1
+
+
+def test_more_is_demanded_if_expensive_events_still_wait_for_longer() -> None:
+    """But not after a pause: the queue becomes shorter by itself, and what is above the limit is enough."""
+
+    def amount(waited: float, load: float = 1.25, recent: float = 1000.0) -> float:
+        measured = Load(
+            BOUND, service=250, recent=recent, waited=waited * BOUND, queue=2000, arrivals=load / 250, at_once=True
+        )
+        reading = QueueLength().read(measured)
+        assert reading.amount is not None
+        return reading.amount
+
+    assert amount(0.0) == amount(0.8) == pytest.approx(0.2)
+    assert amount(0.8 * 1.12) == pytest.approx(1 - 1 / (1.25 * (1 + 1)) / 2)
+    assert 0.2 < amount(0.82) < amount(0.85) < amount(0.9) < amount(1.0) < amount(1.1) == amount(2.0)
+    assert amount(2.0, load=0.9) == amount(0.8, load=0.9)
+    assert amount(1.0, recent=250) == amount(0.0)  # as expected: 0.8 of it are left
+    assert amount(1.1, recent=250) > amount(0.0)
+
+
+def test_events_that_were_cheap_for_a_while_are_expected_to_cost_as_much_as_before() -> None:
+    """But only if demands take effect at once, because the queue is longer then; and not for ever."""
+    at_once, later = QueueLength(), QueueLength()
+    for detector, kind in ((at_once, True), (later, False)):
+        for _ in range(100):
+            detector.read(Load(BOUND, service=250, events=200, at_once=kind))
+        assert detector.q_max == pytest.approx(2000)
+        detector.read(Load(BOUND, service=100, events=200, at_once=kind))
+    assert at_once.q_max == pytest.approx(2000, rel=0.01) and later.q_max == pytest.approx(5000)
+    again = QueueLength()
+    again.restore(json.loads(json.dumps(at_once.state())))
+    dearer = Load(BOUND, service=300, events=200, at_once=True)
+    assert again.read(dearer) == at_once.read(dearer) and again.q_max == pytest.approx(BOUND / 300)
+    for _ in range(20_000):
+        at_once.read(Load(BOUND, service=100, events=200, at_once=True))
+    assert at_once.q_max == pytest.approx(5000, rel=0.01)
+
+
+def test_an_older_state_of_a_queue_is_taken() -> None:
+    old = {name: value for name, value in QueueLength().state().items() if name in ("bound", "service", "other")}
+    detector = QueueLength()
+    detector.restore(old | {"bound": BOUND, "service": 250.0})
+    assert detector.q_max == pytest.approx(2000)
+
+
+# ------------------------------------------------------------------ given queues
 
 
 def test_a_given_longest_queue_is_taken() -> None:

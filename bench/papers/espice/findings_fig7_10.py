@@ -26,13 +26,11 @@ def bound_kept(parts: Parts) -> list[str]:
         clauses = []
         for line in part.document["series"]:
             late, used = (value_of(part, ESPICE, line["target"], key) for key in ("share_over_bound", "used"))
-            wait = F / (float(line["target"].rstrip("%")) / 100)  # in a queue of f * q_max events at this rate
             clauses.append(
                 f"at {spaced(line['target'])} the longest event latency of all events is "
                 f"{line['largest'] / line['bound']:.3f} of the bound (goal ≤ 1: "
                 f"{verdict(line['largest'] <= line['bound'])}), {late:.2%} of the judged events are late, and the mean "
-                f"is {used:.2f} of the bound (goal {F:g} ± {_NEAR:g}: {verdict(abs(used - F) <= _NEAR)}; {wait:.2f} if "
-                "the queue is at its limit)"
+                f"is {used:.2f} of the bound (goal {F:g} ± {_NEAR:g}: {verdict(abs(used - F) <= _NEAR)})"
             )
         sentences.append(f"*{of_part(name)}*: {'; '.join(clauses)}.")
     return sentences

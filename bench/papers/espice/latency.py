@@ -31,10 +31,6 @@ _WALL_WINDOW, _WALL_BOUND, _WALL_EVENTS, _WALL_PERIOD, _WALL_HISTORY = 2_000, "2
 _WALL_LONG = 2_000_000
 
 
-#: Expected wait at each rate, as a share of the bound.
-_WAITS = " and ".join(f"{100 * F / float(rate.rstrip('%')):.2f}" for rate in RATES)
-
-
 def _picture(caption: str, parts: tuple[Part, ...]) -> Picture:
     panels = (Panel(part.name, "series", "latency", f"event ({part.title})", _LATENCY) for part in parts)
     return Picture("latency", caption, tuple(panels))
@@ -44,9 +40,9 @@ _PARTS = tuple(own_costs_part(CASES[name], (ESPICE,), series=_SERIES) for name i
 FIG7 = Figure(
     "espice", "fig7", "Fig. 7: event latency", _STATEMENT,
     f"All queries with `first` and one size on the virtual clock, with the costs of fastcep. {F * QUEUE:,.0f} events "
-    f"may wait before load is shed. Without shedding they take {F:g} of the bound. While load is shed, they leave the "
-    f"queue as fast as they arrive, so an event waits for {_WAITS} of the bound at {RATES[0].rstrip('%')} and "
-    f"{RATES[1].rstrip('%')} % of the maximum rate, if the queue is that long.",
+    f"may wait before load is shed. Without shedding they take {F:g} of the bound. While load is shed, more may wait, "
+    "as what is dropped takes no time. The mean is that of all events after the first tenth, also of those that arrive "
+    "while the stream is below the throughput.",
     _PARTS,
     (_picture("Largest event latency in each part of the stream", _PARTS),),
     tuple(

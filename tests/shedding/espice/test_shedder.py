@@ -78,6 +78,14 @@ def test_it_drops_events_of_no_use(options: dict[str, Any]) -> None:
     assert longest <= 1.25
 
 
+@pytest.mark.parametrize("rate", [1.2, 1.4, 2.0])
+def test_events_wait_for_about_f_of_the_bound(rate: float) -> None:
+    """Since what is dropped takes no time, more than ``f * q_max`` events wait."""
+    _, metrics, longest = queue_run(ESpice(positional.model()), rate)
+    _, mean = positional.truth()
+    assert 0.62 < metrics["event_latency"]["p50"] / (2000 * mean) < 0.9 and longest < 1
+
+
 @pytest.mark.thorough
 def test_others_lose_most_matches() -> None:
     truth, _ = positional.truth()
@@ -223,3 +231,35 @@ def test_it_takes_over_from_another_shedder_in_windows() -> None:
     assert found[0].equals(found[1])
     late = [match for match in truth if match["window_id"] >= 40_000]
     assert len(found[0]) > 0.9 * len(late)
+
+
+# ------------------------------------------------------------------------ queue
+
+
+class Recorder(QueueLength):
+    """Records whether demands take effect at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at_once: set[bool] = set()
+
+    def read(self, load: Load) -> DetectorReading:
+        self.at_once.add(load.at_once)
+        return super().read(load)
+
+
+@pytest.mark.parametrize(
+    ("shedder", "clauses", "at_once"),
+    [
+        ("bl", f"WINDOW OPEN ON O o CLOSE AFTER {positional.WINDOW} EVENTS", True),
+        ("bl", f"WITHIN {positional.WINDOW} EVENTS", False),
+        ("ri", f"WINDOW OPEN ON O o CLOSE AFTER {positional.WINDOW} EVENTS", False),
+        ("rs", f"WINDOW OPEN ON O o CLOSE AFTER {positional.WINDOW} EVENTS SELECT first", False),
+    ],
+)
+def test_only_drops_from_windows_take_effect_at_once(shedder: str, clauses: str, at_once: bool) -> None:
+    """If events are dropped as a whole, partial matches continue without them."""
+    recorder, query, events = Recorder(), positional.query(clauses), positional.early(10, 2)
+    engine = fc.Engine(query, latency_bound="1s", shedder=shedder, detector=recorder, **positional.OPTIONS)
+    engine.process(events, arrivals=np.arange(len(events)))
+    assert recorder.at_once == {at_once}
