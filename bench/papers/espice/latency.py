@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import fastcep as fc
 from bench.papers.data import HISTORY_SEED, SEED
-from bench.papers.espice.cases import BOUND, CASES, EVERY, QUEUE, F, own_costs_part
+from bench.papers.espice.cases import BOUND, CASES, EVERY, QUEUE, SKIP, F, own_costs_part
 from bench.papers.espice.findings_fig7_10 import bound_kept, bound_kept_on_the_wall
 from bench.papers.espice.streams import Q3_SYMBOLS, q3, quotes
 from bench.papers.figures import Figure, Panel, Part, Picture, Table
@@ -41,8 +41,8 @@ FIG7 = Figure(
     "espice", "fig7", "Fig. 7: event latency", _STATEMENT,
     f"All queries with `first` and one size on the virtual clock, with the costs of fastcep. {F * QUEUE:,.0f} events "
     f"may wait before load is shed. Without shedding they take {F:g} of the bound. While load is shed, more may wait, "
-    "as what is dropped takes no time. The mean is that of all events after the first tenth, also of those that arrive "
-    "while the stream is below the throughput.",
+    f"as what is dropped takes no time. The mean is that of all events after the first {SKIP:.0%}, also of those that "
+    "arrive while the stream is below the throughput.",
     _PARTS,
     (_picture("Largest event latency in each part of the stream", _PARTS),),
     tuple(
