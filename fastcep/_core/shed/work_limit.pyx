@@ -10,11 +10,12 @@ share of visits that made a child in recent events without a limit. A child is w
 assumed to be three times as long for the younger half.
 
 A percentile allows a share of the events to exceed the bound, so this share may *run on*, that is, exceed the limit.
-Each event adds the share to a credit, up to a maximum, and an event that runs on takes one event from it. The credit is
-seldom used up, because a small one leads to probabilities that use half of what is added. An event that
-reaches the limit runs on with a probability in proportion to the number of matches that it would lose (sampling with
-probability proportional to size), times a factor that grows with the credit. For this, a partial match counts as
-1/4 match, as later events may also be limited.
+Each event adds the share to a credit, up to that of `SAVED` events, and an event that runs on takes one event from it.
+An event that reaches the limit runs on with a probability in proportion to the number of matches that it would lose
+(sampling with probability proportional to size), times a factor that grows with the credit. For this, a partial match
+counts as 1/4 match, as later events may also be limited. A small credit leads to probabilities that use half of what is
+added, so it is seldom used up; with more than `CREDITS`, all events run on. It is that large after a time in which few
+events reached the limit, so the events of a burst use what those before it did not.
 
 What an event does beyond the limit has the inverse of this probability as its weight, for the estimates of flows.pyx.
 What it would also have done if it had stopped there has no additional weight, so the cost of both is kept apart. There
@@ -32,7 +33,7 @@ from fastcep._core.shed.drop cimport spent
 from fastcep._core.shed.flows cimport log_weight
 from fastcep._core.state.core cimport Core
 from fastcep._core.state.draws cimport falls
-from fastcep._core.state.shedding_tables cimport CREDITS, Cut, Tried, Within, Yield, Yields
+from fastcep._core.state.shedding_tables cimport Cut, Tried, Within, Yield, Yields
 
 cdef extern from *:
     int __builtin_popcountll(unsigned long long) noexcept nogil
@@ -41,6 +42,8 @@ cdef enum:
     RESERVED = 16            # least ratio of the limit to the cost that is reserved for what an event may begin
     UNFINISHED = 4           # number of partial matches that count as much as a match
     SPARED = 16              # credit below which half of what is added is used
+    CREDITS = 64             # credit from which on all events run on
+    SAVED = 40000            # number of events whose shares the credit holds, less than `SmoothedLatency` has in its mean
     MEAN_OF = 64             # events of the moving average of lost children
     YIELD_OF = 4096          # visits from which on the counts of an edge are halved
     YOUNGER_LIFE = 3         # ratio of the remaining windows of both halves
@@ -49,7 +52,8 @@ cdef enum:
 cdef void cut_event(Core* core) noexcept nogil:
     """Start the work for a relevant event; all events since the last relevant one add to the credit."""
     cdef Cut* cut = &core.shed.cut
-    cdef int64_t full = <int64_t>CREDITS << 32, events = max(<int64_t>0, core.event_position - cut.last)
+    cdef int64_t full = max(<int64_t>CREDITS << 32, cut.share * SAVED), events
+    events = max(<int64_t>0, core.event_position - cut.last)
     cut.reached = cut.runs_on = False
     cut.beyond = cut.beyond_weight = cut.weight = cut.reserve = 0
     cut.last = core.event_position
@@ -99,7 +103,7 @@ cdef bint _runs_on(Core* core, double lost) noexcept nogil:
     cut.reached = True
     if cut.credit < <int64_t>1 << 32:
         return False
-    filled = max(<int64_t>0, cut.credit - (<int64_t>SPARED << 32)) / <double>(<int64_t>(CREDITS - SPARED) << 32)
+    filled = min(1.0, max(<int64_t>0, cut.credit - (<int64_t>SPARED << 32)) / <double>(<int64_t>(CREDITS - SPARED) << 32))
     factor = max(cut.share / 8589934592.0, filled * filled / max(1 - filled, 1e-9))  # half of the share at least
     cut.mean = lost if cut.mean <= 0 else cut.mean + (lost - cut.mean) / MEAN_OF
     chance = <int64_t>(4294967296.0 * min(1.0, factor * lost / max(cut.mean, 1e-9)))

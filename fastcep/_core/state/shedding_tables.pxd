@@ -9,7 +9,6 @@ cdef enum:
     MOST_WEIGHT = 0xFFFF     # (the largest value of each weight)
     DRAWN_AT = 48            # and the draw for the row + 1; 0: not drawn yet
     DRAWN_BITS = 14          # bits of a draw
-    CREDITS = 64             # most events in a row that may exceed the work limit; see work_limit.pyx
 
 cdef enum:                   # how the probability of keeping an event out of a window depends on its bin, by type
     NEVER                    # it is 0 in all bins
