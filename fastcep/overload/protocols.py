@@ -272,7 +272,7 @@ class Shedder(Protocol):
         Whether it drops partial matches or refuses their births; this requires the row store.
     in_windows
         Whether it drops events in single windows; this requires isolated windows, also under ``SELECT each``: windows
-        that share a partial match cannot drop one of its events in only one of them.
+        that share a partial match cannot drop one of its events in only one of them. Demands then take effect at once.
     often
         Whether it drops only at decisions, so that decisions must be frequent whatever they cost.
     slices
@@ -411,7 +411,7 @@ class Load:
     over
         Share of the events since the last decision that took longer than the bound.
     cut, at_once
-        Whether the work for single events is limited, and whether demands take effect at once (`Shedder.in_windows`).
+        Whether the work of single events is limited; whether demands take effect at once (`in_windows`, all isolated).
     """
 
     bound: float

@@ -30,12 +30,14 @@ _ROOM, _MOST_USED = 0.75, 0.999
 _MOST_RATIO = 1000.0
 #: Power of the share of the bound that the last event waited: a burst counts little below f, and fully at the bound.
 _NEARNESS = 8
-#: If demands take effect at once: time over which the service time is averaged, in bounds; weight of the last service
-#: time; by how much longer than ``f * LB`` an event waits when the work left is halved, and up to how many times that.
-_AVERAGED, _LATEST, _LATE, _MOST_LATE = 16.0, 0.5, 0.12, 3.0
+#: If demands take effect at once: work over which the service time is averaged, in bounds; weight of the last service
+#: time; share of the bound by which an event waits for longer than ``f * LB`` when the work left is halved; how many
+#: times that counts at most; least share of the work that is left.
+_AVERAGED, _LATEST, _LATE, _MOST_LATE, _LEAST_LEFT = 16.0, 0.5, 0.096, 3.0, 1e-3
 
 _QUEUE_STATE = record(
-    {"bound": AMOUNT, "service": AMOUNT, "other": AMOUNT}, {"left": number(1e-9, 1), "mean": AMOUNT, "averaged": AMOUNT}
+    {"bound": AMOUNT, "service": AMOUNT, "other": AMOUNT},
+    {"left": number(_LEAST_LEFT, 1), "mean": AMOUNT, "averaged": AMOUNT},  # older snapshots lack these
 )
 
 
@@ -129,10 +131,14 @@ class QueueLength(Detector):
     bound the last event waited, the more ``utilisation`` is that of the last events (`Load.latest`), because there is
     no more time to see whether they are a burst. This also holds if the queue is short because no more events arrive.
 
-    If a demand takes effect at once (`Load.at_once`), ``amount`` is this share. So the queue grows until what has to be
-    saved for a wait of ``f * LB`` is what the arrival rate needs, and stays there: at a utilisation of 1.4 it holds
-    ``1.4 * f * q_max`` events, 0.4 / 1.4 of whose work is saved. Otherwise a demand would go to and fro, and the
-    controller demands what the arrival rate needs as soon as the queue is above its limit.
+    If a demand takes effect at once (`Load.at_once`), the ``amount`` of the reading is this share of the matching,
+    ``excess / (1 + excess)``. So the queue grows until this is what the arrival rate needs, and stays there: at a
+    utilisation of 1.4 it holds ``1.4 * f * q_max`` events, and 0.4 / 1.4 of their work is saved. More is demanded if
+    events turn out more expensive than expected and wait for longer. The service time is the mean over the work of 16
+    bounds if that is more.
+
+    Otherwise, and if decisions are further apart than ``f * LB / 2``, such a demand would oscillate. There is no
+    ``amount`` then, and the controller demands what the arrival rate needs as soon as the queue is above its limit.
 
     Parameters
     ----------
@@ -191,7 +197,9 @@ class QueueLength(Detector):
             utilisation += max(burst - utilisation, 0.0) * near**_NEARNESS
             if utilisation > 1:  # although the queue is short, events would wait for longer
                 excess = max(excess, near / self.f - 1)
-        amount = self._amount(load, excess, utilisation) if load.at_once else None
+        at_once = load.at_once and load.events * load.busy <= self.f * load.bound / 2
+        amount = self._amount(load, excess, utilisation) if at_once else None
+        self._left = 1.0 if amount is None else max(1 - amount, _LEAST_LEFT)
         return DetectorReading(excess, utilisation, amount, of_present=False, why=why)
 
     def _expected(self, load: Load) -> float:
@@ -200,30 +208,26 @@ class QueueLength(Detector):
         If demands take effect at once, the queue becomes as long as the bound allows. After a time in which events were
         cheap, that is many events, so they are expected to take at least as long as the mean of a longer time.
         """
-        if not load.at_once:
-            return load.service
         kept = self._averaged * math.exp(-load.events * load.service / (_AVERAGED * load.bound)) if load.bound else 0.0
         self._averaged = kept + load.events
         self._mean += (load.service - self._mean) * (load.events / self._averaged if load.events else 1.0)
-        return max(load.service, self._mean)
+        return max(load.service, self._mean) if load.at_once else load.service
 
     def _amount(self, load: Load, excess: float, utilisation: float) -> float:
         """Return the share of the work to save for a wait of ``f * LB``, if it is saved at once.
 
-        If events still wait for longer, and the queue does not become shorter by itself, more has to be saved: what the
-        arrival rate needs, and a part of the rest. The wait of the last event shows this only if events take longer
-        than expected. Otherwise events that arrive now wait for less, because more is saved now.
+        If events still wait for longer, and the queue does not become shorter by itself, the work that is left is at
+        most what the arrival rate allows, divided by ``1 + late ** 2``. The wait of the last event shows this only if
+        events take longer than expected. Otherwise events that arrive now wait for less, because more is saved now.
         """
-        before, self._left = self._left, 1.0
         if excess <= 0:
             return 0.0
         left = 1 / (1 + excess)
-        dearer = max(load.recent / before / self._service, 1.0) if self._service > 0 else 1.0
-        waits = load.waited * min(left / before * dearer, 1.0)
-        late = (waits / (self.f * load.bound) - 1) / _LATE if load.bound else 0.0
+        dearer = max(load.recent / self._left / self._service, 1.0) if self._service > 0 else 1.0
+        waits = load.waited * min(left / self._left * dearer, 1.0)
+        late = (waits / load.bound - self.f) / _LATE if load.bound else 0.0
         if late > 0 and utilisation > 1:
             left = min(left, near_bound(utilisation, excess) ** -min(late, 1.0)) / (1 + min(late, _MOST_LATE) ** 2)
-        self._left = left
         return 1 - left
 
     def _ratio(self, rate: float, growth: float = 0.0) -> float:
@@ -260,7 +264,7 @@ class QueueLength(Detector):
         """Restore a `state`."""
         _QUEUE_STATE(dict(state), "control.learned")
         self._bound, self._service, self._other = state["bound"], state["service"], state["other"]
-        self._left = state.get("left", 1.0)  # older snapshots lack the following
+        self._left = state.get("left", 1.0)
         self._mean, self._averaged = state.get("mean", 0.0), state.get("averaged", 0.0)
 
 

@@ -227,6 +227,32 @@ def test_more_is_demanded_if_expensive_events_still_wait_for_longer() -> None:
     assert amount(1.1, recent=250) > amount(0.0)
 
 
+def test_the_limit_for_late_events_does_not_depend_on_f() -> None:
+    """With a small ``f`` there is more room above it, so as much longer a wait counts as with a large one."""
+    for f in (0.1, 0.8):
+        measured = Load(BOUND, service=250, recent=1000, waited=(f + 0.096) * BOUND, queue=round(f * 4000) + 1,
+                        arrivals=1 / 250.1, at_once=True)  # fmt: skip
+        assert QueueLength(f).read(measured).amount == pytest.approx(0.5, abs=0.01)
+
+
+def test_if_decisions_are_far_apart_the_rate_counts() -> None:
+    """A demand that follows the backlog alone would oscillate."""
+    near, far = (
+        QueueLength().read(
+            Load(BOUND, service=250, busy=250, queue=2000, arrivals=1 / 200, events=events, at_once=True)
+        ).amount
+        for events in (800, 801)
+    )  # fmt: skip
+    assert near == pytest.approx(0.2) and far is None
+
+
+def test_a_state_after_any_demand_can_be_restored() -> None:
+    detector, again = QueueLength(q_max=1), QueueLength(q_max=1)
+    detector.read(Load(BOUND, service=250, queue=10**12, arrivals=1 / 200, at_once=True))
+    again.restore(json.loads(json.dumps(detector.state())))
+    assert again.state() == detector.state()
+
+
 def test_events_that_were_cheap_for_a_while_are_expected_to_cost_as_much_as_before() -> None:
     """But only if demands take effect at once, because the queue is longer then; and not for ever."""
     at_once, later = QueueLength(), QueueLength()
@@ -235,6 +261,7 @@ def test_events_that_were_cheap_for_a_while_are_expected_to_cost_as_much_as_befo
             detector.read(Load(BOUND, service=250, events=200, at_once=kind))
         assert detector.q_max == pytest.approx(2000)
         detector.read(Load(BOUND, service=100, events=200, at_once=kind))
+    later.read(Load(BOUND, service=100, events=200))
     assert at_once.q_max == pytest.approx(2000, rel=0.01) and later.q_max == pytest.approx(5000)
     again = QueueLength()
     again.restore(json.loads(json.dumps(at_once.state())))
