@@ -12,7 +12,7 @@ from fastcep.option_types import Statistic
 from fastcep.overload.controller import near_bound
 from fastcep.overload.protocols import Detector, DetectorReading, Load
 from fastcep.shedding.options import as_choice, as_count, as_share
-from fastcep.stored import AMOUNT, FLAG, number, record
+from fastcep.stored import AMOUNT, FLAG, SHARE, number, record
 
 __all__ = ["MemoryUse", "QueueLength", "SmoothedLatency", "rounded"]
 
@@ -34,10 +34,13 @@ _NEARNESS = 8
 #: time; share of the bound by which an event waits for longer than ``f * LB`` when the work left is halved; how many
 #: times that counts at most; least share of the work that is left.
 _AVERAGED, _LATEST, _LATE, _MOST_LATE, _LEAST_LEFT = 16.0, 0.5, 0.096, 3.0, 1e-3
+#: Room that is added for waits near the bound: multiple of their distance from the middle between ``f * LB`` and the
+#: bound, relative to ``f``; work after which they are mostly forgotten, in bounds.
+_ROOM_FOR_PEAKS, _FORGOTTEN = 4.0, 256.0
 
 _QUEUE_STATE = record(
     {"bound": AMOUNT, "service": AMOUNT, "other": AMOUNT},
-    {"left": number(_LEAST_LEFT, 1), "mean": AMOUNT, "averaged": AMOUNT},  # older snapshots lack these
+    {"left": number(_LEAST_LEFT, 1), "mean": AMOUNT, "averaged": AMOUNT, "peak": SHARE},  # older snapshots lack these
 )
 
 
@@ -135,7 +138,7 @@ class QueueLength(Detector):
     ``excess / (1 + excess)``. So the queue grows until this is what the arrival rate needs, and stays there: at a
     utilisation of 1.4 it holds ``1.4 * f * q_max`` events, and 0.4 / 1.4 of their work is saved. More is demanded if
     events turn out more expensive than expected and wait for longer. The service time is the mean over the work of 16
-    bounds if that is more.
+    bounds if that is more. If events have waited for nearly the whole bound, ``f`` is up to 40 % less for a while.
 
     Otherwise, and if decisions are further apart than ``f * LB / 2``, such a demand would oscillate. There is no
     ``amount`` then, and the controller demands what the arrival rate needs as soon as the queue is above its limit.
@@ -163,6 +166,7 @@ class QueueLength(Detector):
         self._fixed = None if q_max is None else as_count("detector 'queue'", "q_max", q_max)
         self._bound = self._service = self._other = 0.0
         self._left = 1.0  #: share of the work that the last amount left
+        self._peak = 0.0  #: longest recent wait, as a share of the bound
         self._mean, self._averaged = 0.0, 0.0  #: mean service time, and the number of events that it is of
 
     @property
@@ -180,25 +184,26 @@ class QueueLength(Detector):
         utilisation, longest = self._ratio(load.arrivals), self.q_max
         if longest <= 0:
             return DetectorReading(-1.0, utilisation)
-        limit = self.f * longest
-        why = f"{load.queue:,} events wait, limit {limit:,.0f} (f = {self.f:g} of q_max = {longest:,.0f})"
+        f = self._share(load, utilisation)
+        limit = f * longest
+        why = f"{load.queue:,} events wait, limit {limit:,.0f} (f = {f:.3g} of q_max = {longest:,.0f})"
         excess, rise = load.queue / limit - 1, load.latest - self._service
         if excess > 0:  # the median lags behind a rise
             utilisation = self._ratio(load.arrivals, load.growth)
             growth = max(load.growth, _LATEST * rise) if load.at_once else load.growth
-            by_time = self._ratio(load.queue / (self.f * load.bound), growth) - 1 if load.bound else 0.0
+            by_time = self._ratio(load.queue / (f * load.bound), growth) - 1 if load.bound else 0.0
             if self._fixed is None:
                 excess = by_time
             elif load.at_once:
                 excess = max(excess, by_time)
-        if excess > 0 or load.waited > self.f * load.bound:
+        if excess > 0 or load.waited > f * load.bound:
             burst = self._ratio(load.arrivals, rise)
             near = min(load.waited / load.bound, 1.0) if load.bound else 0.0
             utilisation += max(burst - utilisation, 0.0) * near**_NEARNESS
             if utilisation > 1:  # although the queue is short, events would wait for longer
-                excess = max(excess, near / self.f - 1)
-        at_once = load.at_once and load.events * load.busy <= self.f * load.bound / 2
-        amount = self._amount(load, excess, utilisation) if at_once else None
+                excess = max(excess, near / f - 1)
+        at_once = load.at_once and load.events * load.busy <= f * load.bound / 2
+        amount = self._amount(load, f, excess, utilisation) if at_once else None
         self._left = 1.0 if amount is None else max(1 - amount, _LEAST_LEFT)
         return DetectorReading(excess, utilisation, amount, of_present=False, why=why)
 
@@ -213,7 +218,20 @@ class QueueLength(Detector):
         self._mean += (load.service - self._mean) * (load.events / self._averaged if load.events else 1.0)
         return max(load.service, self._mean) if load.at_once else load.service
 
-    def _amount(self, load: Load, excess: float, utilisation: float) -> float:
+    def _share(self, load: Load, utilisation: float) -> float:
+        """Return ``f``, or less if demands take effect at once and the longest recent waits came near the bound.
+
+        How much room is needed above ``f * LB`` depends on the stream and on the machine, which may stop for a while.
+        Waits after a pause do not count: the queue becomes shorter by itself.
+        """
+        if not load.at_once or not load.bound:
+            return self.f
+        self._peak *= math.exp(-load.events * load.service / (_FORGOTTEN * load.bound))
+        if utilisation > 1:
+            self._peak = max(self._peak, min(load.waited / load.bound, 1.0))
+        return self.f * (1 - _ROOM_FOR_PEAKS * max(0.0, self._peak - (1 + self.f) / 2))
+
+    def _amount(self, load: Load, f: float, excess: float, utilisation: float) -> float:
         """Return the share of the work to save for a wait of ``f * LB``, if it is saved at once.
 
         If events still wait for longer, and the queue does not become shorter by itself, the work that is left is at
@@ -225,7 +243,7 @@ class QueueLength(Detector):
         left = 1 / (1 + excess)
         dearer = max(load.recent / self._left / self._service, 1.0) if self._service > 0 else 1.0
         waits = load.waited * min(left / self._left * dearer, 1.0)
-        late = (waits / load.bound - self.f) / _LATE if load.bound else 0.0
+        late = (waits / load.bound - f) / _LATE if load.bound else 0.0
         if late > 0 and utilisation > 1:
             left = min(left, near_bound(utilisation, excess) ** -min(late, 1.0)) / (1 + min(late, _MOST_LATE) ** 2)
         return 1 - left
@@ -257,7 +275,7 @@ class QueueLength(Detector):
         """Return the learned state as JSON values."""
         return {
             "bound": self._bound, "service": self._service, "other": self._other, "left": self._left,
-            "mean": self._mean, "averaged": self._averaged,
+            "mean": self._mean, "averaged": self._averaged, "peak": self._peak,
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -266,6 +284,7 @@ class QueueLength(Detector):
         self._bound, self._service, self._other = state["bound"], state["service"], state["other"]
         self._left = state.get("left", 1.0)
         self._mean, self._averaged = state.get("mean", 0.0), state.get("averaged", 0.0)
+        self._peak = state.get("peak", 0.0)
 
 
 class MemoryUse(Detector):

@@ -42,7 +42,7 @@ cdef enum:
     RESERVED = 16            # least ratio of the limit to the cost that is reserved for what an event may begin
     UNFINISHED = 4           # number of partial matches that count as much as a match
     SPARED = 16              # credit below which half of what is added is used
-    CREDITS = 256            # credit from which on all events run on
+    CREDITS = 64             # credit from which on all events run on
     SAVED = 40000            # number of events whose shares the credit holds, less than `SmoothedLatency` has in its mean
     MEAN_OF = 64             # events of the moving average of lost children
     YIELD_OF = 4096          # visits from which on the counts of an edge are halved
