@@ -34,9 +34,9 @@ _NEARNESS = 8
 #: time; share of the bound by which an event waits for longer than ``f * LB`` when the work left is halved; how many
 #: times that counts at most; least share of the work that is left.
 _AVERAGED, _LATEST, _LATE, _MOST_LATE, _LEAST_LEFT = 16.0, 0.5, 0.096, 3.0, 1e-3
-#: Room that is added for waits near the bound: multiple of their distance from the middle between ``f * LB`` and the
-#: bound, relative to ``f``; work after which they are mostly forgotten, in bounds.
-_ROOM_FOR_PEAKS, _FORGOTTEN = 4.0, 256.0
+#: Share by which ``f`` is less after an event waited for the whole bound; in proportion to how far the longest wait was
+#: above the middle between ``f * LB`` and the bound. Time constant with which that wait decreases, in bounds of work.
+_LESS, _FORGOTTEN = 0.4, 256.0
 
 _QUEUE_STATE = record(
     {"bound": AMOUNT, "service": AMOUNT, "other": AMOUNT},
@@ -229,7 +229,8 @@ class QueueLength(Detector):
         self._peak *= math.exp(-load.events * load.service / (_FORGOTTEN * load.bound))
         if utilisation > 1:
             self._peak = max(self._peak, min(load.waited / load.bound, 1.0))
-        return self.f * (1 - _ROOM_FOR_PEAKS * max(0.0, self._peak - (1 + self.f) / 2))
+        middle = (1 + self.f) / 2
+        return self.f * (1 - _LESS * max(0.0, self._peak - middle) / (1 - middle))
 
     def _amount(self, load: Load, f: float, excess: float, utilisation: float) -> float:
         """Return the share of the work to save for a wait of ``f * LB``, if it is saved at once.

@@ -247,7 +247,7 @@ def test_if_decisions_are_far_apart_the_rate_counts() -> None:
 
 
 def test_room_is_added_for_waits_near_the_bound() -> None:
-    """How much is needed above ``f * LB`` depends on stream and machine. It is forgotten after a while."""
+    """The room above ``f * LB`` that is needed depends on the stream and on the machine."""
     detector, later = QueueLength(q_max=2000), QueueLength(q_max=2000)
 
     def share(waited: float, arrivals: float = 1 / 249) -> str:
@@ -262,6 +262,12 @@ def test_room_is_added_for_waits_near_the_bound() -> None:
     assert share(0.0) == "0.8"
     load = Load(BOUND, service=250, waited=BOUND, queue=1, events=100, arrivals=1 / 249)
     assert "f = 0.8 " in later.read(load).why and "f = 0.8 " in later.read(load).why
+
+
+@pytest.mark.parametrize("f", [0.05, 0.5, 0.9])
+def test_some_queue_is_left_whatever_the_room(f: float) -> None:
+    load = Load(BOUND, service=250, waited=BOUND, queue=1, events=100, arrivals=1 / 249, at_once=True)
+    assert f"f = {0.6 * f:.3g} " in QueueLength(f).read(load).why
 
 
 def test_a_state_after_any_demand_can_be_restored() -> None:
