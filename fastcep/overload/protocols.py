@@ -406,12 +406,11 @@ class Load:
         Number of live partial matches, and of events since the last decision.
     memory, memory_limit
         Bytes held, and their limit.
-    shedding
-        Whether the demand is above 0.
     over
         Share of the events since the last decision that took longer than the bound.
-    cut, at_once
-        Whether the work of single events is limited; whether demands take effect at once (`in_windows`, all isolated).
+    shedding, cut, at_once, real_time
+        Whether the demand is above 0; the work of single events is limited; demands take effect at once, because the
+        shedder drops only from isolated windows (`Shedder.in_windows`); times are those of the wall clock.
     """
 
     bound: float
@@ -433,6 +432,7 @@ class Load:
     growth: float = 0.0
     latest: float = 0.0
     at_once: bool = False
+    real_time: bool = False
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ Invariant: by the cost table, no event costs more than the bound, except for the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ import numpy.typing as npt
 from fastcep.overload.protocols import Detector
 from fastcep.plan import Plan
 from fastcep.query.patterns import is_monotonic, pattern_variables
-from fastcep.stored import COUNT, NUMBER, SHARE, grid, record, sequence
+from fastcep.stored import AMOUNT, COUNT, NUMBER, SHARE, grid, record, sequence
 
 if TYPE_CHECKING:
     from fastcep.overload.query_shedding import QueryShedding
@@ -33,6 +34,9 @@ Floats = npt.NDArray[np.float64]
 #: Largest share of the events allowed above the bound that run without a limit; the others are reserved for events
 #: whose work cannot be stopped. Share that is aimed at, and events within which a deviation is compensated.
 _UNLIMITED, _AIMED, _COMPENSATION = 0.9, 0.96, 2000.0
+
+#: Time constant in events of the mean share above the bound: as many as work_limit.pyx saves for a burst.
+_TIME_CONSTANT = 40_000.0
 
 #: Least share of the events allowed above the bound that run without a limit: what they find represents what is lost.
 _REPRESENTING = 0.1
@@ -80,6 +84,7 @@ class WorkLimit:
         self._bound, self._allowed = bound or 0.0, min(shares, default=0.0)
         self._unlimited, self._part = _UNLIMITED * self._allowed, 1.0
         self._quiet = _QUIET
+        self._over, self._events = 0.0, 0.0  #: mean share of events above the bound, and the number that it is of
         self._before: list[Floats] = []
         self._recent: list[Floats] = []
 
@@ -144,8 +149,18 @@ class WorkLimit:
             self._before[number] = tried
             found, without_limit = found + query_found, without_limit + query_without
         self.share = 1 - found / without_limit if without_limit > 0 else float(self._quiet == 0)
-        self._adjust(queries, (_AIMED * self._allowed - over) * min(1.0, events / _COMPENSATION))
+        self._adjust(queries, (_AIMED * self._allowed - self._counted(events, over)) * min(1.0, events / _COMPENSATION))
         return self.active
+
+    def _counted(self, events: int, over: float) -> float:
+        """Return the share of the events above the bound that counts: since the last update, or a smaller mean.
+
+        The mean counts only while it is within what is allowed. Otherwise a burst would not get what the events before
+        it did not use.
+        """
+        self._events = self._events * math.exp(-events / _TIME_CONSTANT) + events
+        self._over += (over - self._over) * events / max(self._events, 1.0)
+        return min(over, self._over) if self._over < _AIMED * self._allowed else over
 
     def limited_since(self, queries: Sequence[QueryShedding]) -> set[QueryShedding]:
         """Return the queries for which the work for an event was stopped since the last call of `update`."""
@@ -173,6 +188,7 @@ class WorkLimit:
         """Return the state for a snapshot as JSON values."""
         return {
             "quiet": self._quiet, "share": self.share, "unlimited": self._unlimited, "part": self._part,
+            "over": self._over, "events": self._events,
             "before": [tried.tolist() for tried in self._before], "lately": [tried.tolist() for tried in self._recent],
         }  # fmt: skip
 
@@ -180,11 +196,13 @@ class WorkLimit:
         """Restore a `state` of these queries."""
         tables = [grid(NUMBER, *tried.shape) for tried in self._before]
         each = sequence(*tables)
-        record({
-            "quiet": COUNT, "share": NUMBER, "unlimited": SHARE, "part": SHARE, "before": each, "lately": each,
-        })(state, "control.cut")  # fmt: skip
+        record(
+            {"quiet": COUNT, "share": NUMBER, "unlimited": SHARE, "part": SHARE, "before": each, "lately": each},
+            {"over": SHARE, "events": AMOUNT},  # older snapshots lack these
+        )(state, "control.cut")
         self._quiet, self.share = state["quiet"], state["share"]
         self._unlimited, self._part = state["unlimited"], state["part"]
+        self._over, self._events = state.get("over", 0.0), state.get("events", 0.0)
         self._before, self._recent = (
             [np.array(tried, np.float64).reshape(-1, 4) for tried in state[name]] for name in ("before", "lately")
         )

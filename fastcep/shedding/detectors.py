@@ -138,7 +138,8 @@ class QueueLength(Detector):
     ``excess / (1 + excess)``. So the queue grows until this is what the arrival rate needs, and stays there: at a
     utilisation of 1.4 it holds ``1.4 * f * q_max`` events, and 0.4 / 1.4 of their work is saved. More is demanded if
     events turn out more expensive than expected and wait for longer. The service time is the mean over the work of 16
-    bounds if that is more. If events have waited for nearly the whole bound, ``f`` is up to 40 % less for a while.
+    bounds if that is more. If events have waited for nearly the whole bound, ``f`` is up to 40 % less for a while; on
+    the wall clock also at first, until it has shown how long the machine may interrupt.
 
     Otherwise, and if decisions are further apart than ``f * LB / 2``, such a demand would oscillate. There is no
     ``amount`` then, and the controller demands what the arrival rate needs as soon as the queue is above its limit.
@@ -166,7 +167,7 @@ class QueueLength(Detector):
         self._fixed = None if q_max is None else as_count("detector 'queue'", "q_max", q_max)
         self._bound = self._service = self._other = 0.0
         self._left = 1.0  #: share of the work that the last amount left
-        self._peak = 0.0  #: longest recent wait, as a share of the bound
+        self._peak: float | None = None  #: longest recent wait, as a share of the bound; None before the first reading
         self._mean, self._averaged = 0.0, 0.0  #: mean service time, and the number of events that it is of
 
     @property
@@ -222,13 +223,17 @@ class QueueLength(Detector):
         """Return ``f``, or less if demands take effect at once and the longest recent waits came near the bound.
 
         How much room is needed above ``f * LB`` depends on the stream and on the machine, which may stop for a while.
-        Waits after a pause do not count: the queue becomes shorter by itself.
+        On the wall clock, a wait of the whole bound is assumed at first. Without an overload nothing of this counts:
+        the queue becomes shorter by itself, also after a pause.
         """
         if not load.at_once or not load.bound:
             return self.f
+        if self._peak is None:
+            self._peak = 1.0 if load.real_time else 0.0
         self._peak *= math.exp(-load.events * load.service / (_FORGOTTEN * load.bound))
-        if utilisation > 1:
-            self._peak = max(self._peak, min(load.waited / load.bound, 1.0))
+        if utilisation <= 1:
+            return self.f
+        self._peak = max(self._peak, min(load.waited / load.bound, 1.0))
         middle = (1 + self.f) / 2
         return self.f * (1 - _LESS * max(0.0, self._peak - middle) / (1 - middle))
 
@@ -274,10 +279,11 @@ class QueueLength(Detector):
 
     def state(self) -> dict[str, Any]:
         """Return the learned state as JSON values."""
-        return {
+        state = {
             "bound": self._bound, "service": self._service, "other": self._other, "left": self._left,
-            "mean": self._mean, "averaged": self._averaged, "peak": self._peak,
+            "mean": self._mean, "averaged": self._averaged,
         }  # fmt: skip
+        return state if self._peak is None else {**state, "peak": self._peak}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`."""
@@ -285,7 +291,7 @@ class QueueLength(Detector):
         self._bound, self._service, self._other = state["bound"], state["service"], state["other"]
         self._left = state.get("left", 1.0)
         self._mean, self._averaged = state.get("mean", 0.0), state.get("averaged", 0.0)
-        self._peak = state.get("peak", 0.0)
+        self._peak = state.get("peak")
 
 
 class MemoryUse(Detector):

@@ -255,6 +255,27 @@ def test_auto_limits_events_from_the_start() -> None:
     assert restored.metrics()["shedding"]["passed_over"] == passed_over
 
 
+def test_in_a_burst_those_run_on_that_would_lose_most() -> None:
+    """What earlier events did not use is enough for some of the burst only, also after several decisions in it."""
+    burst, number = 1_200, 9_200
+    place = np.arange(4 * number) % number
+    dear = place < burst  # each second one completes matches, of two keys in turn; one of them is rarely begun
+    rare, completes = place // 2 % 5 == 0, place % 2 == 1
+    key = np.where(dear, np.where(completes, 1 + place // 2 % 2, np.where(rare, 2, 1)), 100 + np.arange(4 * number))
+    table = {
+        "type": np.where(dear & completes, "C", np.where(completes, "B", "A")), "ID": key,
+        "V": np.zeros(4 * number, np.int64), "ts": np.arange(4 * number) * 20,
+    }  # fmt: skip
+    query = fc.parse("PATTERN SEQ(A a, C c) WHERE a.ID = c.ID WITHIN 1200us", SCHEMA)
+    live = engine(query, Only(), 3.0)
+    latencies = costs(live)
+    live.process(table)
+    over = np.array(latencies) > 3
+    assert 0.03 < over.mean() <= 0.05
+    ran_on = key[: len(over)][over][over[:number].sum() :]  # without the first period
+    assert (ran_on == 2).sum() < 0.7 * (ran_on == 1).sum()
+
+
 @pytest.mark.parametrize("share", [0.05, 0.01])
 def test_a_burst_uses_what_the_events_before_it_did_not(share: float) -> None:
     """Without it, only as many as fit into a short stretch would run on, however cheap the others are."""

@@ -264,6 +264,23 @@ def test_room_is_added_for_waits_near_the_bound() -> None:
     assert "f = 0.8 " in later.read(load).why and "f = 0.8 " in later.read(load).why
 
 
+def test_on_the_wall_clock_there_is_more_room_at_first() -> None:
+    """How long the machine may interrupt is not known yet. Without an overload, the queue becomes shorter anyway."""
+    detector, again = QueueLength(), QueueLength()
+
+    def share(arrivals: float, events: int = 1, detector: QueueLength = detector) -> str:
+        load = Load(BOUND, service=250, waited=BOUND / 2, queue=1, events=events, arrivals=arrivals, at_once=True,
+                    real_time=True)  # fmt: skip
+        return detector.read(load).why.partition("(f = ")[2].partition(" ")[0]
+
+    assert share(1 / 251) == "0.8" and share(1 / 249) == "0.48"
+    again.restore(json.loads(json.dumps(detector.state())))
+    assert share(1 / 249, events=60_000) == share(1 / 249, 60_000, again) != "0.48"
+    assert share(1 / 249, events=60_000) == "0.8"
+    again.restore(QueueLength().state())
+    assert share(1 / 249, 1, again) == "0.48"
+
+
 @pytest.mark.parametrize("f", [0.05, 0.5, 0.9])
 def test_some_queue_is_left_whatever_the_room(f: float) -> None:
     load = Load(BOUND, service=250, waited=BOUND, queue=1, events=100, arrivals=1 / 249, at_once=True)

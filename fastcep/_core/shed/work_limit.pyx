@@ -14,8 +14,10 @@ Each event adds the share to a credit, up to that of `SAVED` events, and an even
 An event that reaches the limit runs on with a probability in proportion to the number of matches that it would lose
 (sampling with probability proportional to size), times a factor that grows with the credit. For this, a partial match
 counts as 1/4 match, as later events may also be limited. A small credit leads to probabilities that use half of what is
-added, so it is seldom used up; with more than `CREDITS`, all events run on. It is that large after a time in which few
-events reached the limit, so the events of a burst use what those before it did not.
+added, so it is seldom used up. Up to `STEEP`, the factor rises steeply, so that some events run on after few events.
+From `CREDITS` on, or one eighth of the largest credit, all events run on. It is that large after a time in which few
+events reached the limit, so the events of a burst use what those before it did not. Between both the factor rises
+slowly, because of the events of a burst, those that would lose most should run on.
 
 What an event does beyond the limit has the inverse of this probability as its weight, for the estimates of flows.pyx.
 What it would also have done if it had stopped there has no additional weight, so the cost of both is kept apart. There
@@ -42,7 +44,8 @@ cdef enum:
     RESERVED = 16            # least ratio of the limit to the cost that is reserved for what an event may begin
     UNFINISHED = 4           # number of partial matches that count as much as a match
     SPARED = 16              # credit below which half of what is added is used
-    CREDITS = 64             # credit from which on all events run on
+    STEEP = 24               # credit up to which the factor rises steeply, so that some events run on soon
+    CREDITS = 64             # credit from which on all events run on, or one eighth of the largest if that is more
     SAVED = 40000            # number of events whose shares the credit holds, less than `SmoothedLatency` has in its mean
     MEAN_OF = 64             # events of the moving average of lost children
     YIELD_OF = 4096          # visits from which on the counts of an edge are halved
@@ -96,14 +99,18 @@ cdef void cut_end(Core* core) noexcept nogil:
 cdef bint _runs_on(Core* core, double lost) noexcept nogil:
     """Return whether the event runs on, which would otherwise lose ``lost`` matches; drawn the first time it is asked."""
     cdef Cut* cut = &core.shed.cut
-    cdef double filled, factor
+    cdef double credit, full, filled, factor
     cdef int64_t chance
     if cut.reached:
         return cut.runs_on
     cut.reached = True
     if cut.credit < <int64_t>1 << 32:
         return False
-    filled = min(1.0, max(<int64_t>0, cut.credit - (<int64_t>SPARED << 32)) / <double>(<int64_t>(CREDITS - SPARED) << 32))
+    credit, full = cut.credit / 4294967296.0, max(<double>CREDITS, cut.share / 4294967296.0 * SAVED / 8)
+    if credit < STEEP:
+        filled = max(0.0, credit - SPARED) / (STEEP - SPARED) / 3
+    else:
+        filled = min(1.0, 1.0 / 3 + (credit - STEEP) / (full - STEEP) * 2 / 3)
     factor = max(cut.share / 8589934592.0, filled * filled / max(1 - filled, 1e-9))  # half of the share at least
     cut.mean = lost if cut.mean <= 0 else cut.mean + (lost - cut.mean) / MEAN_OF
     chance = <int64_t>(4294967296.0 * min(1.0, factor * lost / max(cut.mean, 1e-9)))

@@ -237,14 +237,15 @@ def test_it_takes_over_from_another_shedder_in_windows() -> None:
 
 
 class Recorder(QueueLength):
-    """Records whether demands take effect at once."""
+    """Records whether demands take effect at once, and whether times are those of the wall clock."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.at_once: set[bool] = set()
+        self.at_once, self.real_time = set[bool](), set[bool]()
 
     def read(self, load: Load) -> DetectorReading:
         self.at_once.add(load.at_once)
+        self.real_time.add(load.real_time)
         return super().read(load)
 
 
@@ -263,3 +264,12 @@ def test_only_drops_from_windows_take_effect_at_once(shedder: str, clauses: str,
     engine = fc.Engine(query, latency_bound="1s", shedder=shedder, detector=recorder, **positional.OPTIONS)
     engine.process(events, arrivals=np.arange(len(events)))
     assert recorder.at_once == {at_once}
+
+
+@pytest.mark.parametrize("clock", ["wall", "virtual"])
+def test_detectors_know_the_clock(clock: str) -> None:
+    recorder, events = Recorder(), positional.early(10, 2)
+    options = {**positional.OPTIONS, "clock": clock} if clock == "virtual" else {}
+    engine = fc.Engine(positional.query(), latency_bound="1s", shedder="bl", detector=recorder, **options)
+    engine.process(events)
+    assert recorder.real_time == {clock == "wall"}
