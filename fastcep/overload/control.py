@@ -327,7 +327,7 @@ class Control(ShedderChange):
         now, purges = self.clock.now(), any(query.drops_partial_matches for query in self.queries)
         saved = min(1 - (1 - self._demand.saved(self._saved_without_loss(), purges)) * self._backlog.keep, ALL)
         load = self._meter.measure(self.queries, self._schedule.last_cost, saved)
-        load.cut, load.real_time = self._work_limit.on, not isinstance(self.clock, VirtualClock)
+        load.cut, load.on_wall_clock = self._work_limit.on, not isinstance(self.clock, VirtualClock)
         in_windows = self.shedder is not None and self.shedder.in_windows
         load.at_once = in_windows and all(query.has_isolated_windows for query in self.queries)
         if self.memory is not None:

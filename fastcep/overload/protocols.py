@@ -408,7 +408,7 @@ class Load:
         Bytes held, and their limit.
     over
         Share of the events since the last decision that took longer than the bound.
-    shedding, cut, at_once, real_time
+    shedding, cut, at_once, on_wall_clock
         Whether the demand is above 0; the work of single events is limited; demands take effect at once, because the
         shedder drops only from isolated windows (`Shedder.in_windows`); times are those of the wall clock.
     """
@@ -432,7 +432,7 @@ class Load:
     growth: float = 0.0
     latest: float = 0.0
     at_once: bool = False
-    real_time: bool = False
+    on_wall_clock: bool = False
 
 
 @dataclass(slots=True)

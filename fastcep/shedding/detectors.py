@@ -229,7 +229,7 @@ class QueueLength(Detector):
         if not load.at_once or not load.bound:
             return self.f
         if self._peak is None:
-            self._peak = 1.0 if load.real_time else 0.0
+            self._peak = 1.0 if load.on_wall_clock else 0.0
         self._peak *= math.exp(-load.events * load.service / (_FORGOTTEN * load.bound))
         if utilisation <= 1:
             return self.f

@@ -270,7 +270,7 @@ def test_on_the_wall_clock_there_is_more_room_at_first() -> None:
 
     def share(arrivals: float, events: int = 1, detector: QueueLength = detector) -> str:
         load = Load(BOUND, service=250, waited=BOUND / 2, queue=1, events=events, arrivals=arrivals, at_once=True,
-                    real_time=True)  # fmt: skip
+                    on_wall_clock=True)  # fmt: skip
         return detector.read(load).why.partition("(f = ")[2].partition(" ")[0]
 
     assert share(1 / 251) == "0.8" and share(1 / 249) == "0.48"

@@ -241,11 +241,11 @@ class Recorder(QueueLength):
 
     def __init__(self) -> None:
         super().__init__()
-        self.at_once, self.real_time = set[bool](), set[bool]()
+        self.at_once, self.on_wall_clock = set[bool](), set[bool]()
 
     def read(self, load: Load) -> DetectorReading:
         self.at_once.add(load.at_once)
-        self.real_time.add(load.real_time)
+        self.on_wall_clock.add(load.on_wall_clock)
         return super().read(load)
 
 
@@ -272,4 +272,4 @@ def test_detectors_know_the_clock(clock: str) -> None:
     options = {**positional.OPTIONS, "clock": clock} if clock == "virtual" else {}
     engine = fc.Engine(positional.query(), latency_bound="1s", shedder="bl", detector=recorder, **options)
     engine.process(events)
-    assert recorder.real_time == {clock == "wall"}
+    assert recorder.on_wall_clock == {clock == "wall"}
