@@ -153,14 +153,14 @@ class WorkLimit:
         return self.active
 
     def _counted(self, events: int, over: float) -> float:
-        """Return the share of the events above the bound that counts: since the last update, or a smaller mean.
+        """Return the share of the events above the bound that counts: since the last update, or the mean.
 
-        The mean counts only while it is within what is allowed. Otherwise a burst would not get what the events before
-        it did not use.
+        While the mean is within what is allowed, the smaller one counts, as otherwise a burst would not get what the
+        events before it did not use. When the mean is above it, the larger one counts until this is made up for.
         """
         self._events = self._events * math.exp(-events / _TIME_CONSTANT) + events
         self._over += (over - self._over) * events / max(self._events, 1.0)
-        return min(over, self._over) if self._over < _AIMED * self._allowed else over
+        return min(over, self._over) if self._over < _AIMED * self._allowed else max(over, self._over)
 
     def limited_since(self, queries: Sequence[QueryShedding]) -> set[QueryShedding]:
         """Return the queries for which the work for an event was stopped since the last call of `update`."""

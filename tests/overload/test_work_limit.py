@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from support.state_transfer import quiet
 
 import fastcep as fc
 from fastcep.overload.costs import CostTable
-from fastcep.overload.work_limit import expected
+from fastcep.overload.work_limit import WorkLimit, expected
 from fastcep.plan import INDEXES
 from fastcep.query.patterns import is_monotonic
 from fastcep.shedding import SmoothedLatency
@@ -274,6 +275,27 @@ def test_in_a_burst_those_run_on_that_would_lose_most() -> None:
     assert 0.03 < over.mean() <= 0.05
     ran_on = key[: len(over)][over][over[:number].sum() :]  # without the first period
     assert (ran_on == 2).sum() < 0.7 * (ran_on == 1).sum()
+
+
+def test_a_burst_that_used_too_much_is_made_up_for() -> None:
+    """As long as the events since the start, or the last 40,000, are above the share allowed."""
+    live = engine(fc.parse("PATTERN SEQ(A a, C c) WITHIN 1us", SCHEMA), Only(), 3.0)
+    control = live._stream.queries.control
+    limit, again = WorkLimit(3.0, [OfPercentile(0.0)]), WorkLimit(3.0, [OfPercentile(0.0)])
+
+    def unlimited(events: int, over: float) -> float:
+        limit.update(control.queries, events, over)
+        return float(limit.state()["unlimited"])
+
+    for one in (limit, again):
+        one.use(control.queries, True)
+    assert unlimited(20_000, 0.0) == unlimited(500, 0.3) == unlimited(500, 0.3) == pytest.approx(0.045)
+    least = unlimited(20_000, 0.3)
+    assert least == pytest.approx(0.005) and unlimited(1_000, 0.0) == least
+    again.restore(json.loads(json.dumps(limit.state())), control.queries)
+    assert unlimited(100_000, 0.0) > least
+    again.update(control.queries, 1_000, 0.0)
+    assert again.state()["unlimited"] == least
 
 
 @pytest.mark.parametrize("share", [0.05, 0.01])
