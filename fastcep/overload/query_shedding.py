@@ -376,7 +376,7 @@ class QueryShedding:
                 "error": AMOUNT, "recall": anything, "whole_windows": SHARE, "dropped_windows": COUNT,
                 "weighed": sequence(grid(AMOUNT, 3), grid(AMOUNT, 3), FLAG, or_null(COUNT), COUNT),
                 "cut": sequence(
-                    INT64, INT64, NUMBER, *[grid(AMOUNT, *shedding.tried.shape)] * 2, COUNT, optional=1
+                    INT64, INT64, NUMBER, *[grid(AMOUNT, *shedding.tried.shape)] * 2, COUNT, COUNT, optional=2
                 ),
                 "flows": sequence(listed(_KEY), listed(AMOUNT), listed(AMOUNT), AMOUNT, asked),
             },

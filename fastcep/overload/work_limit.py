@@ -22,7 +22,7 @@ import numpy.typing as npt
 from fastcep.overload.protocols import Detector
 from fastcep.plan import Plan
 from fastcep.query.patterns import is_monotonic, pattern_variables
-from fastcep.stored import AMOUNT, COUNT, NUMBER, SHARE, grid, record, sequence
+from fastcep.stored import AMOUNT, COUNT, NUMBER, SHARE, grid, listed, record, sequence
 
 if TYPE_CHECKING:
     from fastcep.overload.query_shedding import QueryShedding
@@ -35,8 +35,9 @@ Floats = npt.NDArray[np.float64]
 #: whose work cannot be stopped. Share that is aimed at, and events within which a deviation is compensated.
 _UNLIMITED, _AIMED, _COMPENSATION = 0.9, 0.96, 2000.0
 
-#: Time constant in events of the mean share above the bound: as many as work_limit.pyx saves for a burst.
-_TIME_CONSTANT = 40_000.0
+#: Time constant in events of the mean shares above the bound: as many as work_limit.pyx saves for a burst. Number of
+#: time constants in which the largest mean share of events that could not be stopped is forgotten.
+_TIME_CONSTANT, _FORGOTTEN = 40_000.0, 10.0
 
 #: Least share of the events allowed above the bound that run without a limit: what they find represents what is lost.
 _REPRESENTING = 0.1
@@ -84,7 +85,10 @@ class WorkLimit:
         self._bound, self._allowed = bound or 0.0, min(shares, default=0.0)
         self._unlimited, self._part = _UNLIMITED * self._allowed, 1.0
         self._quiet = _QUIET
-        self._over, self._events = 0.0, 0.0  #: mean share of events above the bound, and the number that it is of
+        self._events = 0.0  #: number of events that the mean shares are of
+        self._over = 0.0  #: mean share of events above the bound,
+        self._unstoppable = self._reserved = 0.0  #: of those that could not be stopped, and largest such mean of late
+        self._ran_on: list[int] = []
         self._before: list[Floats] = []
         self._recent: list[Floats] = []
 
@@ -101,13 +105,15 @@ class WorkLimit:
             self._limit(queries)
             self._before = [query.shedding.tried for query in queries]
             self._recent = [np.zeros_like(tried) for tried in self._before]
+            self._ran_on = [query.shedding.ran_on for query in queries]
         elif self._enabled:
             for query in queries:
-                query.shedding.cut_off(0, 0.0)
+                query.shedding.cut_off(0, 0.0, 0.0)
 
     def _limit(self, queries: Sequence[QueryShedding]) -> None:
+        most, share = round(self._bound * 1000 * self._part), self._unlimited / len(queries)
         for query in queries:
-            query.shedding.cut_off(round(self._bound * 1000 * self._part), self._unlimited / len(queries))
+            query.shedding.cut_off(most, share, _UNLIMITED * self._allowed / len(queries))
 
     def _adjust(self, queries: Sequence[QueryShedding], step: float) -> None:
         """Allow more (``step`` > 0) or fewer events above the bound: integral control of their share.
@@ -116,7 +122,8 @@ class WorkLimit:
         """
         part = min(max(1 / len(queries), self._part + _PART * step / self._allowed), 1.0)
         if part == self._part or step > 0:
-            least, most = _REPRESENTING * self._allowed, _UNLIMITED * self._allowed
+            least = _REPRESENTING * self._allowed
+            most = max(least, min(_UNLIMITED * self._allowed, _AIMED * self._allowed - self._reserved))
             self._unlimited = min(max(least, self._unlimited + step), most)
         self._part = part
         self._limit(queries)
@@ -149,18 +156,27 @@ class WorkLimit:
             self._before[number] = tried
             found, without_limit = found + query_found, without_limit + query_without
         self.share = 1 - found / without_limit if without_limit > 0 else float(self._quiet == 0)
-        self._adjust(queries, (_AIMED * self._allowed - self._counted(events, over)) * min(1.0, events / _COMPENSATION))
+        ran_on = [query.shedding.ran_on for query in queries]
+        self._count(events, over, sum(ran_on) - sum(self._ran_on))
+        self._ran_on = ran_on
+        # While the mean is within what is allowed, a burst gets what the events before it did not use.
+        counted = (min if self._over < _AIMED * self._allowed else max)(over, self._over)
+        self._adjust(queries, (_AIMED * self._allowed - counted) * min(1.0, events / _COMPENSATION))
         return self.active
 
-    def _counted(self, events: int, over: float) -> float:
-        """Return the share of the events above the bound that counts: since the last update, or the mean.
+    def _count(self, events: int, over: float, ran_on: int) -> None:
+        """Update the mean shares of the events above the bound, given the share since the last update.
 
-        While the mean is within what is allowed, the smaller one counts, as otherwise a burst would not get what the
-        events before it did not use. When the mean is above it, the larger one counts until this is made up for.
+        The largest mean share of those that did not run on, because they could not be stopped, is reserved for them.
         """
+        if events <= 0:
+            return
         self._events = self._events * math.exp(-events / _TIME_CONSTANT) + events
-        self._over += (over - self._over) * events / max(self._events, 1.0)
-        return min(over, self._over) if self._over < _AIMED * self._allowed else max(over, self._over)
+        weight = events / self._events
+        self._over += (over - self._over) * weight
+        self._unstoppable += (max(0.0, over - ran_on / events) - self._unstoppable) * weight
+        self._reserved *= math.exp(-events / (_FORGOTTEN * _TIME_CONSTANT))
+        self._reserved = max(self._reserved, self._unstoppable)
 
     def limited_since(self, queries: Sequence[QueryShedding]) -> set[QueryShedding]:
         """Return the queries for which the work for an event was stopped since the last call of `update`."""
@@ -188,7 +204,8 @@ class WorkLimit:
         """Return the state for a snapshot as JSON values."""
         return {
             "quiet": self._quiet, "share": self.share, "unlimited": self._unlimited, "part": self._part,
-            "over": self._over, "events": self._events,
+            "events": self._events, "over": self._over, "unstoppable": self._unstoppable, "reserved": self._reserved,
+            "ran_on": self._ran_on,
             "before": [tried.tolist() for tried in self._before], "lately": [tried.tolist() for tried in self._recent],
         }  # fmt: skip
 
@@ -198,11 +215,14 @@ class WorkLimit:
         each = sequence(*tables)
         record(
             {"quiet": COUNT, "share": NUMBER, "unlimited": SHARE, "part": SHARE, "before": each, "lately": each},
-            {"over": SHARE, "events": AMOUNT},  # older snapshots lack these
-        )(state, "control.cut")
+            {"events": AMOUNT, "over": SHARE, "unstoppable": SHARE, "reserved": SHARE,  # older snapshots lack these
+             "ran_on": listed(COUNT, len(self._ran_on))},
+        )(state, "control.cut")  # fmt: skip
         self._quiet, self.share = state["quiet"], state["share"]
         self._unlimited, self._part = state["unlimited"], state["part"]
-        self._over, self._events = state.get("over", 0.0), state.get("events", 0.0)
+        self._events, self._over = state.get("events", 0.0), state.get("over", 0.0)
+        self._unstoppable, self._reserved = state.get("unstoppable", 0.0), state.get("reserved", 0.0)
+        self._ran_on = state.get("ran_on", self._ran_on)
         self._before, self._recent = (
             [np.array(tried, np.float64).reshape(-1, 4) for tried in state[name]] for name in ("before", "lately")
         )

@@ -138,8 +138,8 @@ class QueueLength(Detector):
     ``excess / (1 + excess)``. So the queue grows until this is what the arrival rate needs, and stays there: at a
     utilisation of 1.4 it holds ``1.4 * f * q_max`` events, and 0.4 / 1.4 of their work is saved. More is demanded if
     events turn out more expensive than expected and wait for longer. The service time is the mean over the work of 16
-    bounds if that is more. If events have waited for nearly the whole bound, ``f`` is up to 40 % less for a while; on
-    the wall clock also at first, until it has shown how long the machine may interrupt.
+    bounds if that is more. If events have waited for nearly the whole bound, ``f`` is up to 40 % less for a while. On
+    the wall clock this also holds for the beginning of the first overload.
 
     Otherwise, and if decisions are further apart than ``f * LB / 2``, such a demand would oscillate. There is no
     ``amount`` then, and the controller demands what the arrival rate needs as soon as the queue is above its limit.
@@ -167,7 +167,7 @@ class QueueLength(Detector):
         self._fixed = None if q_max is None else as_count("detector 'queue'", "q_max", q_max)
         self._bound = self._service = self._other = 0.0
         self._left = 1.0  #: share of the work that the last amount left
-        self._peak: float | None = None  #: longest recent wait, as a share of the bound; None before the first reading
+        self._peak: float | None = None  #: longest recent wait, as a share of the bound; None before an overload
         self._mean, self._averaged = 0.0, 0.0  #: mean service time, and the number of events that it is of
 
     @property
@@ -223,17 +223,16 @@ class QueueLength(Detector):
         """Return ``f``, or less if demands take effect at once and the longest recent waits came near the bound.
 
         How much room is needed above ``f * LB`` depends on the stream and on the machine, which may stop for a while.
-        On the wall clock, a wait of the whole bound is assumed at first. Without an overload nothing of this counts:
-        the queue becomes shorter by itself, also after a pause.
+        On the wall clock, the first overload therefore begins as if an event had waited for the whole bound. Waits
+        after a pause do not count: the queue becomes shorter by itself.
         """
-        if not load.at_once or not load.bound:
+        if not load.at_once or not load.bound or (self._peak is None and utilisation <= 1):
             return self.f
         if self._peak is None:
             self._peak = 1.0 if load.on_wall_clock else 0.0
         self._peak *= math.exp(-load.events * load.service / (_FORGOTTEN * load.bound))
-        if utilisation <= 1:
-            return self.f
-        self._peak = max(self._peak, min(load.waited / load.bound, 1.0))
+        if utilisation > 1:
+            self._peak = max(self._peak, min(load.waited / load.bound, 1.0))
         middle = (1 + self.f) / 2
         return self.f * (1 - _LESS * max(0.0, self._peak - middle) / (1 - middle))
 

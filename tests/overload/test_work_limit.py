@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from support.state_transfer import quiet
 import fastcep as fc
 from fastcep.overload.costs import CostTable
 from fastcep.overload.work_limit import WorkLimit, expected
-from fastcep.plan import INDEXES
+from fastcep.plan import INDEXES, make_plan
 from fastcep.query.patterns import is_monotonic
 from fastcep.shedding import SmoothedLatency
 
@@ -277,25 +278,41 @@ def test_in_a_burst_those_run_on_that_would_lose_most() -> None:
     assert (ran_on == 2).sum() < 0.7 * (ran_on == 1).sum()
 
 
+class Limited:
+    """A work limit of one query, with events above the bound that ran on or could not be stopped."""
+
+    def __init__(self) -> None:
+        plan = make_plan(fc.parse("PATTERN SEQ(A a, C c) WITHIN 1us", SCHEMA), store="rows")
+        shedding = SimpleNamespace(tried=np.zeros((2, 4)), ran_on=0, cut_off=lambda *_: None)
+        self.query: Any = SimpleNamespace(plan=plan, shedding=shedding, weigh_always=lambda _: None)
+        self.limit = WorkLimit(3.0, [OfPercentile(0.0)])
+        self.limit.use([self.query], True)
+
+    def unlimited(self, events: int, ran_on: float, unstoppable: float = 0.0) -> float:
+        """Return the share that may run on from now on."""
+        self.query.shedding.ran_on += round(events * ran_on)
+        self.limit.update([self.query], events, ran_on + unstoppable)
+        return float(self.limit.state()["unlimited"])
+
+
 def test_a_burst_that_used_too_much_is_made_up_for() -> None:
-    """As long as the events since the start, or the last 40,000, are above the share allowed."""
-    live = engine(fc.parse("PATTERN SEQ(A a, C c) WITHIN 1us", SCHEMA), Only(), 3.0)
-    control = live._stream.queries.control
-    limit, again = WorkLimit(3.0, [OfPercentile(0.0)]), WorkLimit(3.0, [OfPercentile(0.0)])
+    """As long as the mean share above the bound is too large."""
+    one, again = Limited(), Limited()
+    assert one.unlimited(20_000, 0.0) == one.unlimited(500, 0.3) == one.unlimited(500, 0.3) == pytest.approx(0.045)
+    least = one.unlimited(20_000, 0.3)
+    assert least == pytest.approx(0.005) and one.unlimited(1_000, 0.0) == least
+    again.query.shedding.ran_on = one.query.shedding.ran_on
+    again.limit.restore(json.loads(json.dumps(one.limit.state())), [again.query])
+    assert one.unlimited(100_000, 0.0) == pytest.approx(0.045) and again.unlimited(1_000, 0.0) == least
+    assert again.limit.state()["unstoppable"] == 0.0
 
-    def unlimited(events: int, over: float) -> float:
-        limit.update(control.queries, events, over)
-        return float(limit.state()["unlimited"])
 
-    for one in (limit, again):
-        one.use(control.queries, True)
-    assert unlimited(20_000, 0.0) == unlimited(500, 0.3) == unlimited(500, 0.3) == pytest.approx(0.045)
-    least = unlimited(20_000, 0.3)
-    assert least == pytest.approx(0.005) and unlimited(1_000, 0.0) == least
-    again.restore(json.loads(json.dumps(limit.state())), control.queries)
-    assert unlimited(100_000, 0.0) > least
-    again.update(control.queries, 1_000, 0.0)
-    assert again.state()["unlimited"] == least
+def test_what_cannot_be_stopped_is_reserved() -> None:
+    """A burst of such events needs its share again, also long after the last one."""
+    limited = Limited()
+    assert limited.unlimited(40_000, 0.0, 0.03) == pytest.approx(0.018)
+    assert 0.018 < limited.unlimited(80_000, 0.0) < 0.025
+    assert limited.unlimited(4_000_000, 0.0) == pytest.approx(0.045)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.01])

@@ -251,6 +251,19 @@ def test_drops_in_windows_are_tried_where_windows_are_isolated() -> None:
     assert "espice" not in try_models(shared)["q"].measured
 
 
+@pytest.mark.thorough
+def test_a_model_of_espice_is_not_taken_where_type_and_position_say_little() -> None:
+    """All types and values of DS1 are equally likely; only the attributes tell which partial matches complete."""
+    query = fc.parse(
+        "PATTERN SEQ(A a, B b, C c) WHERE [ID] AND a.V + b.V = c.V "
+        "WINDOW OPEN EVERY 500 EVENTS CLOSE AFTER 500 EVENTS LIMIT 1000000 PER WINDOW", SCHEMA, name="q",
+    )  # fmt: skip
+    job = FitJob([query], fc.datasets.ds1(events=20_000, seed=1), {}, fc.CostTable.named("paper"), "full", 0)
+    result = try_models(job)["q"]
+    assert result.model is not None and result.model.kind == "hybrid"
+    assert result.measured["espice"] < result.measured["hybrid"] - 0.1
+
+
 def test_it_sheds_by_a_model_of_espice() -> None:
     model, events = fc.fit(ISOLATED, positional.early(150, 1), kind="espice"), positional.early(150, 2)
     truth = fc.Engine(ISOLATED, latency_bound="1h", shedder=None, **positional.OPTIONS)

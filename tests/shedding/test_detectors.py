@@ -265,7 +265,7 @@ def test_room_is_added_for_waits_near_the_bound() -> None:
 
 
 def test_on_the_wall_clock_there_is_more_room_at_first() -> None:
-    """How long the machine may interrupt is not known yet. Without an overload, the queue becomes shorter anyway."""
+    """At the beginning of the first overload it is not known how long the machine may interrupt."""
     detector, again = QueueLength(), QueueLength()
 
     def share(arrivals: float, events: int = 1, detector: QueueLength = detector) -> str:

@@ -89,19 +89,25 @@ def _against_bl(name: str, part: PartResult, query: str, of_window: bool = True)
     """Judge the false negatives of eSPICE relative to those of BL."""
     goal = _OF_BL_LAST if query == "q1" and "last" in name else _OF_BL
     judged: dict[str, float] = {}
-    late = []
+    late, invalid = [], []
     targets = [
         target for target in part.targets if not of_window or _window_of_matches(name, query, target) >= _TIMES
     ]  # fmt: skip
     for target in targets:
         ours, theirs = (value_of(part, name, target, MISSED) for name in (ESPICE, "bl"))
-        if not part.is_valid(ESPICE, target) or ours != ours or theirs != theirs:
+        if ours != ours or theirs != theirs:
+            continue
+        ratio = ours / theirs if theirs else float("inf") if ours else 0.0
+        if not part.is_valid(ESPICE, target):
+            invalid.append(ratio)
             continue
         late += [] if part.is_valid("bl", target) else [target]
-        judged[target] = ours / theirs if theirs else float("inf") if ours else 0.0
+        judged[target] = ratio
     if not judged:
-        why = "no point of eSPICE is valid" if targets else f"no window holds the events of a match {_TIMES} times"
-        return f"Compared with BL: not judged, as {why}."
+        large = f"holds the events of a match {_TIMES} times"
+        why = f"no point of eSPICE is valid where the window {large}" if targets else f"no window {large}"
+        there = f"; there they are {min(invalid):.2g} to {max(invalid):.2g} times as many" if invalid else ""
+        return f"The false negatives, compared with those of BL: not judged, as {why}{there}."
     above = {target: value for target, value in judged.items() if not value <= goal}
     sentence = (
         f"The false negatives of eSPICE are at most {max(judged.values()):.2g} times those of BL (goal ≤ {goal:g}: "

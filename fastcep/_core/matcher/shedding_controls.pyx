@@ -17,7 +17,7 @@ from fastcep._core.shed.flows cimport (
 )
 from fastcep._core.shed.lineage cimport observe_init
 from fastcep._core.shed.tables_memory cimport in_windows_free, in_windows_init, shed_init, slice_births
-from fastcep._core.shed.work_limit cimport child_price
+from fastcep._core.shed.work_limit cimport child_price, enough_credit
 from fastcep._core.state.core cimport Core
 from fastcep._core.state.draws cimport mixed, steps_of
 from fastcep._core.state.lineage_tables cimport LineageTables
@@ -332,15 +332,15 @@ cdef class Shedding:
         self.core.prices.created, self.core.prices.refused, self.core.prices.match = prices[3], prices[4], prices[5]
         self.core.prices.purged = prices[6]
 
-    def cut_off(self, int64_t most, double share):
+    def cut_off(self, int64_t most, double share, double largest_share):
         """Limit the work for each event, see work_limit.pyx.
 
         Parameters
         ----------
         most
             Largest cost of an event, in picoseconds, including the fixed cost of any event; 0: no limit.
-        share
-            Share of the events that may exceed the limit.
+        share, largest_share
+            Share of the events that may exceed the limit, and the largest one that is ever given.
         """
         cdef const Prices* prices = &self.core.prices
         cdef int m, e
@@ -354,6 +354,7 @@ cdef class Shedding:
         self._allocate_tried()
         self.core.shed.cut.most = max(1, most - prices.event - prices.relevant)
         self.core.shed.cut.share = <int64_t>(share * 4294967296.0)
+        self.core.shed.cut.enough = enough_credit(largest_share)
         for m in range(self.core.n_variables):
             completing = not self.core.variables[m].negated and not reports
             begins = 0
@@ -376,12 +377,10 @@ cdef class Shedding:
         return self._by_edge(<double*>self.core.shed.cut.tried)
 
     def cut_state(self):
-        """Return the state of the work limit for a snapshot: credit, last event, mean loss, tables by edge, and largest
-        weight.
-        """
+        """Return the state of the work limit for a snapshot."""
         cdef const Cut* cut = &self.core.shed.cut
         yields = self._by_edge(<double*>cut.yields).tolist()
-        return [cut.credit, cut.last, cut.mean, self.tried.tolist(), yields, cut.largest]
+        return [cut.credit, cut.last, cut.mean, self.tried.tolist(), yields, cut.largest, cut.ran_on]
 
     cdef object _by_edge(self, const double* table):
         """Copy a table with four numbers for each edge; zeros if it is NULL."""
@@ -410,7 +409,12 @@ cdef class Shedding:
         if len(tried):
             memcpy(cut.tried, &tried[0, 0], len(tried) * sizeof(Tried))
             memcpy(cut.yields, &yields[0, 0], len(tried) * sizeof(Yields))
-        cut.largest = state[5] if len(state) > 5 else 0  # older snapshots lack it
+        cut.largest, cut.ran_on = (*state[5:], 0, 0)[:2]  # older snapshots lack them
+
+    @property
+    def ran_on(self):
+        """Number of events that exceeded the work limit so far because they were allowed to."""
+        return self.core.shed.cut.ran_on
 
     @property
     def largest_weight(self):

@@ -8,6 +8,7 @@ from fastcep._core.state.core cimport Core
 from fastcep._core.state.shedding_tables cimport Within
 
 
+cdef int64_t enough_credit(double largest_share) noexcept nogil
 cdef void cut_event(Core* core) noexcept nogil
 cdef void reserve(Core* core, uint64_t variables) noexcept nogil
 cdef bint cut_begin(Core* core, int edge_number) noexcept nogil

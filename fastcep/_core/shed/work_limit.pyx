@@ -14,10 +14,10 @@ Each event adds the share to a credit, up to that of `SAVED` events, and an even
 An event that reaches the limit runs on with a probability in proportion to the number of matches that it would lose
 (sampling with probability proportional to size), times a factor that grows with the credit. For this, a partial match
 counts as 1/4 match, as later events may also be limited. A small credit leads to probabilities that use half of what is
-added, so it is seldom used up. Up to `STEEP`, the factor rises steeply, so that some events run on after few events.
-From `CREDITS` on, or one eighth of the largest credit, all events run on. It is that large after a time in which few
-events reached the limit, so the events of a burst use what those before it did not. Between both the factor rises
-slowly, because of the events of a burst, those that would lose most should run on.
+added, so it is seldom used up. The factor first rises steeply with the credit, up to `STEEP`, so that some events run on
+even in a short stream. Then it rises slowly up to `Cut.enough`, from which on all events run on: in a burst, a credit
+for some of the events should go to those that would lose most. The credit is that large after a time in which few events
+reached the limit.
 
 What an event does beyond the limit has the inverse of this probability as its weight, for the estimates of flows.pyx.
 What it would also have done if it had stopped there has no additional weight, so the cost of both is kept apart. There
@@ -45,11 +45,16 @@ cdef enum:
     UNFINISHED = 4           # number of partial matches that count as much as a match
     SPARED = 16              # credit below which half of what is added is used
     STEEP = 24               # credit up to which the factor rises steeply, so that some events run on soon
-    CREDITS = 64             # credit from which on all events run on, or one eighth of the largest if that is more
+    CREDITS = 64             # least credit from which on all events run on; one eighth of the largest if that is more
     SAVED = 40000            # number of events whose shares the credit holds, less than `SmoothedLatency` has in its mean
     MEAN_OF = 64             # events of the moving average of lost children
     YIELD_OF = 4096          # visits from which on the counts of an edge are halved
     YOUNGER_LIFE = 3         # ratio of the remaining windows of both halves
+
+
+cdef int64_t enough_credit(double largest_share) noexcept nogil:
+    """Return the credit from which on all events run on, in 2^-32, given the largest share that may run on."""
+    return <int64_t>(max(<double>CREDITS, largest_share * SAVED / 8) * 4294967296.0)
 
 
 cdef void cut_event(Core* core) noexcept nogil:
@@ -90,27 +95,31 @@ cdef bint cut_begin(Core* core, int edge_number) noexcept nogil:
 
 
 cdef void cut_end(Core* core) noexcept nogil:
-    """End the work for an event, and give its credit back if it could run on but did not exceed the limit."""
+    """End the work for an event: count it if it ran on, and give its credit back if it did not exceed the limit."""
     cdef Cut* cut = &core.shed.cut
-    if cut.runs_on and spent(core) - core.before_spent <= cut.most:
+    if not cut.runs_on:
+        return
+    if spent(core) - core.before_spent <= cut.most:
         cut.credit += <int64_t>1 << 32
+    else:
+        cut.ran_on += 1
 
 
 cdef bint _runs_on(Core* core, double lost) noexcept nogil:
     """Return whether the event runs on, which would otherwise lose ``lost`` matches; drawn the first time it is asked."""
     cdef Cut* cut = &core.shed.cut
-    cdef double credit, full, filled, factor
+    cdef double credit, enough, filled, factor
     cdef int64_t chance
     if cut.reached:
         return cut.runs_on
     cut.reached = True
     if cut.credit < <int64_t>1 << 32:
         return False
-    credit, full = cut.credit / 4294967296.0, max(<double>CREDITS, cut.share / 4294967296.0 * SAVED / 8)
+    credit, enough = cut.credit / 4294967296.0, cut.enough / 4294967296.0
     if credit < STEEP:
         filled = max(0.0, credit - SPARED) / (STEEP - SPARED) / 3
     else:
-        filled = min(1.0, 1.0 / 3 + (credit - STEEP) / (full - STEEP) * 2 / 3)
+        filled = min(1.0, 1.0 / 3 + (credit - STEEP) / (enough - STEEP) * 2 / 3)
     factor = max(cut.share / 8589934592.0, filled * filled / max(1 - filled, 1e-9))  # half of the share at least
     cut.mean = lost if cut.mean <= 0 else cut.mean + (lost - cut.mean) / MEAN_OF
     chance = <int64_t>(4294967296.0 * min(1.0, factor * lost / max(cut.mean, 1e-9)))

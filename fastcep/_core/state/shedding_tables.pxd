@@ -99,7 +99,9 @@ cdef struct Cut:             # the limit of the work for one event; see work_lim
     int64_t most             # largest cost of an event, without that of being relevant; 0: no limit
     uint64_t completing      # bit set of the variables whose binding only makes matches; these are tried first
     int64_t share            # share of the events that may exceed the limit, in 2^-32
-    int64_t credit           # events that may exceed the limit now, in 2^-32
+    int64_t credit           # events that may exceed the limit now, in 2^-32,
+    int64_t enough           # and the credit from which on all events may
+    int64_t ran_on           # number of events that exceeded the limit so far because they were allowed to
     int64_t last             # position of the event at which ``credit`` was updated
     uint64_t beginning       # bit set of the variables whose binding may begin a partial match,
     int64_t begin_price      # and the largest cost of what one of them may begin

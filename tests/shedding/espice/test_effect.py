@@ -89,7 +89,7 @@ def ending_model(*, equal_costs: bool) -> Model:
 def test_the_bound_holds_where_drops_of_events_save_no_work(equal_costs: bool) -> None:
     """A window whose match is lost stays open, so drops of useful events cost work; dropped windows save it.
 
-    Where events are taken to cost the same, more matches are lost, and a few events are late: nothing is left to
+    Where events are taken to cost the same, more matches are lost, and a few events may be late: nothing is left to
     drop that saves enough.
     """
     shares = []
@@ -112,7 +112,7 @@ def test_the_bound_holds_where_drops_of_events_save_no_work(equal_costs: bool) -
         else:
             assert dropped > 300 and found > 0.65 * truth
     if equal_costs:
-        assert min(shares) > 0 and max(shares) < 0.02
+        assert max(shares) < 0.02
     else:
         assert max(shares) == 0
 
