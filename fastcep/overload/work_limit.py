@@ -156,25 +156,24 @@ class WorkLimit:
             self._before[number] = tried
             found, without_limit = found + query_found, without_limit + query_without
         self.share = 1 - found / without_limit if without_limit > 0 else float(self._quiet == 0)
-        ran_on = [query.shedding.ran_on for query in queries]
-        self._count(events, over, sum(ran_on) - sum(self._ran_on))
-        self._ran_on = ran_on
+        before, self._ran_on = sum(self._ran_on), [query.shedding.ran_on for query in queries]
+        others = max(0.0, over - (sum(self._ran_on) - before) / events)
+        # Queries whose parts together exceed the bound can be stopped earlier: each gets less of it, see `_adjust`.
+        self._count(events, over, others if self._part <= 1 / len(queries) else 0.0)
         # While the mean is within what is allowed, a burst gets what the events before it did not use.
         counted = (min if self._over < _AIMED * self._allowed else max)(over, self._over)
         self._adjust(queries, (_AIMED * self._allowed - counted) * min(1.0, events / _COMPENSATION))
         return self.active
 
-    def _count(self, events: int, over: float, ran_on: int) -> None:
-        """Update the mean shares of the events above the bound, given the share since the last update.
+    def _count(self, events: int, over: float, unstoppable: float) -> None:
+        """Update the mean shares of the events above the bound, and of those of them that could not be stopped.
 
-        The largest mean share of those that did not run on, because they could not be stopped, is reserved for them.
+        The largest mean share of the latter is reserved for them.
         """
-        if events <= 0:
-            return
         self._events = self._events * math.exp(-events / _TIME_CONSTANT) + events
         weight = events / self._events
         self._over += (over - self._over) * weight
-        self._unstoppable += (max(0.0, over - ran_on / events) - self._unstoppable) * weight
+        self._unstoppable += (unstoppable - self._unstoppable) * weight
         self._reserved *= math.exp(-events / (_FORGOTTEN * _TIME_CONSTANT))
         self._reserved = max(self._reserved, self._unstoppable)
 

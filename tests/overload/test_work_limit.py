@@ -279,19 +279,23 @@ def test_in_a_burst_those_run_on_that_would_lose_most() -> None:
 
 
 class Limited:
-    """A work limit of one query, with events above the bound that ran on or could not be stopped."""
+    """A work limit of some queries, with events above the bound that ran on or could not be stopped."""
 
-    def __init__(self) -> None:
+    def __init__(self, queries: int = 1) -> None:
         plan = make_plan(fc.parse("PATTERN SEQ(A a, C c) WITHIN 1us", SCHEMA), store="rows")
         shedding = SimpleNamespace(tried=np.zeros((2, 4)), ran_on=0, cut_off=lambda *_: None)
         self.query: Any = SimpleNamespace(plan=plan, shedding=shedding, weigh_always=lambda _: None)
+        self.queries = [self.query] + [
+            SimpleNamespace(**vars(self.query) | {"shedding": SimpleNamespace(**vars(shedding))})
+            for _ in range(queries - 1)
+        ]
         self.limit = WorkLimit(3.0, [OfPercentile(0.0)])
-        self.limit.use([self.query], True)
+        self.limit.use(self.queries, True)
 
     def unlimited(self, events: int, ran_on: float, unstoppable: float = 0.0) -> float:
         """Return the share that may run on from now on."""
         self.query.shedding.ran_on += round(events * ran_on)
-        self.limit.update([self.query], events, ran_on + unstoppable)
+        self.limit.update(self.queries, events, ran_on + unstoppable)
         return float(self.limit.state()["unlimited"])
 
 
@@ -302,7 +306,7 @@ def test_a_burst_that_used_too_much_is_made_up_for() -> None:
     least = one.unlimited(20_000, 0.3)
     assert least == pytest.approx(0.005) and one.unlimited(1_000, 0.0) == least
     again.query.shedding.ran_on = one.query.shedding.ran_on
-    again.limit.restore(json.loads(json.dumps(one.limit.state())), [again.query])
+    again.limit.restore(json.loads(json.dumps(one.limit.state())), again.queries)
     assert one.unlimited(100_000, 0.0) == pytest.approx(0.045) and again.unlimited(1_000, 0.0) == least
     assert again.limit.state()["unstoppable"] == 0.0
 
@@ -313,6 +317,19 @@ def test_what_cannot_be_stopped_is_reserved() -> None:
     assert limited.unlimited(40_000, 0.0, 0.03) == pytest.approx(0.018)
     assert 0.018 < limited.unlimited(80_000, 0.0) < 0.025
     assert limited.unlimited(4_000_000, 0.0) == pytest.approx(0.045)
+
+
+def test_nothing_is_reserved_while_queries_exceed_the_bound_together() -> None:
+    """Each query may use more than an equal part of the bound, until too many events are above it."""
+    limited = Limited(queries=2)
+    limited.unlimited(100_000, 0.0)
+    limited.unlimited(1_000, 0.0, 0.04)
+    state = limited.limit.state()
+    assert state["part"] > 0.5 and state["reserved"] == 0.0 < state["over"]
+    limited.unlimited(20_000, 0.0, 0.2)
+    limited.unlimited(1_000, 0.0, 0.2)
+    state = limited.limit.state()
+    assert state["part"] == 0.5 and state["reserved"] > 0.0
 
 
 @pytest.mark.parametrize("share", [0.05, 0.01])
