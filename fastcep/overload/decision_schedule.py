@@ -32,9 +32,9 @@ _OVERHEAD, _WALL_OVERHEAD = 0.02, 0.005
 #: With a queue: share of the latency bound that the engine may work, or in which events may arrive, between two
 #: decisions; with a tenth, the bound is held less often, because a decision costs about 0.7 ms on the wall clock. Up to
 #: `_LONGEST_SHARE` passes there if decisions would otherwise take more than `_QUEUE_OVERHEAD` of the time. The interval
-#: is at least `_NEAREST` times the cost of a decision.
+#: is at least `_NEAREST` times the cost of a decision. A decision is also due if the wait has risen by the last share.
 _BOUND_SHARE, _LONGEST_SHARE, _QUEUE_OVERHEAD = 0.25, 1 / 3, 0.03
-_NEAREST = 4
+_NEAREST, _RISE = 4, 0.1
 
 #: Largest cost of a decision that counts, as a multiple of the mean: one that was interrupted does not delay the next.
 _LARGEST_RISE = 2.0
@@ -176,7 +176,10 @@ class DecisionSchedule:
         by_arrivals = meter.arrivals_passed / interval
         passed = meter.elapsed if self._sheds else meter.busy_time
         by_arrivals = min(by_arrivals, passed / nearest if nearest > 0 else inf)
-        return max(min(by_window, by_cost), by_work, by_arrivals)
+        # Where events wait for longer and longer, the machine is slower or events are more expensive than expected.
+        by_wait = meter.wait_growth / (_RISE * self._bound)
+        by_wait = min(by_wait, meter.busy_time / nearest if nearest > 0 else inf)
+        return max(min(by_window, by_cost), by_work, by_arrivals, by_wait)
 
     def count_budget(self, per_event: float) -> float:
         """Return how many children per event may be counted, given the time per event."""

@@ -100,6 +100,12 @@ class LoadMeter:
             return self.busy_time
         return max(self.busy_time, self.last_arrival + self.waited - self._decided)
 
+    @property
+    def wait_growth(self) -> float:
+        """By how much longer the last event waited than the last one before the last decision."""
+        before = 0.0 if self._decided is None or self._arrived is None else self._decided - self._arrived
+        return self.waited - before
+
     def busy(self, last_cost: float) -> float:
         """Return the time per event that the engine was busy, including the cost of the last decision."""
         return (self._busy or self.spent + last_cost) / self.events

@@ -310,6 +310,22 @@ def test_an_engine_that_is_idle_because_it_sheds_has_time_for_decisions(waited: 
     assert (meter.elapsed >= 4 * 100_000) == (not waited)
 
 
+@pytest.mark.parametrize("before", [0.0, 3e6])
+@pytest.mark.parametrize(
+    ("growth", "worked", "due"), [(0.39e6, 0.21e6, False), (0.4e6, 0.19e6, False), (0.4e6, 0.2e6, True)]
+)
+def test_a_decision_is_due_if_events_wait_for_longer(before: float, growth: float, worked: float, due: bool) -> None:
+    """By a tenth of the bound, and the engine has worked for at least four times as long as a decision takes."""
+    schedule, meter = DecisionSchedule(True, False, 4e6, 0.05e6), LoadMeter(4e6, LatencyMonitor())
+    schedule.schedule_next(100, None)
+    meter.add(10, 100.0, (0, 0), (0, 1_000))
+    meter.waited = before
+    meter.reset([])
+    meter.add(10, worked, (0, 0), (2_000, 3_000))
+    meter.waited = before + growth
+    assert meter.wait_growth == pytest.approx(growth) and schedule.is_due(meter, 0.0, 1e9) == due
+
+
 def test_time_has_elapsed_while_the_engine_waited() -> None:
     meter = LoadMeter(4e6, LatencyMonitor())
     meter.add(10, 500.0, (0, 0), (1_000, 1_000))
