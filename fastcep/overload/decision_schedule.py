@@ -176,8 +176,8 @@ class DecisionSchedule:
         by_arrivals = meter.arrivals_passed / interval
         passed = meter.elapsed if self._sheds else meter.busy_time
         by_arrivals = min(by_arrivals, passed / nearest if nearest > 0 else inf)
-        # Where events wait for longer and longer, the machine is slower or events are more expensive than expected.
-        by_wait = meter.wait_growth / (_RISE * self._bound)
+        # Events that wait for longer show a burst, or a machine that is slower than expected.
+        by_wait = (meter.wait_growth - self.last_cost) / (_RISE * self._bound)
         by_wait = min(by_wait, meter.busy_time / nearest if nearest > 0 else inf)
         return max(min(by_window, by_cost), by_work, by_arrivals, by_wait)
 

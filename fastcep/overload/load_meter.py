@@ -102,9 +102,10 @@ class LoadMeter:
 
     @property
     def wait_growth(self) -> float:
-        """By how much longer the last event waited than the last one before the last decision."""
-        before = 0.0 if self._decided is None or self._arrived is None else self._decided - self._arrived
-        return self.waited - before
+        """By how much longer the last event waited than the last one before the last decision; 0 if unknown."""
+        if self._arrived is None:
+            return self.waited
+        return 0.0 if self._decided is None else self.waited - (self._decided - self._arrived)
 
     def busy(self, last_cost: float) -> float:
         """Return the time per event that the engine was busy, including the cost of the last decision."""

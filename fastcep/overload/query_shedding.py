@@ -363,6 +363,7 @@ class QueryShedding:
         births = grid(SHARE, *by_class, *_sizes(state.get("births"))[2:][:1])
         places = max([1, *_sizes(state.get("windows"))[1:]])
         asked = grid(AMOUNT, variables, shedding.event_stride)
+        counts_events = type(state.get("cut")) is list and len(state["cut"]) == 7  # older snapshots have five or six
         record(
             {
                 "events": or_null(grid(SHARE, types)),
@@ -376,7 +377,8 @@ class QueryShedding:
                 "error": AMOUNT, "recall": anything, "whole_windows": SHARE, "dropped_windows": COUNT,
                 "weighed": sequence(grid(AMOUNT, 3), grid(AMOUNT, 3), FLAG, or_null(COUNT), COUNT),
                 "cut": sequence(
-                    INT64, INT64, NUMBER, *[grid(AMOUNT, *shedding.tried.shape)] * 2, COUNT, COUNT, optional=2
+                    INT64, INT64, NUMBER, *[grid(AMOUNT, *shedding.tried.shape)] * 2,
+                    COUNT, *[COUNT] * counts_events, optional=1,
                 ),
                 "flows": sequence(listed(_KEY), listed(AMOUNT), listed(AMOUNT), AMOUNT, asked),
             },

@@ -85,7 +85,7 @@ class WorkLimit:
         self._bound, self._allowed = bound or 0.0, min(shares, default=0.0)
         self._unlimited, self._part = _UNLIMITED * self._allowed, 1.0
         self._quiet = _QUIET
-        self._events = 0.0  #: number of events that the mean shares are of
+        self._events = 0.0  #: number of events that the mean shares are of; 0 until the first update
         self._over = 0.0  #: mean share of events above the bound,
         self._unstoppable = self._reserved = 0.0  #: of those that could not be stopped, and largest such mean of late
         self._ran_on: list[int] = []
@@ -106,7 +106,10 @@ class WorkLimit:
             self._before = [query.shedding.tried for query in queries]
             self._recent = [np.zeros_like(tried) for tried in self._before]
             self._ran_on = [query.shedding.ran_on for query in queries]
-        elif self._enabled:
+            self._events = self._over = self._unstoppable = self._reserved = 0.0
+            return
+        self._before, self._recent, self._ran_on = [], [], []
+        if self._enabled:
             for query in queries:
                 query.shedding.cut_off(0, 0.0, 0.0)
 
@@ -157,7 +160,10 @@ class WorkLimit:
             found, without_limit = found + query_found, without_limit + query_without
         self.share = 1 - found / without_limit if without_limit > 0 else float(self._quiet == 0)
         before, self._ran_on = sum(self._ran_on), [query.shedding.ran_on for query in queries]
-        others = max(0.0, over - (sum(self._ran_on) - before) / events)
+        if self._events == 0:  # these events came in part before there was this limit
+            self._events = float(events)
+            return self.active
+        others = over - (sum(self._ran_on) - before) / events
         # Queries whose parts together exceed the bound can be stopped earlier: each gets less of it, see `_adjust`.
         self._count(events, over, others if self._part <= 1 / len(queries) else 0.0)
         # While the mean is within what is allowed, a burst gets what the events before it did not use.
@@ -168,14 +174,15 @@ class WorkLimit:
     def _count(self, events: int, over: float, unstoppable: float) -> None:
         """Update the mean shares of the events above the bound, and of those of them that could not be stopped.
 
-        The largest mean share of the latter is reserved for them.
+        The largest mean share of the latter is reserved for them. It begins at 0, so that the first events do not count
+        for much. It is negative at times: the share above the bound may be that of a sample, and several queries may
+        run on for one event.
         """
         self._events = self._events * math.exp(-events / _TIME_CONSTANT) + events
-        weight = events / self._events
-        self._over += (over - self._over) * weight
-        self._unstoppable += (unstoppable - self._unstoppable) * weight
+        self._over += (over - self._over) * events / self._events
+        self._unstoppable += (unstoppable - self._unstoppable) * events / max(self._events, _TIME_CONSTANT)
         self._reserved *= math.exp(-events / (_FORGOTTEN * _TIME_CONSTANT))
-        self._reserved = max(self._reserved, self._unstoppable)
+        self._reserved = max(self._reserved, min(self._unstoppable, _AIMED * self._allowed))
 
     def limited_since(self, queries: Sequence[QueryShedding]) -> set[QueryShedding]:
         """Return the queries for which the work for an event was stopped since the last call of `update`."""
@@ -214,7 +221,7 @@ class WorkLimit:
         each = sequence(*tables)
         record(
             {"quiet": COUNT, "share": NUMBER, "unlimited": SHARE, "part": SHARE, "before": each, "lately": each},
-            {"events": AMOUNT, "over": SHARE, "unstoppable": SHARE, "reserved": SHARE,  # older snapshots lack these
+            {"events": AMOUNT, "over": SHARE, "unstoppable": NUMBER, "reserved": SHARE,  # older snapshots lack these
              "ran_on": listed(COUNT, len(self._ran_on))},
         )(state, "control.cut")  # fmt: skip
         self._quiet, self.share = state["quiet"], state["share"]

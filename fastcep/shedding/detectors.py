@@ -37,6 +37,8 @@ _AVERAGED, _LATEST, _LATE, _MOST_LATE, _LEAST_LEFT = 16.0, 0.5, 0.096, 3.0, 1e-3
 #: Share by which ``f`` is less after an event waited for the whole bound; in proportion to how far the longest wait was
 #: above the middle between ``f * LB`` and the bound. Time constant with which that wait decreases, in bounds of work.
 _LESS, _FORGOTTEN = 0.4, 256.0
+#: Share of ``f * LB`` from which on events wait because of an overload.
+_WAITING = 0.25
 
 _QUEUE_STATE = record(
     {"bound": AMOUNT, "service": AMOUNT, "other": AMOUNT},
@@ -139,7 +141,7 @@ class QueueLength(Detector):
     utilisation of 1.4 it holds ``1.4 * f * q_max`` events, and 0.4 / 1.4 of their work is saved. More is demanded if
     events turn out more expensive than expected and wait for longer. The service time is the mean over the work of 16
     bounds if that is more. If events have waited for nearly the whole bound, ``f`` is up to 40 % less for a while. On
-    the wall clock this also holds for the beginning of the first overload.
+    the wall clock this also holds at the beginning of the first overload.
 
     Otherwise, and if decisions are further apart than ``f * LB / 2``, such a demand would oscillate. There is no
     ``amount`` then, and the controller demands what the arrival rate needs as soon as the queue is above its limit.
@@ -223,14 +225,17 @@ class QueueLength(Detector):
         """Return ``f``, or less if demands take effect at once and the longest recent waits came near the bound.
 
         How much room is needed above ``f * LB`` depends on the stream and on the machine, which may stop for a while.
-        On the wall clock, the first overload therefore begins as if an event had waited for the whole bound. Waits
-        after a pause do not count: the queue becomes shorter by itself.
+        On the wall clock, the first overload in which events wait therefore begins as if one had waited for the whole
+        bound. Waits at a utilisation up to 1, such as after a pause, do not count: the queue becomes shorter by itself.
         """
-        if not load.at_once or not load.bound or (self._peak is None and utilisation <= 1):
+        if not load.at_once or not load.bound:
             return self.f
-        if self._peak is None:
+        if self._peak is not None:
+            self._peak *= math.exp(-load.events * load.service / (_FORGOTTEN * load.bound))
+        elif utilisation > 1 and load.waited > _WAITING * self.f * load.bound:
             self._peak = 1.0 if load.on_wall_clock else 0.0
-        self._peak *= math.exp(-load.events * load.service / (_FORGOTTEN * load.bound))
+        else:
+            return self.f
         if utilisation > 1:
             self._peak = max(self._peak, min(load.waited / load.bound, 1.0))
         middle = (1 + self.f) / 2
