@@ -32,7 +32,7 @@ _OVERHEAD, _WALL_OVERHEAD = 0.02, 0.005
 #: With a queue: share of the latency bound that the engine may work, or in which events may arrive, between two
 #: decisions; with a tenth, the bound is held less often, because a decision costs about 0.7 ms on the wall clock. Up to
 #: `_LONGEST_SHARE` passes there if decisions would otherwise take more than `_QUEUE_OVERHEAD` of the time. The interval
-#: is at least `_NEAREST` times the cost of a decision. A decision is also due if the wait has risen by the last share.
+#: is at least `_NEAREST` times the cost of a decision. A decision is also due if the wait rose by `_RISE`.
 _BOUND_SHARE, _LONGEST_SHARE, _QUEUE_OVERHEAD = 0.25, 1 / 3, 0.03
 _NEAREST, _RISE = 4, 0.1
 

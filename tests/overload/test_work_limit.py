@@ -258,7 +258,7 @@ def test_auto_limits_events_from_the_start() -> None:
 
 
 def test_in_a_burst_those_run_on_that_would_lose_most() -> None:
-    """What earlier events did not use is enough for some of the burst only, also after several decisions in it."""
+    """Earlier events left a part of what the burst needs, and it stays available through several decisions."""
     burst, number = 1_200, 9_200
     place = np.arange(4 * number) % number
     dear = place < burst  # each second one completes matches, of two keys in turn; one of them is rarely begun
@@ -341,7 +341,7 @@ def test_late_events_of_another_shedder_do_not_count() -> None:
 
 
 def test_a_snapshot_while_nothing_is_limited() -> None:
-    """A query with a negation cannot be limited, so no query is; a snapshot of before also had a counter less."""
+    """A query with a negation cannot be limited, so none is. Older snapshots lack the number of events that ran on."""
     live = engine(fc.parse(SEQUENCE, SCHEMA, name="q"), Only(), 60.0)
     live.process(events(1_000))
     older = live._stream.queries.control.state()

@@ -253,7 +253,7 @@ def test_drops_in_windows_are_tried_where_windows_are_isolated() -> None:
 
 @pytest.mark.thorough
 def test_a_model_of_espice_is_not_taken_where_type_and_position_say_little() -> None:
-    """All types and values of DS1 are equally likely; only the attributes tell which partial matches complete."""
+    """All types and values of DS1 are equally likely. Which partial matches complete depends on their attributes."""
     query = fc.parse(
         "PATTERN SEQ(A a, B b, C c) WHERE [ID] AND a.V + b.V = c.V "
         "WINDOW OPEN EVERY 500 EVENTS CLOSE AFTER 500 EVENTS LIMIT 1000000 PER WINDOW", SCHEMA, name="q",

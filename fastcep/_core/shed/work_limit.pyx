@@ -15,9 +15,8 @@ An event that reaches the limit runs on with a probability in proportion to the 
 (sampling with probability proportional to size), times a factor that grows with the credit. For this, a partial match
 counts as 1/4 match, as later events may also be limited. A small credit leads to probabilities that use half of what is
 added, so it is seldom used up. The factor first rises steeply with the credit, up to `STEEP`, so that some events run on
-even in a short stream. Then it rises slowly up to `Cut.enough`, from which on all events run on: in a burst, a credit
-for some of the events should go to those that would lose most. The credit is that large after a time in which few events
-reached the limit.
+even in a short stream. Then it rises slowly up to `Cut.enough`, from which on all events run on. In between, the credit
+goes mostly to the events that would lose most. A large credit is left by a time in which few events reached the limit.
 
 What an event does beyond the limit has the inverse of this probability as its weight, for the estimates of flows.pyx.
 What it would also have done if it had stopped there has no additional weight, so the cost of both is kept apart. There
