@@ -19,9 +19,11 @@ FOLDER = RESULTS / "papers"
 
 _ROW_KEYS = (
     "shedder", "target", "seed", "recall", "precision", "estimated_recall", "mean_latency", "p95_latency",
-    "p99_latency", "share_over_bound",
-    "throughput", "shed_event_ratio", "shed_match_ratio", "overhead", "seconds", "dropped", "why",
+    "p99_latency", "mean_latency_while_shedding", "share_over_bound", "throughput", "shed_event_ratio",
+    "shed_match_ratio", "overhead", "seconds", "dropped", "why",
 )  # fmt: skip
+#: Keys of the rows by those of values that are relative to the latency bound.
+_LATENCIES = {"used": "mean_latency", "used_while_shedding": "mean_latency_while_shedding"}
 _SETTING_KEYS = (
     "mode", "clock", "index", "statistic", "latency_bound", "maximum_rate", "skip", "seeds", "targets", "strategies",
 )  # fmt: skip
@@ -85,8 +87,8 @@ class PartResult:
         Keys besides those of the rows are ``speed`` (throughput relative to that without shedding), ``target`` (the
         number in its label), ``false_negatives`` (share of the matches that are missing, whatever events the others
         bind), ``missed`` (share of the matches that are not found with the same events), ``false_positives`` (matches
-        with other events, per true match), ``used`` (mean latency, relative to the latency bound) and
-        ``match_probability``.
+        with other events, per true match), ``used`` and ``used_while_shedding`` (mean latency, of all judged events and
+        between decisions that shed load, relative to the latency bound) and ``match_probability``.
         """
         values = [self._row_value(row, key) for row in self.rows_of(shedder, target)]
         present = [value for value in values if value is not None]
@@ -110,8 +112,8 @@ class PartResult:
             return float(self.truth(row["target"])[key])
         if key in _OF_RECALL:
             return _OF_RECALL[key](row)
-        if key == "used":
-            mean = row["mean_latency"]
+        if key in _LATENCIES:
+            mean = row[_LATENCIES[key]]
             return None if mean is None else mean / self.document["setting"]["latency_bound"]
         value = row[key]
         return None if value is None else float(value)

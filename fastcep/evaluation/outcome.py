@@ -33,6 +33,9 @@ class Outcome:
         work limit of an event skipped a partial match.
     withheld
         Number of times that an event was not tried for a variable, dropped or not.
+    while_shedding
+        Mean latency of the events, also those of the warm-up, between decisions that shed load; 0 if none did. None for
+        references, which make no decisions.
     bindable, births
         Number of events that some variable could bind, and of partial matches created or rejected; the totals for
         ratios. 0 events: there is no ratio.
@@ -60,6 +63,7 @@ class Outcome:
     bindable: int
     births: int
     withheld: int = 0
+    while_shedding: float | None = None
     estimated_recall: float | None = None
     demanded: bool = True
     line: tuple[list[int], list[float]] = ([], [])
@@ -79,6 +83,7 @@ def outcome_of(trial: Trial, target: Target, run: Measured) -> Outcome:
     """Return the outcome of a run of an engine with a shedder."""
     setting, shedding = trial.setting, run.metrics["shedding"]
     latencies = run.processing if target.rate is None else run.event
+    judged_kind = shedding["processing_latency" if target.rate is None else "event_latency"]
     judged = latencies[skipped(len(latencies), setting.skip) :]
     share_over = run.share_over
     if share_over is None and target.bound is not None:
@@ -89,6 +94,7 @@ def outcome_of(trial: Trial, target: Target, run: Measured) -> Outcome:
         found=len(run.identities),
         right=count_found(run.identities, trial.truth.identities),
         mean=statistic_of(judged, "mean"), p95=statistic_of(judged, "p95"), p99=statistic_of(judged, "p99"),
+        while_shedding=judged_kind["mean_while_shedding"],
         processing=total(run.processing), overhead=float(shedding["overhead"]),
         share_over=share_over,
         shed_events=shedding["dropped_events"] + in_windows,

@@ -24,7 +24,8 @@ _TEXT, _REAL, _COUNT, _FLAG = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 _COLUMNS: dict[str, pa.DataType] = {
     "shedder": _TEXT, "target": _TEXT, "bound": _REAL, "rate": _REAL, "demand": _REAL, "seed": pa.uint64(),
     "recall": _REAL, "precision": _REAL, "mean_latency": _REAL, "p95_latency": _REAL, "p99_latency": _REAL,
-    "share_over_bound": _REAL, "throughput": _REAL, "shed_events": _COUNT, "shed_matches": _COUNT,
+    "mean_latency_while_shedding": _REAL, "share_over_bound": _REAL, "throughput": _REAL, "shed_events": _COUNT,
+    "shed_matches": _COUNT,
     "shed_event_ratio": _REAL, "shed_match_ratio": _REAL, "overhead": _REAL, "estimated_recall": _REAL,
     "held": _FLAG, "fired": _FLAG, "counts": _FLAG, "why": _TEXT,
 }  # fmt: skip
@@ -96,7 +97,7 @@ class Report:
 
     def to_arrow(self) -> pa.Table:
         """Return the rows as an Arrow table, without the spread of repeated runs."""
-        rows = [{name: row[name] for name in _COLUMNS} for row in self.rows]
+        rows = [{name: row.get(name) for name in _COLUMNS} for row in self.rows]
         return pa.Table.from_pylist(rows, pa.schema(_COLUMNS))
 
     def to_pandas(self) -> Any:

@@ -17,7 +17,8 @@ MIN_MATCHES = 1_000
 
 #: Values of a row that are medians over repeated runs, with their spread.
 _SPREAD = (
-    "recall", "precision", "mean_latency", "p95_latency", "p99_latency", "share_over_bound", "throughput",
+    "recall", "precision", "mean_latency", "p95_latency", "p99_latency", "mean_latency_while_shedding",
+    "share_over_bound", "throughput",
     "shed_event_ratio", "shed_match_ratio", "overhead", "estimated_recall",
 )  # fmt: skip
 _COUNTS = ("shed_events", "shed_matches")
@@ -72,6 +73,7 @@ def _numbers(trial: Comparison, outcome: Outcome) -> dict[str, Any]:
         "recall": outcome.right / truth if enough else None,
         "precision": outcome.right / outcome.found if enough and outcome.found else None,
         "mean_latency": outcome.mean, "p95_latency": outcome.p95, "p99_latency": outcome.p99,
+        "mean_latency_while_shedding": outcome.while_shedding,
         "share_over_bound": outcome.share_over,
         "throughput": len(trial.stream) / busy * 1e9 if busy else None,
         "shed_events": outcome.shed_events, "shed_matches": outcome.shed_matches,

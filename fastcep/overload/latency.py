@@ -13,7 +13,7 @@ from fastcep._core.shed.latencies import add_waits
 from fastcep.errors import SnapshotError, ValidationError
 from fastcep.overload.clock import exact_sum
 from fastcep.overload.histogram import BITS, LONGEST, Histogram
-from fastcep.stored import COUNT, TEXT, Misfit, anything, listed, number, record, whole
+from fastcep.stored import COUNT, TEXT, Misfit, anything, listed, number, record, sequence, whole
 
 __all__ = ["KINDS", "STATISTICS", "LatencyMonitor"]
 
@@ -27,10 +27,11 @@ _PERCENTS = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 _MOST = 9 * 10**15  # nanoseconds, 104 days: picoseconds fit into 64 bits
 
 _TOTAL = whole(0, 1 << 100)  # picoseconds
+_SUM = sequence(COUNT, _TOTAL)
 _SERIES = record({
     "count": COUNT, "over": COUNT, "total": _TOTAL, "max": number(0, _MOST), "values": listed(number(0, _MOST)),
     "histogram": TEXT,
-})  # fmt: skip
+}, {"ended": _SUM, "shedding": _SUM})  # older snapshots lack these  # fmt: skip
 _STATE = record({
     "window": anything, "every": anything, "bound": anything, "seen": COUNT, **dict.fromkeys(KINDS, _SERIES),
 })  # fmt: skip
@@ -117,6 +118,11 @@ class LatencyMonitor:
         else:
             self._series["event"].add_waits(arrivals[first :: self._every], now)
 
+    def end_interval(self, *, shedding: bool) -> None:
+        """End an interval of the stream: whether load was shed since the last one ended; for `summary`."""
+        for series in self._series.values():
+            series.end_interval(shedding)
+
     @property
     def count(self) -> int:
         """Number of values recorded of each kind."""
@@ -194,12 +200,13 @@ class LatencyMonitor:
         -------
         dict
             ``count``; in nanoseconds ``mean`` and ``max`` (exact), ``p50``, ``p95``, ``p99`` and ``p999`` (to three
-            digits). All are 0 before the first value.
+            digits), and ``mean_while_shedding``, the exact mean in the intervals in which load was shed
+            (`end_interval`). All are 0 before the first value.
         """
         series = self._series_of(kind)
         percentiles = {name: min(value / 1000, series.most) for name, value in series.percentiles().items()}
-        mean = series.total / series.count / 1000 if series.count else 0.0
-        return {"count": series.count, "mean": mean, **percentiles, "max": series.most}
+        mean, shedding = _mean(series.count, series.total), _mean(*series.shedding)
+        return {"count": series.count, "mean": mean, **percentiles, "max": series.most, "mean_while_shedding": shedding}
 
     def state(self) -> dict[str, Any]:
         """Return the state for a snapshot as JSON values."""
@@ -242,6 +249,8 @@ class _Series:
     def __init__(self, window: int, bound: float | None) -> None:
         self.count = self.over = 0
         self.total = 0  # picoseconds: a sum of floats would depend on the division into batches
+        self.ended: tuple[int, int] = (0, 0)  #: count and total when the last interval ended
+        self.shedding: tuple[int, int] = (0, 0)  #: count and total of the intervals in which load was shed
         self.most = 0.0
         self._bound = bound
         self._ring = np.zeros(window)
@@ -255,6 +264,11 @@ class _Series:
             state[name] for name in ("count", "over", "total", "max")
         )
         series._histogram = Histogram.decoded(state["histogram"])
+        counted = series.count, series.total
+        series.ended, series.shedding = tuple(state.get("ended", counted)), tuple(state.get("shedding", (0, 0)))
+        sums = np.array([series.ended, series.shedding], dtype=object)
+        if (sums > np.array(counted, dtype=object)).any():
+            raise ValueError(f"its intervals have more values than it counted: {series.count}")
         if len(state["values"]) != len(series.window()) or series._histogram.count != series.count:
             raise ValueError(f"it does not hold the values that it counted: {series.count}")
         series.window()[:] = state["values"]
@@ -304,6 +318,13 @@ class _Series:
         self._ring[place : place + kept] = value
         self._ring[: max(0, place + kept - len(self._ring))] = value
 
+    def end_interval(self, shedding: bool) -> None:
+        """Count the values since the last interval ended as those of an interval with or without shedding."""
+        if shedding:
+            count, total = self.count - self.ended[0], self.total - self.ended[1]
+            self.shedding = self.shedding[0] + count, self.shedding[1] + total
+        self.ended = self.count, self.total
+
     def window(self) -> Floats:
         """Return the most recent values, in the order of the ring."""
         return self._ring[: self.count]
@@ -324,7 +345,14 @@ class _Series:
             "max": self.most,
             "values": self.window().tolist(),
             "histogram": self._histogram.encoded(),
+            "ended": list(self.ended),
+            "shedding": list(self.shedding),
         }
+
+
+def _mean(count: int, total: int) -> float:
+    """Return the mean in nanoseconds of values with a total in picoseconds; 0.0 without values."""
+    return total / count / 1000 if count else 0.0
 
 
 def _checked(values: Floats, name: str) -> Floats:

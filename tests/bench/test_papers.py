@@ -52,6 +52,7 @@ each = pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.stem
 KEYS = {
     "target", "speed", "recall", "precision", "shed_event_ratio", "shed_match_ratio", "false_negatives", "used",
     "match_probability", "share_over_bound", "overhead", "seconds", "missed", "false_positives", "dropped",
+    "used_while_shedding",
 }  # fmt: skip
 #: Events of the small runs: enough for a match of each query.
 SMALL = {"hybrid": 3_000, "pspice": 8_000, "espice": 8_000}

@@ -42,7 +42,7 @@ def test_latencies_are_those_counted_by_hand() -> None:
     shed = live.metrics()["shedding"]
     assert shed["processing_latency"] == shed["event_latency"]
     assert shed["processing_latency"] == {
-        "count": 5, "mean": 1.6, "p50": 1, "p95": 4, "p99": 4, "p999": 4, "max": 4,
+        "count": 5, "mean": 1.6, "p50": 1, "p95": 4, "p99": 4, "p999": 4, "max": 4, "mean_while_shedding": 0,
     }  # fmt: skip
 
 
@@ -100,6 +100,25 @@ def test_metrics_while_it_sheds(stream: pa.Table) -> None:
     assert 0 < own["kept"] < 1
     assert shed["dropped_events"] == sum(own["dropped_events"].values()) > 0
     assert own["dropped_events"]["D"] == shed["dropped_partial_matches"] == shed["dropped_in_windows"] == 0
+
+
+def test_mean_latency_while_load_is_shed(stream: pa.Table) -> None:
+    """It is that of the events between two decisions of which the first has a demand, also after a restart."""
+    live, stretches = engine(query(), RandomEvents(), 8), list[tuple[int, float, np.ndarray]]()
+
+    def note(processing: np.ndarray, _: np.ndarray) -> None:
+        shed = live.metrics()["shedding"]
+        stretches.append((shed["decisions"], shed["demand"], processing.copy()))
+
+    for first in range(0, len(stream), 2_600):
+        live.listen(note)
+        live.process(stream.slice(first, 2_600))
+        live = fc.Engine.restore(live.snapshot(), shedder=RandomEvents())
+    shed = live.metrics()["shedding"]
+    demands = [demand for _, demand, _ in stretches]
+    assert min(demands[len(demands) // 4 :]) == 0 < max(demands)
+    judged = [values for decisions, demand, values in stretches if demand > 0 and decisions < shed["decisions"]]
+    assert shed["processing_latency"]["mean_while_shedding"] == pytest.approx(np.concatenate(judged).mean(), rel=1e-12)
 
 
 @pytest.mark.parametrize(("events", "apart"), [(800, 100), (80, 32), (40_000, 5_000), (100_000, 4096)])

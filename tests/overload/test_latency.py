@@ -92,7 +92,9 @@ def test_percentiles_have_three_digits() -> None:
     for block in blocks(values, [1, 5_000, 3, 4_096, 100]):
         monitor.record(block)
     summary = monitor.summary()
-    assert list(summary) == ["count", "mean", "p50", "p95", "p99", "p999", "max"]
+    assert list(summary) == [
+        "count", "mean", "p50", "p95", "p99", "p999", "max", "mean_while_shedding",
+    ]  # fmt: skip
     for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)):
         assert summary[name] == pytest.approx(nearest_rank(values, share), rel=1e-3)
 
@@ -101,7 +103,7 @@ def test_a_percentile_is_not_above_the_maximum() -> None:
     monitor = LatencyMonitor()
     monitor.record(np.full(10, 123_456.789))
     assert monitor.summary() == {"count": 10, "mean": 123_456.789, **dict.fromkeys(
-        ("p50", "p95", "p99", "p999", "max"), 123_456.789)}  # fmt: skip
+        ("p50", "p95", "p99", "p999", "max"), 123_456.789), "mean_while_shedding": 0}  # fmt: skip
 
 
 def test_the_histogram_is_that_of_single_values() -> None:
@@ -168,14 +170,42 @@ def test_state_goes_through_json() -> None:
     monitor, other = (LatencyMonitor(window=100, every=3, bound=50.0) for _ in range(2))
     monitor.record(values[:2_345], values[:2_345] * 2)
     other.record(values[:7])  # replaced by the restored state
+    for shedding, block in ((True, values[:20]), (False, values[20:90])):
+        monitor.record(block)
+        monitor.end_interval(shedding=shedding)
     state = json.loads(json.dumps(monitor.state()))
     other.restore(state)
     for each in (monitor, other):
         each.record(values[2_345:], values[2_345:] * 2)
+        each.end_interval(shedding=True)
     assert monitor.state() == other.state()
     for kind in ("processing", "event"):
         assert monitor.summary(kind) == other.summary(kind)
         assert monitor.recent(50, kind) == other.recent(50, kind)
+
+
+def test_mean_of_the_intervals_in_which_load_was_shed() -> None:
+    monitor = LatencyMonitor(window=2)
+    for shedding, values in ((False, [9.0]), (True, [1.0, 2.0]), (True, [6.0]), (False, [50.0])):
+        monitor.record(np.array(values), 2 * np.array(values))
+        monitor.end_interval(shedding=shedding)
+    monitor.record(np.array([70.0]))  # of an interval that has not ended
+    assert monitor.summary()["mean_while_shedding"] == 3.0
+    assert monitor.summary("event")["mean_while_shedding"] == 6.0
+
+
+def test_older_states_have_no_intervals() -> None:
+    monitor = LatencyMonitor()
+    monitor.record(np.array([4.0]))
+    monitor.end_interval(shedding=True)
+    state = monitor.state()
+    for kind in ("processing", "event"):
+        del state[kind]["ended"], state[kind]["shedding"]
+    monitor.restore(state)
+    assert monitor.summary()["mean_while_shedding"] == 0
+    monitor.record(np.array([5.0]))
+    monitor.end_interval(shedding=True)
+    assert monitor.summary()["mean_while_shedding"] == 5.0
 
 
 def test_state_of_nothing() -> None:
@@ -192,6 +222,7 @@ def test_state_of_nothing() -> None:
         ({"bound": None}, "bound=None, expected 2.0"),
         ({"seen": None}, "is damaged"),
         ({"event": {}}, "is damaged"),
+        ({"event": {"shedding": [7, 0]}}, "intervals have more values than it counted: 6"),
         ({"event": {"values": [1.0]}}, "does not hold the values that it counted: 6"),
         ({"event": {"histogram": "HISTF"}}, "damaged histogram"),
         ({"event": {"histogram": Histogram().encoded()}}, "does not hold the values that it counted: 6"),
