@@ -52,16 +52,12 @@ def _within(part: PartResult, case: str) -> str:
         f"{verdict(value_of(part, ESPICE, target, 'share_over_bound') <= 1 - _WITHIN)})"
         for target in part.targets
     )
-    used, shed = (
-        join_words(f"{value_of(part, ESPICE, target, key):.2f}" for target in part.targets)
-        for key in ("used", "used_while_shedding")
-    )
+    used = join_words(f"{value_of(part, ESPICE, target, 'used'):.2f}" for target in part.targets)
     overhead = max(part.values(ESPICE, "overhead"))
     missed = join_words(f"{value_of(part, ESPICE, target, MISSED):.0%}" for target in part.targets)
     return (
         f"{case}, {values} of the events are within the bound, and {missed} of the matches are missed. The mean "
-        f"latency is {used} of the bound; while load is shed, it is {shed}. Decisions take up to {overhead:.2%} of the "
-        "busy time."
+        f"latency is {used} of the bound. Decisions take up to {overhead:.2%} of the busy time."
     )
 
 

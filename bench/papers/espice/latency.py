@@ -92,9 +92,8 @@ WALL = Figure(
     _WALL_PARTS,
     (_picture("Largest event latency in each part of the stream, wall clock", _WALL_PARTS),),
     tuple(
-        Table(part.name, "Late events, mean latency of all events and while load is shed, as shares of the bound, and "
-              f"time for decisions: {part.title}",
-              ("share_over_bound", "used", "used_while_shedding", "overhead"))
+        Table(part.name, f"Late events, mean latency as a share of the bound, and time for decisions: {part.title}",
+              ("share_over_bound", "used", "overhead"))
         for part in _WALL_PARTS
     ),
     bound_kept_on_the_wall,
