@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from fastcep.overload.protocols import Detector
 from fastcep.plan import Plan
-from fastcep.query.patterns import is_monotonic, pattern_variables
+from fastcep.query.patterns import finds_matches_separately, is_monotonic, pattern_variables
 from fastcep.stored import AMOUNT, COUNT, NUMBER, SHARE, grid, listed, record, sequence
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ _DEPTH, _RAREST = 16, 0.01
 class WorkLimit:
     """Limit of the work for single events, with an estimate of the matches that it loses.
 
-    There is none if a query is not monotonic: without a partial match it could report a false match.
+    There is none if a query could report a false match without a partial match, see `finds_matches_separately`. Events
+    of negated variables are stored whatever they cost. There is none either if a negation ends the pattern: it is not
+    known which of the waiting matches hold when they are weighed, so the estimate would be wrong.
 
     Parameters
     ----------
@@ -98,7 +100,7 @@ class WorkLimit:
         ``cuts``: whether the shedder wants a limit (`Shedder.cuts`).
         """
         self._part = 1 / max(len(queries), 1)
-        self.on = cuts and self._enabled and all(is_monotonic(query.plan.query) for query in queries)
+        self.on = cuts and self._enabled and all(_can_be_limited(query.plan) for query in queries)
         for query in queries:
             query.weigh_always(self.on)
         if self.on:
@@ -236,6 +238,12 @@ class WorkLimit:
             query.weigh_always(self.on)
         if self.on:
             self._limit(queries)
+
+
+def _can_be_limited(plan: Plan) -> bool:
+    """Return whether the work for an event of a query can be limited, see `WorkLimit`."""
+    waits = any(state.deferred for state in plan.states)
+    return is_monotonic(plan.query) if waits else finds_matches_separately(plan.query)
 
 
 def expected(plan: Plan, tried: Floats) -> tuple[float, float]:

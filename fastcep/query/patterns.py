@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from fastcep.query import ast
 
 __all__ = [
-    "PatternVariable", "count_states", "groups_of", "is_monotonic", "is_nullable", "names_of", "nesting",
-    "pattern_variables", "positive_variables", "sub_patterns", "trailing_negation", "trailing_silence",
+    "PatternVariable", "count_states", "finds_matches_separately", "groups_of", "is_monotonic", "is_nullable",
+    "names_of", "nesting", "pattern_variables", "positive_variables", "sub_patterns", "trailing_negation",
+    "trailing_silence",
 ]  # fmt: skip
 
 
@@ -196,8 +197,16 @@ def is_monotonic(query: ast.Query) -> bool:
 
     See docs/shedding.md. Contiguity conditions are allowed, because dropped events keep their positions.
     """
+    negates = any(variable.negated for variable in pattern_variables(query.pattern))
+    return finds_matches_separately(query) and not negates
+
+
+def finds_matches_separately(query: ast.Query) -> bool:
+    """Return whether a match is found whatever other partial matches there are.
+
+    Dropping partial matches then causes no false matches, but dropping events of negated variables does.
+    """
     return (
         query.strategy == "skip_till_any" and query.select == "each" and query.consume == "zero"
         and query.limit is None and query.after_match == "no skip"
-        and not any(variable.negated for variable in pattern_variables(query.pattern))
     )  # fmt: skip

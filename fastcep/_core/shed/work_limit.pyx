@@ -23,8 +23,10 @@ What it would also have done if it had stopped there has no additional weight, s
 is one draw for each event. The cost of a partial match that it may begin is reserved.
 
 Invariant: the cost of an event is at most the limit, unless it runs on. Passing over a partial match has the same
-effect as refusing the birth of the child or not finding the match, so it adds no match to a monotonic query. If some
-rows of a bucket are passed over, all rows are checked for being alive; this check is not part of the cost.
+effect as refusing the birth of the child or not finding the match, so it adds no match to a query that finds each match
+whatever other partial matches there are. Events of negated variables are not limited: they are stored, and matches look
+them up. If some rows of a bucket are passed over, all rows are checked for being alive; this check is not part of the
+cost.
 """
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint64_t
 
