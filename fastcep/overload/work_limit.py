@@ -75,7 +75,7 @@ class WorkLimit:
     limited
         Queries for which the work for an event was stopped between the last two calls of `update`.
     share
-        Estimated share of the recent matches that was lost.
+        Estimated share of the recent matches that the limit lost.
     """
 
     def __init__(self, bound: float | None, detectors: Sequence[Detector]) -> None:
@@ -93,6 +93,8 @@ class WorkLimit:
         self._ran_on: list[int] = []
         self._before: list[Floats] = []
         self._recent: list[Floats] = []
+        self._weighed_before: list[Floats] = []  #: number of matches and sum of their weights, by query
+        self._recent_weighed: list[Floats] = []
 
     def use(self, queries: Sequence[QueryShedding], cuts: bool) -> None:
         """Limit the work of these queries; each begins with an equal part of the bound and of the unlimited events.
@@ -107,13 +109,19 @@ class WorkLimit:
             self._limit(queries)
             self._before = [query.shedding.tried for query in queries]
             self._recent = [np.zeros_like(tried) for tried in self._before]
+            self._weigh_anew(queries)
             self._ran_on = [query.shedding.ran_on for query in queries]
             self._events = self._over = self._unstoppable = self._reserved = 0.0
             return
         self._before, self._recent, self._ran_on = [], [], []
+        self._weighed_before, self._recent_weighed = [], []
         if self._enabled:
             for query in queries:
                 query.shedding.cut_off(0, 0.0, 0.0)
+
+    def _weigh_anew(self, queries: Sequence[QueryShedding]) -> None:
+        self._weighed_before = [_weighed(query) for query in queries]
+        self._recent_weighed = [np.zeros(2) for _ in queries]
 
     def _limit(self, queries: Sequence[QueryShedding]) -> None:
         most, share = round(self._bound * 1000 * self._part), self._unlimited / len(queries)
@@ -155,7 +163,10 @@ class WorkLimit:
         if self.limited:
             self._quiet = 0
         for number, query in enumerate(queries):
-            tried = query.shedding.tried
+            tried, weighed = query.shedding.tried, _weighed(query)
+            self._recent_weighed[number] *= _DECAY
+            self._recent_weighed[number] += weighed - self._weighed_before[number]
+            self._weighed_before[number] = weighed
             query_found, query_without = self._loss(number, query, tried)
             self._recent[number] = _DECAY * self._recent[number] + tried - self._before[number]
             self._before[number] = tried
@@ -196,11 +207,20 @@ class WorkLimit:
         }  # fmt: skip
 
     def _loss(self, number: int, query: QueryShedding, tried: Floats) -> tuple[float, float]:
-        """Return the number of matches of a query found recently, and that expected without a limit."""
+        """Return the number of matches of a query found recently, and that expected without a limit.
+
+        Both the counts by edge and the weights of the matches found show what is lost, and the larger loss counts. The
+        former are too low where partial matches differ much in how many matches they lead to, as with a negation; the
+        latter are too low until events that ran on have found something.
+        """
         recent = _DECAY * self._recent[number] + tried - self._before[number]
         if not recent[:, 2].any():
             return 0.0, 0.0
         found, without_limit = expected(query.plan, recent)
+        made, weight = self._recent_weighed[number].tolist()
+        kept = query.drop_plan.known_kept()  # what the plan drops is not due to the limit
+        if made > 0 and kept is not None:
+            without_limit = max(without_limit, found * weight * kept / made)
         scale = min(1.0, int(query.matcher.matches) / max(_matches(query.plan, tried), 1.0))  # others are discarded
         return scale * found, scale * without_limit
 
@@ -214,6 +234,8 @@ class WorkLimit:
             "quiet": self._quiet, "share": self.share, "unlimited": self._unlimited, "part": self._part,
             "events": self._events, "over": self._over, "unstoppable": self._unstoppable, "reserved": self._reserved,
             "ran_on": self._ran_on,
+            "weighed": [[*before.tolist(), *recent.tolist()]
+                        for before, recent in zip(self._weighed_before, self._recent_weighed, strict=True)],
             "before": [tried.tolist() for tried in self._before], "lately": [tried.tolist() for tried in self._recent],
         }  # fmt: skip
 
@@ -224,7 +246,7 @@ class WorkLimit:
         record(
             {"quiet": COUNT, "share": NUMBER, "unlimited": SHARE, "part": SHARE, "before": each, "lately": each},
             {"events": AMOUNT, "over": SHARE, "unstoppable": NUMBER, "reserved": SHARE,  # older snapshots lack these
-             "ran_on": listed(COUNT, len(self._ran_on))},
+             "ran_on": listed(COUNT, len(self._ran_on)), "weighed": listed(grid(AMOUNT, 4), len(self._before))},
         )(state, "control.cut")  # fmt: skip
         self._quiet, self.share = state["quiet"], state["share"]
         self._unlimited, self._part = state["unlimited"], state["part"]
@@ -238,6 +260,14 @@ class WorkLimit:
             query.weigh_always(self.on)
         if self.on:
             self._limit(queries)
+            self._weigh_anew(queries)
+            for number, weighed in enumerate(state.get("weighed", [])):
+                self._weighed_before[number][:], self._recent_weighed[number][:] = weighed[:2], weighed[2:]
+
+
+def _weighed(query: QueryShedding) -> Floats:
+    """Return the number of matches that a query has found, and the sum of their weights."""
+    return np.array(query.shedding.weighed[:2], np.float64)
 
 
 def _can_be_limited(plan: Plan) -> bool:

@@ -21,6 +21,7 @@ from support.state_transfer import quiet
 
 import fastcep as fc
 from fastcep.overload.costs import CostTable
+from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.work_limit import WorkLimit, expected
 from fastcep.plan import INDEXES, make_plan
 from fastcep.query.patterns import finds_matches_separately, is_monotonic
@@ -315,15 +316,24 @@ def test_in_a_burst_those_run_on_that_would_lose_most() -> None:
     assert (ran_on == 2).sum() < 0.7 * (ran_on == 1).sum()
 
 
+class QueryLike(SimpleNamespace):
+    """What a work limit knows of a query."""
+
+    __hash__ = object.__hash__
+
+
 class Limited:
     """A work limit of some queries, with events above the bound that ran on or could not be stopped."""
 
     def __init__(self, queries: int = 1) -> None:
         plan = make_plan(fc.parse("PATTERN SEQ(A a, C c) WITHIN 1us", SCHEMA), store="rows")
-        shedding = SimpleNamespace(tried=np.zeros((2, 4)), ran_on=0, cut_off=lambda *_: None)
-        self.query: Any = SimpleNamespace(plan=plan, shedding=shedding, weigh_always=lambda _: None)
+        shedding = SimpleNamespace(tried=np.zeros((2, 4)), ran_on=0, cut_off=lambda *_: None, weighed=(0, 0.0, 0.0))
+        self.query: Any = QueryLike(
+            plan=plan, shedding=shedding, weigh_always=lambda _: None, drop_plan=DropPlan(),
+            matcher=SimpleNamespace(matches=1_000),
+        )  # fmt: skip
         self.queries = [self.query] + [
-            SimpleNamespace(**vars(self.query) | {"shedding": SimpleNamespace(**vars(shedding))})
+            QueryLike(**vars(self.query) | {"shedding": SimpleNamespace(**vars(shedding))})
             for _ in range(queries - 1)
         ]
         self.limit = WorkLimit(3.0, [OfPercentile(0.0)])
@@ -335,6 +345,40 @@ class Limited:
         self.query.shedding.ran_on += round(events * ran_on)
         self.limit.update(self.queries, events, ran_on + unstoppable)
         return float(self.limit.state()["unlimited"])
+
+
+@pytest.mark.parametrize(
+    ("made", "weight", "kept", "lost"),
+    [
+        (0, 0.0, 1.0, 1 / 11),  # 4 of 44 children, as nothing was weighed
+        (40, 41.0, 1.0, 1 / 11),  # no event that ran on has found much yet
+        (40, 80.0, 1.0, 0.5), (80, 160.0, 1.0, 0.5),
+        (40, 80.0, 0.625, 0.2),  # some of it is lost by the drop plan
+        (40, 80.0, None, 1 / 11),  # nobody knows how much
+    ],
+)  # fmt: skip
+def test_the_larger_of_two_estimates_of_the_loss_counts(
+    made: int, weight: float, kept: float | None, lost: float
+) -> None:
+    limited = Limited()
+    query, limit = limited.query, limited.limit
+    edges = query.plan.edges
+    begins = next(number for number, edge in enumerate(edges) if edge.source < 0)
+    query.drop_plan = DropPlan(kept=kept, events=np.array([0.1, 0.0, 0.0]))
+    query.shedding.tried, query.shedding.weighed = query.shedding.tried.copy(), (made, weight, 0.0)
+    query.shedding.tried[begins], query.shedding.tried[1 - begins] = (100, 100, 0, 0), (100, 40, 10, 4)
+    assert limit.update(limited.queries, 1_000, 0.0)
+    assert limit.share == pytest.approx(lost)
+    state = json.loads(json.dumps(limit.state()))
+    again, older = Limited(), Limited()
+    again.limit.restore(state, again.queries)
+    older.limit.restore({name: value for name, value in state.items() if name != "weighed"}, older.queries)
+    for other in (limited, again, older):
+        other.query.drop_plan = query.drop_plan
+        other.query.shedding.tried, other.query.shedding.weighed = query.shedding.tried, query.shedding.weighed
+        other.limit.update(other.queries, 1_000, 0.0)
+    assert limit.share == again.limit.share == pytest.approx(lost)
+    assert older.limit.share <= max(lost, 1 / 11) + 1e-9
 
 
 def test_a_burst_that_used_too_much_is_made_up_for() -> None:
