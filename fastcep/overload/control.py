@@ -260,6 +260,7 @@ class Control(ShedderChange):
         """Measure, set the demand, apply new drop plans, report, and schedule the next decision."""
         if self.shedder is not None:
             shed_before = self.demand > 0 or self._work_limit.active
+            self.monitor.end_interval(shedding=shed_before)
             by_window = self._window_size(max) / self._meter.events
             self._load = load = self._measure(place)
             before = self.demand
@@ -267,9 +268,8 @@ class Control(ShedderChange):
             self._backlog.update(load, self._demand.readings, before, self.demand)
             limits = self._work_limit.update(self.queries, load.events, load.over)
             sheds = self.demand > 0 or limits
-            moved = self._sleep_or_wake(sheds)
+            moved, visited, learned = self._sleep_or_wake(sheds), 0, 0
             dropped = self._dropped_counts() if sheds and not self.episodes.active else (0, 0)
-            visited = learned = 0
             if sheds:
                 visited, learned = self._shed(self.shedder)
             elif shed_before:

@@ -138,7 +138,6 @@ class DemandControl:
             Number of decisions in a window.
         """
         load.shedding, self.readings = self.demand > 0, []
-        self._monitor.end_interval(shedding=load.shedding)
         self.demand, self.why, self.of_present, self.bound_missed = 0.0, "", False, False
         for detector, controller in self._loops:
             if detector.statistic == "mean" and load.events >= _SMOOTHED:

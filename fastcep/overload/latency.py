@@ -119,7 +119,13 @@ class LatencyMonitor:
             self._series["event"].add_waits(arrivals[first :: self._every], now)
 
     def end_interval(self, *, shedding: bool) -> None:
-        """End an interval of the stream: whether load was shed since the last one ended; for `summary`."""
+        """End an interval of the stream.
+
+        Parameters
+        ----------
+        shedding
+            Whether load was shed in it, for ``mean_while_shedding`` of `summary`.
+        """
         for series in self._series.values():
             series.end_interval(shedding)
 
@@ -266,8 +272,8 @@ class _Series:
         series._histogram = Histogram.decoded(state["histogram"])
         counted = series.count, series.total
         series.ended, series.shedding = tuple(state.get("ended", counted)), tuple(state.get("shedding", (0, 0)))
-        sums = np.array([series.ended, series.shedding], dtype=object)
-        if (sums > np.array(counted, dtype=object)).any():
+        sums = np.array([counted, series.ended, series.shedding], dtype=object)
+        if (np.diff(sums, axis=0) > 0).any():
             raise ValueError(f"its intervals have more values than it counted: {series.count}")
         if len(state["values"]) != len(series.window()) or series._histogram.count != series.count:
             raise ValueError(f"it does not hold the values that it counted: {series.count}")

@@ -54,12 +54,16 @@ _DECAY, _QUIET = 0.99, 1000
 _DEPTH, _RAREST = 16, 0.01
 
 
+_WEIGHED = sequence(grid(AMOUNT, 2), AMOUNT, AMOUNT, grid(NUMBER, 2), AMOUNT)
+
+
 class WorkLimit:
     """Limit of the work for single events, with an estimate of the matches that it loses.
 
-    There is none if a query could report a false match without a partial match, see `finds_matches_separately`. Events
-    of negated variables are stored whatever they cost. There is none either if a negation ends the pattern: it is not
-    known which of the waiting matches hold when they are weighed, so the estimate would be wrong.
+    There is no limit if skipping a partial match could make a query report a false match, see
+    `finds_matches_separately`. Events of negated variables are stored whatever they cost. Nor is there a limit if a
+    negation ends the pattern: such matches are weighed before it is known which of them hold, so the estimate would be
+    wrong.
 
     Parameters
     ----------
@@ -93,8 +97,7 @@ class WorkLimit:
         self._ran_on: list[int] = []
         self._before: list[Floats] = []
         self._recent: list[Floats] = []
-        self._weighed_before: list[Floats] = []  #: number of matches and sum of their weights, by query
-        self._recent_weighed: list[Floats] = []
+        self._weighed: list[_WeighedMatches] = []
 
     def use(self, queries: Sequence[QueryShedding], cuts: bool) -> None:
         """Limit the work of these queries; each begins with an equal part of the bound and of the unlimited events.
@@ -109,19 +112,14 @@ class WorkLimit:
             self._limit(queries)
             self._before = [query.shedding.tried for query in queries]
             self._recent = [np.zeros_like(tried) for tried in self._before]
-            self._weigh_anew(queries)
+            self._weighed = [_WeighedMatches(query) for query in queries]
             self._ran_on = [query.shedding.ran_on for query in queries]
             self._events = self._over = self._unstoppable = self._reserved = 0.0
             return
-        self._before, self._recent, self._ran_on = [], [], []
-        self._weighed_before, self._recent_weighed = [], []
+        self._before, self._recent, self._ran_on, self._weighed = [], [], [], []
         if self._enabled:
             for query in queries:
                 query.shedding.cut_off(0, 0.0, 0.0)
-
-    def _weigh_anew(self, queries: Sequence[QueryShedding]) -> None:
-        self._weighed_before = [_weighed(query) for query in queries]
-        self._recent_weighed = [np.zeros(2) for _ in queries]
 
     def _limit(self, queries: Sequence[QueryShedding]) -> None:
         most, share = round(self._bound * 1000 * self._part), self._unlimited / len(queries)
@@ -163,10 +161,8 @@ class WorkLimit:
         if self.limited:
             self._quiet = 0
         for number, query in enumerate(queries):
-            tried, weighed = query.shedding.tried, _weighed(query)
-            self._recent_weighed[number] *= _DECAY
-            self._recent_weighed[number] += weighed - self._weighed_before[number]
-            self._weighed_before[number] = weighed
+            tried = query.shedding.tried
+            self._weighed[number].add()
             query_found, query_without = self._loss(number, query, tried)
             self._recent[number] = _DECAY * self._recent[number] + tried - self._before[number]
             self._before[number] = tried
@@ -217,10 +213,7 @@ class WorkLimit:
         if not recent[:, 2].any():
             return 0.0, 0.0
         found, without_limit = expected(query.plan, recent)
-        made, weight = self._recent_weighed[number].tolist()
-        kept = query.drop_plan.known_kept()  # what the plan drops is not due to the limit
-        if made > 0 and kept is not None:
-            without_limit = max(without_limit, found * weight * kept / made)
+        without_limit = min(max(without_limit, found * self._weighed[number].mean_weight), found / _RAREST)
         scale = min(1.0, int(query.matcher.matches) / max(_matches(query.plan, tried), 1.0))  # others are discarded
         return scale * found, scale * without_limit
 
@@ -233,20 +226,20 @@ class WorkLimit:
         return {
             "quiet": self._quiet, "share": self.share, "unlimited": self._unlimited, "part": self._part,
             "events": self._events, "over": self._over, "unstoppable": self._unstoppable, "reserved": self._reserved,
-            "ran_on": self._ran_on,
-            "weighed": [[*before.tolist(), *recent.tolist()]
-                        for before, recent in zip(self._weighed_before, self._recent_weighed, strict=True)],
+            "ran_on": self._ran_on, "weighed": [weighed.state() for weighed in self._weighed],
             "before": [tried.tolist() for tried in self._before], "lately": [tried.tolist() for tried in self._recent],
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any], queries: Sequence[QueryShedding]) -> None:
         """Restore a `state` of these queries."""
+        if self.on and not state.get("before"):  # an older version did not limit the work for these queries
+            return
         tables = [grid(NUMBER, *tried.shape) for tried in self._before]
         each = sequence(*tables)
         record(
             {"quiet": COUNT, "share": NUMBER, "unlimited": SHARE, "part": SHARE, "before": each, "lately": each},
             {"events": AMOUNT, "over": SHARE, "unstoppable": NUMBER, "reserved": SHARE,  # older snapshots lack these
-             "ran_on": listed(COUNT, len(self._ran_on)), "weighed": listed(grid(AMOUNT, 4), len(self._before))},
+             "ran_on": listed(COUNT, len(self._ran_on)), "weighed": listed(_WEIGHED, len(self._weighed))},
         )(state, "control.cut")  # fmt: skip
         self._quiet, self.share = state["quiet"], state["share"]
         self._unlimited, self._part = state["unlimited"], state["part"]
@@ -260,14 +253,55 @@ class WorkLimit:
             query.weigh_always(self.on)
         if self.on:
             self._limit(queries)
-            self._weigh_anew(queries)
-            for number, weighed in enumerate(state.get("weighed", [])):
-                self._weighed_before[number][:], self._recent_weighed[number][:] = weighed[:2], weighed[2:]
+            self._weighed = [_WeighedMatches(query) for query in queries]
+            for weighed, weighed_state in zip(self._weighed, state.get("weighed", []), strict=False):
+                weighed.restore(weighed_state)
 
 
-def _weighed(query: QueryShedding) -> Floats:
-    """Return the number of matches that a query has found, and the sum of their weights."""
-    return np.array(query.shedding.weighed[:2], np.float64)
+class _WeighedMatches:
+    """Weights of the recent matches of a query, less what they owe to its drop plans.
+
+    A match that ends now may have lost others to all drop plans of the last window. The one that drops most counts, and
+    the error of what it is expected to keep, so that no drops are taken for a loss by the work limit.
+    """
+
+    def __init__(self, query: QueryShedding) -> None:
+        self._query = query
+        self._before: list[float] = list(query.shedding.weighed[:2])
+        self._matches = self._weight = 0.0
+        self._least = (1.0, 1.0)  #: least share kept by a plan in this window and in the one before; -1: unknown
+        self._until = 0.0  #: number of received events at which this window ends
+
+    def add(self) -> None:
+        """Add the matches since the last call; the drop plan in force has been since then."""
+        query, plan = self._query, self._query.drop_plan
+        kept = plan.known_kept()
+        kept = -1.0 if kept is None else kept * (1 - plan.error)
+        if query.received >= self._until:
+            self._least, self._until = (kept, self._least[0]), query.received + query.window_size
+        else:
+            self._least = (min(kept, self._least[0]), self._least[1])
+        weighed = query.shedding.weighed[:2]
+        matches, weight = (new - old for new, old in zip(weighed, self._before, strict=True))
+        self._before = list(weighed)
+        self._matches, self._weight = _DECAY * self._matches, _DECAY * self._weight
+        least = min(self._least)
+        if least >= 0:  # else it is not known how much the drop plans lost
+            self._matches, self._weight = self._matches + matches, self._weight + least * weight
+
+    @property
+    def mean_weight(self) -> float:
+        """Number of matches without the work limit for each match found; 0 if unknown."""
+        return self._weight / self._matches if self._matches > 0 else 0.0
+
+    def state(self) -> list[Any]:
+        """Return the state for a snapshot as JSON values."""
+        return [self._before, self._matches, self._weight, list(self._least), self._until]
+
+    def restore(self, state: list[Any]) -> None:
+        """Restore a `state`."""
+        self._before, self._matches, self._weight = list(state[0]), state[1], state[2]
+        self._least, self._until = (state[3][0], state[3][1]), state[4]
 
 
 def _can_be_limited(plan: Plan) -> bool:
