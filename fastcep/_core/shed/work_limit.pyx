@@ -7,7 +7,8 @@ operations, reaches the limit. The remaining partial matches are *passed over*: 
 extend them. Variables whose binding completes a match are bound first (``loop``), if this preserves the order of
 matches. Within a bucket, either the youngest partial matches come first or the oldest: those with the larger yield, the
 share of visits that made a child in recent events without a limit. A child is worth the rest of its window, which is
-assumed to be three times as long for the younger half.
+assumed to be three times as long for the younger half. A match with a negation is also worth three times as much there,
+because the longer a partial match has waited, the more likely is an event that rules the match out.
 
 A percentile allows a share of the events to exceed the bound, so this share may *run on*, that is, exceed the limit.
 Each event adds the share to a credit, up to that of `SAVED` events, and an event that runs on takes one event from it.
@@ -157,7 +158,8 @@ cdef bint cut_off(
     cdef int64_t child = child_price(core, edge)
     cdef double older = _share(&yields.older), younger = _share(&yields.younger), lost_children
     cdef int fixed = core.states[edge.source].fixed, room, row, n, live = 0, lost = 0, last = 0
-    cdef bint oldest_first = older > (YOUNGER_LIFE if edge.born else 1) * younger
+    cdef bint ages = edge.born or edge.n_absent > 0 or core.states[edge.target].n_accept_absent > 0
+    cdef bint oldest_first = older > (YOUNGER_LIFE if ages else 1) * younger
     cut.weight = 0
     within.first, within.end = first[0], end[0]
     if cut.runs_on and cut.beyond_weight == 0:
