@@ -262,8 +262,8 @@ def test_only_for_percentiles_and_if_each_match_is_found_separately(clause: str,
     "SEQ(A+ a[] UNTIL C n, B b) WHERE a[i].ID = b.ID AND a[i+1].V > a[i].V",
 ])  # fmt: skip
 def test_negated_events_are_stored_whatever_they_cost(pattern: str) -> None:
-    """Every match is true, in order, and the weights show how many are missing."""
-    query, stream, weights = fc.parse(f"PATTERN {pattern} WITHIN 1ms", SCHEMA, name="q"), events(4_000), []
+    """Every match is true, in order, and the estimated recall is right."""
+    query, stream, errors = fc.parse(f"PATTERN {pattern} WITHIN 1ms", SCHEMA, name="q"), events(4_000), []
     truth = found_with_end(fc.Engine(query), stream)
     for seed in range(4):
         shedder = Only()
@@ -276,16 +276,16 @@ def test_negated_events_are_stored_whatever_they_cost(pattern: str) -> None:
         assert live.metrics()["shedding"]["passed_over"] > 100
         assert (np.array(latencies) > 9).mean() <= 0.046
         estimate = live.metrics()["shedding"]["estimated_recall"]
-        weights.append(estimate - len(got) / len(truth))
-    assert abs(np.mean(weights)) < 0.1
+        errors.append(estimate - len(got) / len(truth))
+    assert abs(np.mean(errors)) < 0.1
 
 
 def test_matches_that_a_negation_seldom_rules_out_come_first() -> None:
     """An A is followed by a C after a few events, so only the youngest partial matches lead to matches."""
-    text = "PATTERN SEQ(A a, NEG C n, B b) WHERE a.ID = b.ID AND n.ID = a.ID WITHIN 1ms"
+    text = "PATTERN SEQ(A a, NEG C n, B b) WHERE a.ID = b.ID AND n.ID = a.ID AND a.V <= b.V WITHIN 2ms"
     query, stream = fc.parse(text, SCHEMA, name="q"), events(4_000)
-    live, truth = engine(query, Only(), 6), len(fc.Engine(query).process(stream))
-    assert len(live.process(stream)) > 0.97 * truth
+    live, truth = engine(query, Only(), 8), len(fc.Engine(query).process(stream))
+    assert len(live.process(stream)) > 0.99 * truth
     assert live.metrics()["shedding"]["passed_over"] > 1_000
 
 

@@ -117,9 +117,9 @@ class Hybrid(Baseline):
     cut
         Whether the work for single events is limited to a bound on a percentile of the processing latency, and classes
         are dropped only if that costs fewer matches; see `fastcep.overload.work_limit`. (Not in the paper.) It has no
-        effect on other bounds, and on queries that end with a negation or could report false matches without a partial
-        match, such as those with ``LIMIT``. None: for ``hybrid``, but not for ``hyi`` and ``hys``, which drop nothing
-        but events or partial matches.
+        effect on other bounds, on queries that end with a negation, and on those with ``LIMIT``, ``SELECT``,
+        ``CONSUME``, ``AFTER MATCH`` or another strategy than ``skip_till_any``. None: for ``hybrid``, but not for
+        ``hyi`` and ``hys``, which drop nothing but events or partial matches.
 
     Raises
     ------

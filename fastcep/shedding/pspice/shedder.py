@@ -88,8 +88,8 @@ class PSpice(RefittingShedder):
     cut
         Whether the work for single events is limited to a bound on a percentile of the processing latency, and partial
         matches are dropped only if that costs fewer matches; see `fastcep.overload.work_limit`. (Not in the paper.) It
-        has no effect on other bounds, and on queries that end with a negation or could report false matches without a
-        partial match, such as those with ``LIMIT``.
+        has no effect on other bounds, on queries that end with a negation, and on those with ``LIMIT``, ``SELECT``,
+        ``CONSUME``, ``AFTER MATCH`` or another strategy than ``skip_till_any``.
     history, renew
         Number of events to record for a fit, or seven windows if these are longer (at most 200,000 events), and number
         of events after which the models are fitted again.
