@@ -286,7 +286,7 @@ class _WeighedMatches:
         self._before = list(weighed)
         self._matches, self._weight = _DECAY * self._matches, _DECAY * self._weight
         least = min(self._least)
-        if least >= 0:  # else it is not known how much the drop plans lost
+        if least >= 0:  # otherwise it is not known how much the drop plans lost
             self._matches, self._weight = self._matches + matches, self._weight + least * weight
 
     @property
