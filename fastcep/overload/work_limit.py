@@ -232,7 +232,8 @@ class WorkLimit:
 
     def restore(self, state: dict[str, Any], queries: Sequence[QueryShedding]) -> None:
         """Restore a `state` of these queries."""
-        if self.on and not state.get("before"):  # an older version did not limit the work for these queries
+        if self.on and state.get("before") == []:  # an older version did not limit the work for these queries
+            self.use(queries, True)
             return
         tables = [grid(NUMBER, *tried.shape) for tried in self._before]
         each = sequence(*tables)

@@ -464,6 +464,26 @@ def test_a_snapshot_while_nothing_is_limited() -> None:
     assert restored.metrics()["shedding"]["passed_over"] == live.metrics()["shedding"]["passed_over"]
 
 
+def test_an_older_snapshot_of_a_query_with_negation() -> None:
+    """The version that took it did not limit the work for such queries."""
+    query = fc.parse("PATTERN SEQ(A a, NEG C n, B b) WHERE a.ID = b.ID AND n.V = 2 WITHIN 2ms", SCHEMA, name="q")
+    stream = events(8_000)
+    live = fc.Engine(
+        query, clock="virtual", cost_table="paper", latency_bound=8, shedder=Quiet(), detector=OfPercentile(0.0)
+    )
+    live.process({name: values[:4_000] for name, values in stream.items()})
+    older = live._stream.queries.control.state()
+    older["cut"] = {"quiet": 1000, "share": 0.0, "unlimited": 0.045, "part": 1.0, "before": [], "lately": []}
+    limited = engine(query, Only(), 8)
+    limited.process({name: values[:4_000] for name, values in stream.items()})
+    control = limited._stream.queries.control
+    control.restore(older | {"learned": control.state()["learned"]})
+    before = limited.metrics()["shedding"]["passed_over"]
+    limited.process({name: values[4_000:] for name, values in stream.items()})
+    assert limited.metrics()["shedding"]["passed_over"] > before
+    assert controlled(limited).weighs
+
+
 def test_nothing_is_reserved_while_queries_exceed_the_bound_together() -> None:
     """Each query may use more than an equal part of the bound, until too many events are above it."""
     limited = Limited(queries=2)
