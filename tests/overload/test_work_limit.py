@@ -275,6 +275,7 @@ def test_negated_events_are_stored_whatever_they_cost(pattern: str) -> None:
         assert 0.2 * len(truth) < len(got) < len(truth)
         assert live.metrics()["shedding"]["passed_over"] > 100
         assert (np.array(latencies) > 9).mean() <= 0.046
+        assert live.metrics()["shedding"]["processing_latency"]["mean_while_shedding"] > 0  # without a demand
         estimate = live.metrics()["shedding"]["estimated_recall"]
         errors.append(estimate - len(got) / len(truth))
     assert abs(np.mean(errors)) < 0.1
