@@ -179,6 +179,8 @@ class Control(ShedderChange):
             operation_costs = self._operation_costs[:7].copy()
             operation_costs[0] *= number == 0  # charge the cost of an event once, however many queries there are
             query.shedding.meter(self._event_costs if isinstance(self.clock, VirtualClock) else None, operation_costs)
+        in_windows = self.shedder is not None and self.shedder.in_windows
+        self._meter.at_once = in_windows and all(query.has_isolated_windows for query in self.queries)
         self._work_limit.use(self.queries, self.shedder is not None and self.shedder.cuts)
         self._backlog.use(self.queries, self.shedder is not None and self.shedder.limits_backlog)
 
@@ -328,8 +330,6 @@ class Control(ShedderChange):
         saved = min(1 - (1 - self._demand.saved(self._saved_without_loss(), purges)) * self._backlog.keep, ALL)
         load = self._meter.measure(self.queries, self._schedule.last_cost, saved)
         load.cut, load.on_wall_clock = self._work_limit.on, not isinstance(self.clock, VirtualClock)
-        in_windows = self.shedder is not None and self.shedder.in_windows
-        load.at_once = in_windows and all(query.has_isolated_windows for query in self.queries)
         if self.memory is not None:
             load.memory, load.memory_limit = self._sweep_memory(*self.memory())
         if self._batch_arrivals is not None:

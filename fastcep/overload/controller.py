@@ -33,7 +33,7 @@ from math import exp, log
 from fastcep.overload.protocols import DetectorReading
 from fastcep.stored import NUMBER, SHARE, record
 
-__all__ = ["ALL", "Controller", "near_bound"]
+__all__ = ["ALL", "Controller"]
 
 #: Share of the excess that is added to the pressure in an eighth of a window. A decision takes effect within a window:
 #: integral control with that delay is stable up to pi / 2 / 8 = 0.2 at eight decisions a window. Rarer decisions add
@@ -63,7 +63,7 @@ _STATE = record({"demand": SHARE, "integral": NUMBER})
 ALL = 1 - 1.000001 * exp(-_LIMIT)
 
 
-def near_bound(utilisation: float, excess: float) -> float:
+def _near_bound(utilisation: float, excess: float) -> float:
     """Return a utilisation above 1, increased by how far the queue is above its limit."""
     return utilisation * (1 + min(max(excess, 0.0) / _ROOM, _MOST_ROOMS) ** 2)
 
@@ -118,7 +118,7 @@ class Controller:
         """Return the pressure for a queue: the larger one of what its length and, while load is shed, the rate need."""
         backlog = log(1 + max(excess, 0.0))
         if utilisation > 1:  # otherwise the queue becomes shorter by itself
-            utilisation = near_bound(utilisation, excess)
+            utilisation = _near_bound(utilisation, excess)
         rate = log(max(utilisation, 1.0)) if backlog > 0 or self.demand > 0 else 0.0
         if rate <= 0:
             self._integral = 0.0

@@ -42,12 +42,14 @@ class LoadMeter:
         Arrival times of the first and last of these events; None if unknown.
     waited
         Time that the last event waited in the queue.
+    at_once
+        Whether demands take effect at once, see `Load.at_once`.
     """
 
     def __init__(self, bound: float, monitor: LatencyMonitor) -> None:
         self._bound, self._monitor = bound, monitor
         self.events, self.spent = 0, 0.0
-        self.last_time, self.waited = 0, 0.0
+        self.last_time, self.waited, self.at_once = 0, 0.0, False
         self.first_arrival: int | None = None
         self.last_arrival: int | None = None
         self._busy, self._ended = 0.0, 0
@@ -132,7 +134,7 @@ class LoadMeter:
             bound=self._bound, recent=self.per_event, busy=busy, waited=self.waited, service=self._offered.service,
             growth=self._offered.growth, latest=self._offered.latest, other=self._offered.other,
             arrivals=self._offered.rate, events=self.events, over=self._share_over_bound(),
-            partial_matches=sum(query.matcher.live for query in queries),
+            partial_matches=sum(query.matcher.live for query in queries), at_once=self.at_once,
         )  # fmt: skip
 
     def _share_over_bound(self) -> float:

@@ -396,18 +396,16 @@ class Load:
         Expected excess of the present ``service`` over the median; 0 if it does not rise.
     latest
         Smaller ``service`` of the last two intervals between decisions, so that one interruption does not count.
-    waited
-        Time that the last event waited in the queue.
-    queue
-        Number of events in the queue.
+    waited, queue
+        Time that the last event waited in the queue, and number of events in it.
     arrivals
         Arrival rate in events per ns, as a median over several decisions; 0 if unknown.
     partial_matches, events
         Number of live partial matches, and of events since the last decision.
     memory, memory_limit
         Bytes held, and their limit.
-    over
-        Share of the events since the last decision that took longer than the bound.
+    over, demand
+        Share of the events since the last decision that took longer than the bound, and demand since then.
     shedding, cut, at_once, on_wall_clock
         Whether the demand is above 0; the work of single events is limited; demands take effect at once, because the
         shedder drops only from isolated windows (`Shedder.in_windows`); times are those of the wall clock.
@@ -424,6 +422,7 @@ class Load:
     memory: int = 0
     memory_limit: int = 0
     events: int = 0
+    demand: float = 0.0
     shedding: bool = False
     over: float = 0.0
     cut: bool = False

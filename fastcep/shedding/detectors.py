@@ -9,10 +9,9 @@ from typing import Any
 from fastcep.errors import ValidationError
 from fastcep.events.units import NANOSECONDS
 from fastcep.option_types import Statistic
-from fastcep.overload.controller import near_bound
 from fastcep.overload.protocols import Detector, DetectorReading, Load
 from fastcep.shedding.options import as_choice, as_count, as_share
-from fastcep.stored import AMOUNT, FLAG, SHARE, number, record
+from fastcep.stored import AMOUNT, FLAG, SHARE, anything, record
 
 __all__ = ["MemoryUse", "QueueLength", "SmoothedLatency", "rounded"]
 
@@ -30,19 +29,19 @@ _ROOM, _MOST_USED = 0.75, 0.999
 _MOST_RATIO = 1000.0
 #: Power of the share of the bound that the last event waited: a burst counts little below f, and fully at the bound.
 _NEARNESS = 8
-#: If demands take effect at once: work over which the service time is averaged, in bounds; weight of the last service
-#: time; share of the bound by which an event waits for longer than ``f * LB`` when the work left is halved; how many
-#: times that counts at most; least share of the work that is left.
-_AVERAGED, _LATEST, _LATE, _MOST_LATE, _LEAST_LEFT = 16.0, 0.5, 0.096, 3.0, 1e-3
-#: Share by which ``f`` is less after an event waited for the whole bound; in proportion to how far the longest wait was
-#: above the middle between ``f * LB`` and the bound. Time constant with which that wait decreases, in bounds of work.
-_LESS, _FORGOTTEN = 0.4, 256.0
+#: If demands take effect at once: time in bounds over which the cost of an event is averaged. Shares of the room above
+#: ``f * LB``: what an event waits for when only `_LEAST_LEFT` of the work that the arrival rate allows is left.
+_AVERAGED, _SPENT, _LEAST_LEFT = 1.5, 0.75, 0.02
+#: Share by which ``f`` is less after an event waited for the whole bound; share of the room that events may use before
+#: that; time constant with which the longest wait decreases, in bounds of work.
+_LESS, _FORGIVEN, _FORGOTTEN = 0.4, 0.85, 256.0
 #: Share of ``f * LB`` from which on events wait because of an overload.
 _WAITING = 0.25
 
 _QUEUE_STATE = record(
     {"bound": AMOUNT, "service": AMOUNT, "other": AMOUNT},
-    {"left": number(_LEAST_LEFT, 1), "mean": AMOUNT, "averaged": AMOUNT, "peak": SHARE},  # older snapshots lack these
+    {"spent": AMOUNT, "whole": AMOUNT, "peak": SHARE,  # older snapshots lack these, or have others
+     "left": anything, "mean": anything, "averaged": anything},
 )
 
 
@@ -136,12 +135,13 @@ class QueueLength(Detector):
     bound the last event waited, the more ``utilisation`` is that of the last events (`Load.latest`), because there is
     no more time to see whether they are a burst. This also holds if the queue is short because no more events arrive.
 
-    If a demand takes effect at once (`Load.at_once`), the ``amount`` of the reading is this share of the matching,
-    ``excess / (1 + excess)``. So the queue grows until this is what the arrival rate needs, and stays there: at a
-    utilisation of 1.4 it holds ``1.4 * f * q_max`` events, and 0.4 / 1.4 of their work is saved. More is demanded if
-    events turn out more expensive than expected and wait for longer. The service time is the mean over the work of 16
-    bounds if that is more. If events have waited for nearly the whole bound, ``f`` is up to 40 % less for a while. On
-    the wall clock this also holds at the beginning of the first overload.
+    If a demand takes effect at once (`Load.at_once`), the ``amount`` of the reading is the share of the matching to
+    save so that the events that wait take ``f * LB``. An event is expected to take what events took recently, divided
+    by the share of their work that was left. So the queue grows until the amount is what the arrival rate needs, and
+    stays there: at a utilisation of 1.4 it holds ``1.4 * f * q_max`` events, and 0.4 / 1.4 of their work is saved. If
+    an event waits for longer, less work is left than the arrival rate allows, and nearly none before the wait reaches
+    the bound. After an event waited for nearly the whole bound, ``f`` is up to 40 % less for a while. On the wall clock
+    this also holds at the beginning of the first overload.
 
     Otherwise, and if decisions are further apart than ``f * LB / 2``, such a demand would oscillate. There is no
     ``amount`` then, and the controller demands what the arrival rate needs as soon as the queue is above its limit.
@@ -168,9 +168,8 @@ class QueueLength(Detector):
             raise ValidationError("detector 'queue': f=1 leaves no room in the queue; expected less, such as 0.8")
         self._fixed = None if q_max is None else as_count("detector 'queue'", "q_max", q_max)
         self._bound = self._service = self._other = 0.0
-        self._left = 1.0  #: share of the work that the last amount left
         self._peak: float | None = None  #: longest recent wait, as a share of the bound; None before an overload
-        self._mean, self._averaged = 0.0, 0.0  #: mean service time, and the number of events that it is of
+        self._spent, self._whole = 0.0, 0.0  #: time that recent events took, and as how many events without shedding
 
     @property
     def q_max(self) -> float:
@@ -182,44 +181,48 @@ class QueueLength(Detector):
     def read(self, load: Load) -> DetectorReading:
         """Compare the queue with its limit."""
         self._bound = load.bound
+        at_once = load.at_once and load.bound > 0
         if load.service > 0:
-            self._service, self._other = self._expected(load), load.other
+            self._service, self._other = self._expected(load) if at_once else load.service, load.other
         utilisation, longest = self._ratio(load.arrivals), self.q_max
         if longest <= 0:
             return DetectorReading(-1.0, utilisation)
-        f = self._share(load, utilisation)
+        f = self._share(load, utilisation) if at_once else self.f
         limit = f * longest
         why = f"{load.queue:,} events wait, limit {limit:,.0f} (f = {f:.3g} of q_max = {longest:,.0f})"
-        excess, rise = load.queue / limit - 1, load.latest - self._service
+        excess = load.queue / limit - 1
+        if at_once and load.events * load.busy <= f * load.bound / 2:
+            by_time = self._ratio(load.queue / (f * load.bound)) - 1
+            excess = by_time if self._fixed is None else max(excess, by_time)
+            return DetectorReading(excess, utilisation, self._amount(load, f, excess, utilisation), False, why)
+        return self._reading_of_rate(load, f, excess, utilisation, why)
+
+    def _reading_of_rate(self, load: Load, f: float, excess: float, utilisation: float, why: str) -> DetectorReading:
+        """Return a reading from which the controller determines the demand, by the arrival rate."""
+        rise = load.latest - self._service
         if excess > 0:  # the median lags behind a rise
             utilisation = self._ratio(load.arrivals, load.growth)
-            growth = max(load.growth, _LATEST * rise) if load.at_once else load.growth
-            by_time = self._ratio(load.queue / (f * load.bound), growth) - 1 if load.bound else 0.0
             if self._fixed is None:
-                excess = by_time
-            elif load.at_once:
-                excess = max(excess, by_time)
+                excess = self._ratio(load.queue / (f * load.bound), load.growth) - 1 if load.bound else 0.0
         if excess > 0 or load.waited > f * load.bound:
             burst = self._ratio(load.arrivals, rise)
             near = min(load.waited / load.bound, 1.0) if load.bound else 0.0
             utilisation += max(burst - utilisation, 0.0) * near**_NEARNESS
             if utilisation > 1:  # although the queue is short, events would wait for longer
                 excess = max(excess, near / f - 1)
-        at_once = load.at_once and load.events * load.busy <= f * load.bound / 2
-        amount = self._amount(load, f, excess, utilisation) if at_once else None
-        self._left = 1.0 if amount is None else max(1 - amount, _LEAST_LEFT)
-        return DetectorReading(excess, utilisation, amount, of_present=False, why=why)
+        return DetectorReading(excess, utilisation, why=why)
 
     def _expected(self, load: Load) -> float:
-        """Return the time that matching an event in the queue takes without shedding.
+        """Return the time that matching an event in the queue is expected to take without shedding.
 
-        If demands take effect at once, the queue becomes as long as the bound allows. After a time in which events were
-        cheap, that is many events, so they are expected to take at least as long as the mean of a longer time.
+        It is the mean over recent events, because a few expensive ones among many cheap ones take most of the time; and
+        over enough of them that the demand does not follow each burst, as an uneven demand costs more matches.
         """
-        kept = self._averaged * math.exp(-load.events * load.service / (_AVERAGED * load.bound)) if load.bound else 0.0
-        self._averaged = kept + load.events
-        self._mean += (load.service - self._mean) * (load.events / self._averaged if load.events else 1.0)
-        return max(load.service, self._mean) if load.at_once else load.service
+        spent = load.recent * load.events
+        kept = math.exp(-spent / (_AVERAGED * load.bound))
+        self._spent = kept * self._spent + spent
+        self._whole = kept * self._whole + load.events * (1 - load.demand)
+        return self._spent / self._whole if self._spent > 0 and self._whole > 0 else load.service
 
     def _share(self, load: Load, utilisation: float) -> float:
         """Return ``f``, or less if demands take effect at once and the longest recent waits came near the bound.
@@ -228,8 +231,6 @@ class QueueLength(Detector):
         On the wall clock, the first overload in which events wait therefore begins as if one had waited for the whole
         bound. Waits at a utilisation up to 1, such as after a pause, do not count: the queue becomes shorter by itself.
         """
-        if not load.at_once or not load.bound:
-            return self.f
         if self._peak is not None:
             self._peak *= math.exp(-load.events * load.service / (_FORGOTTEN * load.bound))
         elif utilisation > 1 and load.waited > _WAITING * self.f * load.bound:
@@ -238,24 +239,19 @@ class QueueLength(Detector):
             return self.f
         if utilisation > 1:
             self._peak = max(self._peak, min(load.waited / load.bound, 1.0))
-        middle = (1 + self.f) / 2
-        return self.f * (1 - _LESS * max(0.0, self._peak - middle) / (1 - middle))
+        forgiven = self.f + _FORGIVEN * (1 - self.f)
+        return self.f * (1 - _LESS * max(0.0, self._peak - forgiven) / (1 - forgiven))
 
     def _amount(self, load: Load, f: float, excess: float, utilisation: float) -> float:
-        """Return the share of the work to save for a wait of ``f * LB``, if it is saved at once.
+        """Return the share of the work to save so that the events that wait take ``f * LB``, if it is saved at once.
 
-        If events still wait for longer, and the queue does not become shorter by itself, the work that is left is at
-        most what the arrival rate allows, divided by ``1 + late ** 2``. The wait of the last event shows this only if
-        events take longer than expected. Otherwise events that arrive now wait for less, because more is saved now.
+        The queue does not show that events took longer than expected. So if one waited for longer, and the queue does
+        not become shorter by itself, the work that is left is at most what the arrival rate allows, and less.
         """
-        if excess <= 0:
-            return 0.0
-        left = 1 / (1 + excess)
-        dearer = max(load.recent / self._left / self._service, 1.0) if self._service > 0 else 1.0
-        waits = load.waited * min(left / self._left * dearer, 1.0)
-        late = (waits / load.bound - f) / _LATE if load.bound else 0.0
+        left = 1 / (1 + max(excess, 0.0))
+        late = (load.waited / load.bound - f) / (_SPENT * (1 - f))
         if late > 0 and utilisation > 1:
-            left = min(left, near_bound(utilisation, excess) ** -min(late, 1.0)) / (1 + min(late, _MOST_LATE) ** 2)
+            left = min(left, max(1 - min(late, 1.0) ** 2, _LEAST_LEFT) / utilisation)
         return 1 - left
 
     def _ratio(self, rate: float, growth: float = 0.0) -> float:
@@ -284,8 +280,8 @@ class QueueLength(Detector):
     def state(self) -> dict[str, Any]:
         """Return the learned state as JSON values."""
         state = {
-            "bound": self._bound, "service": self._service, "other": self._other, "left": self._left,
-            "mean": self._mean, "averaged": self._averaged,
+            "bound": self._bound, "service": self._service, "other": self._other,
+            "spent": self._spent, "whole": self._whole,
         }  # fmt: skip
         return state if self._peak is None else {**state, "peak": self._peak}
 
@@ -293,8 +289,7 @@ class QueueLength(Detector):
         """Restore a `state`."""
         _QUEUE_STATE(dict(state), "control.learned")
         self._bound, self._service, self._other = state["bound"], state["service"], state["other"]
-        self._left = state.get("left", 1.0)
-        self._mean, self._averaged = state.get("mean", 0.0), state.get("averaged", 0.0)
+        self._spent, self._whole = state.get("spent", 0.0), state.get("whole", 0.0)
         self._peak = state.get("peak")
 
 

@@ -58,7 +58,8 @@ def of_part(name: str) -> str:
     kind = "real events" if "real" in words else "generated events"
     select = [f"`{word}`" for word in words if word in ("first", "last")]
     rate = [f"{word} %" for word in words if word.isdigit()]
-    return ", ".join([words[0].upper(), kind, *select, *rate])
+    queue = ["`q_max` from the bound"] if "bound" in words else []
+    return ", ".join([words[0].upper(), kind, *select, *rate, *queue])
 
 
 def _range(part: PartResult, name: str, key: str) -> str:
