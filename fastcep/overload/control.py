@@ -117,8 +117,7 @@ class Control(ShedderChange):
         self._first_event = self._decisions = self._stretch_start = 0
         self.sleep = Sleep(bound or 0.0)
         self._schedule = self._new_schedule()
-        self._work_limit = WorkLimit(bound, detectors)
-        self._backlog = BacklogLimit()
+        self._work_limit, self._backlog = WorkLimit(bound, detectors), BacklogLimit()
         self.renewal: Renewal | None = None
         self._dropped_before: tuple[int, int] = (0, 0)  #: counts of matchers that were replaced
 
@@ -330,6 +329,7 @@ class Control(ShedderChange):
         saved = min(1 - (1 - self._demand.saved(self._saved_without_loss(), purges)) * self._backlog.keep, ALL)
         load = self._meter.measure(self.queries, self._schedule.last_cost, saved)
         load.cut, load.on_wall_clock = self._work_limit.on, not isinstance(self.clock, VirtualClock)
+        load.saved = 1 - (1 - self.demand) * self._backlog.keep
         if self.memory is not None:
             load.memory, load.memory_limit = self._sweep_memory(*self.memory())
         if self._batch_arrivals is not None:

@@ -175,8 +175,8 @@ class DecisionSchedule:
         # idle because it sheds has time for decisions.
         by_arrivals = meter.arrivals_passed / interval
         passed = meter.elapsed if self._sheds else meter.busy_time
-        if self._sheds and meter.at_once:  # otherwise a demand that was right for a burst could empty the queue
-            passed = max(passed, meter.arrivals_passed)
+        if self._sheds and meter.at_once and meter.waited <= self._bound:
+            passed = max(passed, meter.arrivals_passed)  # otherwise a demand that is too high empties the queue
         by_arrivals = min(by_arrivals, passed / nearest if nearest > 0 else inf)
         # Events that wait for longer show a burst, or a machine that is slower than expected.
         by_wait = (meter.wait_growth - self.last_cost) / (_RISE * self._bound)

@@ -137,7 +137,7 @@ class DemandControl:
         by_window
             Number of decisions in a window.
         """
-        load.demand, load.shedding, self.readings = self.demand, self.demand > 0, []
+        load.shedding, self.readings = self.demand > 0, []
         self.demand, self.why, self.of_present, self.bound_missed = 0.0, "", False, False
         for detector, controller in self._loops:
             if detector.statistic == "mean" and load.events >= _SMOOTHED:

@@ -404,8 +404,9 @@ class Load:
         Number of live partial matches, and of events since the last decision.
     memory, memory_limit
         Bytes held, and their limit.
-    over, demand
-        Share of the events since the last decision that took longer than the bound, and demand since then.
+    over, saved
+        Share of the events since the last decision that took longer than the bound, and of the work that was to be
+        saved, by the demand and the backlog limit.
     shedding, cut, at_once, on_wall_clock
         Whether the demand is above 0; the work of single events is limited; demands take effect at once, because the
         shedder drops only from isolated windows (`Shedder.in_windows`); times are those of the wall clock.
@@ -422,7 +423,7 @@ class Load:
     memory: int = 0
     memory_limit: int = 0
     events: int = 0
-    demand: float = 0.0
+    saved: float = 0.0
     shedding: bool = False
     over: float = 0.0
     cut: bool = False

@@ -37,6 +37,8 @@ _AVERAGED, _SPENT, _LEAST_LEFT = 1.5, 0.75, 0.02
 _LESS, _FORGIVEN, _FORGOTTEN = 0.4, 0.85, 256.0
 #: Share of ``f * LB`` from which on events wait because of an overload.
 _WAITING = 0.25
+#: Share of the work saved above which the work that is left does not show how long events would take without shedding.
+_MOST_SAVED = 0.95
 
 _QUEUE_STATE = record(
     {"bound": AMOUNT, "service": AMOUNT, "other": AMOUNT},
@@ -139,11 +141,11 @@ class QueueLength(Detector):
     save so that the events that wait take ``f * LB``. An event is expected to take what events took recently, divided
     by the share of their work that was left. So the queue grows until the amount is what the arrival rate needs, and
     stays there: at a utilisation of 1.4 it holds ``1.4 * f * q_max`` events, and 0.4 / 1.4 of their work is saved. If
-    an event waits for longer, less work is left than the arrival rate allows, and nearly none before the wait reaches
-    the bound. After an event waited for nearly the whole bound, ``f`` is up to 40 % less for a while. On the wall clock
-    this also holds at the beginning of the first overload.
+    an event waits for longer, and more events arrive than can be processed, less work is left than the arrival rate
+    allows, and hardly any before the wait reaches the bound. After an event waited for nearly the whole bound, ``f`` is
+    up to 40 % less for a while. On the wall clock this also holds at the beginning of the first overload.
 
-    Otherwise, and if decisions are further apart than ``f * LB / 2``, such a demand would oscillate. There is no
+    Otherwise, and if decisions are further apart than ``f * LB``, such a demand would oscillate. There is no
     ``amount`` then, and the controller demands what the arrival rate needs as soon as the queue is above its limit.
 
     Parameters
@@ -181,17 +183,18 @@ class QueueLength(Detector):
     def read(self, load: Load) -> DetectorReading:
         """Compare the queue with its limit."""
         self._bound = load.bound
-        at_once = load.at_once and load.bound > 0
+        expected = self._expected(load)
+        at_once = load.at_once and load.bound > 0 and load.events * load.busy <= self.f * load.bound
         if load.service > 0:
-            self._service, self._other = self._expected(load) if at_once else load.service, load.other
+            self._service, self._other = expected if at_once else load.service, load.other
         utilisation, longest = self._ratio(load.arrivals), self.q_max
         if longest <= 0:
             return DetectorReading(-1.0, utilisation)
-        f = self._share(load, utilisation) if at_once else self.f
+        f = self._share(load, utilisation)
         limit = f * longest
         why = f"{load.queue:,} events wait, limit {limit:,.0f} (f = {f:.3g} of q_max = {longest:,.0f})"
         excess = load.queue / limit - 1
-        if at_once and load.events * load.busy <= f * load.bound / 2:
+        if at_once:
             by_time = self._ratio(load.queue / (f * load.bound)) - 1
             excess = by_time if self._fixed is None else max(excess, by_time)
             return DetectorReading(excess, utilisation, self._amount(load, f, excess, utilisation), False, why)
@@ -216,13 +219,17 @@ class QueueLength(Detector):
         """Return the time that matching an event in the queue is expected to take without shedding.
 
         It is the mean over recent events, because a few expensive ones among many cheap ones take most of the time; and
-        over enough of them that the demand does not follow each burst, as an uneven demand costs more matches.
+        over enough of them that the demand does not follow each burst, as an uneven demand costs more matches. If an
+        event waited for longer than ``f * LB``, there is no time to average, so the last events count if they take
+        longer. If nearly all work was saved, what was left is mostly work that no shedder saves, and shows nothing.
         """
         spent = load.recent * load.events
-        kept = math.exp(-spent / (_AVERAGED * load.bound))
-        self._spent = kept * self._spent + spent
-        self._whole = kept * self._whole + load.events * (1 - load.demand)
-        return self._spent / self._whole if self._spent > 0 and self._whole > 0 else load.service
+        if load.at_once and load.bound > 0 and spent > 0 and load.saved <= _MOST_SAVED:
+            kept = math.exp(-spent / (_AVERAGED * load.bound))
+            self._spent = kept * self._spent + spent
+            self._whole = kept * self._whole + load.events * (1 - load.saved)
+        mean = self._spent / self._whole if self._whole > 0 else load.service
+        return mean + max(load.latest - mean, 0.0) * self._late(load, self.f) ** 2
 
     def _share(self, load: Load, utilisation: float) -> float:
         """Return ``f``, or less if demands take effect at once and the longest recent waits came near the bound.
@@ -231,6 +238,8 @@ class QueueLength(Detector):
         On the wall clock, the first overload in which events wait therefore begins as if one had waited for the whole
         bound. Waits at a utilisation up to 1, such as after a pause, do not count: the queue becomes shorter by itself.
         """
+        if not load.at_once or not load.bound:
+            return self.f
         if self._peak is not None:
             self._peak *= math.exp(-load.events * load.service / (_FORGOTTEN * load.bound))
         elif utilisation > 1 and load.waited > _WAITING * self.f * load.bound:
@@ -249,10 +258,15 @@ class QueueLength(Detector):
         not become shorter by itself, the work that is left is at most what the arrival rate allows, and less.
         """
         left = 1 / (1 + max(excess, 0.0))
-        late = (load.waited / load.bound - f) / (_SPENT * (1 - f))
+        late = self._late(load, f)
         if late > 0 and utilisation > 1:
-            left = min(left, max(1 - min(late, 1.0) ** 2, _LEAST_LEFT) / utilisation)
+            left = min(left, max(1 - late**2, _LEAST_LEFT) / utilisation)
         return 1 - left
+
+    @staticmethod
+    def _late(load: Load, f: float) -> float:
+        """Return how far the last event waited for longer than ``f * LB``: 1 if nearly no work may be left."""
+        return min(max(load.waited / load.bound - f, 0.0) / (_SPENT * (1 - f)), 1.0) if load.bound else 0.0
 
     def _ratio(self, rate: float, growth: float = 0.0) -> float:
         """Return the matching time of an event without shedding, relative to the time for it at a processing rate."""

@@ -26,7 +26,7 @@ from fastcep.overload.backlog_limit import BacklogLimit
 from fastcep.overload.drop_plan import with_fewer_events
 from fastcep.plan import INDEXES
 from fastcep.query.patterns import is_monotonic
-from fastcep.shedding import Detector, DetectorReading, DropPlan, Load, QueueLength, by_name
+from fastcep.shedding import Detector, DetectorReading, DropPlan, Load, QueryView, QueueLength, by_name
 
 EVENTS = ds1(events=20_000, seed=5)
 QUEUED = [DetectorReading(1.0, 1.5)]
@@ -185,6 +185,37 @@ def test_a_snapshot_while_the_backlog_is_limited() -> None:
     assert whole["backlog_limited"] > 8
     for name in ("decisions", "backlog_limited", "dropped_events", "event_latency", "estimated_recall"):
         assert whole[name] == again[name], name
+
+
+class Saved(QueueLength):
+    """Records the share of the work that was to be saved, and the readings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.saved: list[float] = []
+
+    def read(self, load: Load) -> DetectorReading:
+        self.saved.append(load.saved)
+        return super().read(load)
+
+
+def test_detectors_know_what_the_limit_saves() -> None:
+    """They could otherwise take what is left for the cost of events without shedding."""
+
+    class Small(Idle):
+        def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
+            demands.append(demand)
+            keeps.append(views[0].keep)
+            return super().decide(demand, before, views)
+
+    demands: list[float] = []
+    keeps: list[float] = []
+    latency = mean_latency(query())
+    detector = Saved()
+    live = engine(query(), Small(), 1_000 * latency, detector=detector)
+    live.process(EVENTS, arrivals=(np.arange(len(EVENTS)) * latency / 1.5).astype(np.int64))
+    expected = {1 - (1 - demand) * keep for demand, keep in zip(demands, keeps, strict=True)}
+    assert min(keeps) < 0.9 and {saved for saved in detector.saved if saved > 0} <= expected
 
 
 def test_a_shedder_that_saves_enough_is_left_alone() -> None:

@@ -195,7 +195,8 @@ def test_events_wait_for_the_share_f_of_the_bound(load: float, step: float, q_ma
         offered.add(round(taken), taken * service / load, taken * service * left, 0.0, control.demand)
         measured = Load(
             bound, recent=service * left, waited=queue * service / load, queue=round(queue), arrivals=offered.rate,
-            events=round(taken), at_once=True, service=offered.service, growth=offered.growth, latest=offered.latest,
+            events=round(taken), at_once=True, saved=control.demand, service=offered.service, growth=offered.growth,
+            latest=offered.latest,
         )  # fmt: skip
         control.update(measured, 0.0, 8.0)
         waits.append(measured.waited / bound)
@@ -235,13 +236,63 @@ def test_a_longest_queue_in_events_is_also_limited_in_time() -> None:
     assert QueueLength(q_max=4_000).read(load).amount == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("load", [1.4, 3.0])
+@pytest.mark.parametrize("rise", [3, 10, 100])
+def test_a_rise_of_the_cost_is_noticed_before_the_bound_is_missed(load: float, rise: int) -> None:
+    """A mean over recent events, most of which were cheap, does not show it in time."""
+    bound, step, arrivals = 100e6, 3e6, 1 / 500
+    control, offered = DemandControl([QueueLength()], LatencyMonitor(1, 1, bound)), OfferedLoad(bound)
+    queue, waits = 0.0, []
+    for number in range(1_000):
+        dear = number >= 500
+        service = 500.0 * load / (1 if dear else rise)
+        left = 1 - control.demand
+        arrived = step * arrivals
+        taken = min(queue + arrived, step / (service * left))
+        queue += arrived - taken
+        offered.add(round(taken), step, taken * service * left, 0.0, control.demand)
+        measured = Load(
+            bound, recent=service * left, waited=queue / arrivals, queue=round(queue), arrivals=offered.rate,
+            events=round(taken), at_once=True, saved=control.demand, service=offered.service, growth=offered.growth,
+            latest=offered.latest,
+        )  # fmt: skip
+        control.update(measured, 0.0, 8.0)
+        waits.append(measured.waited / bound)
+    assert max(waits[:500]) < 0.85 and max(waits) < 1
+    assert waits[-100:] == pytest.approx([0.8] * 100, abs=0.03)
+
+
+def test_what_is_left_of_nearly_everything_saved_shows_no_cost() -> None:
+    """It is mostly work that no shedder saves."""
+    detector = QueueLength()
+    for _ in range(200):
+        detector.read(Load(BOUND, service=250, recent=250, events=100, at_once=True))
+    for _ in range(200):
+        detector.read(Load(BOUND, service=250, recent=100, events=100, saved=0.96, at_once=True))
+    assert detector.q_max == pytest.approx(2000)
+    for _ in range(200):
+        detector.read(Load(BOUND, service=250, recent=100, events=100, saved=0.94, at_once=True))
+    assert detector.q_max < 500
+
+
+def test_the_nearer_to_the_bound_the_more_the_last_events_count() -> None:
+    def utilisation(waited: float, latest: float = 450) -> float | None:
+        load = Load(BOUND, service=250, recent=250, events=100, latest=latest, waited=waited * BOUND, queue=1,
+                    arrivals=1 / 250, at_once=True)  # fmt: skip
+        return QueueLength().read(load).utilisation
+
+    assert utilisation(0.8) == utilisation(0.95, latest=200) == pytest.approx(1)
+    assert utilisation(0.875) == pytest.approx((250 + 200 / 4) / 250)
+    assert utilisation(0.951) == utilisation(7) == pytest.approx(450 / 250)
+
+
 def test_if_decisions_are_far_apart_the_rate_counts() -> None:
     """A demand that follows the backlog alone would oscillate."""
     near, far = (
         QueueLength().read(
             Load(BOUND, service=250, busy=250, queue=2000, arrivals=1 / 200, events=events, at_once=True)
         ).amount
-        for events in (800, 801)
+        for events in (1_600, 1_601)
     )  # fmt: skip
     assert near == pytest.approx(0.2) and far is None
 
@@ -300,7 +351,7 @@ def test_events_are_expected_to_take_what_they_took_recently() -> None:
     for _ in range(2_000):
         for recent, demand in ((50.0, 0.0), (225.0, 0.5)):  # 50 and 450 ns without shedding
             for detector, kind in ((at_once, True), (later, False)):
-                load = Load(BOUND, recent=recent, demand=demand, service=300, events=10, at_once=kind)
+                load = Load(BOUND, recent=recent, saved=demand, service=300, events=10, at_once=kind)
                 detector.read(load)
     assert later.q_max == pytest.approx(BOUND / 300)
     assert at_once.q_max == pytest.approx(BOUND / (275 / 1.5), rel=0.01)  # 275 ns for one and a half events
@@ -320,7 +371,7 @@ def test_while_everything_is_dropped_the_last_measurement_counts() -> None:
     for _ in range(100):
         detector.read(Load(BOUND, service=250, recent=500, events=100, at_once=True))
     for _ in range(10):
-        detector.read(Load(BOUND, service=250, recent=0, events=1000, demand=0.999, at_once=True))
+        detector.read(Load(BOUND, service=250, recent=0, events=1000, saved=0.94, at_once=True))
     assert detector.q_max == pytest.approx(1000, rel=0.01)
 
 
