@@ -9,7 +9,7 @@ from typing import Any
 
 from fastcep.stored import AMOUNT, COUNT, listed, sequence
 
-__all__ = ["OfferedLoad"]
+__all__ = ["MOST_SAVED", "OfferedLoad"]
 
 #: Number of readings that the medians cover, and share of the latency bound in which the events of a reading arrive:
 #: together a little more than the bound. Arrivals that are concentrated within less than the bound are a backlog.
@@ -24,7 +24,7 @@ _TREND = 5
 
 #: Share of the work saved above which a reading can only lower the service time, because the rest is mostly work that
 #: no shedder saves.
-_MOST_SAVED = 0.95
+MOST_SAVED = 0.95
 
 _READING = sequence(COUNT, AMOUNT, AMOUNT, AMOUNT)
 _STATE = sequence(listed(_READING), _READING, sequence(AMOUNT, AMOUNT), optional=1)
@@ -62,7 +62,7 @@ class OfferedLoad:
             Share of the matching that shedding saved.
         """
         work, service = spent / (1 - saved), self.service
-        if saved > _MOST_SAVED and service > 0:
+        if saved > MOST_SAVED and service > 0:
             work = min(work, events * service)
         else:
             self._last = self._last[1], work / events

@@ -9,6 +9,7 @@ from typing import Any
 from fastcep.errors import ValidationError
 from fastcep.events.units import NANOSECONDS
 from fastcep.option_types import Statistic
+from fastcep.overload.offered_load import MOST_SAVED
 from fastcep.overload.protocols import Detector, DetectorReading, Load
 from fastcep.shedding.options import as_choice, as_count, as_share
 from fastcep.stored import AMOUNT, FLAG, SHARE, anything, record
@@ -37,8 +38,6 @@ _AVERAGED, _SPENT, _LEAST_LEFT = 1.5, 0.75, 0.02
 _LESS, _FORGIVEN, _FORGOTTEN = 0.4, 0.85, 256.0
 #: Share of ``f * LB`` from which on events wait because of an overload.
 _WAITING = 0.25
-#: Share of the work saved above which the work that is left does not show how long events would take without shedding.
-_MOST_SAVED = 0.95
 
 _QUEUE_STATE = record(
     {"bound": AMOUNT, "service": AMOUNT, "other": AMOUNT},
@@ -153,8 +152,8 @@ class QueueLength(Detector):
     f
         Share of ``q_max`` that may wait.
     q_max
-        Longest queue, in events. None: computed from the service time without shedding (`Load.service`); before the
-        first measurement there is no limit.
+        Longest queue, in events. None: computed from the time that an event is expected to take without shedding;
+        before the first measurement there is no limit.
 
     Raises
     ------
@@ -224,7 +223,7 @@ class QueueLength(Detector):
         longer. If nearly all work was saved, what was left is mostly work that no shedder saves, and shows nothing.
         """
         spent = load.recent * load.events
-        if load.at_once and load.bound > 0 and spent > 0 and load.saved <= _MOST_SAVED:
+        if load.at_once and load.bound > 0 and spent > 0 and load.saved <= MOST_SAVED:
             kept = math.exp(-spent / (_AVERAGED * load.bound))
             self._spent = kept * self._spent + spent
             self._whole = kept * self._whole + load.events * (1 - load.saved)

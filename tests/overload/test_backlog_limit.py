@@ -187,8 +187,8 @@ def test_a_snapshot_while_the_backlog_is_limited() -> None:
         assert whole[name] == again[name], name
 
 
-class Saved(QueueLength):
-    """Records the share of the work that was to be saved, and the readings."""
+class RecordingQueue(QueueLength):
+    """Records the share of the work that was to be saved, at each decision."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -202,7 +202,7 @@ class Saved(QueueLength):
 def test_detectors_know_what_the_limit_saves() -> None:
     """They could otherwise take what is left for the cost of events without shedding."""
 
-    class Small(Idle):
+    class Recorder(Idle):
         def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
             demands.append(demand)
             keeps.append(views[0].keep)
@@ -211,8 +211,8 @@ def test_detectors_know_what_the_limit_saves() -> None:
     demands: list[float] = []
     keeps: list[float] = []
     latency = mean_latency(query())
-    detector = Saved()
-    live = engine(query(), Small(), 1_000 * latency, detector=detector)
+    detector = RecordingQueue()
+    live = engine(query(), Recorder(), 1_000 * latency, detector=detector)
     live.process(EVENTS, arrivals=(np.arange(len(EVENTS)) * latency / 1.5).astype(np.int64))
     expected = {1 - (1 - demand) * keep for demand, keep in zip(demands, keeps, strict=True)}
     assert min(keeps) < 0.9 and {saved for saved in detector.saved if saved > 0} <= expected

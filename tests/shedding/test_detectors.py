@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
@@ -175,6 +176,41 @@ def test_a_demand_that_takes_effect_at_once_is_what_exceeds_the_limit(queue: int
         assert detector.read(Load(BOUND, service=250, queue=queue, arrivals=1 / 100)).amount is None
 
 
+def controlled(
+    detector: QueueLength, step: float, arrivals: float, services: Sequence[float], saves: float = 1.0
+) -> tuple[list[float], list[float]]:
+    """Return by decision how long the last event waited, as a share of the bound of 100 ms, and the demand.
+
+    Parameters
+    ----------
+    detector
+        Detector of the queue.
+    step, arrivals
+        Time between two decisions in ns, and arrival rate in events per ns.
+    services
+        Time of an event without shedding in ns, by decision.
+    saves
+        Power of the share of the work that is left; above 1, a demand saves more than is expected of it.
+    """
+    bound, queue = 100e6, 0.0
+    control, offered = DemandControl([detector], LatencyMonitor(1, 1, bound)), OfferedLoad(bound)
+    waits, demands = [], []
+    for service in services:
+        left = (1 - control.demand) ** saves
+        taken = min(queue + step * arrivals, step / (service * left))
+        queue += step * arrivals - taken
+        offered.add(round(taken), taken / arrivals, taken * service * left, 0.0, control.demand)
+        measured = Load(
+            bound, recent=service * left, waited=queue / arrivals, queue=round(queue), arrivals=offered.rate,
+            events=round(taken), at_once=True, saved=control.demand, service=offered.service, growth=offered.growth,
+            latest=offered.latest,
+        )  # fmt: skip
+        control.update(measured, 0.0, 8.0)
+        waits.append(measured.waited / bound)
+        demands.append(control.demand)
+    return waits, demands
+
+
 @pytest.mark.parametrize(
     ("load", "step"), [(1.1, 3e6), (1.4, 3e6), (2.0, 3e6), (5.0, 3e6), (1.1, 25e6), (1.4, 25e6)]
 )
@@ -185,22 +221,8 @@ def test_events_wait_for_the_share_f_of_the_bound(load: float, step: float, q_ma
 
     If more is saved than expected, a queue of a given ``q_max`` takes less time.
     """
-    bound, service = 100e6, 500.0
-    control, offered = DemandControl([QueueLength(q_max=q_max)], LatencyMonitor(1, 1, bound)), OfferedLoad(bound)
-    queue, waits, demands = 0.0, [], []
-    for _ in range(round(3e9 / step)):
-        left = (1 - control.demand) ** saves
-        taken = min(queue + load * step / service, step / (service * left))
-        queue += load * step / service - taken
-        offered.add(round(taken), taken * service / load, taken * service * left, 0.0, control.demand)
-        measured = Load(
-            bound, recent=service * left, waited=queue * service / load, queue=round(queue), arrivals=offered.rate,
-            events=round(taken), at_once=True, saved=control.demand, service=offered.service, growth=offered.growth,
-            latest=offered.latest,
-        )  # fmt: skip
-        control.update(measured, 0.0, 8.0)
-        waits.append(measured.waited / bound)
-        demands.append(control.demand)
+    service = 500.0
+    waits, demands = controlled(QueueLength(q_max=q_max), step, load / service, [service] * round(3e9 / step), saves)
     last = round(1e9 / step)
     needed = 1 - (1 / load) ** (1 / saves)
     assert demands[-last:] == pytest.approx([needed] * last, abs=0.01)
@@ -240,24 +262,7 @@ def test_a_longest_queue_in_events_is_also_limited_in_time() -> None:
 @pytest.mark.parametrize("rise", [3, 10, 100])
 def test_a_rise_of_the_cost_is_noticed_before_the_bound_is_missed(load: float, rise: int) -> None:
     """A mean over recent events, most of which were cheap, does not show it in time."""
-    bound, step, arrivals = 100e6, 3e6, 1 / 500
-    control, offered = DemandControl([QueueLength()], LatencyMonitor(1, 1, bound)), OfferedLoad(bound)
-    queue, waits = 0.0, []
-    for number in range(1_000):
-        dear = number >= 500
-        service = 500.0 * load / (1 if dear else rise)
-        left = 1 - control.demand
-        arrived = step * arrivals
-        taken = min(queue + arrived, step / (service * left))
-        queue += arrived - taken
-        offered.add(round(taken), step, taken * service * left, 0.0, control.demand)
-        measured = Load(
-            bound, recent=service * left, waited=queue / arrivals, queue=round(queue), arrivals=offered.rate,
-            events=round(taken), at_once=True, saved=control.demand, service=offered.service, growth=offered.growth,
-            latest=offered.latest,
-        )  # fmt: skip
-        control.update(measured, 0.0, 8.0)
-        waits.append(measured.waited / bound)
+    waits, _ = controlled(QueueLength(), 3e6, 1 / 500, [500.0 * load / rise] * 500 + [500.0 * load] * 500)
     assert max(waits[:500]) < 0.85 and max(waits) < 1
     assert waits[-100:] == pytest.approx([0.8] * 100, abs=0.03)
 
