@@ -288,20 +288,19 @@ class Control(ShedderChange):
         """Apply the shedder's drop plans; return the partial matches visited and the ns spent on learning."""
         views = [self._query_view(query) for query in self.queries]
         learned = self._schedule.learn(partial(shedder.learn, views))
-        before = 0.0 if self._demand.of_present else self._demand.past.largest
-        return self._apply(self._drop_plans(shedder, self.demand, before, views)), learned
+        return self._apply(self._drop_plans(shedder, views)), learned
 
     def _apply(self, plans: Sequence[DropPlan]) -> int:
         """Put drop plans in force; return the number of partial matches visited."""
+        self._switch_limit(plans)
         by_query, salt = zip(self.queries, plans, strict=True), self._decisions + 1
         return sum(query.apply(drop_plan, salt) for query, drop_plan in by_query)
 
-    def _drop_plans(
-        self, shedder: Shedder, demand: float, before: float, views: Sequence[QueryView]
-    ) -> Sequence[DropPlan]:
+    def _drop_plans(self, shedder: Shedder, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         """Return the drop plans of the shedder, checked."""
         names = [query.plan.query.name for query in self.queries]
-        plans = checked_drop_plans(shedder, shedder.decide(demand, before, views), names)
+        before = 0.0 if self._demand.of_present else self._demand.past.largest
+        plans = checked_drop_plans(shedder, shedder.decide(self.demand, before, views), names)
         for query, drop_plan in zip(self.queries, plans, strict=True):
             query.check(drop_plan, shedder)
         return self._backlog.limited(plans, self.queries)
@@ -312,6 +311,7 @@ class Control(ShedderChange):
             query.plan, query.shedding, query.slices, decisions, query.window_size, query.received,
             self._schedule.count_budget(self._meter.per_event), self._work_limit.share,
             self._load, self._demand.readings, self._demand.of_present, self._backlog.keep,
+            self._work_limit.found, self._work_limit.unlimited,
         )  # fmt: skip
 
     def _window_size(self, which: Callable[..., float]) -> float:
@@ -328,7 +328,7 @@ class Control(ShedderChange):
         now, purges = self.clock.now(), any(query.drops_partial_matches for query in self.queries)
         saved = min(1 - (1 - self._demand.saved(self._saved_without_loss(), purges)) * self._backlog.keep, ALL)
         load = self._meter.measure(self.queries, self._schedule.last_cost, saved)
-        load.cut, load.on_wall_clock = self._work_limit.on, not isinstance(self.clock, VirtualClock)
+        load.cut, load.on_wall_clock = self._work_limit.in_force, not isinstance(self.clock, VirtualClock)
         load.saved = 1 - (1 - self.demand) * self._backlog.keep
         if self.memory is not None:
             load.memory, load.memory_limit = self._sweep_memory(*self.memory())

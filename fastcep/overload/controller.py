@@ -110,6 +110,11 @@ class Controller:
         self.demand = 1.0 - exp(-pressure)
         return self.demand
 
+    def begin(self, demand: float) -> None:
+        """Continue from a demand."""
+        self._integral = min(-log(max(1 - demand, exp(-_LIMIT))), _LIMIT)
+        self.demand = 1.0 - exp(-self._integral)
+
     def _integrate(self, step: float) -> float:
         self._integral = min(max(self._integral + step, 0.0), _LIMIT)
         return self._integral

@@ -152,6 +152,13 @@ class DemandControl:
                 self.of_present = reading.amount is not None and reading.of_present
                 self.bound_missed = was_largest and self.demand >= ALL and (reading.excess > 0 or self.of_present)
 
+    def begin(self, demand: float) -> None:
+        """Set the demand from which the detectors of a percentile control it from now on."""
+        for detector, controller in self._loops:
+            if detector.allowed > 0:
+                controller.begin(demand)
+        self.demand = max(controller.demand for _, controller in self._loops)
+
     def state(self) -> dict[str, Any]:
         """Return the state for a snapshot as JSON values."""
         return {

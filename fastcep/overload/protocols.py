@@ -190,8 +190,9 @@ class QueryView:
         Number of events passed to the query so far.
     count_budget
         Number of children that may be counted per event, so that counting takes little of the time.
-    lost
-        Estimated share of the matches that the work limit loses.
+    lost, found, unlimited
+        Estimated share of the matches that the work limit loses; share that is found beside it and the drops; and
+        percentile of the work for an event without it, as a share of the bound (at least 1). 0: unknown.
     load, readings
         Measurements since the last decision, and what the detectors make of them: latency, queue, arrival rate and
         work, for shedders that determine numbers of events or partial matches themselves.
@@ -215,18 +216,17 @@ class QueryView:
         readings: Sequence[DetectorReading] = (),
         of_present: bool = False,
         keep: float = 1.0,
+        found: float = 0.0,
+        unlimited: float = 0.0,
     ) -> None:
-        self.plan = plan
-        self.keep: float = keep
+        self.plan, self.keep = plan, keep
         self.load: Load = load or Load(0.0)
         self.readings: Sequence[DetectorReading] = readings
-        self.of_present: bool = of_present
-        self.slices = slices
+        self.of_present, self.slices = of_present, slices
         self.decisions = decisions
-        self.window_size: float = window_size
-        self.received: int = received
+        self.window_size, self.received = window_size, received
         self.count_budget: float = count_budget
-        self.lost: float = lost
+        self.lost, self.found, self.unlimited = lost, found, unlimited
         self._shedding = shedding
 
     @cached_property

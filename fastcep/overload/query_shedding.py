@@ -363,7 +363,8 @@ class QueryShedding:
         births = grid(SHARE, *by_class, *_sizes(state.get("births"))[2:][:1])
         places = max([1, *_sizes(state.get("windows"))[1:]])
         asked = grid(AMOUNT, variables, shedding.event_stride)
-        counts_events = type(state.get("cut")) is list and len(state["cut"]) == 7  # older snapshots have five or six
+        entries = len(state["cut"]) if type(state.get("cut")) is list else 0  # older snapshots have five to seven
+        further = [COUNT] * (entries >= 7) + [COUNT, sequence(*[AMOUNT] * len(shedding.reached[2]))] * (entries >= 9)
         record(
             {
                 "events": or_null(grid(SHARE, types)),
@@ -378,7 +379,7 @@ class QueryShedding:
                 "weighed": sequence(grid(AMOUNT, 3), grid(AMOUNT, 3), FLAG, or_null(COUNT), COUNT),
                 "cut": sequence(
                     INT64, INT64, NUMBER, *[grid(AMOUNT, *shedding.tried.shape)] * 2,
-                    COUNT, *[COUNT] * counts_events, optional=1,
+                    COUNT, *further, optional=1,
                 ),
                 "flows": sequence(listed(_KEY), listed(AMOUNT), listed(AMOUNT), AMOUNT, asked),
             },

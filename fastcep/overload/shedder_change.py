@@ -12,6 +12,7 @@ from fastcep.overload.clock import VirtualClock, WallClock
 from fastcep.overload.costs import CostTable
 from fastcep.overload.decision_schedule import DecisionSchedule, RestSchedule
 from fastcep.overload.demand import DemandControl
+from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.latency import LatencyMonitor
 from fastcep.overload.protocols import NEED_BOUND, Detector, Load, Shedder
 from fastcep.overload.query_shedding import QueryShedding
@@ -60,6 +61,13 @@ class ShedderChange:
         self._restart_schedule()
         self._work_limit = WorkLimit(self.bound, used)
         self._backlog.reset()
+
+    def _switch_limit(self, plans: Sequence[DropPlan]) -> None:
+        """Suspend the work limit, or impose it, as the drop plans say."""
+        alone = min((drop_plan.alone for drop_plan in plans), default=0.0)
+        suspended = alone > 0 and not any(drop_plan.limited for drop_plan in plans)
+        if self._work_limit.suspend(self.queries, alone > 0, suspended):
+            self._demand.begin(alone if suspended else 0.0)
 
     @property
     def can_sleep(self) -> bool:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from fastcep.overload.protocols import Detector
 from fastcep.plan import Plan
 from fastcep.query.patterns import finds_matches_separately, is_monotonic, pattern_variables
-from fastcep.stored import AMOUNT, COUNT, NUMBER, SHARE, grid, listed, record, sequence
+from fastcep.stored import AMOUNT, COUNT, FLAG, NUMBER, SHARE, grid, listed, record, sequence
 
 if TYPE_CHECKING:
     from fastcep.overload.query_shedding import QueryShedding
@@ -45,16 +45,27 @@ _REPRESENTING = 0.1
 #: Change of the part of the bound that each of several queries may use, relative to that of the allowed share.
 _PART = 0.25
 
-#: Decay of the recent counts at each decision; number of decisions without a stopped event after which the work limit
-#: is inactive and nothing is dropped in addition.
-_DECAY, _QUIET = 0.99, 1000
+#: Decay of the recent counts at each decision, and of those that show what is found at present; number of decisions
+#: without a stopped event after which the work limit is inactive and nothing is dropped in addition.
+_DECAY, _RECENT, _QUIET = 0.99, 0.95, 1000
 
 #: Largest number of steps from partial match to partial match that are followed (loops of Kleene closures have many);
 #: lower limit of the estimated share of the matches that are found.
 _DEPTH, _RAREST = 16, 0.01
 
 
-_WEIGHED = sequence(grid(AMOUNT, 2), AMOUNT, AMOUNT, grid(NUMBER, 2), AMOUNT)
+#: Least number of events after which the counts of the events that reached the limit are halved, if a window has fewer.
+_HALVED = 2000.0
+
+#: Least percentile of the work without a limit, in bounds, if more events than allowed would exceed the bound.
+_LITTLE = 1.05
+
+#: Number of entries by cost, see work_limit.pyx.
+_COSTS = 33
+
+_BY_COST = sequence(*[AMOUNT] * _COSTS)
+_REACHING = sequence(COUNT, COUNT, _BY_COST, AMOUNT, AMOUNT, AMOUNT, _BY_COST)
+_WEIGHED = sequence(grid(AMOUNT, 2), AMOUNT, AMOUNT, grid(NUMBER, 2), AMOUNT, AMOUNT, AMOUNT, optional=2)
 
 
 class WorkLimit:
@@ -78,15 +89,19 @@ class WorkLimit:
         Whether the work for an event is limited to the bound.
     limited
         Queries for which the work for an event was stopped between the last two calls of `update`.
+    suspended
+        Whether there is no limit for now, because the shedder drops enough (`DropPlan.alone`).
     share
         Estimated share of the recent matches that the limit lost.
+    unlimited
+        Estimated percentile of the recent work for an event without a limit, as a share of the bound; 0: unknown.
     """
 
     def __init__(self, bound: float | None, detectors: Sequence[Detector]) -> None:
         shares = [detector.allowed for detector in detectors if detector.allowed > 0]
         self._enabled = bound is not None and bool(shares)
-        self.on = False
-        self.share = 0.0
+        self.on = self.suspended = self._frozen = False  #: frozen: whether drops are to hold the bound alone
+        self.share = self.unlimited = 0.0
         self.limited: set[QueryShedding] = set()
         self._bound, self._allowed = bound or 0.0, min(shares, default=0.0)
         self._unlimited, self._part = _UNLIMITED * self._allowed, 1.0
@@ -95,6 +110,7 @@ class WorkLimit:
         self._over = 0.0  #: mean share of events above the bound,
         self._unstoppable = self._reserved = 0.0  #: of those that could not be stopped, and largest such mean of late
         self._ran_on: list[int] = []
+        self._reaching: list[_Reaching] = []
         self._before: list[Floats] = []
         self._recent: list[Floats] = []
         self._weighed: list[_WeighedMatches] = []
@@ -104,7 +120,8 @@ class WorkLimit:
 
         ``cuts``: whether the shedder wants a limit (`Shedder.cuts`).
         """
-        self._part = 1 / max(len(queries), 1)
+        self._part, self.unlimited = 1 / max(len(queries), 1), 0.0
+        self.suspended = self._frozen = False
         self.on = cuts and self._enabled and all(_can_be_limited(query.plan) for query in queries)
         for query in queries:
             query.weigh_always(self.on)
@@ -113,13 +130,33 @@ class WorkLimit:
             self._before = [query.shedding.tried for query in queries]
             self._recent = [np.zeros_like(tried) for tried in self._before]
             self._weighed = [_WeighedMatches(query) for query in queries]
-            self._ran_on = [query.shedding.ran_on for query in queries]
+            self._ran_on = [query.shedding.reached[0] for query in queries]
+            self._reaching = [_Reaching(query) for query in queries]
             self._events = self._over = self._unstoppable = self._reserved = 0.0
             return
-        self._before, self._recent, self._ran_on, self._weighed = [], [], [], []
+        self._before, self._recent, self._ran_on, self._weighed, self._reaching = [], [], [], [], []
         if self._enabled:
             for query in queries:
                 query.shedding.cut_off(0, 0.0, 0.0)
+
+    def suspend(self, queries: Sequence[QueryShedding], alone: bool, suspended: bool) -> bool:
+        """Suspend the limit, or impose it again; return whether this changed anything.
+
+        ``alone``: whether the drops are meant to hold the bound without a limit. What is lost beside it is then not
+        estimated, and the last estimates stay.
+        """
+        self._frozen = self.on and alone
+        if not self.on or suspended == self.suspended:
+            return False
+        self.suspended, self.unlimited = suspended, 0.0
+        if suspended:
+            for query in queries:
+                query.shedding.cut_off(0, 0.0, 0.0)
+            return True
+        self._quiet, self._part = 0, 1 / max(len(queries), 1)
+        self._reaching = [_Reaching(query) for query in queries]
+        self._limit(queries)
+        return True
 
     def _limit(self, queries: Sequence[QueryShedding]) -> None:
         most, share = round(self._bound * 1000 * self._part), self._unlimited / len(queries)
@@ -138,6 +175,17 @@ class WorkLimit:
             self._unlimited = min(max(least, self._unlimited + step), most)
         self._part = part
         self._limit(queries)
+
+    @property
+    def found(self) -> float:
+        """Share of the recent matches that was found beside the limit and the drops, by their weights; 0: unknown."""
+        expected = sum(weighed.expected for weighed in self._weighed)
+        return min(1.0, sum(weighed.found for weighed in self._weighed) / expected) if expected > 0 else 0.0
+
+    @property
+    def in_force(self) -> bool:
+        """True if the work for an event is limited now."""
+        return self.on and not self.suspended
 
     @property
     def active(self) -> bool:
@@ -162,13 +210,19 @@ class WorkLimit:
             self._quiet = 0
         for number, query in enumerate(queries):
             tried = query.shedding.tried
-            self._weighed[number].add()
-            query_found, query_without = self._loss(number, query, tried)
-            self._recent[number] = _DECAY * self._recent[number] + tried - self._before[number]
+            self._weighed[number].add(self._frozen)
+            if not self._frozen:
+                query_found, query_without = self._loss(number, query, tried)
+                self._recent[number] = _DECAY * self._recent[number] + tried - self._before[number]
+                found, without_limit = found + query_found, without_limit + query_without
             self._before[number] = tried
-            found, without_limit = found + query_found, without_limit + query_without
-        self.share = 1 - found / without_limit if without_limit > 0 else float(self._quiet == 0)
-        before, self._ran_on = sum(self._ran_on), [query.shedding.ran_on for query in queries]
+            self._reaching[number].add(events)
+        if not self._frozen:
+            self.share = 1 - found / without_limit if without_limit > 0 else float(self._quiet == 0)
+        if self.suspended:
+            return False
+        self.unlimited = self._percentile(over)
+        before, self._ran_on = sum(self._ran_on), [query.shedding.reached[0] for query in queries]
         if self._events == 0:  # these events came in part before there was this limit
             self._events = float(events)
             return self.active
@@ -179,6 +233,18 @@ class WorkLimit:
         counted = (min if self._over < _AIMED * self._allowed else max)(over, self._over)
         self._adjust(queries, (_AIMED * self._allowed - counted) * min(1.0, events / _COMPENSATION))
         return self.active
+
+    def _percentile(self, over: float) -> float:
+        """Return the `unlimited` work: 1 if no more events than allowed would exceed the bound, else more.
+
+        Several queries may exceed it only together, which shows in the share ``over`` of the events above it.
+        """
+        percentiles = [item.percentile(self._allowed) for item in self._reaching]
+        if min(percentiles, default=0.0) == 0:
+            return 0.0
+        if over + sum(item.stopped for item in self._reaching) <= self._allowed:
+            return 1.0
+        return max(_LITTLE, self._part * max(percentiles))
 
     def _count(self, events: int, over: float, unstoppable: float) -> None:
         """Update the mean shares of the events above the bound, and of those of them that could not be stopped.
@@ -194,8 +260,12 @@ class WorkLimit:
         self._reserved = max(self._reserved, min(self._unstoppable, _AIMED * self._allowed))
 
     def limited_since(self, queries: Sequence[QueryShedding]) -> set[QueryShedding]:
-        """Return the queries for which the work for an event was stopped since the last call of `update`."""
-        if not self.on:
+        """Return the queries for which the work for an event was stopped since the last call of `update`.
+
+        None if the drops are meant to hold the bound alone: that is hardly ever then, and what events do beyond the
+        limit has large weights beside those of the drops, so the recall is estimated from what the drops keep.
+        """
+        if not self.on or self._frozen:
             return set()
         return {
             query for query, before in zip(queries, self._before, strict=True)
@@ -226,7 +296,9 @@ class WorkLimit:
         return {
             "quiet": self._quiet, "share": self.share, "unlimited": self._unlimited, "part": self._part,
             "events": self._events, "over": self._over, "unstoppable": self._unstoppable, "reserved": self._reserved,
-            "ran_on": self._ran_on, "weighed": [weighed.state() for weighed in self._weighed],
+            "ran_on": self._ran_on, "suspended": self.suspended, "frozen": self._frozen,
+            "reaching": [item.state() for item in self._reaching],
+            "weighed": [weighed.state() for weighed in self._weighed],
             "before": [tried.tolist() for tried in self._before], "lately": [tried.tolist() for tried in self._recent],
         }  # fmt: skip
 
@@ -240,7 +312,8 @@ class WorkLimit:
         record(
             {"quiet": COUNT, "share": NUMBER, "unlimited": SHARE, "part": SHARE, "before": each, "lately": each},
             {"events": AMOUNT, "over": SHARE, "unstoppable": NUMBER, "reserved": SHARE,  # older snapshots lack these
-             "ran_on": listed(COUNT, len(self._ran_on)), "weighed": listed(_WEIGHED, len(self._weighed))},
+             "ran_on": listed(COUNT, len(self._ran_on)), "weighed": listed(_WEIGHED, len(self._weighed)),
+             "suspended": FLAG, "frozen": FLAG, "reaching": listed(_REACHING, len(self._reaching))},
         )(state, "control.cut")  # fmt: skip
         self._quiet, self.share = state["quiet"], state["share"]
         self._unlimited, self._part = state["unlimited"], state["part"]
@@ -252,11 +325,67 @@ class WorkLimit:
         )
         for query in queries:
             query.weigh_always(self.on)
+        self.suspended, self._frozen = (self.on and state.get(name, False) for name in ("suspended", "frozen"))
         if self.on:
             self._limit(queries)
+            if self.suspended:
+                for query in queries:
+                    query.shedding.cut_off(0, 0.0, 0.0)
+            self._reaching = [_Reaching(query) for query in queries]
+            for reaching, reaching_state in zip(self._reaching, state.get("reaching", []), strict=False):
+                reaching.restore(reaching_state)
             self._weighed = [_WeighedMatches(query) for query in queries]
             for weighed, weighed_state in zip(self._weighed, state.get("weighed", []), strict=False):
                 weighed.restore(weighed_state)
+
+
+class _Reaching:
+    """Recent events that reached the work limit of a query, by what they cost without it."""
+
+    def __init__(self, query: QueryShedding) -> None:
+        self._query = query
+        self._before: tuple[int, int, list[float]] = query.shedding.reached
+        self._events = self._ran_on = self._reaching = 0.0  #: numbers of events: all, ran on, reached the limit
+        self._by_cost: Floats = np.zeros(_COSTS)  #: estimate of the latter by cost, see work_limit.pyx
+
+    def add(self, events: int) -> None:
+        """Add the events since the last call."""
+        decay = 0.5 ** (events / max(self._query.window_size, _HALVED))
+        before, self._before = self._before, self._query.shedding.reached
+        self._events = decay * self._events + events
+        self._ran_on = decay * self._ran_on + self._before[0] - before[0]
+        self._reaching = decay * self._reaching + self._before[1] - before[1]
+        self._by_cost = decay * self._by_cost + np.subtract(self._before[2], before[2])
+
+    @property
+    def stopped(self) -> float:
+        """Share of the events that were stopped and would have exceeded the limit."""
+        total = float(self._by_cost.sum())
+        exceeding = self._reaching * (float(self._by_cost[1:].sum()) / total if total > 0 else 1.0)
+        return max(0.0, exceeding - self._ran_on) / max(self._events, 1.0)
+
+    def percentile(self, above: float) -> float:
+        """Return the cost, in limits, that the share ``above`` of the events exceeds: at least 1; 0: unknown."""
+        allowed, total = above * self._events, float(self._by_cost.sum())
+        if self._reaching <= allowed:
+            return 1.0
+        if total <= 0:
+            return 0.0
+        beyond = self._reaching / total * np.append(np.cumsum(self._by_cost[:0:-1])[::-1], 0.0)
+        if beyond[0] <= allowed:
+            return 1.0
+        place = int(np.flatnonzero(beyond > allowed)[-1])
+        part = (beyond[place] - allowed) / (beyond[place] - beyond[place + 1])
+        return float(2 ** ((place + part) / 4))
+
+    def state(self) -> list[Any]:
+        """Return the state for a snapshot as JSON values."""
+        return [*self._before, self._events, self._ran_on, self._reaching, self._by_cost.tolist()]
+
+    def restore(self, state: list[Any]) -> None:
+        """Restore a `state`."""
+        ran_on, reaching, before, self._events, self._ran_on, self._reaching, by_cost = state
+        self._before, self._by_cost = (ran_on, reaching, before), np.array(by_cost, np.float64)
 
 
 class _WeighedMatches:
@@ -269,12 +398,13 @@ class _WeighedMatches:
     def __init__(self, query: QueryShedding) -> None:
         self._query = query
         self._before: list[float] = list(query.shedding.weighed[:2])
-        self._matches = self._weight = 0.0
+        self.found = self.expected = 0.0  #: matches found, and their weights,
+        self._matches = self._weight = 0.0  #: and both where it is known what they owe, less that
         self._least = (1.0, 1.0)  #: least share kept by a plan in this window and in the one before; -1: unknown
         self._until = 0.0  #: number of received events at which this window ends
 
-    def add(self) -> None:
-        """Add the matches since the last call; the drop plan in force has been since then."""
+    def add(self, frozen: bool) -> None:
+        """Add the matches since the last call, unless ``frozen``; the drop plan in force has been since then."""
         query, plan = self._query, self._query.drop_plan
         kept = plan.known_kept()
         kept = -1.0 if kept is None else kept * (1 - plan.error)
@@ -285,6 +415,9 @@ class _WeighedMatches:
         weighed = query.shedding.weighed[:2]
         matches, weight = (new - old for new, old in zip(weighed, self._before, strict=True))
         self._before = list(weighed)
+        if frozen:
+            return
+        self.found, self.expected = _RECENT * self.found + matches, _RECENT * self.expected + weight
         self._matches, self._weight = _DECAY * self._matches, _DECAY * self._weight
         least = min(self._least)
         if least >= 0:  # otherwise it is not known how much the drop plans lost
@@ -297,12 +430,13 @@ class _WeighedMatches:
 
     def state(self) -> list[Any]:
         """Return the state for a snapshot as JSON values."""
-        return [self._before, self._matches, self._weight, list(self._least), self._until]
+        return [self._before, self._matches, self._weight, list(self._least), self._until, self.found, self.expected]
 
     def restore(self, state: list[Any]) -> None:
         """Restore a `state`."""
         self._before, self._matches, self._weight = list(state[0]), state[1], state[2]
         self._least, self._until = (state[3][0], state[3][1]), state[4]
+        self.found, self.expected = (*state[5:], 0.0, 0.0)[:2]  # older snapshots lack these
 
 
 def _can_be_limited(plan: Plan) -> bool:

@@ -341,7 +341,9 @@ class Limited:
 
     def __init__(self, drop_plan: DropPlan | None = None, queries: int = 1) -> None:
         plan = make_plan(fc.parse("PATTERN SEQ(A a, C c) WITHIN 1us", SCHEMA), store="rows")
-        shedding = SimpleNamespace(tried=np.zeros((2, 4)), ran_on=0, cut_off=lambda *_: None, weighed=(0, 0.0, 0.0))
+        shedding = SimpleNamespace(
+            tried=np.zeros((2, 4)), reached=(0, 0, [0.0] * 33), cut_off=lambda *_: None, weighed=(0, 0.0, 0.0)
+        )
         self.query: Any = QueryLike(
             plan=plan, shedding=shedding, weigh_always=lambda _: None, drop_plan=drop_plan or DropPlan(),
             matcher=SimpleNamespace(matches=1_000), received=0, window_size=1_000.0,
@@ -356,7 +358,8 @@ class Limited:
 
     def unlimited(self, events: int, ran_on: float, unstoppable: float = 0.0) -> float:
         """Return the share that may run on from now on."""
-        self.query.shedding.ran_on += round(events * ran_on)
+        before = self.query.shedding.reached
+        self.query.shedding.reached = before[0] + round(events * ran_on), *before[1:]
         self.limit.update(self.queries, events, ran_on + unstoppable)
         return float(self.limit.state()["unlimited"])
 
@@ -422,7 +425,7 @@ def test_a_burst_that_used_too_much_is_made_up_for() -> None:
     assert one.unlimited(20_000, 0.0) == one.unlimited(500, 0.3) == one.unlimited(500, 0.3) == pytest.approx(0.045)
     least = one.unlimited(20_000, 0.3)
     assert least == pytest.approx(0.005) and one.unlimited(1_000, 0.0) == least
-    again.query.shedding.ran_on = one.query.shedding.ran_on
+    again.query.shedding.reached = one.query.shedding.reached
     again.limit.restore(json.loads(json.dumps(one.limit.state())), again.queries)
     assert one.unlimited(100_000, 0.0) == pytest.approx(0.045) and again.unlimited(1_000, 0.0) == least
     assert again.limit.state()["unstoppable"] == 0.0

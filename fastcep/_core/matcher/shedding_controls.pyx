@@ -17,7 +17,7 @@ from fastcep._core.shed.flows cimport (
 )
 from fastcep._core.shed.lineage cimport observe_init
 from fastcep._core.shed.tables_memory cimport in_windows_free, in_windows_init, shed_init, slice_births
-from fastcep._core.shed.work_limit cimport child_price, enough_credit
+from fastcep._core.shed.work_limit cimport child_price, enough_credit, reached_state, resume_reached
 from fastcep._core.state.core cimport Core
 from fastcep._core.state.draws cimport mixed, steps_of
 from fastcep._core.state.lineage_tables cimport LineageTables
@@ -380,7 +380,7 @@ cdef class Shedding:
         """Return the state of the work limit for a snapshot."""
         cdef const Cut* cut = &self.core.shed.cut
         yields = self._by_edge(<double*>cut.yields).tolist()
-        return [cut.credit, cut.last, cut.mean, self.tried.tolist(), yields, cut.largest, cut.ran_on]
+        return [cut.credit, cut.last, cut.mean, self.tried.tolist(), yields, cut.largest, *self.reached]
 
     cdef object _by_edge(self, const double* table):
         """Copy a table with four numbers for each edge; zeros if it is NULL."""
@@ -409,12 +409,12 @@ cdef class Shedding:
         if len(tried):
             memcpy(cut.tried, &tried[0, 0], len(tried) * sizeof(Tried))
             memcpy(cut.yields, &yields[0, 0], len(tried) * sizeof(Yields))
-        cut.largest, cut.ran_on = (*state[5:], 0, 0)[:2]  # older snapshots lack them
+        resume_reached(cut, state[5:])
 
     @property
-    def ran_on(self):
-        """Number of events that exceeded the work limit so far because they were allowed to."""
-        return self.core.shed.cut.ran_on
+    def reached(self):
+        """Number of events that exceeded the work limit because they were allowed to, and `reached_state`."""
+        return self.core.shed.cut.ran_on, *reached_state(&self.core.shed.cut)
 
     @property
     def largest_weight(self):

@@ -5,9 +5,11 @@ from fastcep._core.memory.row_store cimport Bucket
 from fastcep._core.program.plan_tables cimport Edge
 from fastcep._core.shed.drop cimport spent
 from fastcep._core.state.core cimport Core
-from fastcep._core.state.shedding_tables cimport Within
+from fastcep._core.state.shedding_tables cimport Cut, Within
 
 
+cdef list reached_state(const Cut* cut)
+cdef object resume_reached(Cut* cut, list state)
 cdef int64_t enough_credit(double largest_share) noexcept nogil
 cdef void cut_event(Core* core) noexcept nogil
 cdef void reserve(Core* core, uint64_t variables) noexcept nogil

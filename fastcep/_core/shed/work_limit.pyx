@@ -29,15 +29,16 @@ whatever other partial matches there are. Events of negated variables are not li
 them up. If some rows of a bucket are passed over, all rows are checked for being alive; this check is not part of the
 cost.
 """
+from libc.math cimport log2
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint64_t
 
 from fastcep._core.memory.row_store cimport Bucket
 from fastcep._core.program.plan_tables cimport Edge
 from fastcep._core.shed.drop cimport spent
-from fastcep._core.shed.flows cimport log_weight
+from fastcep._core.shed.flows cimport log_weight, represented
 from fastcep._core.state.core cimport Core
 from fastcep._core.state.draws cimport falls
-from fastcep._core.state.shedding_tables cimport Cut, Tried, Within, Yield, Yields
+from fastcep._core.state.shedding_tables cimport COSTS, Cut, Tried, Within, Yield, Yields
 
 cdef extern from *:
     int __builtin_popcountll(unsigned long long) noexcept nogil
@@ -52,6 +53,24 @@ cdef enum:
     MEAN_OF = 64             # events of the moving average of lost children
     YIELD_OF = 4096          # visits from which on the counts of an edge are halved
     YOUNGER_LIFE = 3         # ratio of the remaining windows of both halves
+
+
+cdef list reached_state(const Cut* cut):
+    """Return the number of events that reached the limit so far, and an estimate of it by their cost without a limit.
+
+    Entry 0 is of the events that do not exceed the limit after all. Entry n is of those that cost at least
+    ``2**((n - 1) / 4)`` limits, and less than those of the next one.
+    """
+    cdef int n
+    return [cut.reaching, [cut.by_cost[n] for n in range(COSTS)]]
+
+
+cdef object resume_reached(Cut* cut, list state):
+    """Restore the largest weight, the number of events that ran on, and `reached_state`."""
+    cdef int n
+    cut.largest, cut.ran_on, cut.reaching = [*state, 0, 0, 0][:3]  # older snapshots lack some
+    for n in range(COSTS):
+        cut.by_cost[n] = state[3][n] if len(state) > 3 else 0
 
 
 cdef int64_t enough_credit(double largest_share) noexcept nogil:
@@ -97,14 +116,25 @@ cdef bint cut_begin(Core* core, int edge_number) noexcept nogil:
 
 
 cdef void cut_end(Core* core) noexcept nogil:
-    """End the work for an event: count it if it ran on, and give its credit back if it did not exceed the limit."""
+    """End the work for an event: count it if it reached the limit, and if it ran on.
+
+    If it did not exceed the limit after all, its credit is given back.
+    """
     cdef Cut* cut = &core.shed.cut
+    cdef int64_t cost
+    cdef int place = 0
+    if not cut.reached:
+        return
+    cut.reaching += 1
     if not cut.runs_on:
         return
-    if spent(core) - core.before_spent <= cut.most:
+    cost = spent(core) - core.before_spent
+    if cost <= cut.most:
         cut.credit += <int64_t>1 << 32
     else:
         cut.ran_on += 1
+        place = 1 + min(<int>(4 * log2(cost / <double>cut.most)), COSTS - 2)
+    cut.by_cost[place] += represented(cut.beyond_weight)
 
 
 cdef bint _runs_on(Core* core, double lost) noexcept nogil:

@@ -95,6 +95,10 @@ cdef struct Yields:          # visits along one edge by events that the work lim
     Yield younger
 
 
+cdef enum:
+    COSTS = 33               # entries of ``Cut.by_cost``: quarters of powers of two of the limit
+
+
 cdef struct Cut:             # the limit of the work for one event; see work_limit.pyx
     int64_t most             # largest cost of an event, without that of being relevant; 0: no limit
     uint64_t completing      # bit set of the variables whose binding only makes matches; these are tried first
@@ -117,6 +121,8 @@ cdef struct Cut:             # the limit of the work for one event; see work_lim
     double mean              # mean number of matches that an event has beyond the limit that it reaches; see work_limit.pyx
     Tried* tried             # per edge
     Yields* yields           # per edge
+    int64_t reaching         # number of events that reached the limit so far,
+    double[COSTS] by_cost    # and as an estimate, by cost without a limit; see work_limit.pyx
 
 
 cdef struct Within:          # rows of a bucket that an event is tried with before it reaches its limit
