@@ -59,6 +59,10 @@ class CoveringKnapsack:
         """Return 0: the demand that loses least under a work limit is not known here."""
         return 0.0
 
+    def kept_at(self, demand: float) -> float:
+        """Return 0: the share of the matches that is kept for a demand is not known in advance here."""
+        return 0.0
+
     def choose(self, demand: float, sizes: TableSizes, free: bool = True) -> Selection:
         """Return the selection that covers a share of the weights; ``free`` has no effect."""
         flow = self._flow

@@ -70,6 +70,10 @@ class Selector(Protocol):
         """Return the demand that loses least under a work limit that alone loses the share ``loss`` of the matches."""
         ...
 
+    def kept_at(self, demand: float) -> float:
+        """Return the share of the matches that is kept for a demand; 0: unknown."""
+        ...
+
 
 class DropOrder:
     """Order in which the classes of one query are dropped.
@@ -136,6 +140,10 @@ class DropOrder:
     def optimal_demand(self, loss: float) -> float:
         """Return the demand that loses least under a work limit, see `demand_of_least_loss`."""
         return demand_of_least_loss(self.saved[self.free :], self.kept[self.free :], loss)
+
+    def kept_at(self, demand: float) -> float:
+        """Return the share of the matches that is kept for a demand; 0 for one that no drops save."""
+        return float(np.interp(demand, self.saved, self.kept, right=0.0))
 
     def choose(self, demand: float, sizes: TableSizes, free: bool = True) -> Selection:
         """Return the selection that saves a share of the work; with ``free`` at least all that loses no matches."""

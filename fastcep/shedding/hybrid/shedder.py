@@ -23,6 +23,7 @@ from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.hybrid.adaptation import AdaptedFlow
 from fastcep.shedding.hybrid.drop_order import DropOrder, Selection, Selector, TableSizes
 from fastcep.shedding.hybrid.fit import fit_hybrid
+from fastcep.shedding.hybrid.limit_choice import LimitChoice
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.limited_demand import loss_without_drops
 from fastcep.shedding.model import ModelSource, model_for, models_of
@@ -59,12 +60,14 @@ Floats = npt.NDArray[np.float64]
 
 
 class _Situation(NamedTuple):
-    """The inputs of a drop plan; ``changed`` and ``reliable`` as in `AdaptedFlow`."""
+    """The inputs of a drop plan; ``changed`` and ``reliable`` as in `AdaptedFlow`, the others as in `DropPlan`."""
 
     selector: Selector
     demand: float
     changed: bool
     reliable: bool
+    alone: float
+    limited: bool
 
 
 @dataclass(slots=True)
@@ -83,6 +86,8 @@ class SheddingState:
         Largest demand since counts were last evaluated, and in the window before.
     thinned
         Whether events are dropped as a whole since the last decision.
+    optimal
+        Last demand of least loss beside a work limit.
     """
 
     began: int
@@ -92,11 +97,12 @@ class SheddingState:
     share: float = 1.0
     largest: float = 0.0
     thinned: bool = False
+    optimal: float = 0.0
 
 
 _SHEDDING_STATE = record(
     {"began": COUNT, "since": COUNT, "demand": SHARE, "saved": NUMBER, "share": number(1e-9, 1)},
-    {"largest": SHARE, "thinned": FLAG},
+    {"largest": SHARE, "thinned": FLAG, "optimal": SHARE},
 )
 
 
@@ -158,6 +164,7 @@ class Hybrid(Baseline):
         self._flows = {name: AdaptedFlow(item.flow) for name, item in self._models.items()}
         self._selectors = {name: self._new_selector(name) for name in self._models}
         self._learning: dict[str, Background[Selector | None]] = {name: Background() for name in self._models}
+        self._choice = LimitChoice()
 
     @classmethod
     def fit(cls, queries: Sequence[ast.Query], history: pa.Table, **options: Any) -> partial[Hybrid]:
@@ -189,7 +196,8 @@ class Hybrid(Baseline):
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         """Return drop plans with the first classes of each query's order, enough to save the share ``demand``."""
-        return [self._drop_plan(demand, before, view) for view in views]
+        returns = self._choose_limit(demand, views)
+        return [self._drop_plan(demand, before, view, returns) for view in views]
 
     def utility(self, view: QueryView) -> Floats | None:
         """Return the share of the work that is saved before a cell is dropped; None without a drop order."""
@@ -208,9 +216,36 @@ class Hybrid(Baseline):
 
     def stop_shedding(self) -> None:
         """Reset the state; nothing is counted until load is shed again."""
-        self._states, self._plans = {}, {}
+        self._states, self._plans, self._choice = {}, {}, LimitChoice()
 
-    def _drop_plan(self, demand: float, before: float, view: QueryView) -> DropPlan:
+    def _choose_limit(self, demand: float, views: Sequence[QueryView]) -> bool:
+        """Choose between a work limit and drops alone; return whether there is a limit again from now on."""
+        choice, names = self._choice, [view.plan.query.name for view in views]
+        if choice.alone and any(view.load.cut for view in views):  # the queries are others than before
+            self._choice = choice = LimitChoice()
+        if not views or not (choice.alone or views[0].load.cut) or not all(name in self._states for name in names):
+            return False
+        before = choice.demand
+        if not all(self._flows[name].is_reliable and not self._models[name].history_is_too_short for name in names):
+            choice.wait(demand)
+            return choice.demand == 0 < before
+        rates = [self._models[name].match_rate for name in names]
+        weights = [1.0 if rate is None else max(rate.matches / rate.events, 1e-9) for rate in rates]
+
+        def kept(demands: Sequence[float]) -> float:
+            each = [self._selectors[name].kept_at(item) for name, item in zip(names, demands, strict=True)]
+            return sum(share * weight for share, weight in zip(each, weights, strict=True)) / sum(weights)
+
+        saved = [self._states[name].demand for name in names]
+        choice.update(
+            views[0].load.events, max(view.window_size for view in views),
+            views[0].found * (1.0 if self._explore > 0 else kept(saved)),  # weights do not show drops for certain
+            views[0].unlimited, demand if choice.alone else sum(saved) / len(saved),
+            lambda item: kept([item] * len(names)),
+        )  # fmt: skip
+        return choice.demand == 0 < before
+
+    def _drop_plan(self, demand: float, before: float, view: QueryView, returns: bool) -> DropPlan:
         name = view.plan.query.name
         state = self._states.setdefault(name, SheddingState(view.received, view.received))
         self._replace_selector(name, self._learning[name].take())
@@ -218,6 +253,7 @@ class Hybrid(Baseline):
         selector, changed, reliable = self._selectors[name], adapted.recently_changed, adapted.is_reliable
         sizes = TableSizes(view.event_classes, view.classes)
         current = self._plans.get(name)
+        demand = self._choice.demand if self._choice.alone else demand
         if current is not None and view.on_wall_clock and abs(current[0].demand - demand) <= _SAME * (1 - demand):
             demand = current[0].demand
         if state.thinned and self._adapt:
@@ -225,12 +261,17 @@ class Hybrid(Baseline):
             state.began = state.since = view.received
             state.largest = 0.0
         limited = view.lost > 0 or demand == 0  # without a demand, only a work limit leads to a decision
-        if limited and reliable and not self._models[name].history_is_too_short:
+        if returns or (not self._choice.alone and self._choice.demand > 0):
+            demand = self._choice.demand or state.optimal
+        elif limited and reliable and not self._models[name].history_is_too_short:
             was_reliable = current is None or current[0].reliable
             loss = loss_without_drops(view.lost, selector.choose(state.demand, sizes, free=was_reliable).saved)
-            demand = max(demand, selector.optimal_demand(loss))
+            demand = state.optimal = max(demand, selector.optimal_demand(loss))
         state.largest = max(state.largest, before, demand)
-        situation = _Situation(selector, demand, changed, reliable)
+        situation = _Situation(
+            selector, demand, changed, reliable, 0.0 if self._choice.alone else self._choice.demand,
+            not self._choice.alone,
+        )  # fmt: skip
         if current is not None and current[0] == situation and current[1].drops is None:
             state.thinned = view.keep < 1 or current[1].events is not None
             return current[1]
@@ -240,7 +281,8 @@ class Hybrid(Baseline):
             binds=binds, births=births, steady=True, kept=selection.kept if reliable else None,
             saved=selection.saved if selection.kept >= _ALL else 0.0,
             counts=self._counted_share(name, view) if self._adapt else 0.0,
-            error=max(adapted.error, 1 - selection.kept),
+            error=max(adapted.error, 1 - selection.kept), alone=self._choice.demand,
+            limited=not self._choice.alone,
         )  # fmt: skip
         if (keep := self._kept_events(demand, selection, view.plan)) < 1:
             drop_plan = with_fewer_events(drop_plan, keep, view.plan)
@@ -326,8 +368,8 @@ class Hybrid(Baseline):
         return DropOrder(steps(self.events, self.rows), flow)
 
     def metrics(self) -> dict[str, Any]:
-        """Return the drift of the stream from each model, see `AdaptedFlow`."""
-        return {"queries": {
+        """Return the drift of the stream from each model, see `AdaptedFlow`, and whether a work limit was given up."""
+        return {"drops_alone": self._choice.alone, "queries": {
             name: {"drift": adapted.drift, "changes": adapted.changes, "not_counted": adapted.lost}
             for name, adapted in self._flows.items()
         }}  # fmt: skip
@@ -346,17 +388,22 @@ class Hybrid(Baseline):
         """Return the adapted flows and the shedding states as JSON values."""
         self._finish_learning()
         learned = {name: adapted.state() for name, adapted in self._flows.items()} if self._adapt else {}
-        return {"courses": {name: asdict(query) for name, query in self._states.items()}, "learned": learned}
+        return {"courses": {name: asdict(query) for name, query in self._states.items()}, "learned": learned,
+                "choice": self._choice.state()}  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`."""
         learned = dict.fromkeys(self._flows, anything) if self._adapt else {}
-        record({"courses": by_name(_SHEDDING_STATE), "learned": record(learned)})(dict(state), "control.shedder")
+        checks = {"courses": by_name(_SHEDDING_STATE), "learned": record(learned)}
+        record(checks, {"choice": anything})(dict(state), "control.shedder")
         self._finish_learning()
         self._states = {name: SheddingState(**values) for name, values in state["courses"].items()}
         for name, flow_state in state["learned"].items():
             self._flows[name].restore(flow_state)
         self._plans, self._selectors = {}, {name: self._new_selector(name) for name in self._models}
+        self._choice = LimitChoice()
+        if "choice" in state:  # older snapshots lack it
+            self._choice.restore(state["choice"])
 
     def _finish_learning(self) -> None:
         """Wait for threads that adapt flows."""

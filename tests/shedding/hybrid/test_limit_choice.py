@@ -1,0 +1,231 @@
+"""Choice between a work limit and dropping classes alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fastcep as fc
+from fastcep.shedding import Hybrid, SmoothedLatency
+from fastcep.shedding.hybrid import limit_choice
+from fastcep.shedding.hybrid.limit_choice import LimitChoice
+from fastcep.stored import Misfit
+
+Kept = Callable[[float], float]
+
+
+class Stream:
+    """Decisions about a stream.
+
+    Parameters
+    ----------
+    found
+        Share of the matches found beside the limit.
+    needed
+        Demand that suffices without a limit.
+    kept
+        Share of the matches that is kept for a demand.
+    predicted
+        Demand that the work for events lets one expect, before it is tried.
+    """
+
+    def __init__(self, found: float, needed: float, kept: Kept, predicted: float | None = None) -> None:
+        self.choice, self.found, self.needed, self.kept = LimitChoice(), found, needed, kept
+        self.predicted = needed if predicted is None else predicted
+
+    def run(self, decisions: int, events: float = 10_000.0) -> list[str]:
+        """Decide; return the letters of what is in force after each decision: limit, trial or alone."""
+        letters, choice = [], self.choice
+        for _ in range(decisions):
+            needed = self.needed if choice.demand > 0 else self.predicted
+            unlimited = 0.0 if choice.alone else max(1.0, (1 - choice.demand) / (1 - needed))
+            demand = self.needed if choice.alone else choice.demand
+            choice.update(events, 100.0, self.found, unlimited, demand, self.kept)
+            letters.append("a" if choice.alone else "t" if choice.demand > 0 else "l")
+        return letters
+
+
+def straight(demand: float) -> float:
+    return 1 - demand / 2
+
+
+def test_more_is_kept_without_a_limit() -> None:
+    """A trial begins once the limit has settled, and ends when events do not reach the limit any more."""
+    stream = Stream(0.6, 0.5, straight)
+    assert "".join(stream.run(12)) == "lllta" + 7 * "a"
+    assert stream.choice.demand == 0.5
+
+
+@pytest.mark.parametrize("found", [0.72, 0.8])
+def test_as_much_is_found_beside_the_limit(found: float) -> None:
+    assert set(Stream(found, 0.5, straight).run(50)) == {"l"}
+
+
+def test_unknown_numbers() -> None:
+    """Nothing is known of the work without a limit, or of the matches found; or no drops save enough."""
+    stream = Stream(0.6, 0.5, straight)
+    for found, unlimited, kept in ((0.6, 0.0, straight), (0.0, 2.0, straight), (0.6, 2.0, lambda _: 0.0)):
+        for _ in range(20):
+            stream.choice.update(10_000.0, 100.0, found, unlimited, 0.0, kept)  # type: ignore[arg-type]
+        assert stream.choice.demand == 0
+
+
+def test_a_prediction_that_is_too_low_is_corrected() -> None:
+    letters = "".join(Stream(0.6, 0.6, straight, predicted=0.4).run(8))
+    assert letters == "lllttaaa"
+
+
+def test_trials_in_vain_become_rare() -> None:
+    stream = Stream(0.6, 0.95, straight, predicted=0.5)
+    letters = "".join(stream.run(1_000))
+    assert "a" not in letters and 3 <= letters.count("lt") <= 8
+    pauses = [len(pause) for pause in letters.split("t") if pause][1:-1]
+    assert all(later >= 2 * earlier - 2 for earlier, later in pairwise(pauses))
+
+
+def test_it_returns_to_the_limit() -> None:
+    """The drops keep less than was found beside the limit."""
+    stream = Stream(0.6, 0.5, straight)
+    assert stream.run(8)[-1] == "a"
+    stream.needed = 0.95
+    letters = "".join(stream.run(10))
+    assert letters.startswith("a") and letters.endswith("lllll")
+
+
+def test_the_limit_is_measured_again() -> None:
+    """More and more seldom, as it may find more than before."""
+    stream = Stream(0.6, 0.5, straight)
+    letters = "".join(stream.run(400))
+    assert letters.count("alllta") >= 2 and letters.count("l") < 20
+    stream.found = 0.8
+    assert set(stream.run(1_000)[-200:]) == {"l"}
+
+
+def test_short_intervals_count_together() -> None:
+    """An interval is two windows and 4,000 events at least."""
+    stream = Stream(0.6, 0.5, straight)
+    assert stream.run(44, events=1_000.0).index("t") == 39
+    stream = Stream(0.6, 0.5, straight)
+    for _ in range(44):
+        stream.choice.update(1_000.0, 30_000.0, 0.6, 2.0, 0.0, straight)
+    assert stream.choice.demand == 0
+
+
+def test_a_snapshot() -> None:
+    one, again = Stream(0.6, 0.6, straight, 0.4), Stream(0.6, 0.6, straight, 0.4)
+    one.run(5)
+    again.choice.restore(json.loads(json.dumps(one.choice.state())))
+    assert again.run(100) == one.run(100) and again.choice.state() == one.choice.state()
+    with pytest.raises(Misfit):
+        again.choice.restore({**one.choice.state(), "wait": -1})
+
+
+# ------------------------------------------------------------------------------------------------------- in an engine
+
+QUERY = """
+STREAM TIME 'ts' UNIT us TYPE 'type'
+EVENT A (u int64)
+EVENT B (u int64)
+QUERY q PATTERN SEQ(B{1,3} a[], B b, A c)
+WHERE ABS(b.u - c.u) < 24 AND c.u > 20 AND ABS(a[i].u - b.u) < 12 WITHIN 22ms
+"""
+
+
+def events(number: int, seed: int) -> pa.Table:
+    random = np.random.default_rng(seed)
+    kinds = pa.array(random.choice(["A", "B"], number).astype(object), pa.string())
+    gaps = random.integers(1, 2_000, number)
+    return pa.table({"type": kinds, "u": random.integers(0, 100, number), "ts": np.cumsum(gaps)})
+
+
+STREAM = events(20_000, 2)
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Choose after few events."""
+    monkeypatch.setattr(limit_choice, "_FIRST", 2_000.0)
+    monkeypatch.setattr(limit_choice, "_EVENTS", 500.0)
+
+
+@cache
+def model() -> tuple[fc.Query, fc.Model]:
+    query = fc.parse_document(QUERY).queries[0]
+    return query, fc.fit(query, events(6_000, 1), validate=False)
+
+
+def engine(bound: float) -> fc.Engine:
+    query, fitted = model()
+    return fc.Engine(
+        query, clock="virtual", store="rows", latency_bound=bound, shedder=Hybrid(fitted),
+        detector=SmoothedLatency("p95"), cost_table="measured",
+    )  # fmt: skip
+
+
+@cache
+def without() -> tuple[int, float]:
+    """Return the number of matches, and a quarter of the 95th percentile of the latency, without a bound."""
+    live = fc.Engine(model()[0], clock="virtual", store="rows", latency_bound="1h")
+    matches = len(live.process(STREAM))
+    return matches, live.metrics()["shedding"]["processing_latency"]["p95"] / 4
+
+
+@pytest.mark.usefixtures("soon")
+def test_more_is_found_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work limit loses most matches, and the drops that suffice without it lose fewer."""
+    truth, bound = without()
+    live = engine(bound)
+    recall = len(live.process(STREAM)) / truth
+    told = live.metrics()["shedding"]
+    assert told["processing_latency"]["p95"] <= bound and abs(told["estimated_recall"] - recall) < 0.06
+    assert told["model"]["drops_alone"] and told["demand"] > 0
+    monkeypatch.setattr(LimitChoice, "update", lambda *_: None)
+    limited = engine(bound)
+    assert recall > 1.5 * len(limited.process(STREAM)) / truth
+    assert not limited.metrics()["shedding"]["model"]["drops_alone"]
+
+
+@pytest.mark.usefixtures("soon")
+def test_batches_and_snapshots() -> None:
+    whole, parts = (engine(without()[1]) for _ in range(2))
+    matches, found = len(whole.process(STREAM)), 0
+    for number, batch in enumerate(STREAM.to_batches(max_chunksize=1_701)):
+        if number % 2:
+            parts = fc.Engine.restore(parts.snapshot(), shedder=Hybrid(model()[1]), detector=SmoothedLatency("p95"))
+        found += len(parts.process(batch))
+    assert found == matches
+    for key in ("model", "demand", "estimated_recall", "processing_latency", "passed_over"):
+        assert parts.metrics()["shedding"][key] == whole.metrics()["shedding"][key]
+
+
+@pytest.mark.usefixtures("soon")
+def test_the_limit_is_imposed_again_without_a_load() -> None:
+    """When nothing is dropped any more, single events are limited again."""
+    live = engine(without()[1])
+    live.process(STREAM)
+    control: Any = live._stream.queries.control
+    assert control._work_limit.suspended
+    start, many = STREAM["ts"][-1].as_py(), 300_000
+    live.process({"type": ["A"] * many, "u": [0] * many, "ts": start + 100_000 * np.arange(1, many + 1)})
+    assert control._work_limit.in_force and not live.metrics()["shedding"]["model"]["drops_alone"]
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_snapshot_of_an_older_version() -> None:
+    """It has no choice: there is a limit."""
+    shedder = Hybrid(model()[1])
+    live = engine(without()[1])
+    live.process(STREAM)
+    state: dict[str, Any] = live._stream.queries.control.state()["shedder"]
+    assert state.pop("choice")["alone"]
+    for course in state["courses"].values():
+        del course["optimal"]
+    shedder.restore(state)
+    assert not shedder.metrics()["drops_alone"]
