@@ -311,7 +311,7 @@ class Control(ShedderChange):
             query.plan, query.shedding, query.slices, decisions, query.window_size, query.received,
             self._schedule.count_budget(self._meter.per_event), self._work_limit.share,
             self._load, self._demand.readings, self._demand.of_present, self._backlog.keep,
-            self._work_limit.found, self._work_limit.unlimited,
+            self._work_limit.found, self._work_limit.unlimited_work,
         )  # fmt: skip
 
     def _window_size(self, which: Callable[..., float]) -> float:

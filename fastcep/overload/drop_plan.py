@@ -52,11 +52,11 @@ class DropPlan:
         Share of the events whose children are counted by source, for `QueryView.flows`.
     error
         Standard deviation of `kept`, as a share of it from 0 to 1; it widens the interval of the estimated recall.
-    alone
+    demand_without_limit
         Demand with which the drops are meant to hold a bound on a percentile without the work limit (`Shedder.cuts`);
         0: they are chosen beside it.
-    limited
-        Whether the work limit is in force; it can be False only with `alone`. When it changes, the detectors of a
+    work_limit
+        Whether the work limit is in force; False only with `demand_without_limit`. When it changes, the detectors of a
         percentile continue from that demand.
     """
 
@@ -73,8 +73,8 @@ class DropPlan:
     saved: float = 0.0
     counts: float = 0.0
     error: float = 0.0
-    alone: float = 0.0
-    limited: bool = True
+    demand_without_limit: float = 0.0
+    work_limit: bool = True
 
     def known_kept(self) -> float | None:
         """Return `kept`, or 1 if it is None and nothing is dropped."""

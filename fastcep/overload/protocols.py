@@ -190,7 +190,7 @@ class QueryView:
         Number of events passed to the query so far.
     count_budget
         Number of children that may be counted per event, so that counting takes little of the time.
-    lost, found, unlimited
+    lost, found, unlimited_work
         Estimated share of the matches that the work limit loses; share that is found beside it and the drops; and
         percentile of the work for an event without it, as a share of the bound (at least 1). 0: unknown.
     load, readings
@@ -217,7 +217,7 @@ class QueryView:
         of_present: bool = False,
         keep: float = 1.0,
         found: float = 0.0,
-        unlimited: float = 0.0,
+        unlimited_work: float = 0.0,
     ) -> None:
         self.plan, self.keep = plan, keep
         self.load: Load = load or Load(0.0)
@@ -226,7 +226,7 @@ class QueryView:
         self.decisions = decisions
         self.window_size, self.received = window_size, received
         self.count_budget: float = count_budget
-        self.lost, self.found, self.unlimited = lost, found, unlimited
+        self.lost, self.found, self.unlimited_work = lost, found, unlimited_work
         self._shedding = shedding
 
     @cached_property

@@ -64,8 +64,8 @@ class ShedderChange:
 
     def _switch_limit(self, plans: Sequence[DropPlan]) -> None:
         """Suspend the work limit, or impose it, as the drop plans say."""
-        alone = min((drop_plan.alone for drop_plan in plans), default=0.0)
-        suspended = alone > 0 and not any(drop_plan.limited for drop_plan in plans)
+        alone = min((drop_plan.demand_without_limit for drop_plan in plans), default=0.0)
+        suspended = alone > 0 and not any(drop_plan.work_limit for drop_plan in plans)
         if self._work_limit.suspend(self.queries, alone > 0, suspended):
             self._demand.begin(alone if suspended else 0.0)
 

@@ -90,10 +90,10 @@ class WorkLimit:
     limited
         Queries for which the work for an event was stopped between the last two calls of `update`.
     suspended
-        Whether there is no limit for now, because the shedder drops enough (`DropPlan.alone`).
+        Whether there is no limit for now, because the shedder drops enough (`DropPlan.demand_without_limit`).
     share
         Estimated share of the recent matches that the limit lost.
-    unlimited
+    unlimited_work
         Estimated percentile of the recent work for an event without a limit, as a share of the bound; 0: unknown.
     """
 
@@ -101,7 +101,7 @@ class WorkLimit:
         shares = [detector.allowed for detector in detectors if detector.allowed > 0]
         self._enabled = bound is not None and bool(shares)
         self.on = self.suspended = self._frozen = False  #: frozen: whether drops are to hold the bound alone
-        self.share = self.unlimited = 0.0
+        self.share = self.unlimited_work = 0.0
         self.limited: set[QueryShedding] = set()
         self._bound, self._allowed = bound or 0.0, min(shares, default=0.0)
         self._unlimited, self._part = _UNLIMITED * self._allowed, 1.0
@@ -120,7 +120,7 @@ class WorkLimit:
 
         ``cuts``: whether the shedder wants a limit (`Shedder.cuts`).
         """
-        self._part, self.unlimited = 1 / max(len(queries), 1), 0.0
+        self._part, self.unlimited_work = 1 / max(len(queries), 1), 0.0
         self.suspended = self._frozen = False
         self.on = cuts and self._enabled and all(_can_be_limited(query.plan) for query in queries)
         for query in queries:
@@ -148,7 +148,7 @@ class WorkLimit:
         self._frozen = self.on and alone
         if not self.on or suspended == self.suspended:
             return False
-        self.suspended, self.unlimited = suspended, 0.0
+        self.suspended, self.unlimited_work = suspended, 0.0
         if suspended:
             for query in queries:
                 query.shedding.cut_off(0, 0.0, 0.0)
@@ -221,7 +221,7 @@ class WorkLimit:
             self.share = 1 - found / without_limit if without_limit > 0 else float(self._quiet == 0)
         if self.suspended:
             return False
-        self.unlimited = self._percentile(over)
+        self.unlimited_work = self._percentile(over)
         before, self._ran_on = sum(self._ran_on), [query.shedding.reached[0] for query in queries]
         if self._events == 0:  # these events came in part before there was this limit
             self._events = float(events)
@@ -235,7 +235,7 @@ class WorkLimit:
         return self.active
 
     def _percentile(self, over: float) -> float:
-        """Return the `unlimited` work: 1 if no more events than allowed would exceed the bound, else more.
+        """Return `unlimited_work`: 1 if no more events than allowed would exceed the bound, else more.
 
         Several queries may exceed it only together, which shows in the share ``over`` of the events above it.
         """

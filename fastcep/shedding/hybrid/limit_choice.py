@@ -38,7 +38,7 @@ _PAUSE, _LONGEST, _MEASURED, _AGAIN, _MEAN_OF = 8, 1024, 3, 4, 4.0
 _MORE, _TRIES = 1.03, 4
 
 _STATE = record({
-    "demand": SHARE, "alone": FLAG, "events": AMOUNT, "wait": COUNT, "pause": COUNT, "tries": COUNT,
+    "demand": SHARE, "suspended": FLAG, "events": AMOUNT, "wait": COUNT, "pause": COUNT, "tries": COUNT,
     "limited": AMOUNT, "found": SHARE, "kept": SHARE,
 })  # fmt: skip
 
@@ -50,12 +50,12 @@ class LimitChoice:
     ----------
     demand
         Demand that suffices without a work limit, in a trial and afterwards; 0: as much is dropped as pays beside it.
-    alone
+    suspended
         Whether there is no work limit.
     """
 
     def __init__(self) -> None:
-        self.demand, self.alone = 0.0, False
+        self.demand, self.suspended = 0.0, False
         self._events = 0.0  #: number of events of the present interval
         self._wait, self._pause, self._tries = _MEASURED, _PAUSE, 0
         self._limited = 0.0  #: number of events with a limit
@@ -67,7 +67,7 @@ class LimitChoice:
         events: float,
         window: float,
         found: float,
-        unlimited: float,
+        unlimited_work: float,
         demand: float,
         kept: Callable[[float], float],
     ) -> None:
@@ -79,7 +79,7 @@ class LimitChoice:
             Number of events since the last decision, and in a window.
         found
             Estimated share of the matches that is found beside the limit.
-        unlimited
+        unlimited_work
             Percentile of the work for an event without a limit, as a share of the bound; 0: unknown.
         demand
             Demand since the last decision, or, without a limit, until the next one.
@@ -87,14 +87,14 @@ class LimitChoice:
             Function that returns the share of the matches that is kept for a demand.
         """
         self._events += events
-        if self.alone:
+        if self.suspended:
             self.demand = demand
         else:
             self._limited = min(self._limited + events, _FIRST)
         if self._events < max(_SETTLED * window, _EVENTS):
             return
         self._events = 0.0
-        if self.alone:
+        if self.suspended:
             self._kept += (kept(demand) - self._kept) / _MEAN_OF
             self._wait -= 1
             if self._kept < self._found:
@@ -102,39 +102,39 @@ class LimitChoice:
             elif self._wait <= 0:
                 self.stop(_MEASURED)
         elif self.demand > 0:
-            self._continue_trial(unlimited, kept)
+            self._continue_trial(unlimited_work, kept)
         else:
             self._found = found
             self._wait = max(0, self._wait - 1)
-            if self._wait == 0 and self._limited >= _FIRST and found > 0 and unlimited > 1:
-                needed = 1 - (1 - demand) / (unlimited * _MORE)
+            if self._wait == 0 and self._limited >= _FIRST and found > 0 and unlimited_work > 1:
+                needed = 1 - (1 - demand) / (unlimited_work * _MORE)
                 if kept(needed) * (1 - _MARGIN) > found:
                     self.demand, self._tries = needed, 0
 
-    def _continue_trial(self, unlimited: float, kept: Callable[[float], float]) -> None:
-        if unlimited <= 1:
-            self.alone, self._kept, self._wait = True, kept(self.demand), _AGAIN * self._pause
+    def _continue_trial(self, unlimited_work: float, kept: Callable[[float], float]) -> None:
+        if unlimited_work <= 1:
+            self.suspended, self._kept, self._wait = True, kept(self.demand), _AGAIN * self._pause
             return
-        self.demand, self._tries = 1 - (1 - self.demand) / (unlimited * _MORE), self._tries + 1
+        self.demand, self._tries = 1 - (1 - self.demand) / (unlimited_work * _MORE), self._tries + 1
         if kept(self.demand) <= self._found or self._tries > _TRIES:
             self.stop()
 
     def wait(self, demand: float) -> None:
         """Go on without judging what is kept, as it is unknown; a trial ends. ``demand`` as for `update`."""
-        if self.alone:
+        if self.suspended:
             self.demand = demand
         elif self.demand > 0:
             self.stop()
 
     def stop(self, pause: int | None = None) -> None:
         """Return to the limit for a number of intervals; None: for the pause after a trial in vain."""
-        self.demand, self.alone, self._wait = 0.0, False, self._pause if pause is None else pause
+        self.demand, self.suspended, self._wait = 0.0, False, self._pause if pause is None else pause
         self._pause = min(2 * self._pause, _LONGEST)
 
     def state(self) -> dict[str, Any]:
         """Return the state for a snapshot as JSON values."""
         return {
-            "demand": self.demand, "alone": self.alone, "events": self._events, "wait": self._wait,
+            "demand": self.demand, "suspended": self.suspended, "events": self._events, "wait": self._wait,
             "pause": self._pause, "tries": self._tries, "limited": self._limited, "found": self._found,
             "kept": self._kept,
         }  # fmt: skip
@@ -142,6 +142,6 @@ class LimitChoice:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`."""
         _STATE(dict(state), "control.shedder.choice")
-        self.demand, self.alone, self._events = state["demand"], state["alone"], state["events"]
+        self.demand, self.suspended, self._events = state["demand"], state["suspended"], state["events"]
         self._wait, self._pause, self._tries = state["wait"], state["pause"], state["tries"]
         self._limited, self._found, self._kept = state["limited"], state["found"], state["kept"]

@@ -60,14 +60,17 @@ Floats = npt.NDArray[np.float64]
 
 
 class _Situation(NamedTuple):
-    """The inputs of a drop plan; ``changed`` and ``reliable`` as in `AdaptedFlow`, the others as in `DropPlan`."""
+    """The inputs of a drop plan; ``changed`` and ``reliable`` as in `AdaptedFlow`.
+
+    ``drops_alone``: whether the drops are to hold the bound without a work limit; ``suspended``: whether there is none.
+    """
 
     selector: Selector
     demand: float
     changed: bool
     reliable: bool
-    alone: float
-    limited: bool
+    drops_alone: bool
+    suspended: bool
 
 
 @dataclass(slots=True)
@@ -221,9 +224,9 @@ class Hybrid(Baseline):
     def _choose_limit(self, demand: float, views: Sequence[QueryView]) -> bool:
         """Choose between a work limit and drops alone; return whether there is a limit again from now on."""
         choice, names = self._choice, [view.plan.query.name for view in views]
-        if choice.alone and any(view.load.cut for view in views):  # the queries are others than before
+        if choice.suspended and any(view.load.cut for view in views):  # the queries are others than before
             self._choice = choice = LimitChoice()
-        if not views or not (choice.alone or views[0].load.cut) or not all(name in self._states for name in names):
+        if not views or not (choice.suspended or views[0].load.cut) or not all(name in self._states for name in names):
             return False
         before = choice.demand
         if not all(self._flows[name].is_reliable and not self._models[name].history_is_too_short for name in names):
@@ -240,7 +243,7 @@ class Hybrid(Baseline):
         choice.update(
             views[0].load.events, max(view.window_size for view in views),
             views[0].found * (1.0 if self._explore > 0 else kept(saved)),  # weights do not show drops for certain
-            views[0].unlimited, demand if choice.alone else sum(saved) / len(saved),
+            views[0].unlimited_work, demand if choice.suspended else sum(saved) / len(saved),
             lambda item: kept([item] * len(names)),
         )  # fmt: skip
         return choice.demand == 0 < before
@@ -252,8 +255,8 @@ class Hybrid(Baseline):
         adapted = self._flows[name]
         selector, changed, reliable = self._selectors[name], adapted.recently_changed, adapted.is_reliable
         sizes = TableSizes(view.event_classes, view.classes)
-        current = self._plans.get(name)
-        demand = self._choice.demand if self._choice.alone else demand
+        current, choice = self._plans.get(name), self._choice
+        demand = choice.demand if choice.suspended else demand
         if current is not None and view.on_wall_clock and abs(current[0].demand - demand) <= _SAME * (1 - demand):
             demand = current[0].demand
         if state.thinned and self._adapt:
@@ -261,17 +264,14 @@ class Hybrid(Baseline):
             state.began = state.since = view.received
             state.largest = 0.0
         limited = view.lost > 0 or demand == 0  # without a demand, only a work limit leads to a decision
-        if returns or (not self._choice.alone and self._choice.demand > 0):
-            demand = self._choice.demand or state.optimal
-        elif limited and reliable and not self._models[name].history_is_too_short:
+        if not choice.suspended and (returns or choice.demand > 0):
+            demand = choice.demand or state.optimal
+        elif not choice.suspended and limited and reliable and not self._models[name].history_is_too_short:
             was_reliable = current is None or current[0].reliable
             loss = loss_without_drops(view.lost, selector.choose(state.demand, sizes, free=was_reliable).saved)
             demand = state.optimal = max(demand, selector.optimal_demand(loss))
         state.largest = max(state.largest, before, demand)
-        situation = _Situation(
-            selector, demand, changed, reliable, 0.0 if self._choice.alone else self._choice.demand,
-            not self._choice.alone,
-        )  # fmt: skip
+        situation = _Situation(selector, demand, changed, reliable, choice.demand > 0, choice.suspended)
         if current is not None and current[0] == situation and current[1].drops is None:
             state.thinned = view.keep < 1 or current[1].events is not None
             return current[1]
@@ -281,8 +281,8 @@ class Hybrid(Baseline):
             binds=binds, births=births, steady=True, kept=selection.kept if reliable else None,
             saved=selection.saved if selection.kept >= _ALL else 0.0,
             counts=self._counted_share(name, view) if self._adapt else 0.0,
-            error=max(adapted.error, 1 - selection.kept), alone=self._choice.demand,
-            limited=not self._choice.alone,
+            error=max(adapted.error, 1 - selection.kept),
+            demand_without_limit=demand if choice.demand > 0 else 0.0, work_limit=not choice.suspended,
         )  # fmt: skip
         if (keep := self._kept_events(demand, selection, view.plan)) < 1:
             drop_plan = with_fewer_events(drop_plan, keep, view.plan)
@@ -369,7 +369,7 @@ class Hybrid(Baseline):
 
     def metrics(self) -> dict[str, Any]:
         """Return the drift of the stream from each model, see `AdaptedFlow`, and whether a work limit was given up."""
-        return {"drops_alone": self._choice.alone, "queries": {
+        return {"work_limit_suspended": self._choice.suspended, "queries": {
             name: {"drift": adapted.drift, "changes": adapted.changes, "not_counted": adapted.lost}
             for name, adapted in self._flows.items()
         }}  # fmt: skip

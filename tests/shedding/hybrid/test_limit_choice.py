@@ -45,10 +45,10 @@ class Stream:
         letters, choice = [], self.choice
         for _ in range(decisions):
             needed = self.needed if choice.demand > 0 else self.predicted
-            unlimited = 0.0 if choice.alone else max(1.0, (1 - choice.demand) / (1 - needed))
-            demand = self.needed if choice.alone else choice.demand
+            unlimited = 0.0 if choice.suspended else max(1.0, (1 - choice.demand) / (1 - needed))
+            demand = self.needed if choice.suspended else choice.demand
             choice.update(events, 100.0, self.found, unlimited, demand, self.kept)
-            letters.append("a" if choice.alone else "t" if choice.demand > 0 else "l")
+            letters.append("a" if choice.suspended else "t" if choice.demand > 0 else "l")
         return letters
 
 
@@ -185,11 +185,11 @@ def test_more_is_found_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> None
     recall = len(live.process(STREAM)) / truth
     told = live.metrics()["shedding"]
     assert told["processing_latency"]["p95"] <= bound and abs(told["estimated_recall"] - recall) < 0.06
-    assert told["model"]["drops_alone"] and told["demand"] > 0
+    assert told["model"]["work_limit_suspended"] and told["demand"] > 0
     monkeypatch.setattr(LimitChoice, "update", lambda *_: None)
     limited = engine(bound)
     assert recall > 1.5 * len(limited.process(STREAM)) / truth
-    assert not limited.metrics()["shedding"]["model"]["drops_alone"]
+    assert not limited.metrics()["shedding"]["model"]["work_limit_suspended"]
 
 
 @pytest.mark.usefixtures("soon")
@@ -214,7 +214,7 @@ def test_the_limit_is_imposed_again_without_a_load() -> None:
     assert control._work_limit.suspended
     start, many = STREAM["ts"][-1].as_py(), 300_000
     live.process({"type": ["A"] * many, "u": [0] * many, "ts": start + 100_000 * np.arange(1, many + 1)})
-    assert control._work_limit.in_force and not live.metrics()["shedding"]["model"]["drops_alone"]
+    assert control._work_limit.in_force and not live.metrics()["shedding"]["model"]["work_limit_suspended"]
 
 
 @pytest.mark.usefixtures("soon")
@@ -224,8 +224,8 @@ def test_a_snapshot_of_an_older_version() -> None:
     live = engine(without()[1])
     live.process(STREAM)
     state: dict[str, Any] = live._stream.queries.control.state()["shedder"]
-    assert state.pop("choice")["alone"]
+    assert state.pop("choice")["suspended"]
     for course in state["courses"].values():
         del course["optimal"]
     shedder.restore(state)
-    assert not shedder.metrics()["drops_alone"]
+    assert not shedder.metrics()["work_limit_suspended"]
