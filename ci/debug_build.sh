@@ -30,5 +30,5 @@ if [[ "${FASTCEP_SANITIZE:-}" == *address* ]]; then
     LD_PRELOAD=$("${CC:-gcc}" -print-file-name=libasan.so)
 fi
 "$python" -c "import fastcep, sys; sys.exit(not fastcep.__file__.startswith('$work'))"
-"$python" -m pytest -q -p no:cacheprovider -m "not (slow or shared or spark)" "${tests[@]}"
+"$python" -m pytest -q -n 2 --dist worksteal -p no:cacheprovider -m "not (slow or shared or spark)" "${tests[@]}"
 echo "debug build: ok" >&2

@@ -13,7 +13,8 @@ from fastcep._core.matcher.shedding_controls import Shedding
 from fastcep.engine.engine import Engine
 from fastcep.events import Schema
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Detector, DetectorReading, Load, QueryView, Shedder
+from fastcep.overload.load import DetectorReading, Load
+from fastcep.overload.protocols import Detector, QueryView, Shedder
 from fastcep.query import parse
 
 __all__ = ["measure_shedding"]

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastcep.overload.drop_plan import DropPlan
+from fastcep.overload.load import DetectorReading, Load
 from fastcep.overload.match_counts import MatchRate
-from fastcep.overload.protocols import Classes, Detector, DetectorReading, Load, QueryView, Shedder, Tree
+from fastcep.overload.protocols import Classes, Detector, QueryView, Shedder, Tree
 from fastcep.query import ast
 
 __all__ = ["ConstantDemand", "SameDemand"]

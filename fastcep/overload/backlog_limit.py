@@ -25,7 +25,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fastcep.overload.drop_plan import DropPlan, with_fewer_events
-from fastcep.overload.protocols import DetectorReading, Load
+from fastcep.overload.load import DetectorReading, Load
 from fastcep.query.patterns import is_monotonic
 from fastcep.stored import AMOUNT, COUNT, SHARE, listed, record, sequence
 

@@ -34,8 +34,9 @@ from fastcep.overload.demand import DemandControl
 from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.episodes import Episodes
 from fastcep.overload.latency import LatencyMonitor
+from fastcep.overload.load import Load
 from fastcep.overload.load_meter import LoadMeter
-from fastcep.overload.protocols import Detector, Load, QueryView, Shedder
+from fastcep.overload.protocols import Detector, QueryView, Shedder
 from fastcep.overload.query_shedding import QueryShedding
 from fastcep.overload.recall import RecallEstimate
 from fastcep.overload.renewal import Renewal, RenewingShedder
@@ -103,16 +104,14 @@ class Control(ShedderChange):
     ) -> None:
         self.clock, self.table, self.bound, self.shedder = clock, table, bound, shedder
         self.monitor = LatencyMonitor(_REMEMBERED, every, bound)
-        self._meter = LoadMeter(bound or 0.0, self.monitor)
-        self._load = Load(bound or 0.0)
+        self._meter, self._load = LoadMeter(bound or 0.0, self.monitor), Load(bound or 0.0)
         self._demand = DemandControl(detectors, self.monitor)
         self.episodes = Episodes()
         self.listeners: list[Callable[[Floats, Floats], None]] = []
         self.waiting: Callable[[int], int] | None = None
         self.memory: Callable[[], tuple[int, int]] | None = None
         self.queries: list[QueryShedding] = []
-        self._operation_costs = table.picoseconds()
-        self._event_costs = np.zeros(MOST_EVENTS, np.int64)
+        self._operation_costs, self._event_costs = table.picoseconds(), np.zeros(MOST_EVENTS, np.int64)
         self._batch_arrivals: Ints | None = None  #: of the current batch, or None
         self._first_event = self._decisions = self._stretch_start = 0
         self.sleep = Sleep(bound or 0.0)
@@ -180,7 +179,7 @@ class Control(ShedderChange):
             query.shedding.meter(self._event_costs if isinstance(self.clock, VirtualClock) else None, operation_costs)
         in_windows = self.shedder is not None and self.shedder.in_windows
         self._meter.at_once = in_windows and all(query.has_isolated_windows for query in self.queries)
-        self._work_limit.use(self.queries, self.shedder is not None and self.shedder.cuts)
+        self._limit_work()
         self._backlog.use(self.queries, self.shedder is not None and self.shedder.limits_backlog)
 
     # ------------------------------------------------------------------ events
@@ -328,7 +327,8 @@ class Control(ShedderChange):
         now, purges = self.clock.now(), any(query.drops_partial_matches for query in self.queries)
         saved = min(1 - (1 - self._demand.saved(self._saved_without_loss(), purges)) * self._backlog.keep, ALL)
         load = self._meter.measure(self.queries, self._schedule.last_cost, saved)
-        load.cut, load.on_wall_clock = self._work_limit.in_force, not isinstance(self.clock, VirtualClock)
+        load.cut, load.limit_suspended = self._work_limit.in_force, self._work_limit.suspended
+        load.on_wall_clock = not isinstance(self.clock, VirtualClock)
         load.saved = 1 - (1 - self.demand) * self._backlog.keep
         if self.memory is not None:
             load.memory, load.memory_limit = self._sweep_memory(*self.memory())

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from math import exp, log
 
-from fastcep.overload.protocols import DetectorReading
+from fastcep.overload.load import DetectorReading
 from fastcep.stored import NUMBER, SHARE, record
 
 __all__ = ["ALL", "Controller"]

@@ -9,7 +9,8 @@ from typing import Any
 
 from fastcep.overload.controller import ALL, Controller
 from fastcep.overload.latency import LatencyMonitor
-from fastcep.overload.protocols import Detector, DetectorReading, Load
+from fastcep.overload.load import DetectorReading, Load
+from fastcep.overload.protocols import Detector
 from fastcep.overload.validation import checked_reading
 from fastcep.stored import COUNT, SHARE, anything, listed, record, sequence
 

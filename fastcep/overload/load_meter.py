@@ -7,8 +7,8 @@ from math import exp
 from typing import TYPE_CHECKING, Any
 
 from fastcep.overload.latency import LatencyMonitor
+from fastcep.overload.load import Load
 from fastcep.overload.offered_load import OfferedLoad
-from fastcep.overload.protocols import Load
 from fastcep.stored import AMOUNT, COUNT, INT64, anything, or_null, sequence
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class LoadMeter:
             bound=self._bound, recent=self.per_event, busy=busy, waited=self.waited, service=self._offered.service,
             growth=self._offered.growth, latest=self._offered.latest, other=self._offered.other,
             arrivals=self._offered.rate, events=self.events, over=self._share_over_bound(),
-            partial_matches=sum(query.matcher.live for query in queries), at_once=self.at_once,
+            partial_matches=sum(query.matcher.live for query in queries), queries=len(queries), at_once=self.at_once,
         )  # fmt: skip
 
     def _share_over_bound(self) -> float:

@@ -155,6 +155,7 @@ class QueryShedding:
 
         ``salt`` must be a different number each time. Applying the plan in force costs nothing.
         """
+        self._note_certain_drops()
         if drop_plan is self.drop_plan:
             return 0
         shedding, old = self.shedding, self.drop_plan
@@ -218,22 +219,27 @@ class QueryShedding:
         """
         plan = self.drop_plan
         if self.recall.advance(events, limited, self.window_size, self._match_rate()):
-            self._count(self.recall, self.window_size)
+            self._count(self.recall, self.window_size, self.received < self._unseen_until)
             self._weighed = self.shedding.weighed
             self.shedding.forget_largest_weight()
-        if self._largest is None:
-            self._unseen_until = self.received + round(_WEIGHED * self.window_size)
+        self._note_certain_drops()
         self.recall.follow_plan(self._kept(), plan.known_left(), self._largest or (1.0, 1.0), plan.error)
         if self._weighs_until is not None and self.received >= self._weighs_until:
             self._weighs, self._weighs_until = False, None
             self.shedding.weigh(False)
+
+    def _note_certain_drops(self) -> None:
+        """Note how long matches may lack because the drop plan in force drops something for certain."""
+        if self._largest is None:
+            self._unseen_until = self.received + round(_WEIGHED * self.window_size)
 
     def recall_until_now(self, events: int, limited: bool) -> RecallEstimate:
         """Return the estimate of the recall with the events since the last decision; see `record_decision`."""
         recall = deepcopy(self.recall)
         if events:
             recall.advance(events, limited, self.window_size, self._match_rate())
-            self._count(recall, max(self.window_size, events))
+            certain = self._largest is None or self.received < self._unseen_until
+            self._count(recall, max(self.window_size, events), certain)
         return recall
 
     def _match_rate(self) -> MatchRate | None:
@@ -243,14 +249,13 @@ class QueryShedding:
             return None
         return self._rate._replace(window=length) if length > 0 else self._rate
 
-    def _count(self, recall: RecallEstimate, window: float) -> None:
-        """Count the matches since the last count."""
+    def _count(self, recall: RecallEstimate, window: float, certain: bool) -> None:
+        """Count the matches since the last count; ``certain`` as in `RecallEstimate.count`."""
         count, weight, square = (new - old for new, old in zip(self.shedding.weighed, self._weighed, strict=True))
         taken = int(self.matcher.events)
         recall.count(
             int(self.matcher.matches), taken, self.received - taken, window, (count, weight, square),
-            self.shedding.largest_weight,
-            certain=self.received < self._unseen_until,
+            self.shedding.largest_weight, certain=certain,
         )  # fmt: skip
 
     def _kept(self) -> float | None:

@@ -14,7 +14,8 @@ from fastcep.overload.decision_schedule import DecisionSchedule, RestSchedule
 from fastcep.overload.demand import DemandControl
 from fastcep.overload.drop_plan import DropPlan
 from fastcep.overload.latency import LatencyMonitor
-from fastcep.overload.protocols import NEED_BOUND, Detector, Load, Shedder
+from fastcep.overload.load import Load
+from fastcep.overload.protocols import NEED_BOUND, Detector, Shedder
 from fastcep.overload.query_shedding import QueryShedding
 from fastcep.overload.sleep import Sleep
 from fastcep.overload.validation import checked_classes
@@ -58,16 +59,23 @@ class ShedderChange:
         used = list(detectors) or ([] if shedder is None else self.detectors)
         if detectors or shedder is None:
             self._demand = DemandControl(used, self.monitor)
+        elif self._work_limit.suspended:
+            self._demand.begin(0.0)
         self._restart_schedule()
         self._work_limit = WorkLimit(self.bound, used)
         self._backlog.reset()
 
     def _switch_limit(self, plans: Sequence[DropPlan]) -> None:
         """Suspend the work limit, or impose it, as the drop plans say."""
-        alone = min((drop_plan.demand_without_limit for drop_plan in plans), default=0.0)
-        suspended = alone > 0 and not any(drop_plan.work_limit for drop_plan in plans)
-        if self._work_limit.suspend(self.queries, alone > 0, suspended):
-            self._demand.begin(alone if suspended else 0.0)
+        demand = min((drop_plan.demand_without_limit for drop_plan in plans), default=0.0)
+        suspended = demand > 0 and not any(drop_plan.work_limit for drop_plan in plans)
+        if self._work_limit.suspend(self.queries, demand, suspended):
+            self._demand.begin(demand if suspended else 0.0)
+
+    def _limit_work(self) -> None:
+        """Limit the work for the present queries; if the limit was suspended, the demand is not that beside a limit."""
+        if self._work_limit.use(self.queries, self.shedder is not None and self.shedder.cuts):
+            self._demand.begin(0.0)
 
     @property
     def can_sleep(self) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastcep.overload.protocols import DetectorReading, Load
+from fastcep.overload.load import DetectorReading, Load
 from fastcep.stored import COUNT, FLAG, record
 
 __all__ = ["Sleep"]

@@ -16,8 +16,9 @@ import numpy as np
 
 from fastcep.errors import ValidationError
 from fastcep.overload.drop_plan import DropPlan
+from fastcep.overload.load import DetectorReading
 from fastcep.overload.match_counts import MatchRate
-from fastcep.overload.protocols import Classes, Detector, DetectorReading, Floats, QueryView, Shedder, Tree
+from fastcep.overload.protocols import Classes, Detector, Floats, QueryView, Shedder, Tree
 from fastcep.query import ast
 from fastcep.query.patterns import pattern_variables
 
@@ -30,7 +31,7 @@ MOST_SLICES = 64
 _METHODS = ("check", "classes", "event_classes", "detector", "slices_of", "learn", "decide", "utility", "match_rate",
             "stop_shedding", "spec", "metrics", "state", "restore")  # fmt: skip
 _FLAGS = ("drops_matches", "in_windows", "often", "observes", "cuts", "limits_backlog")
-_SHARES = ("whole_windows", "kept", "left", "saved", "counts", "error")
+_SHARES = ("whole_windows", "kept", "left", "saved", "counts", "error", "demand_without_limit")
 _UNKNOWN = ("kept", "left")  # shares that may be None
 
 #: Rounding error by which probabilities may lie outside 0 to 1.
@@ -256,8 +257,12 @@ def check_drop_plan(shedder: Shedder, query: str, plan: DropPlan, shapes: Mappin
         _refuse(shedder, where + "whole_windows", _describe(plan.whole_windows), expected)
     if not _is_integer(plan.bin) or not 1 <= plan.bin < 2**62:
         _refuse(shedder, where + "bin", _describe(plan.bin), "an integer from 1 on")
-    if not isinstance(plan.steady, bool | np.bool_):
-        _refuse(shedder, where + "steady", _describe(plan.steady), "True or False")
+    for name in ("steady", "work_limit"):
+        if not isinstance(getattr(plan, name), bool | np.bool_):
+            _refuse(shedder, where + name, _describe(getattr(plan, name)), "True or False")
+    if not plan.work_limit and plan.demand_without_limit <= 0:
+        expected = "a demand above 0 with work_limit=False"
+        _refuse(shedder, where + "demand_without_limit", _describe(plan.demand_without_limit), expected)
 
 
 def _shape(shape: Shape) -> str:

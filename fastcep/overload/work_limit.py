@@ -100,7 +100,8 @@ class WorkLimit:
     def __init__(self, bound: float | None, detectors: Sequence[Detector]) -> None:
         shares = [detector.allowed for detector in detectors if detector.allowed > 0]
         self._enabled = bound is not None and bool(shares)
-        self.on = self.suspended = self._frozen = False  #: frozen: whether drops are to hold the bound alone
+        self.on = self.suspended = False
+        self._demand = 0.0  #: `DropPlan.demand_without_limit` of the drop plans in force
         self.share = self.unlimited_work = 0.0
         self.limited: set[QueryShedding] = set()
         self._bound, self._allowed = bound or 0.0, min(shares, default=0.0)
@@ -115,13 +116,14 @@ class WorkLimit:
         self._recent: list[Floats] = []
         self._weighed: list[_WeighedMatches] = []
 
-    def use(self, queries: Sequence[QueryShedding], cuts: bool) -> None:
-        """Limit the work of these queries; each begins with an equal part of the bound and of the unlimited events.
+    def use(self, queries: Sequence[QueryShedding], cuts: bool) -> bool:
+        """Limit the work of these queries; return whether the limit was suspended until now.
 
-        ``cuts``: whether the shedder wants a limit (`Shedder.cuts`).
+        Each query begins with an equal part of the bound and of the unlimited events. ``cuts``: whether the shedder
+        wants a limit (`Shedder.cuts`).
         """
+        was_suspended, self.suspended, self._demand = self.suspended, False, 0.0
         self._part, self.unlimited_work = 1 / max(len(queries), 1), 0.0
-        self.suspended = self._frozen = False
         self.on = cuts and self._enabled and all(_can_be_limited(query.plan) for query in queries)
         for query in queries:
             query.weigh_always(self.on)
@@ -133,20 +135,25 @@ class WorkLimit:
             self._ran_on = [query.shedding.reached[0] for query in queries]
             self._reaching = [_Reaching(query) for query in queries]
             self._events = self._over = self._unstoppable = self._reserved = 0.0
-            return
+            return was_suspended
         self._before, self._recent, self._ran_on, self._weighed, self._reaching = [], [], [], [], []
         if self._enabled:
             for query in queries:
                 query.shedding.cut_off(0, 0.0, 0.0)
+        return was_suspended
 
-    def suspend(self, queries: Sequence[QueryShedding], alone: bool, suspended: bool) -> bool:
+    def suspend(self, queries: Sequence[QueryShedding], demand: float, suspended: bool) -> bool:
         """Suspend the limit, or impose it again; return whether this changed anything.
 
-        ``alone``: whether the drops are meant to hold the bound without a limit. What is lost beside it is then not
-        estimated, and the last estimates stay.
+        ``demand``: that for which the drops are meant to hold the bound without a limit, or 0. While there is one, what
+        is lost beside the limit is not estimated, and the last estimates stay.
         """
-        self._frozen = self.on and alone
-        if not self.on or suspended == self.suspended:
+        if not self.on:
+            return False
+        if demand != self._demand and not self.suspended:  # the work for events has been that with other drops
+            self._reaching = [_Reaching(query) for query in queries]
+        self._demand = demand
+        if suspended == self.suspended:
             return False
         self.suspended, self.unlimited_work = suspended, 0.0
         if suspended:
@@ -204,20 +211,19 @@ class WorkLimit:
         """
         if not self.on:
             return False
-        found, without_limit, self._quiet = 0.0, 0.0, min(self._quiet + 1, _QUIET)
-        self.limited = self.limited_since(queries)
-        if self.limited:
-            self._quiet = 0
+        stopped = self._stopped(queries)
+        found, without_limit, self._quiet = 0.0, 0.0, 0 if stopped else min(self._quiet + 1, _QUIET)
+        frozen, self.limited = self._demand > 0, self.limited_since(queries)
         for number, query in enumerate(queries):
             tried = query.shedding.tried
-            self._weighed[number].add(self._frozen)
-            if not self._frozen:
+            self._weighed[number].add(frozen)
+            if not frozen:
                 query_found, query_without = self._loss(number, query, tried)
                 self._recent[number] = _DECAY * self._recent[number] + tried - self._before[number]
                 found, without_limit = found + query_found, without_limit + query_without
             self._before[number] = tried
             self._reaching[number].add(events)
-        if not self._frozen:
+        if not frozen:
             self.share = 1 - found / without_limit if without_limit > 0 else float(self._quiet == 0)
         if self.suspended:
             return False
@@ -260,12 +266,16 @@ class WorkLimit:
         self._reserved = max(self._reserved, min(self._unstoppable, _AIMED * self._allowed))
 
     def limited_since(self, queries: Sequence[QueryShedding]) -> set[QueryShedding]:
-        """Return the queries for which the work for an event was stopped since the last call of `update`.
+        """Return the queries whose recall the limit has reduced since the last call of `update`.
 
         None if the drops are meant to hold the bound alone: that is hardly ever then, and what events do beyond the
         limit has large weights beside those of the drops, so the recall is estimated from what the drops keep.
         """
-        if not self.on or self._frozen:
+        return self._stopped(queries) if self._demand == 0 else set()
+
+    def _stopped(self, queries: Sequence[QueryShedding]) -> set[QueryShedding]:
+        """Return the queries for which the work for an event was stopped since the last call of `update`."""
+        if not self.on:
             return set()
         return {
             query for query, before in zip(queries, self._before, strict=True)
@@ -296,7 +306,7 @@ class WorkLimit:
         return {
             "quiet": self._quiet, "share": self.share, "unlimited": self._unlimited, "part": self._part,
             "events": self._events, "over": self._over, "unstoppable": self._unstoppable, "reserved": self._reserved,
-            "ran_on": self._ran_on, "suspended": self.suspended, "frozen": self._frozen,
+            "ran_on": self._ran_on, "suspended": self.suspended, "demand": self._demand,
             "reaching": [item.state() for item in self._reaching],
             "weighed": [weighed.state() for weighed in self._weighed],
             "before": [tried.tolist() for tried in self._before], "lately": [tried.tolist() for tried in self._recent],
@@ -313,7 +323,7 @@ class WorkLimit:
             {"quiet": COUNT, "share": NUMBER, "unlimited": SHARE, "part": SHARE, "before": each, "lately": each},
             {"events": AMOUNT, "over": SHARE, "unstoppable": NUMBER, "reserved": SHARE,  # older snapshots lack these
              "ran_on": listed(COUNT, len(self._ran_on)), "weighed": listed(_WEIGHED, len(self._weighed)),
-             "suspended": FLAG, "frozen": FLAG, "reaching": listed(_REACHING, len(self._reaching))},
+             "suspended": FLAG, "demand": SHARE, "reaching": listed(_REACHING, len(self._reaching))},
         )(state, "control.cut")  # fmt: skip
         self._quiet, self.share = state["quiet"], state["share"]
         self._unlimited, self._part = state["unlimited"], state["part"]
@@ -325,7 +335,8 @@ class WorkLimit:
         )
         for query in queries:
             query.weigh_always(self.on)
-        self.suspended, self._frozen = (self.on and state.get(name, False) for name in ("suspended", "frozen"))
+        self.suspended = self.on and state.get("suspended", False)
+        self._demand = state.get("demand", 0.0) if self.on else 0.0
         if self.on:
             self._limit(queries)
             if self.suspended:

@@ -5,8 +5,9 @@ Detectors report overload. `fastcep.overload.protocols` defines their interfaces
 """
 
 from fastcep.overload.drop_plan import DropPlan
+from fastcep.overload.load import DetectorReading, Load
 from fastcep.overload.match_counts import MatchRate
-from fastcep.overload.protocols import Classes, Detector, DetectorReading, Load, QueryView, Shedder
+from fastcep.overload.protocols import Classes, Detector, QueryView, Shedder
 from fastcep.shedding.auto import Auto
 from fastcep.shedding.classes import FixedClasses
 from fastcep.shedding.detectors import MemoryUse, QueueLength, SmoothedLatency

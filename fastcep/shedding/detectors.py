@@ -9,8 +9,9 @@ from typing import Any
 from fastcep.errors import ValidationError
 from fastcep.events.units import NANOSECONDS
 from fastcep.option_types import Statistic
+from fastcep.overload.load import DetectorReading, Load
 from fastcep.overload.offered_load import MOST_SAVED
-from fastcep.overload.protocols import Detector, DetectorReading, Load
+from fastcep.overload.protocols import Detector
 from fastcep.shedding.options import as_choice, as_count, as_share
 from fastcep.stored import AMOUNT, FLAG, SHARE, anything, record
 

@@ -13,7 +13,8 @@ from fastcep.events.batch import as_table
 from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Detector, DetectorReading, Load, QueryView, Shedder
+from fastcep.overload.load import DetectorReading, Load
+from fastcep.overload.protocols import Detector, QueryView, Shedder
 from fastcep.query import ast
 
 __all__ = ["MOST_EVENTS", "FixedPlan", "Measuring", "Overload", "engine_with", "latest"]

@@ -18,7 +18,8 @@ from fastcep.engine.engine import Engine
 from fastcep.option_types import Index
 from fastcep.overload.costs import CostTable
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Classes, Detector, DetectorReading, Load, QueryView, Shedder
+from fastcep.overload.load import DetectorReading, Load
+from fastcep.overload.protocols import Classes, Detector, QueryView, Shedder
 from fastcep.plan import Plan
 from fastcep.plan.plan import EdgePlan
 from fastcep.query import ast

@@ -9,7 +9,8 @@ from typing import Any
 
 from fastcep.errors import ValidationError
 from fastcep.events import format_duration, parse_duration
-from fastcep.overload.protocols import Detector, DetectorReading, Load
+from fastcep.overload.load import DetectorReading, Load
+from fastcep.overload.protocols import Detector
 from fastcep.shedding.detectors import rounded
 from fastcep.shedding.options import as_count
 from fastcep.shedding.regression import FAMILIES, Curve, fit_curve

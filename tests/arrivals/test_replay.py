@@ -21,7 +21,8 @@ from fastcep.errors import DataError, ValidationError
 from fastcep.overload.control import Control
 from fastcep.overload.costs import CostTable
 from fastcep.overload.drop_plan import DropPlan
-from fastcep.overload.protocols import Detector, DetectorReading, Load, QueryView, Shedder
+from fastcep.overload.load import DetectorReading, Load
+from fastcep.overload.protocols import Detector, QueryView, Shedder
 
 COLUMNS = dict.fromkeys(("ID", "V"), "int64")
 SCHEMA = fc.Schema(dict.fromkeys("ABCD", COLUMNS), time="ts", type="type", time_unit="us")

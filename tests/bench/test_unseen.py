@@ -109,7 +109,7 @@ def test_the_command_stores_results_and_writes_the_page(tmp_path: Path, monkeypa
     monkeypatch.setattr(results, "RESULTS", tmp_path)
     monkeypatch.setattr("bench.unseen.page.PAGE", tmp_path / "unseen.md")
     monkeypatch.setattr("bench.unseen.__main__.PLAYED_TIME", 1e6)
-    options = ["--events", str(SMALL), "--shared", str(NOWHERE)]
+    options = ["--events", str(SMALL), "--shared", str(NOWHERE), "--shedders", "rs", "hybrid"]
     main(["--part", "real", "--cases", "bayarea_hot_path", "jersey_triangle", *options])
     main(["--part", "random", "--cases", "0", "--seed", "2", *options])
     stored = json.loads((tmp_path / "unseen.json").read_text())["parts"]

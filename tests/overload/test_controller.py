@@ -8,8 +8,8 @@ import pytest
 
 from fastcep.overload.controller import Controller
 from fastcep.overload.demand import DemandHistory
+from fastcep.overload.load import DetectorReading
 from fastcep.overload.offered_load import OfferedLoad
-from fastcep.overload.protocols import DetectorReading
 
 LIMIT = 80.0
 

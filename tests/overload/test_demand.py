@@ -9,8 +9,9 @@ import pytest
 
 from fastcep.overload.demand import DemandControl, DemandHistory
 from fastcep.overload.latency import LatencyMonitor
+from fastcep.overload.load import DetectorReading, Load
 from fastcep.overload.offered_load import OfferedLoad
-from fastcep.overload.protocols import Detector, DetectorReading, Load
+from fastcep.overload.protocols import Detector
 
 
 class Given(Detector):

@@ -10,8 +10,8 @@ import fastcep as fc
 from fastcep.overload import sleep as module
 from fastcep.overload.decision_schedule import MOST_EVENTS, RestSchedule
 from fastcep.overload.latency import LatencyMonitor
+from fastcep.overload.load import DetectorReading, Load
 from fastcep.overload.load_meter import LoadMeter
-from fastcep.overload.protocols import DetectorReading, Load
 from fastcep.overload.sleep import Sleep
 from fastcep.shedding import SmoothedLatency
 

@@ -15,7 +15,7 @@ from support.shedding import positional
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.overload.protocols import DetectorReading, Load
+from fastcep.overload.load import DetectorReading, Load
 from fastcep.shedding import Auto, QueueLength, by_name
 from fastcep.shedding.auto.mean_demand import MeanDemand
 from fastcep.shedding.auto.trial import try_models

@@ -19,11 +19,11 @@ from fastcep._core.shed.classify cimport class_of_event
 from fastcep._core.shed.drop cimport drop_aged, screen, screens
 from fastcep._core.shed.lineage cimport note_matches, note_place, note_places, note_probe
 from fastcep._core.shed.work_limit cimport (
-    affordable_children, child_price, count_yield, cut_begin, cut_off, left, next_rows, stops,
+    add_yields, affordable_children, child_price, count_yield, cut_begin, cut_off, left, middle_of, next_rows, stops,
 )
 from fastcep._core.state.core cimport Core, copy_event, count_row, read_key, row_inputs
 from fastcep._core.state.draws cimport class_of
-from fastcep._core.state.shedding_tables cimport Within
+from fastcep._core.state.shedding_tables cimport Within, Yields
 from fastcep._core.state.stage cimport Stage, stage_grow
 
 cdef extern from "check.h":
@@ -123,6 +123,7 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
     cdef int i, n, m, room, first, middle = 0, end = bucket.size, dead = 0, visited = 0, made = 0, dropped = 0, skipped = 0
     cdef bint screening = screens(core, edge), ages = core.shed.on and core.shed.ages[edge.source], limited = False
     cdef Within within
+    cdef Yields yields
     cdef int64_t before = 0
     if source.birth >= 0:  # skip the rows at the end that this event has made
         while end > bucket.head and bucket.data[(end - 1) * fixed + source.birth] >= core.event_birth:
@@ -130,7 +131,8 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
     first = bucket.head
     if core.shed.cut.most > 0:
         limited = cut_off(core, edge_number, bucket, &first, &end, &within)
-        middle = first + (end - first) // 2
+        middle = middle_of(core, bucket, fixed, first, end)
+        memset(&yields, 0, sizeof(Yields))
     while first < end:
         m = min(CHUNK, end - first)
         if limited:
@@ -178,7 +180,7 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
                     limited = core.shed.cut.beyond_weight > 0
                 n = room
         if core.shed.cut.most > 0 and (not limited or core.shed.cut.runs_on):
-            count_yield(core, edge_number, bucket, first, m, NULL if n == m else rows, n, middle)
+            count_yield(core, edge_number, bucket, first, m, NULL if n == m else rows, n, middle, &yields)
         if n > 0 and screening:
             if n == m:
                 for i in range(m):
@@ -206,6 +208,7 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
     if core.shed.cut.most > 0:
         core.shed.cut.tried[edge_number].visited += visited
         core.shed.cut.tried[edge_number].made += made
+        add_yields(core, edge_number, &yields)
     if core.observed.on and visited > 0:
         note_probe(core, edge, bucket, visited, class_of_event(core, edge.variable, k))
     if edge.has_predicate:  # expired rows were not counted above

@@ -5,7 +5,7 @@ from fastcep._core.memory.row_store cimport Bucket
 from fastcep._core.program.plan_tables cimport Edge
 from fastcep._core.shed.drop cimport spent
 from fastcep._core.state.core cimport Core
-from fastcep._core.state.shedding_tables cimport Cut, Within
+from fastcep._core.state.shedding_tables cimport Cut, Within, Yields
 
 
 cdef list reached_state(const Cut* cut)
@@ -22,8 +22,10 @@ cdef int next_rows(Core* core, int edge_number, const Bucket* bucket, int first,
 cdef int affordable_children(const Core* core, const Edge* edge, int visited) noexcept nogil
 cdef bint stops(Core* core, int edge_number, const Bucket* bucket, int first, int end) noexcept nogil
 cdef void charge_staged(Core* core, int64_t before) noexcept nogil
+cdef int middle_of(const Core* core, const Bucket* bucket, int64_t fixed, int first, int end) noexcept nogil
 cdef void count_yield(Core* core, int edge_number, const Bucket* bucket, int first, int n, const int32_t* rows, int made,
-                      int middle) noexcept nogil
+                      int middle, Yields* counted) noexcept nogil
+cdef void add_yields(Core* core, int edge_number, const Yields* counted) noexcept nogil
 
 
 cdef inline int64_t child_price(const Core* core, const Edge* edge) noexcept nogil:

@@ -208,7 +208,7 @@ cdef bint cut_off(
             live += 1
             last = row + 1
     if lost == 0:
-        return True
+        return live * (core.prices.visited + child) > remaining  # as if there were no dead rows
     lost_children = lost * (younger if oldest_first else older)
     if oldest_first:
         within.end = first[0] + last
@@ -229,12 +229,17 @@ cdef int next_rows(Core* core, int edge_number, const Bucket* bucket, int first,
     0: the event stops here. ``visited``: number of rows that were not yet charged.
     """
     cdef Cut* cut = &core.shed.cut
-    cdef int fit
+    cdef int fit, row, fixed = core.states[core.edges[edge_number].source].fixed
     cut.weight = 0
     if within.first <= first < within.end:
         fit = _fitting(left(core, visited), core.prices.visited, rows)
         if fit > 0:
-            return min(fit, within.end - first)
+            rows = min(rows, within.end - first)
+            for row in range(first, first + rows):
+                fit -= bucket.data[<int64_t>row * fixed] >= core.starts.first
+                if fit < 0:
+                    return row - first
+            return rows
         if stops(core, edge_number, bucket, first, end):
             return 0
     cut.weight = cut.beyond_weight
@@ -273,13 +278,30 @@ cdef void charge_staged(Core* core, int64_t before) noexcept nogil:
     cut.staged = cut.staged_beyond = 0
 
 
+cdef int middle_of(const Core* core, const Bucket* bucket, int64_t fixed, int first, int end) noexcept nogil:
+    """Return the row of ``first:end`` before which half of the live rows are.
+
+    Rows that are not alive do not count, because a restored matcher does not have them.
+    """
+    cdef int middle = first, row
+    cdef bint second = False
+    for row in range(first, end):
+        if bucket.data[row * fixed] < core.starts.first:
+            continue
+        if second:
+            while bucket.data[middle * fixed] < core.starts.first:
+                middle += 1
+            middle += 1
+        second = not second
+    return middle
+
+
 cdef void count_yield(Core* core, int edge_number, const Bucket* bucket, int first, int n, const int32_t* rows, int made,
-                      int middle) noexcept nogil:
-    """Count the visits of ``n`` rows of a bucket, given those that made a child; NULL: all did.
+                      int middle, Yields* counted) noexcept nogil:
+    """Add the visits of ``n`` rows of a bucket to ``counted``, given those that made a child; NULL: all did.
 
     Rows before ``middle`` belong to the older half.
     """
-    cdef Yields* yields = core.shed.cut.yields + edge_number
     cdef int fixed = core.states[core.edges[edge_number].source].fixed
     cdef int half = min(max(0, middle - first), n), i, older = 0, younger = 0, made_older = half
     for i in range(half):
@@ -290,13 +312,22 @@ cdef void count_yield(Core* core, int edge_number, const Bucket* bucket, int fir
         made_older = 0
         for i in range(made):
             made_older += rows[i] < half
-    _add_yield(&yields.older, older, made_older)
-    _add_yield(&yields.younger, younger, made - made_older)
+    counted.older.visited += older
+    counted.older.made += made_older
+    counted.younger.visited += younger
+    counted.younger.made += made - made_older
 
 
-cdef inline void _add_yield(Yield* recent, int visited, int made) noexcept nogil:
-    recent.visited += visited
-    recent.made += made
+cdef void add_yields(Core* core, int edge_number, const Yields* counted) noexcept nogil:
+    """Add what `count_yield` counted for an event to the recent visits along an edge."""
+    cdef Yields* yields = core.shed.cut.yields + edge_number
+    _add_yield(&yields.older, &counted.older)
+    _add_yield(&yields.younger, &counted.younger)
+
+
+cdef inline void _add_yield(Yield* recent, const Yield* counted) noexcept nogil:
+    recent.visited += counted.visited
+    recent.made += counted.made
     if recent.visited > YIELD_OF:
         recent.visited /= 2
         recent.made /= 2

@@ -14,13 +14,14 @@ that is needed would keep too little. Each trial in vain doubles the pause befor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Any
 
-from fastcep.stored import AMOUNT, COUNT, FLAG, SHARE, record
+from fastcep.stored import AMOUNT, COUNT, SHARE, one_of, record, whole
 
-__all__ = ["LimitChoice"]
+__all__ = ["LimitChoice", "Mode"]
 
-#: Number of windows, and of events, after which the last change of the drops has taken effect.
+#: Number of windows, and of events, after which the last change of the drops has taken effect: an *interval*.
 _SETTLED, _EVENTS = 2.0, 4000.0
 
 #: Share of the predicted matches by which they must exceed those found beside the limit, for a trial to begin.
@@ -29,17 +30,33 @@ _MARGIN = 0.05
 #: Number of events before the first trial, within which the work limit settles.
 _FIRST = 40_000.0
 
-#: Number of settled intervals in the first pause after a trial in vain, and in the longest one; in which the limit is
-#: measured again after `_AGAIN` pauses without it; and of the mean share kept without it.
-_PAUSE, _LONGEST, _MEASURED, _AGAIN, _MEAN_OF = 8, 1024, 3, 4, 4.0
+#: Number of intervals in the first pause after a trial in vain, and in the longest one.
+_PAUSE, _LONGEST = 8, 1024
+
+#: Number of intervals without a limit until it is measured again, and in such a measurement. Each measurement doubles
+#: the former, up to `_LONGEST_STAY`.
+_STAY, _MEASURED, _LONGEST_STAY = 32, 3, 4096
+
+#: Number of intervals over which the share kept without a limit is averaged.
+_AVERAGED = 2.0
 
 #: Factor on the percentile that is predicted, so that fewer than the allowed events exceed the bound; largest number of
 #: corrections of the demand in a trial.
 _MORE, _TRIES = 1.03, 4
 
+
+class Mode(StrEnum):
+    """What holds the bound: the limit, the limit while enough drops are tried, or drops alone."""
+
+    LIMIT = "limit"
+    TRIAL = "trial"
+    ALONE = "alone"
+
+
 _STATE = record({
-    "demand": SHARE, "suspended": FLAG, "events": AMOUNT, "wait": COUNT, "pause": COUNT, "tries": COUNT,
-    "limited": AMOUNT, "found": SHARE, "kept": SHARE,
+    "mode": one_of(*map(str, Mode)), "demand": SHARE, "events": AMOUNT, "wait": whole(0, _LONGEST_STAY),
+    "pause": whole(_PAUSE, _LONGEST), "stay": whole(_STAY, _LONGEST_STAY), "tries": COUNT, "limited": AMOUNT,
+    "found": SHARE, "kept": SHARE,
 })  # fmt: skip
 
 
@@ -48,17 +65,19 @@ class LimitChoice:
 
     Attributes
     ----------
+    mode
+        What holds the bound.
     demand
         Demand that suffices without a work limit, in a trial and afterwards; 0: as much is dropped as pays beside it.
-    suspended
-        Whether there is no work limit.
+    returned
+        Whether the last update returned to the limit, from a trial or from drops alone.
     """
 
     def __init__(self) -> None:
-        self.demand, self.suspended = 0.0, False
+        self.mode, self.demand, self.returned = Mode.LIMIT, 0.0, False
         self._events = 0.0  #: number of events of the present interval
-        self._wait, self._pause, self._tries = _MEASURED, _PAUSE, 0
-        self._limited = 0.0  #: number of events with a limit
+        self._wait, self._pause, self._stay, self._tries = _MEASURED, _PAUSE, _STAY, 0
+        self._limited = 0.0  #: number of events with a limit, up to `_FIRST`
         self._found = 0.0  #: share of the matches found beside the limit
         self._kept = 0.0  #: mean share kept without a limit, of late
 
@@ -86,62 +105,71 @@ class LimitChoice:
         kept
             Function that returns the share of the matches that is kept for a demand.
         """
+        self.returned = False
+        interval = max(_SETTLED * window, _EVENTS)
         self._events += events
-        if self.suspended:
+        if self.mode is Mode.ALONE:
             self.demand = demand
+            self._kept += (kept(demand) - self._kept) * min(1.0, events / (_AVERAGED * interval))
+            if self._kept < self._found:
+                self._return_in_vain()
         else:
             self._limited = min(self._limited + events, _FIRST)
-        if self._events < max(_SETTLED * window, _EVENTS):
+        if self._events < interval:
             return
         self._events = 0.0
-        if self.suspended:
-            self._kept += (kept(demand) - self._kept) / _MEAN_OF
-            self._wait -= 1
-            if self._kept < self._found:
-                self.stop()
-            elif self._wait <= 0:
-                self.stop(_MEASURED)
-        elif self.demand > 0:
+        self._wait = max(0, self._wait - 1)
+        if self.mode is Mode.TRIAL:
             self._continue_trial(unlimited_work, kept)
+        elif self.mode is Mode.ALONE:
+            if self._wait == 0:
+                self._pause, self._stay = _PAUSE, min(2 * self._stay, _LONGEST_STAY)
+                self._return(_MEASURED)
         else:
             self._found = found
-            self._wait = max(0, self._wait - 1)
             if self._wait == 0 and self._limited >= _FIRST and found > 0 and unlimited_work > 1:
                 needed = 1 - (1 - demand) / (unlimited_work * _MORE)
                 if kept(needed) * (1 - _MARGIN) > found:
-                    self.demand, self._tries = needed, 0
+                    self.mode, self.demand, self._tries = Mode.TRIAL, needed, 0
 
     def _continue_trial(self, unlimited_work: float, kept: Callable[[float], float]) -> None:
-        if unlimited_work <= 1:
-            self.suspended, self._kept, self._wait = True, kept(self.demand), _AGAIN * self._pause
+        if 0 < unlimited_work <= 1:
+            self.mode, self._kept, self._wait = Mode.ALONE, kept(self.demand), self._stay
             return
-        self.demand, self._tries = 1 - (1 - self.demand) / (unlimited_work * _MORE), self._tries + 1
+        self._tries += 1
+        if unlimited_work > 1:
+            self.demand = 1 - (1 - self.demand) / (unlimited_work * _MORE)
         if kept(self.demand) <= self._found or self._tries > _TRIES:
-            self.stop()
+            self._return_in_vain()
 
-    def wait(self, demand: float) -> None:
+    def follow(self, demand: float) -> None:
         """Go on without judging what is kept, as it is unknown; a trial ends. ``demand`` as for `update`."""
-        if self.suspended:
+        self.returned = False
+        if self.mode is Mode.ALONE:
             self.demand = demand
-        elif self.demand > 0:
-            self.stop()
+        elif self.mode is Mode.TRIAL:
+            self._return_in_vain()
 
-    def stop(self, pause: int | None = None) -> None:
-        """Return to the limit for a number of intervals; None: for the pause after a trial in vain."""
-        self.demand, self.suspended, self._wait = 0.0, False, self._pause if pause is None else pause
-        self._pause = min(2 * self._pause, _LONGEST)
+    def _return_in_vain(self) -> None:
+        self._return(self._pause)
+        self._pause, self._stay = min(2 * self._pause, _LONGEST), _STAY
+
+    def _return(self, pause: int) -> None:
+        """Return to the limit, for a number of intervals at least."""
+        self.mode, self.demand, self.returned, self._wait, self._events = Mode.LIMIT, 0.0, True, pause, 0.0
 
     def state(self) -> dict[str, Any]:
         """Return the state for a snapshot as JSON values."""
         return {
-            "demand": self.demand, "suspended": self.suspended, "events": self._events, "wait": self._wait,
-            "pause": self._pause, "tries": self._tries, "limited": self._limited, "found": self._found,
-            "kept": self._kept,
+            "mode": str(self.mode), "demand": self.demand, "events": self._events, "wait": self._wait,
+            "pause": self._pause, "stay": self._stay, "tries": self._tries, "limited": self._limited,
+            "found": self._found, "kept": self._kept,
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`."""
-        _STATE(dict(state), "control.shedder.choice")
-        self.demand, self.suspended, self._events = state["demand"], state["suspended"], state["events"]
-        self._wait, self._pause, self._tries = state["wait"], state["pause"], state["tries"]
-        self._limited, self._found, self._kept = state["limited"], state["found"], state["kept"]
+        _STATE(state, "control.shedder.choice")
+        self.mode, self.demand, self._events = Mode(state["mode"]), state["demand"], state["events"]
+        self._wait, self._pause, self._stay = state["wait"], state["pause"], state["stay"]
+        self._tries, self._limited = state["tries"], state["limited"]
+        self._found, self._kept = state["found"], state["kept"]

@@ -23,7 +23,7 @@ from fastcep.shedding.baseline import Baseline
 from fastcep.shedding.hybrid.adaptation import AdaptedFlow
 from fastcep.shedding.hybrid.drop_order import DropOrder, Selection, Selector, TableSizes
 from fastcep.shedding.hybrid.fit import fit_hybrid
-from fastcep.shedding.hybrid.limit_choice import LimitChoice
+from fastcep.shedding.hybrid.limit_choice import LimitChoice, Mode
 from fastcep.shedding.hybrid.model import HybridModel
 from fastcep.shedding.limited_demand import loss_without_drops
 from fastcep.shedding.model import ModelSource, model_for, models_of
@@ -62,15 +62,14 @@ Floats = npt.NDArray[np.float64]
 class _Situation(NamedTuple):
     """The inputs of a drop plan; ``changed`` and ``reliable`` as in `AdaptedFlow`.
 
-    ``drops_alone``: whether the drops are to hold the bound without a work limit; ``suspended``: whether there is none.
+    ``mode``: what holds the bound, see `Mode`.
     """
 
     selector: Selector
     demand: float
     changed: bool
     reliable: bool
-    drops_alone: bool
-    suspended: bool
+    mode: Mode
 
 
 @dataclass(slots=True)
@@ -199,8 +198,8 @@ class Hybrid(Baseline):
 
     def decide(self, demand: float, before: float, views: Sequence[QueryView]) -> Sequence[DropPlan]:
         """Return drop plans with the first classes of each query's order, enough to save the share ``demand``."""
-        returns = self._choose_limit(demand, views)
-        return [self._drop_plan(demand, before, view, returns) for view in views]
+        self._choose_limit(demand, views)
+        return [self._drop_plan(demand, before, view) for view in views]
 
     def utility(self, view: QueryView) -> Floats | None:
         """Return the share of the work that is saved before a cell is dropped; None without a drop order."""
@@ -221,34 +220,38 @@ class Hybrid(Baseline):
         """Reset the state; nothing is counted until load is shed again."""
         self._states, self._plans, self._choice = {}, {}, LimitChoice()
 
-    def _choose_limit(self, demand: float, views: Sequence[QueryView]) -> bool:
-        """Choose between a work limit and drops alone; return whether there is a limit again from now on."""
-        choice, names = self._choice, [view.plan.query.name for view in views]
-        if choice.suspended and any(view.load.cut for view in views):  # the queries are others than before
-            self._choice = choice = LimitChoice()
-        if not views or not (choice.suspended or views[0].load.cut) or not all(name in self._states for name in names):
-            return False
-        before = choice.demand
+    def _choose_limit(self, demand: float, views: Sequence[QueryView]) -> None:
+        """Choose between a work limit and drops alone, if this shedder drops for all queries of the engine."""
+        if not self._may_choose_limit(views):
+            self._choice = LimitChoice()
+            return
+        names, load = [view.plan.query.name for view in views], views[0].load
         if not all(self._flows[name].is_reliable and not self._models[name].history_is_too_short for name in names):
-            choice.wait(demand)
-            return choice.demand == 0 < before
+            self._choice.follow(demand)
+            return
         rates = [self._models[name].match_rate for name in names]
-        weights = [1.0 if rate is None else max(rate.matches / rate.events, 1e-9) for rate in rates]
+        weights = [1.0 if rate is None or None in rates else max(rate.matches / rate.events, 1e-9) for rate in rates]
 
         def kept(demands: Sequence[float]) -> float:
             each = [self._selectors[name].kept_at(item) for name, item in zip(names, demands, strict=True)]
             return sum(share * weight for share, weight in zip(each, weights, strict=True)) / sum(weights)
 
         saved = [self._states[name].demand for name in names]
-        choice.update(
-            views[0].load.events, max(view.window_size for view in views),
+        self._choice.update(
+            load.events, max(view.window_size for view in views),
             views[0].found * (1.0 if self._explore > 0 else kept(saved)),  # weights do not show drops for certain
-            views[0].unlimited_work, demand if choice.suspended else sum(saved) / len(saved),
+            views[0].unlimited_work, demand if load.limit_suspended else sum(saved) / len(saved),
             lambda item: kept([item] * len(names)),
         )  # fmt: skip
-        return choice.demand == 0 < before
 
-    def _drop_plan(self, demand: float, before: float, view: QueryView, returns: bool) -> DropPlan:
+    def _may_choose_limit(self, views: Sequence[QueryView]) -> bool:
+        if not views or len(views) < views[0].load.queries:
+            return False
+        load, suspended = views[0].load, self._choice.mode is Mode.ALONE
+        known = all(view.plan.query.name in self._states for view in views)
+        return known and (load.limit_suspended if suspended else load.cut)  # otherwise the queries have changed
+
+    def _drop_plan(self, demand: float, before: float, view: QueryView) -> DropPlan:
         name = view.plan.query.name
         state = self._states.setdefault(name, SheddingState(view.received, view.received))
         self._replace_selector(name, self._learning[name].take())
@@ -256,7 +259,7 @@ class Hybrid(Baseline):
         selector, changed, reliable = self._selectors[name], adapted.recently_changed, adapted.is_reliable
         sizes = TableSizes(view.event_classes, view.classes)
         current, choice = self._plans.get(name), self._choice
-        demand = choice.demand if choice.suspended else demand
+        demand = max(demand, choice.demand)
         if current is not None and view.on_wall_clock and abs(current[0].demand - demand) <= _SAME * (1 - demand):
             demand = current[0].demand
         if state.thinned and self._adapt:
@@ -264,14 +267,14 @@ class Hybrid(Baseline):
             state.began = state.since = view.received
             state.largest = 0.0
         limited = view.lost > 0 or demand == 0  # without a demand, only a work limit leads to a decision
-        if not choice.suspended and (returns or choice.demand > 0):
-            demand = choice.demand or state.optimal
-        elif not choice.suspended and limited and reliable and not self._models[name].history_is_too_short:
+        if choice.returned:
+            demand = state.optimal
+        elif choice.mode is Mode.LIMIT and limited and reliable and not self._models[name].history_is_too_short:
             was_reliable = current is None or current[0].reliable
             loss = loss_without_drops(view.lost, selector.choose(state.demand, sizes, free=was_reliable).saved)
             demand = state.optimal = max(demand, selector.optimal_demand(loss))
         state.largest = max(state.largest, before, demand)
-        situation = _Situation(selector, demand, changed, reliable, choice.demand > 0, choice.suspended)
+        situation = _Situation(selector, demand, changed, reliable, choice.mode)
         if current is not None and current[0] == situation and current[1].drops is None:
             state.thinned = view.keep < 1 or current[1].events is not None
             return current[1]
@@ -282,7 +285,7 @@ class Hybrid(Baseline):
             saved=selection.saved if selection.kept >= _ALL else 0.0,
             counts=self._counted_share(name, view) if self._adapt else 0.0,
             error=max(adapted.error, 1 - selection.kept),
-            demand_without_limit=demand if choice.demand > 0 else 0.0, work_limit=not choice.suspended,
+            demand_without_limit=choice.demand, work_limit=choice.mode is not Mode.ALONE,
         )  # fmt: skip
         if (keep := self._kept_events(demand, selection, view.plan)) < 1:
             drop_plan = with_fewer_events(drop_plan, keep, view.plan)
@@ -368,9 +371,12 @@ class Hybrid(Baseline):
         return DropOrder(steps(self.events, self.rows), flow)
 
     def metrics(self) -> dict[str, Any]:
-        """Return the drift of the stream from each model, see `AdaptedFlow`, and whether a work limit was given up."""
-        return {"work_limit_suspended": self._choice.suspended, "queries": {
-            name: {"drift": adapted.drift, "changes": adapted.changes, "not_counted": adapted.lost}
+        """Return the drift from each model, see `AdaptedFlow`, and whether the work limit is suspended."""
+        return {"queries": {
+            name: {
+                "drift": adapted.drift, "changes": adapted.changes, "not_counted": adapted.lost,
+                "work_limit_suspended": self._choice.mode is Mode.ALONE,
+            }
             for name, adapted in self._flows.items()
         }}  # fmt: skip
 

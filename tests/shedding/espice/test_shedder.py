@@ -17,7 +17,8 @@ from support.shedding.shed_views import Counters
 import fastcep as fc
 from fastcep.datasets import ds1
 from fastcep.errors import ModelError, ValidationError
-from fastcep.overload.protocols import DetectorReading, Load, QueryView
+from fastcep.overload.load import DetectorReading, Load
+from fastcep.overload.protocols import QueryView
 from fastcep.plan import make_plan
 from fastcep.shedding import ESpice, Model, QueueLength, Shedder
 from fastcep.shedding.espice.drop_table import DropTable

@@ -15,7 +15,7 @@ import pytest
 import fastcep as fc
 from fastcep.shedding import Hybrid, SmoothedLatency
 from fastcep.shedding.hybrid import limit_choice
-from fastcep.shedding.hybrid.limit_choice import LimitChoice
+from fastcep.shedding.hybrid.limit_choice import LimitChoice, Mode
 from fastcep.stored import Misfit
 
 Kept = Callable[[float], float]
@@ -45,10 +45,10 @@ class Stream:
         letters, choice = [], self.choice
         for _ in range(decisions):
             needed = self.needed if choice.demand > 0 else self.predicted
-            unlimited = 0.0 if choice.suspended else max(1.0, (1 - choice.demand) / (1 - needed))
-            demand = self.needed if choice.suspended else choice.demand
+            unlimited = 0.0 if choice.mode is Mode.ALONE else max(1.0, (1 - choice.demand) / (1 - needed))
+            demand = self.needed if choice.mode is Mode.ALONE else choice.demand
             choice.update(events, 100.0, self.found, unlimited, demand, self.kept)
-            letters.append("a" if choice.suspended else "t" if choice.demand > 0 else "l")
+            letters.append(choice.mode[0])
         return letters
 
 
@@ -91,12 +91,35 @@ def test_trials_in_vain_become_rare() -> None:
 
 
 def test_it_returns_to_the_limit() -> None:
-    """The drops keep less than was found beside the limit."""
+    """The drops keep less than was found beside the limit: at once if far less, whatever the size of a window."""
+    for events, most in ((10_000.0, 1), (1_000.0, 7)):
+        stream = Stream(0.6, 0.5, straight)
+        assert stream.run(80, events)[-1] == "a"
+        stream.needed = 0.999
+        letters = "".join(stream.run(8, events))
+        assert letters.rstrip("l") in {"a" * number for number in range(most + 1)}
+
+
+def test_only_trials_in_vain_make_pauses_longer() -> None:
+    """After a time without a limit that ends as planned, the next trial in vain has the first pause again."""
+    stream = Stream(0.6, 0.95, straight, predicted=0.5)
+    stream.run(100)
+    stream.needed = 0.5
+    stream.run(100)
+    assert stream.choice.state()["pause"] == 8
+    stream.needed = 0.999
+    assert stream.run(9) == list("llllllll" + "t")
+
+
+def test_a_trial_waits_for_unknown_work() -> None:
+    """It neither suspends the limit without knowing that no event reaches it, nor waits for ever."""
     stream = Stream(0.6, 0.5, straight)
-    assert stream.run(8)[-1] == "a"
-    stream.needed = 0.95
-    letters = "".join(stream.run(10))
-    assert letters.startswith("a") and letters.endswith("lllll")
+    assert stream.run(4)[-1] == "t"
+    modes = []
+    for _ in range(6):
+        stream.choice.update(10_000.0, 100.0, 0.6, 0.0, 0.5, straight)
+        modes.append(stream.choice.mode)
+    assert modes == [Mode.TRIAL] * 4 + [Mode.LIMIT] * 2
 
 
 def test_the_limit_is_measured_again() -> None:
@@ -123,8 +146,9 @@ def test_a_snapshot() -> None:
     one.run(5)
     again.choice.restore(json.loads(json.dumps(one.choice.state())))
     assert again.run(100) == one.run(100) and again.choice.state() == one.choice.state()
-    with pytest.raises(Misfit):
-        again.choice.restore({**one.choice.state(), "wait": -1})
+    for wrong in (5, None, "limit", {**one.choice.state(), "wait": -1}, {**one.choice.state(), "mode": "l"}):
+        with pytest.raises(Misfit):
+            again.choice.restore(wrong)  # type: ignore[arg-type]
 
 
 # ------------------------------------------------------------------------------------------------------- in an engine
@@ -185,11 +209,11 @@ def test_more_is_found_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> None
     recall = len(live.process(STREAM)) / truth
     told = live.metrics()["shedding"]
     assert told["processing_latency"]["p95"] <= bound and abs(told["estimated_recall"] - recall) < 0.06
-    assert told["model"]["work_limit_suspended"] and told["demand"] > 0
+    assert told["model"]["queries"]["q"]["work_limit_suspended"] and told["demand"] > 0
     monkeypatch.setattr(LimitChoice, "update", lambda *_: None)
     limited = engine(bound)
     assert recall > 1.5 * len(limited.process(STREAM)) / truth
-    assert not limited.metrics()["shedding"]["model"]["work_limit_suspended"]
+    assert not limited.metrics()["shedding"]["model"]["queries"]["q"]["work_limit_suspended"]
 
 
 @pytest.mark.usefixtures("soon")
@@ -201,8 +225,8 @@ def test_batches_and_snapshots() -> None:
             parts = fc.Engine.restore(parts.snapshot(), shedder=Hybrid(model()[1]), detector=SmoothedLatency("p95"))
         found += len(parts.process(batch))
     assert found == matches
-    for key in ("model", "demand", "estimated_recall", "processing_latency", "passed_over"):
-        assert parts.metrics()["shedding"][key] == whole.metrics()["shedding"][key]
+    one, other = (live._stream.queries.control.state() for live in (whole, parts))
+    assert one == other and one["cut"]["suspended"]
 
 
 @pytest.mark.usefixtures("soon")
@@ -214,7 +238,8 @@ def test_the_limit_is_imposed_again_without_a_load() -> None:
     assert control._work_limit.suspended
     start, many = STREAM["ts"][-1].as_py(), 300_000
     live.process({"type": ["A"] * many, "u": [0] * many, "ts": start + 100_000 * np.arange(1, many + 1)})
-    assert control._work_limit.in_force and not live.metrics()["shedding"]["model"]["work_limit_suspended"]
+    assert control._work_limit.in_force
+    assert not live.metrics()["shedding"]["model"]["queries"]["q"]["work_limit_suspended"]
 
 
 @pytest.mark.usefixtures("soon")
@@ -224,8 +249,8 @@ def test_a_snapshot_of_an_older_version() -> None:
     live = engine(without()[1])
     live.process(STREAM)
     state: dict[str, Any] = live._stream.queries.control.state()["shedder"]
-    assert state.pop("choice")["suspended"]
+    assert state.pop("choice")["mode"] == "alone"
     for course in state["courses"].values():
         del course["optimal"]
     shedder.restore(state)
-    assert not shedder.metrics()["work_limit_suspended"]
+    assert not shedder.metrics()["queries"]["q"]["work_limit_suspended"]

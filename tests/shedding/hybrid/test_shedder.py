@@ -22,7 +22,7 @@ from support.shedding.shed_runs import Q1, SCHEMA, assert_within, found, query
 import fastcep as fc
 from fastcep.datasets import ds1
 from fastcep.overload.controller import Controller
-from fastcep.overload.protocols import DetectorReading
+from fastcep.overload.load import DetectorReading
 from fastcep.shedding import Hybrid, HybridInput, HybridState, Model
 from fastcep.shedding.background import Background
 from fastcep.shedding.hybrid.adaptation import AdaptedFlow
