@@ -261,8 +261,7 @@ def check_drop_plan(shedder: Shedder, query: str, plan: DropPlan, shapes: Mappin
         if not isinstance(getattr(plan, name), bool | np.bool_):
             _refuse(shedder, where + name, _describe(getattr(plan, name)), "True or False")
     if not plan.work_limit and plan.demand_without_limit <= 0:
-        expected = "a demand above 0 with work_limit=False"
-        _refuse(shedder, where + "demand_without_limit", _describe(plan.demand_without_limit), expected)
+        _refuse(shedder, where + "work_limit", "False", "True, or a demand_without_limit above 0")
 
 
 def _shape(shape: Shape) -> str:

@@ -110,13 +110,16 @@ def test_probabilities_out_of_range(field: str, value: float) -> None:
     refused(f"decide(), query 'q1', {field}: found the probability {value}, expected probabilities from 0 to 1", Own())
 
 
-@pytest.mark.parametrize("field", ["kept", "left", "saved", "counts"])
+@pytest.mark.parametrize("field", ["kept", "left", "saved", "counts", "demand_without_limit"])
 @pytest.mark.parametrize("value", NO_SHARES, ids=repr)
 def test_shares(field: str, value: Any) -> None:
     refused(f"decide(), query 'q1', {field}: found ", Broken(**{field: value}))
 
 
-@pytest.mark.parametrize(("field", "value"), [("bin", 0), ("bin", 1.5), ("bin", None), ("steady", 1), ("saved", None)])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("bin", 0), ("bin", 1.5), ("bin", None), ("steady", 1), ("saved", None), ("work_limit", 0), ("work_limit", False)],
+)
 def test_other_fields(field: str, value: Any) -> None:
     refused(f"decide(), query 'q1', {field}: found {value!r}", Broken(**{field: value}))
 

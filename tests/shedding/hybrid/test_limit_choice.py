@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import fastcep as fc
-from fastcep.shedding import Hybrid, SmoothedLatency
+from fastcep.shedding import Auto, Detector, DetectorReading, Hybrid, Load, SmoothedLatency
 from fastcep.shedding.hybrid import limit_choice
 from fastcep.shedding.hybrid.limit_choice import LimitChoice, Mode
 from fastcep.stored import Misfit
@@ -185,11 +185,19 @@ def model() -> tuple[fc.Query, fc.Model]:
     return query, fc.fit(query, events(6_000, 1), validate=False)
 
 
-def engine(bound: float) -> fc.Engine:
+@cache
+def other() -> tuple[fc.Query, fc.Model]:
+    text = QUERY.replace("QUERY q PATTERN SEQ(B{1,3} a[], B b, A c)", "QUERY other PATTERN SEQ(A a, B b, A c)")
+    query = fc.parse_document(text.replace("a[i].u", "a.u")).queries[0]
+    return query, fc.fit(query, events(6_000, 1), validate=False)
+
+
+def engine(bound: float, shedder: Any = None, detectors: Sequence[Detector] = (), **options: Any) -> fc.Engine:
     query, fitted = model()
     return fc.Engine(
-        query, clock="virtual", store="rows", latency_bound=bound, shedder=Hybrid(fitted),
-        detector=SmoothedLatency("p95"), cost_table="measured",
+        options.pop("queries", query), clock="virtual", store="rows", latency_bound=bound,
+        shedder=shedder or Hybrid(fitted, **options), detector=[SmoothedLatency("p95"), *detectors],
+        cost_table="measured",
     )  # fmt: skip
 
 
@@ -217,14 +225,12 @@ def test_more_is_found_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.usefixtures("soon")
-def test_batches_and_snapshots() -> None:
+def test_snapshots_continue_exactly() -> None:
     whole, parts = (engine(without()[1]) for _ in range(2))
-    matches, found = len(whole.process(STREAM)), 0
     for number, batch in enumerate(STREAM.to_batches(max_chunksize=1_701)):
         if number % 2:
             parts = fc.Engine.restore(parts.snapshot(), shedder=Hybrid(model()[1]), detector=SmoothedLatency("p95"))
-        found += len(parts.process(batch))
-    assert found == matches
+        assert len(parts.process(batch)) == len(whole.process(batch))
     one, other = (live._stream.queries.control.state() for live in (whole, parts))
     assert one == other and one["cut"]["suspended"]
 
@@ -254,3 +260,76 @@ def test_a_snapshot_of_an_older_version() -> None:
         del course["optimal"]
     shedder.restore(state)
     assert not shedder.metrics()["queries"]["q"]["work_limit_suspended"]
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("options", [{}, {"adapt": False}, {"explore": 0.0}, {"adapt": False, "cut": False}])
+def test_the_estimate_includes_certain_drops(options: dict[str, Any]) -> None:
+    """There are many windows between two decisions, and what is dropped for certain shows in no weight."""
+    truth, bound = without()
+    live = engine(bound, **options)
+    recall = len(live.process(STREAM)) / truth
+    assert live.metrics()["shedding"]["estimated_recall"] == pytest.approx(recall, abs=0.1)
+
+
+class Constant(Detector):
+    """Demands always the same."""
+
+    name, statistic, allowed, amount = "constant", "mean", 0.0, 0.0
+
+    def read(self, load: Load) -> DetectorReading:
+        return DetectorReading(0.0, amount=self.amount, of_present=False, why="test")
+
+    def spec(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_larger_demand_of_another_detector_holds_in_a_trial() -> None:
+    detector = Constant()
+    live = engine(without()[1], detectors=[detector])
+    control: Any = live._stream.queries.control
+    for batch in STREAM.to_batches(max_chunksize=500):
+        live.process(batch)
+        if control.shedder._choice.mode is Mode.TRIAL and control.demand > 0.9:
+            break
+        detector.amount = 0.95 * (control.shedder._choice.mode is Mode.TRIAL)
+    assert control.shedder._choice.demand < 0.9 < control.shedder._states["q"].demand
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_query_is_added_while_the_limit_is_suspended() -> None:
+    """Both are limited from then on, and the demand is not that of drops alone."""
+    query, fitted = other()
+    live = engine(without()[1], Hybrid([model()[1], fitted]))
+    live.process(STREAM)
+    control: Any = live._stream.queries.control
+    assert control._work_limit.suspended and control.demand > 0.3
+    live.add(query)
+    assert control._work_limit.in_force and control.demand == 0
+    start = STREAM["ts"][-1].as_py()
+    more = events(4_000, 3)
+    live.process(more.set_column(2, "ts", pa.array(more["ts"].to_numpy() + start)))
+    assert control.shedder._choice.mode is not Mode.ALONE and control.demand < 0.3
+
+
+@pytest.mark.usefixtures("soon")
+def test_another_shedder_while_the_limit_is_suspended() -> None:
+    live = engine(without()[1])
+    live.process(STREAM)
+    control: Any = live._stream.queries.control
+    assert control._work_limit.suspended
+    live.set_shedder(Hybrid(model()[1]))
+    assert control._work_limit.in_force and control.demand == 0
+
+
+@pytest.mark.usefixtures("soon")
+def test_several_shedders_keep_the_limit() -> None:
+    """`auto` has one for each query; they could not agree."""
+    shedder = Auto(model=[model()[1], other()[1]])
+    live = engine(without()[1], shedder, queries=[model()[0], other()[0]])
+    control: Any = live._stream.queries.control
+    for batch in STREAM.to_batches(max_chunksize=2_000):
+        live.process(batch)
+        assert control._work_limit.in_force
+        assert all(item._choice.mode is Mode.LIMIT for item in shedder._by_model._alone.values())  # type: ignore[union-attr]
