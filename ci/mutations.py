@@ -65,6 +65,7 @@ TESTS = {
         "tests/shedding/espice/test_drop_table.py", "tests/shedding/espice/test_shedder.py",
         "tests/shedding/espice/test_refit.py", "tests/shedding/espice/test_effect.py",
         "tests/overload/test_whole_windows.py", "tests/shedding/test_match_rate.py",
+        "tests/shedding/hybrid/test_limit_choice.py",
         "tests/shedding/test_auto.py::test_drops_in_windows_are_tried_where_windows_are_isolated",
         "tests/shedding/test_auto.py::test_a_model_that_misses_the_bound_counts_for_less",
         "tests/spark/slicing/test_slices.py", "tests/spark/slicing/test_time_counts.py",
