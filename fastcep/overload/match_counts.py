@@ -12,7 +12,8 @@ Three estimates of the number of matches without shedding are combined:
 
 If the first two differ by more than chance, the weighted estimate counts, otherwise both do, as in a random-effects
 meta-analysis (DerSimonian and Laird): the variance of the model is estimated by the excess of the squared difference
-over the sampling variance. The result is combined with the historical estimate in the same way, where matches may have
+over the sampling variance. Its standard deviation is at least the error that the shedder reports, and half of the
+matches that it says were lost, because models are most often wrong about these. The result is combined with the historical estimate in the same way, where matches may have
 been lost. The interval does not become narrower by the latter, because the stream may change in a way that the matches
 found do not show.
 
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import sqrt
+from math import hypot, sqrt
 from typing import Any, NamedTuple
 
 __all__ = ["CONFIDENCE", "DESIGN_EFFECT", "Counts", "Estimate", "MatchRate", "estimate", "total"]
@@ -37,6 +38,9 @@ CONFIDENCE, _QUANTILE = 0.95, 1.96
 #: Design effect where it is not measured, and the least one while the work for single events is limited: all that an
 #: event does beyond the limit has the same weight.
 DESIGN_EFFECT, _LIMITED_EFFECT = 10.0, 40.0
+
+#: Least standard deviation of the modelled number of matches that were lost, as a share of that number.
+_LOSS_ERROR = 0.5
 
 #: Relative standard deviation of the match rate of a history from that of the stream after it.
 _HISTORY_ERROR = 0.1
@@ -198,9 +202,10 @@ def _of_matches_found(counts: Counts, design_effect: float) -> tuple[float, floa
     """Return the number of matches by the weighted and the modelled estimate, and its variance."""
     sampling = max(counts.variance * max(design_effect, _LIMITED_EFFECT * (counts.limited > 0)), counts.unseen)
     difference = counts.modelled - counts.weighted
-    share = _weight_of_second(sampling, difference, counts.error**2)
+    error = hypot(counts.error, _LOSS_ERROR * max(0.0, counts.modelled - counts.found))
+    share = _weight_of_second(sampling, difference, error**2)
     expected = max(counts.found, counts.weighted + share * difference)
-    return expected, sampling + (share * counts.error) ** 2
+    return expected, sampling + (share * error) ** 2
 
 
 def _correction(rated: Counts, design_effect: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from support.shedding.shed_runs import SAME, engine, mean, query
 
 import fastcep as fc
 from fastcep.datasets import ds1
-from fastcep.overload.match_counts import MatchRate
+from fastcep.overload import match_counts
+from fastcep.overload.match_counts import Counts, MatchRate
 from fastcep.overload.recall import RecallEstimate
 from fastcep.query import ast
 from fastcep.shedding import Detector, DropPlan, QueryView, Shedder
@@ -127,6 +129,15 @@ def test_weights_count_where_the_model_is_wrong() -> None:
     assert one.total.recall == pytest.approx(0.25, abs=0.01) and one.total.interval is not None
     low, high = one.total.interval
     assert 0.2 < low < 0.25 < high < 0.3
+
+
+def test_a_model_that_predicts_a_large_loss_counts_less() -> None:
+    """Its error is at least half of the loss, so the weights, which show little loss, count as well."""
+    counts = Counts(found=1_630, modelled=2_919, weighted=1_829, variance=9_762, unseen=3_184_000, largest=54)
+    both = match_counts.estimate(counts, Counts(), 1.0)
+    assert 1_829 < both.expected < 2_850
+    small = replace(counts, modelled=1_730, unseen=250_000)
+    assert match_counts.estimate(small, Counts(), 1.0).expected == pytest.approx(1_730, abs=5)
 
 
 def test_an_uncertain_model_widens_the_interval() -> None:
