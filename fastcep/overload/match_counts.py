@@ -13,9 +13,9 @@ Three estimates of the number of matches without shedding are combined:
 If the first two differ by more than chance, the weighted estimate counts, otherwise both do, as in a random-effects
 meta-analysis (DerSimonian and Laird): the variance of the model is estimated by the excess of the squared difference
 over the sampling variance. Its standard deviation is at least the error that the shedder reports, and half of the
-matches that it says were lost, because models are most often wrong about these. The result is combined with the historical estimate in the same way, where matches may have
-been lost. The interval does not become narrower by the latter, because the stream may change in a way that the matches
-found do not show.
+matches that it says were lost, because models are most often wrong about these. The result is combined with the
+historical estimate in the same way, where matches may have been lost. The interval does not become narrower by the
+latter, because the stream may change in a way that the matches found do not show.
 
 The sampling variance of the weighted estimate is the sum of ``w * (w - 1)`` over matches of weight ``w``, if matches
 are kept independently of each other. Matches that share events are not. So the same sum is also taken over *blocks* of

@@ -46,7 +46,7 @@ _MORE, _TRIES = 1.03, 4
 
 
 class Mode(StrEnum):
-    """What holds the bound: the limit, the limit while enough drops are tried, or drops alone."""
+    """A bound is held by the limit, by the limit while more drops are tried, or by drops alone."""
 
     LIMIT = "limit"
     TRIAL = "trial"
