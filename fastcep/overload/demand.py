@@ -158,7 +158,8 @@ class DemandControl:
         for detector, controller in self._loops:
             if detector.allowed > 0:
                 controller.begin(demand)
-        self.demand = max(controller.demand for _, controller in self._loops)
+        self.demand = max((controller.demand for _, controller in self._loops), default=0.0)
+        self.why = self.why or "drops hold the bound instead of the limit of the work for an event"
 
     def state(self) -> dict[str, Any]:
         """Return the state for a snapshot as JSON values."""

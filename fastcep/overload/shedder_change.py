@@ -73,9 +73,13 @@ class ShedderChange:
             self._demand.begin(demand if suspended else 0.0)
 
     def _limit_work(self) -> None:
-        """Limit the work for the present queries; if the limit was suspended, the demand is not that beside a limit."""
+        """Limit the work for the present queries; drops that were to hold the bound without a limit end."""
         if self._work_limit.use(self.queries, self.shedder is not None and self.shedder.cuts):
             self._demand.begin(0.0)
+            if self.shedder is not None:
+                self.shedder.stop_shedding()
+            for query in self.queries:
+                query.apply(DropPlan(), 0)
 
     @property
     def can_sleep(self) -> bool:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastcep.overload.protocols import Detector
+from fastcep.overload.reaching_events import REACHING_EVENTS, ReachingEvents
 from fastcep.plan import Plan
 from fastcep.query.patterns import finds_matches_separately, is_monotonic, pattern_variables
 from fastcep.stored import AMOUNT, COUNT, FLAG, NUMBER, SHARE, grid, listed, record, sequence
@@ -54,17 +55,9 @@ _DECAY, _RECENT, _QUIET = 0.99, 0.95, 1000
 _DEPTH, _RAREST = 16, 0.01
 
 
-#: Least number of events after which the counts of the events that reached the limit are halved, if a window has fewer.
-_HALVED = 2000.0
-
 #: Least percentile of the work without a limit, in bounds, if more events than allowed would exceed the bound.
 _LITTLE = 1.05
 
-#: Number of entries by cost, see work_limit.pyx.
-_COSTS = 33
-
-_BY_COST = sequence(*[AMOUNT] * _COSTS)
-_REACHING = sequence(COUNT, COUNT, _BY_COST, AMOUNT, AMOUNT, AMOUNT, _BY_COST)
 _WEIGHED = sequence(grid(AMOUNT, 2), AMOUNT, AMOUNT, grid(NUMBER, 2), AMOUNT, AMOUNT, AMOUNT, optional=2)
 
 
@@ -111,7 +104,7 @@ class WorkLimit:
         self._over = 0.0  #: mean share of events above the bound,
         self._unstoppable = self._reserved = 0.0  #: of those that could not be stopped, and largest such mean of late
         self._ran_on: list[int] = []
-        self._reaching: list[_Reaching] = []
+        self._reaching: list[ReachingEvents] = []
         self._before: list[Floats] = []
         self._recent: list[Floats] = []
         self._weighed: list[_WeighedMatches] = []
@@ -133,10 +126,11 @@ class WorkLimit:
             self._recent = [np.zeros_like(tried) for tried in self._before]
             self._weighed = [_WeighedMatches(query) for query in queries]
             self._ran_on = [query.shedding.reached[0] for query in queries]
-            self._reaching = [_Reaching(query) for query in queries]
+            self._reaching = [ReachingEvents(query) for query in queries]
             self._events = self._over = self._unstoppable = self._reserved = 0.0
             return was_suspended
         self._before, self._recent, self._ran_on, self._weighed, self._reaching = [], [], [], [], []
+        self.share, self.limited, self._quiet = 0.0, set(), _QUIET
         if self._enabled:
             for query in queries:
                 query.shedding.cut_off(0, 0.0, 0.0)
@@ -151,7 +145,7 @@ class WorkLimit:
         if not self.on:
             return False
         if demand != self._demand and not self.suspended:  # the work for events has been that with other drops
-            self._reaching = [_Reaching(query) for query in queries]
+            self._reaching = [ReachingEvents(query) for query in queries]
         self._demand = demand
         if suspended == self.suspended:
             return False
@@ -161,7 +155,10 @@ class WorkLimit:
                 query.shedding.cut_off(0, 0.0, 0.0)
             return True
         self._quiet, self._part = 0, 1 / max(len(queries), 1)
-        self._reaching = [_Reaching(query) for query in queries]
+        self._reaching = [ReachingEvents(query) for query in queries]
+        self._over = _AIMED * self._allowed  # the events without a limit have used what was allowed
+        for weighed in self._weighed:
+            weighed.found = weighed.expected = 0.0
         self._limit(queries)
         return True
 
@@ -197,7 +194,7 @@ class WorkLimit:
     @property
     def active(self) -> bool:
         """True if the work for an event was stopped recently."""
-        return self._quiet < _QUIET
+        return self.on and self._quiet < _QUIET
 
     def update(self, queries: Sequence[QueryShedding], events: int, over: float) -> bool:
         """Update the limit and the estimates from the counters of the matchers; return `active`.
@@ -222,12 +219,12 @@ class WorkLimit:
                 self._recent[number] = _DECAY * self._recent[number] + tried - self._before[number]
                 found, without_limit = found + query_found, without_limit + query_without
             self._before[number] = tried
-            self._reaching[number].add(events)
+            self._reaching[number].add(events, over)
         if not frozen:
             self.share = 1 - found / without_limit if without_limit > 0 else float(self._quiet == 0)
         if self.suspended:
             return False
-        self.unlimited_work = self._percentile(over)
+        self.unlimited_work = self._percentile()
         before, self._ran_on = sum(self._ran_on), [query.shedding.reached[0] for query in queries]
         if self._events == 0:  # these events came in part before there was this limit
             self._events = float(events)
@@ -240,15 +237,15 @@ class WorkLimit:
         self._adjust(queries, (_AIMED * self._allowed - counted) * min(1.0, events / _COMPENSATION))
         return self.active
 
-    def _percentile(self, over: float) -> float:
-        """Return `unlimited_work`: 1 if no more events than allowed would exceed the bound, else more.
+    def _percentile(self) -> float:
+        """Return `unlimited_work`: 1 if no more events than allowed would exceed the bound, else at least `_LITTLE`.
 
-        Several queries may exceed it only together, which shows in the share ``over`` of the events above it.
+        Several queries may exceed it only together, which shows in the share of the events above it.
         """
         percentiles = [item.percentile(self._allowed) for item in self._reaching]
         if min(percentiles, default=0.0) == 0:
             return 0.0
-        if over + sum(item.stopped for item in self._reaching) <= self._allowed:
+        if self._reaching[0].over + sum(item.stopped for item in self._reaching) <= self._allowed:
             return 1.0
         return max(_LITTLE, self._part * max(percentiles))
 
@@ -268,8 +265,8 @@ class WorkLimit:
     def limited_since(self, queries: Sequence[QueryShedding]) -> set[QueryShedding]:
         """Return the queries whose recall the limit has reduced since the last call of `update`.
 
-        None if the drops are meant to hold the bound alone: that is hardly ever then, and what events do beyond the
-        limit has large weights beside those of the drops, so the recall is estimated from what the drops keep.
+        None if the drops are meant to hold the bound alone: the limit is on only during a trial then, and what events
+        do beyond it has large weights beside those of the drops. So the recall is estimated from what the drops keep.
         """
         return self._stopped(queries) if self._demand == 0 else set()
 
@@ -323,7 +320,7 @@ class WorkLimit:
             {"quiet": COUNT, "share": NUMBER, "unlimited": SHARE, "part": SHARE, "before": each, "lately": each},
             {"events": AMOUNT, "over": SHARE, "unstoppable": NUMBER, "reserved": SHARE,  # older snapshots lack these
              "ran_on": listed(COUNT, len(self._ran_on)), "weighed": listed(_WEIGHED, len(self._weighed)),
-             "suspended": FLAG, "demand": SHARE, "reaching": listed(_REACHING, len(self._reaching))},
+             "suspended": FLAG, "demand": SHARE, "reaching": listed(REACHING_EVENTS, len(self._reaching))},
         )(state, "control.cut")  # fmt: skip
         self._quiet, self.share = state["quiet"], state["share"]
         self._unlimited, self._part = state["unlimited"], state["part"]
@@ -342,61 +339,12 @@ class WorkLimit:
             if self.suspended:
                 for query in queries:
                     query.shedding.cut_off(0, 0.0, 0.0)
-            self._reaching = [_Reaching(query) for query in queries]
+            self._reaching = [ReachingEvents(query) for query in queries]
             for reaching, reaching_state in zip(self._reaching, state.get("reaching", []), strict=False):
                 reaching.restore(reaching_state)
             self._weighed = [_WeighedMatches(query) for query in queries]
             for weighed, weighed_state in zip(self._weighed, state.get("weighed", []), strict=False):
                 weighed.restore(weighed_state)
-
-
-class _Reaching:
-    """Recent events that reached the work limit of a query, by what they cost without it."""
-
-    def __init__(self, query: QueryShedding) -> None:
-        self._query = query
-        self._before: tuple[int, int, list[float]] = query.shedding.reached
-        self._events = self._ran_on = self._reaching = 0.0  #: numbers of events: all, ran on, reached the limit
-        self._by_cost: Floats = np.zeros(_COSTS)  #: estimate of the latter by cost, see work_limit.pyx
-
-    def add(self, events: int) -> None:
-        """Add the events since the last call."""
-        decay = 0.5 ** (events / max(self._query.window_size, _HALVED))
-        before, self._before = self._before, self._query.shedding.reached
-        self._events = decay * self._events + events
-        self._ran_on = decay * self._ran_on + self._before[0] - before[0]
-        self._reaching = decay * self._reaching + self._before[1] - before[1]
-        self._by_cost = decay * self._by_cost + np.subtract(self._before[2], before[2])
-
-    @property
-    def stopped(self) -> float:
-        """Share of the events that were stopped and would have exceeded the limit."""
-        total = float(self._by_cost.sum())
-        exceeding = self._reaching * (float(self._by_cost[1:].sum()) / total if total > 0 else 1.0)
-        return max(0.0, exceeding - self._ran_on) / max(self._events, 1.0)
-
-    def percentile(self, above: float) -> float:
-        """Return the cost, in limits, that the share ``above`` of the events exceeds: at least 1; 0: unknown."""
-        allowed, total = above * self._events, float(self._by_cost.sum())
-        if self._reaching <= allowed:
-            return 1.0
-        if total <= 0:
-            return 0.0
-        beyond = self._reaching / total * np.append(np.cumsum(self._by_cost[:0:-1])[::-1], 0.0)
-        if beyond[0] <= allowed:
-            return 1.0
-        place = int(np.flatnonzero(beyond > allowed)[-1])
-        part = (beyond[place] - allowed) / (beyond[place] - beyond[place + 1])
-        return float(2 ** ((place + part) / 4))
-
-    def state(self) -> list[Any]:
-        """Return the state for a snapshot as JSON values."""
-        return [*self._before, self._events, self._ran_on, self._reaching, self._by_cost.tolist()]
-
-    def restore(self, state: list[Any]) -> None:
-        """Restore a `state`."""
-        ran_on, reaching, before, self._events, self._ran_on, self._reaching, by_cost = state
-        self._before, self._by_cost = (ran_on, reaching, before), np.array(by_cost, np.float64)
 
 
 class _WeighedMatches:

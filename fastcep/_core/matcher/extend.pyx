@@ -121,7 +121,8 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
     cdef int32_t rows[CHUNK]
     cdef uint8_t keep[CHUNK]
     cdef int i, n, m, room, first, middle = 0, end = bucket.size, dead = 0, visited = 0, made = 0, dropped = 0, skipped = 0
-    cdef bint screening = screens(core, edge), ages = core.shed.on and core.shed.ages[edge.source], limited = False
+    cdef bint screening = screens(core, edge), ages = core.shed.on and core.shed.ages[edge.source]
+    cdef bint limited = False, counts
     cdef Within within
     cdef Yields yields
     cdef int64_t before = 0
@@ -131,7 +132,10 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
     first = bucket.head
     if core.shed.cut.most > 0:
         limited = cut_off(core, edge_number, bucket, &first, &end, &within)
-        middle = middle_of(core, bucket, fixed, first, end)
+        if source.first and not ages:  # all dead rows are before head
+            middle = first + (end - first) // 2
+        else:
+            middle = middle_of(core, bucket, fixed, first, end)
         memset(&yields, 0, sizeof(Yields))
     while first < end:
         m = min(CHUNK, end - first)
@@ -162,6 +166,7 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
                 n += start[i * fixed] >= live_from
             dead += m - n
             visited += n
+        counts = core.shed.cut.most > 0 and (not limited or core.shed.cut.runs_on)
         if limited and core.shed.cut.weight == 0:
             room = affordable_children(core, edge, visited)
             if n > room:
@@ -179,7 +184,7 @@ cdef void extend(Core* core, int edge_number, Bucket* bucket, int k, int64_t pos
                     within.end, m = first + rows[room], rows[room]
                     limited = core.shed.cut.beyond_weight > 0
                 n = room
-        if core.shed.cut.most > 0 and (not limited or core.shed.cut.runs_on):
+        if counts:
             count_yield(core, edge_number, bucket, first, m, NULL if n == m else rows, n, middle, &yields)
         if n > 0 and screening:
             if n == m:

@@ -1,6 +1,6 @@
 # cython: language_level=3
 """Interface of load shedding to Python: set the tables of drop probabilities, and read the counters. See drop.pyx."""
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc
 from libc.string cimport memcpy
 
@@ -343,18 +343,18 @@ cdef class Shedding:
             Share of the events that may exceed the limit, and the largest one that is ever given.
         """
         cdef const Prices* prices = &self.core.prices
+        cdef Cut* cut = &self.core.shed.cut
         cdef int m, e
         cdef int64_t begins
         cdef bint completing, reports = False
         assert 0 <= share <= 1 and self.core.n_variables <= 64
-        self.core.shed.cut.most = self.core.shed.cut.completing = self.core.shed.cut.beginning = 0
-        self.core.shed.cut.begin_price = 0
+        cut.most = cut.completing = cut.beginning = cut.begin_price = 0
         if most <= 0:
+            cut.credit, cut.last = 0, INT64_MAX  # these events leave no credit for when there is a limit
             return
         self._allocate_tried()
-        self.core.shed.cut.most = max(1, most - prices.event - prices.relevant)
-        self.core.shed.cut.share = <int64_t>(share * 4294967296.0)
-        self.core.shed.cut.enough = enough_credit(largest_share)
+        cut.most, cut.share = max(1, most - prices.event - prices.relevant), <int64_t>(share * 4294967296.0)
+        cut.enough = enough_credit(largest_share)
         for m in range(self.core.n_variables):
             completing = not self.core.variables[m].negated and not reports
             begins = 0

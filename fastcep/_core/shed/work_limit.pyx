@@ -328,7 +328,7 @@ cdef void add_yields(Core* core, int edge_number, const Yields* counted) noexcep
 cdef inline void _add_yield(Yield* recent, const Yield* counted) noexcept nogil:
     recent.visited += counted.visited
     recent.made += counted.made
-    if recent.visited > YIELD_OF:
+    while recent.visited > YIELD_OF:
         recent.visited /= 2
         recent.made /= 2
 

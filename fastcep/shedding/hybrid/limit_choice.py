@@ -70,11 +70,12 @@ class LimitChoice:
     demand
         Demand that suffices without a work limit, in a trial and afterwards; 0: as much is dropped as pays beside it.
     returned
-        Whether the last update returned to the limit, from a trial or from drops alone.
+        Mode from which the last update returned to the limit; None: it did not.
     """
 
     def __init__(self) -> None:
-        self.mode, self.demand, self.returned = Mode.LIMIT, 0.0, False
+        self.mode, self.demand = Mode.LIMIT, 0.0
+        self.returned: Mode | None = None
         self._events = 0.0  #: number of events of the present interval
         self._wait, self._pause, self._stay, self._tries = _MEASURED, _PAUSE, _STAY, 0
         self._limited = 0.0  #: number of events with a limit, up to `_FIRST`
@@ -101,11 +102,11 @@ class LimitChoice:
         unlimited_work
             Percentile of the work for an event without a limit, as a share of the bound; 0: unknown.
         demand
-            Demand since the last decision, or, without a limit, until the next one.
+            Demand in force since the last decision, or, without a limit, until the next one.
         kept
             Function that returns the share of the matches that is kept for a demand.
         """
-        self.returned = False
+        self.returned = None
         interval = max(_SETTLED * window, _EVENTS)
         self._events += events
         if self.mode is Mode.ALONE:
@@ -120,7 +121,7 @@ class LimitChoice:
         self._events = 0.0
         self._wait = max(0, self._wait - 1)
         if self.mode is Mode.TRIAL:
-            self._continue_trial(unlimited_work, kept)
+            self._continue_trial(max(demand, self.demand), unlimited_work, kept)
         elif self.mode is Mode.ALONE:
             if self._wait == 0:
                 self._pause, self._stay = _PAUSE, min(2 * self._stay, _LONGEST_STAY)
@@ -132,19 +133,20 @@ class LimitChoice:
                 if kept(needed) * (1 - _MARGIN) > found:
                     self.mode, self.demand, self._tries = Mode.TRIAL, needed, 0
 
-    def _continue_trial(self, unlimited_work: float, kept: Callable[[float], float]) -> None:
+    def _continue_trial(self, demand: float, unlimited_work: float, kept: Callable[[float], float]) -> None:
+        self.demand = demand
         if 0 < unlimited_work <= 1:
-            self.mode, self._kept, self._wait = Mode.ALONE, kept(self.demand), self._stay
+            self.mode, self._kept, self._wait = Mode.ALONE, kept(demand), self._stay
             return
         self._tries += 1
         if unlimited_work > 1:
-            self.demand = 1 - (1 - self.demand) / (unlimited_work * _MORE)
+            self.demand = 1 - (1 - demand) / (unlimited_work * _MORE)
         if kept(self.demand) <= self._found or self._tries > _TRIES:
             self._return_in_vain()
 
     def follow(self, demand: float) -> None:
         """Go on without judging what is kept, as it is unknown; a trial ends. ``demand`` as for `update`."""
-        self.returned = False
+        self.returned = None
         if self.mode is Mode.ALONE:
             self.demand = demand
         elif self.mode is Mode.TRIAL:
@@ -156,7 +158,8 @@ class LimitChoice:
 
     def _return(self, pause: int) -> None:
         """Return to the limit, for a number of intervals at least."""
-        self.mode, self.demand, self.returned, self._wait, self._events = Mode.LIMIT, 0.0, True, pause, 0.0
+        self.returned, self.mode = self.mode, Mode.LIMIT
+        self.demand, self._wait, self._events = 0.0, pause, 0.0
 
     def state(self) -> dict[str, Any]:
         """Return the state for a snapshot as JSON values."""

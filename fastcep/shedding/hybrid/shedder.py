@@ -267,8 +267,8 @@ class Hybrid(Baseline):
             state.began = state.since = view.received
             state.largest = 0.0
         limited = view.lost > 0 or demand == 0  # without a demand, only a work limit leads to a decision
-        if choice.returned:
-            demand = state.optimal
+        if choice.returned is not None:  # the demand of drops alone is not that beside a limit
+            demand = max(demand if choice.returned is Mode.TRIAL else 0.0, state.optimal)
         elif choice.mode is Mode.LIMIT and limited and reliable and not self._models[name].history_is_too_short:
             was_reliable = current is None or current[0].reliable
             loss = loss_without_drops(view.lost, selector.choose(state.demand, sizes, free=was_reliable).saved)
@@ -293,6 +293,7 @@ class Hybrid(Baseline):
         self._plans[name] = situation, drop_plan
         if selection.cells.any() and selection.saved > state.saved + _WORTH * (state.saved > 0):
             drop_plan.drops = drop_plan.births
+            before = max(before, state.demand)
             kept_before = selector.choose(before, sizes, free=reliable).kept if before > 0 else 1.0
             drop_plan.left = min(1.0, selection.kept / max(kept_before, 1e-9)) if drop_plan.kept is not None else None
             state.saved = selection.saved

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 import fastcep as fc
+from fastcep.overload import work_limit
+from fastcep.overload.drop_plan import drops_anything
 from fastcep.shedding import Auto, Detector, DetectorReading, Hybrid, Load, SmoothedLatency
 from fastcep.shedding.hybrid import limit_choice
 from fastcep.shedding.hybrid.limit_choice import LimitChoice, Mode
@@ -139,6 +141,15 @@ def test_short_intervals_count_together() -> None:
     for _ in range(44):
         stream.choice.update(1_000.0, 30_000.0, 0.6, 2.0, 0.0, straight)
     assert stream.choice.demand == 0
+
+
+def test_a_trial_goes_on_from_the_demand_in_force() -> None:
+    """Another detector demands more than the trial does, and it is this demand that suffices or not."""
+    for unlimited, expected in ((1.2, 1 - 0.1 / 1.2 / 1.03), (1.0, 0.9)):
+        stream = Stream(0.1, 0.5, straight)
+        assert stream.run(4)[-1] == "t"
+        stream.choice.update(10_000.0, 100.0, 0.1, unlimited, 0.9, straight)
+        assert stream.choice.demand == pytest.approx(expected)
 
 
 def test_a_snapshot() -> None:
@@ -298,8 +309,10 @@ def test_a_larger_demand_of_another_detector_holds_in_a_trial() -> None:
 
 
 @pytest.mark.usefixtures("soon")
-def test_a_query_is_added_while_the_limit_is_suspended() -> None:
-    """Both are limited from then on, and the demand is not that of drops alone."""
+@pytest.mark.parametrize("quiet", [1, 1_000])
+def test_a_query_is_added_while_the_limit_is_suspended(quiet: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are limited from then on, and nothing is dropped as if there were no limit."""
+    monkeypatch.setattr(work_limit, "_QUIET", quiet)
     query, fitted = other()
     live = engine(without()[1], Hybrid([model()[1], fitted]))
     live.process(STREAM)
@@ -307,6 +320,8 @@ def test_a_query_is_added_while_the_limit_is_suspended() -> None:
     assert control._work_limit.suspended and control.demand > 0.3
     live.add(query)
     assert control._work_limit.in_force and control.demand == 0
+    assert not any(drops_anything(item.drop_plan) for item in control.queries)
+    assert not live.metrics()["shedding"]["model"]["queries"]["q"]["work_limit_suspended"]
     start = STREAM["ts"][-1].as_py()
     more = events(4_000, 3)
     live.process(more.set_column(2, "ts", pa.array(more["ts"].to_numpy() + start)))
@@ -333,3 +348,15 @@ def test_several_shedders_keep_the_limit() -> None:
         live.process(batch)
         assert control._work_limit.in_force
         assert all(item._choice.mode is Mode.LIMIT for item in shedder._by_model._alone.values())  # type: ignore[union-attr]
+
+
+@pytest.mark.usefixtures("soon")
+def test_counts_that_the_matcher_does_not_have() -> None:
+    live = engine(without()[1])
+    live.process(STREAM.slice(0, 8_000))
+    state: dict[str, Any] = live._stream.queries.control.state()
+    for place, wrong in ((0, 1 << 40), (1, 1 << 40), (2, [1e12] * 33)):
+        forged = json.loads(json.dumps(state["cut"]))
+        forged["reaching"][0][place] = wrong
+        with pytest.raises(Misfit, match="at most those of the matcher"):
+            live._stream.queries.control._work_limit.restore(forged, live._stream.queries.control.queries)
