@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from parallel.streams import QUERY, joined_with_interrupts, of_one_engine, stream
+from parallel.streams import QUERY, end_interrupts, joined_with_interrupts, of_one_engine, stream
 
 import fastcep as fc
 from fastcep._core.matcher.interrupt import set_pause
@@ -237,10 +237,8 @@ def test_interrupts_at_any_moment_leave_the_body_whole() -> None:
                 inside += position == "inside"
                 position = "outside"
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         restored = {number: signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGUSR1, signal.SIGINT)}
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        end_interrupts(before)
     assert inside == 0 and not waiting.torn
     assert restored == {
         signal.SIGALRM: stop, signal.SIGUSR1: usual, signal.SIGINT: signal.default_int_handler,
@@ -287,8 +285,7 @@ def test_interrupts_of_short_calls_lose_no_match_and_repeat_none(text: str) -> N
             with suppress(TimeoutError):
                 found.append(engine.process(batches[taken // 2]))
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        end_interrupts({signal.SIGALRM: before})
     found.append(engine.process(batch([size])))
     truth = made(text)
     assert [row for part in found for row in rows(part)] == rows(truth.process(batch(np.arange(size + 1))))

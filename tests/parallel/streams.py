@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import signal
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -95,7 +97,19 @@ def joined_with_interrupts(
             except KeyboardInterrupt:
                 pass
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        end_interrupts({signal.SIGALRM: before})
         gc.enable()
     return joined(found)
+
+
+def end_interrupts(before: Mapping[int, Any]) -> None:
+    """Stop the timer, and restore the handlers of signals once none is under way.
+
+    Another thread may have taken the last signal. It would be reported later as an error if it had no handler then.
+    """
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number in before:
+        signal.signal(number, lambda *_: None)
+    time.sleep(0.1)
+    for number, handler in before.items():
+        signal.signal(number, handler)
