@@ -360,3 +360,17 @@ def test_counts_that_the_matcher_does_not_have() -> None:
         forged["reaching"][0][place] = wrong
         with pytest.raises(Misfit, match="at most those of the matcher"):
             live._stream.queries.control._work_limit.restore(forged, live._stream.queries.control.queries)
+
+
+@pytest.mark.usefixtures("soon")
+def test_events_without_a_limit_leave_no_credit() -> None:
+    """When the limit returns, no more events may run on than if those before had used what is allowed."""
+    live = engine(without()[1])
+    live.process(STREAM)
+    control: Any = live._stream.queries.control
+    (query,) = control.queries
+    assert control._work_limit.suspended
+    control._work_limit.suspend(control.queries, 0.0, False)
+    few = events(100, 3)
+    live.process(few.set_column(2, "ts", pa.array(few["ts"].to_numpy() + STREAM["ts"][-1].as_py())))
+    assert query.shedding.cut_state()[0] <= 100 * 0.05 * 2**32
