@@ -16,7 +16,7 @@ __all__ = ["REACHING_EVENTS", "ReachingEvents"]
 
 Floats = npt.NDArray[np.float64]
 
-#: Least number of events after which the counts of events are halved, if a window has fewer.
+#: Least number of events after which older counts are halved; otherwise after a window.
 _HALVED = 2000.0
 
 #: Number of entries by cost, see work_limit.pyx.

@@ -413,7 +413,7 @@ cdef class Shedding:
 
     @property
     def reached(self):
-        """Number of events that exceeded the work limit because they were allowed to, and `reached_state`."""
+        """Events so far: how many were allowed to exceed the work limit, how many reached it, and these by cost."""
         return self.core.shed.cut.ran_on, *reached_state(&self.core.shed.cut)
 
     @property

@@ -226,9 +226,9 @@ def test_more_is_found_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> None
     truth, bound = without()
     live = engine(bound)
     recall = len(live.process(STREAM)) / truth
-    told = live.metrics()["shedding"]
-    assert told["processing_latency"]["p95"] <= bound and abs(told["estimated_recall"] - recall) < 0.06
-    assert told["model"]["queries"]["q"]["work_limit_suspended"] and told["demand"] > 0
+    shed = live.metrics()["shedding"]
+    assert shed["processing_latency"]["p95"] <= bound and abs(shed["estimated_recall"] - recall) < 0.06
+    assert shed["model"]["queries"]["q"]["work_limit_suspended"] and shed["demand"] > 0
     monkeypatch.setattr(LimitChoice, "update", lambda *_: None)
     limited = engine(bound)
     assert recall > 1.5 * len(limited.process(STREAM)) / truth
