@@ -229,7 +229,7 @@ class QueryShedding:
             self.shedding.weigh(False)
 
     def _note_certain_drops(self) -> None:
-        """Note how long matches may lack because the drop plan in force drops something for certain."""
+        """Note until when matches may be missing, if the drop plan in force drops something for certain."""
         if self._largest is None:
             self._unseen_until = self.received + round(_WEIGHED * self.window_size)
 
