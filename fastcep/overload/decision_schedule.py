@@ -33,7 +33,7 @@ _OVERHEAD, _WALL_OVERHEAD = 0.02, 0.005
 #: decisions; with a tenth, the bound is held less often, because a decision costs about 0.7 ms on the wall clock. Up to
 #: `_LONGEST_SHARE` passes there if decisions would otherwise take more than `_QUEUE_OVERHEAD` of the time. The interval
 #: is at least `_NEAREST` times the cost of a decision. A decision is also due if the wait rose by `_RISE`.
-_BOUND_SHARE, _LONGEST_SHARE, _QUEUE_OVERHEAD = 0.25, 1 / 3, 0.03
+_BOUND_SHARE, _LONGEST_SHARE, _QUEUE_OVERHEAD = 0.25, 0.6, 0.025
 _NEAREST, _RISE = 4, 0.1
 
 #: Largest cost of a decision that counts, as a multiple of the mean: one that was interrupted does not delay the next.
