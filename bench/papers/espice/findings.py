@@ -59,7 +59,8 @@ def of_part(name: str) -> str:
     select = [f"`{word}`" for word in words if word in ("first", "last")]
     rate = [f"{word} %" for word in words if word.isdigit()]
     queue = ["`q_max` from the bound"] if "bound" in words else []
-    return ", ".join([words[0].upper(), kind, *select, *rate, *queue])
+    operator = ["paper's operator"] if "operator" in words else []
+    return ", ".join([words[0].upper(), kind, *select, *rate, *queue, *operator])
 
 
 def _range(part: PartResult, name: str, key: str) -> str:
