@@ -53,6 +53,7 @@ def test_nothing_is_shed_below_the_throughput() -> None:
 def test_a_part_has_a_row_and_a_series_for_each_rate() -> None:
     result = queue_of_operator(CASES["q4"], ("120%", "140%"), 0.8, 20_000, 3)
     assert [row["target"] for row in result["rows"]] == result["setting"]["targets"] == ["120%", "140%"]
+    assert result["truth"]["matches"] > 100
     for row, line in zip(result["rows"], result["series"], strict=True):
         assert row["share_over_bound"] == 0 and row["mean_latency"] <= row["mean_latency_while_shedding"]
         assert row["mean_latency_while_shedding"] == pytest.approx(0.8 * BOUND, rel=0.05)

@@ -109,7 +109,8 @@ def queue_of_operator(case: Case, rates: Sequence[str], f: float, events: int, s
         Numbers of events and of seeds.
     """
     bound, query = parse_bound("latency_bound", BOUND), case.query(case.middle, "first")
-    windows, size = open_windows(query, case.events(events))
+    table, engine = case.events(events), fc.Engine(query)
+    windows, size = open_windows(query, table)
     services, first = windows / windows.mean() * bound / QUEUE, int(SKIP * events)
     rows, series = [], []
     for rate in rates:
@@ -126,5 +127,6 @@ def queue_of_operator(case: Case, rates: Sequence[str], f: float, events: int, s
             **names, "x": [int(part.mean()) for part in parts], "bound": bound, "largest": float(latencies.max()),
             "latency": [round(float(latencies[part].max())) for part in parts],
         })  # fmt: skip
-    result = measured_part(rows, events, 0, mode="rates", cost_table="paper")
+    matches = len(engine.process(table)) + len(engine.flush())
+    result = measured_part(rows, events, matches, mode="rates", cost_table="paper")
     return {**result, "series": series, "setting": {**result["setting"], "latency_bound": bound}}
