@@ -173,13 +173,12 @@ cdef int _store_events(Core* core, const uint64_t* bits, const int32_t* relevant
                 continue
             number = bucket_number(&target.own, k, pairs)
             own = bucket_of(&target.own, number)
-            slow = variables & multiple
             if differs(&target.own, own, k, pairs) | (number >> 31):  # the first slot is empty, or has another key
                 if variables > stored:
                     if number < 0:
                         continue
                     slow = True
-                elif slow == 0:
+                else:
                     number = _find_bucket(core, core.first_kept[__builtin_ctzll(variables)], k)
                     if number < 0:
                         _set_starts(core, first, next, live, peak, created)
@@ -224,6 +223,13 @@ cdef int _store_events(Core* core, const uint64_t* bits, const int32_t* relevant
         data[target.predecessor_at * capacity] = predecessor
         data[0] = at
         bucket.size = <int32_t>(row - target.is_stored)
+        if variables & multiple:
+            if not _store_rest(core, __builtin_ctzll(variables), bucket, row, k, at, predecessor):
+                _set_starts(core, first, next, live, peak, created)
+                n_completions[0] = m
+                return r
+            if core.is_moved:
+                fast = set_targets(core, targets, &multiple, &ignored, &always)
         start_rows[(next - 1) & mask] -= target.is_stored
         live -= target.is_stored
         created -= target.is_stored
@@ -370,6 +376,22 @@ cdef bint _store(Core* core, int variable, int k, int64_t position) noexcept nog
     core.starts.live += stored
     core.rows_created += stored
     core.peak = max(core.peak, core.starts.live)
+    return True
+
+
+cdef bint _store_rest(Core* core, int variable, const Bucket* bucket, int64_t row, int k, int64_t position,
+                      int64_t predecessor) noexcept nogil:
+    """Complete what `_store_events` writes itself, the first register of the row in the first store of a variable.
+
+    Writes the other registers of this row, and stores event ``k`` in the other stores. Returns False if memory ran out.
+    """
+    cdef int store = core.first_kept[variable]
+    cdef int64_t number
+    copy_event(core.indexes + store, bucket, row, core.kept[store].registers, core.kept[store].n_registers, k)
+    for store in range(store + 1, core.first_kept[variable + 1]):
+        number = _find_bucket(core, store, k)
+        if number == NO_MEMORY or (number >= 0 and not _append(core, store, number, k, position, predecessor)):
+            return False
     return True
 
 

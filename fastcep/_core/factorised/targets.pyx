@@ -12,7 +12,7 @@ cdef uint64_t set_targets(Core* core, Target* targets, uint64_t* multiple, const
                           const KeyedBucket* always) noexcept nogil:
     """Describe where the events of each variable are stored; returns the variables for which that is possible (bit set).
 
-    Those with several stores, of which the first one is described, are written to ``multiple``.
+    Only the first store of each, and its first register, are described. Variables with more are written to ``multiple``.
 
     The row of an event of the last variable is written to the bucket ``ignored``. An event that nothing needs to precede
     is preceded by the row of the bucket ``always``.
