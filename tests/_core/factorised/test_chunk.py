@@ -101,6 +101,12 @@ def test_counters(name: str) -> None:
     assert counters[0] == counters[1] == counters[2]
 
 
+@pytest.mark.parametrize("nulls", [False, True])
+def test_several_attributes_that_a_later_step_reads(nulls: bool) -> None:
+    text = "PATTERN SEQ(A a, B b, C c) WHERE [k] AND a.v < c.v AND a.x < c.x AND b.v < c.v AND b.x < c.x WITHIN 60ns"
+    assert same(text, stream(11, 2_500, 0, nulls), 12) > 0
+
+
 @pytest.mark.parametrize(("key", "column"), [("k", "k"), ("k, v", "k"), ("k, v", "v")])
 def test_many_keys(key: str, column: str) -> None:
     """Many keys, so that several have the same first slot; of two words they differ in one or the other."""
