@@ -118,11 +118,12 @@ def queue_of_operator(case: Case, rates: Sequence[str], f: float, events: int, s
             services, float(rate.rstrip("%")) / 100 * QUEUE / bound, bound, fc.shedding.QueueLength(f=f),
             max(1, round(size / _DECISIONS)), TABLE.decision,
         )  # fmt: skip
-        judged = latencies[first:]
-        values = float((judged > bound).mean()), float(judged.mean()), float(judged[sheds[first:]].mean())
+        judged, while_shedding = latencies[first:], latencies[first:][sheds[first:]]
+        mean_while_shedding = float(while_shedding.mean()) if len(while_shedding) else None
+        values = float((judged > bound).mean()), float(judged.mean()), mean_while_shedding
         names = {"shedder": ESPICE, "target": rate, "seed": 0}
         rows.append({**names, "why": "", **dict(zip(_VALUES, values, strict=True))})
-        parts = np.array_split(np.arange(events), _POINTS)
+        parts = np.array_split(np.arange(events), min(_POINTS, events))
         series.append({
             **names, "x": [int(part.mean()) for part in parts], "bound": bound, "largest": float(latencies.max()),
             "latency": [round(float(latencies[part].max())) for part in parts],
