@@ -22,9 +22,9 @@ from fastcep.overload.demand import DemandControl
 from fastcep.overload.latency import LatencyMonitor
 from fastcep.overload.load import Load
 from fastcep.overload.offered_load import OfferedLoad
+from fastcep.overload.protocols import Detector
 from fastcep.plan import make_plan
 from fastcep.shedding.counts.piece import Spans, piece_of
-from fastcep.shedding.detectors import Detector
 
 __all__ = ["latencies_in_queue", "open_windows", "queue_of_operator"]
 
