@@ -72,7 +72,7 @@ def latencies_in_queue(
     """
     control, offered = DemandControl([detector], LatencyMonitor(1, 1, bound)), OfferedLoad(bound)
     latencies, sheds = np.zeros(len(services)), np.zeros(len(services), bool)
-    now = spent = decided_at = 0.0
+    now = spent = last_arrival = 0.0
     for number, service in enumerate(services.tolist()):
         arrival = number / rate
         now = max(now, arrival)
@@ -81,14 +81,14 @@ def latencies_in_queue(
         spent += taken
         latencies[number], sheds[number] = now - arrival, control.demand > 0
         if (number + 1) % every == 0:
-            offered.add(every, arrival - decided_at, spent, 0.0, control.demand)
+            offered.add(every, arrival - last_arrival, spent, 0.0, control.demand)
             load = Load(
                 bound, recent=spent / every, busy=(spent + decision) / every, waited=waited, events=every,
                 queue=max(0, int(now * rate) - number), arrivals=offered.rate, saved=control.demand, at_once=True,
                 service=offered.service, growth=offered.growth, latest=offered.latest,
             )  # fmt: skip
             control.update(load, 0.0, _DECISIONS)
-            now, spent, decided_at = now + decision, 0.0, arrival
+            now, spent, last_arrival = now + decision, 0.0, arrival
     return latencies, sheds
 
 

@@ -26,6 +26,7 @@ QUERIES = {
     "float keys": "SEQ(A a, B b, C c) WHERE [x] AND a.v + b.v = c.v",
     "a residual condition": "SEQ(A a, B b, C c) WHERE [k] AND a.v < b.v AND b.v < c.v",
     "one event, several variables": "SEQ((A|B) a, (A|B|C) b, (B|C) c) WHERE [k] AND a.v + b.v = c.v AND b.x < 0.5",
+    "several attributes": "SEQ(A a, B b, C c) WHERE [k] AND a.v < c.v AND a.x < c.x AND b.v < c.v AND b.x < c.x",
     "four variables": "SEQ(A a, B b, C c, D d) WHERE [k] AND a.v + b.v = d.v",
     "elements": "SEQ(A a, B+ b[], C c) WHERE a.k = b[i].k AND a.k = c.k AND b[i].v = a.v",
     "elements, and one event as first and element": "SEQ((A|B) a, B+ b[], C c) WHERE [k] AND b[i].v = a.v",
