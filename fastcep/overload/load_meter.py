@@ -69,7 +69,7 @@ class LoadMeter:
                 self.first_arrival = arrivals[0]
             self.last_arrival = arrivals[1]
         self.events += number
-        # Times are whole picoseconds. Rounded to these, the sum does not depend on where signal checks divide a stretch.
+        # Times are whole picoseconds. Rounded to them, the sum does not depend on where signal checks divide a stretch.
         self.spent = round((self.spent + spent) * 1000) / 1000
 
     def record_busy(self, now: int, arrival: int, began: int) -> None:
